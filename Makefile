@@ -1,0 +1,78 @@
+# KernelScope's tasks. `make` alone lists them.
+#
+# Everything is installed into $(VENV); a stamp in it says what is there, so that a second run takes seconds.
+# Variables: PYTHON=python3.12 (interpreter of a new environment), VENV=.venv, CUDA=cu12|cu13|none (CUDA's wheels),
+# ARGS="-k x" (for pytest).
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+# The CUDA release that the driver supports, as nvidia-smi reports it. cu13 also serves a machine without a GPU.
+CUDA ?= $(shell nvidia-smi 2>/dev/null | grep -q 'CUDA[A-Za-z ]*Version: *12\.' && echo cu12 || echo cu13)
+ifeq ($(CUDA),none)
+WITH_CUDA :=
+else
+WITH_CUDA := ,$(CUDA)
+endif
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SOURCES := pyproject.toml Makefile
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint pytest docs clean
+.NOTPARALLEL:
+
+help:  ## list the tasks
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
+
+demo: $(VENV)/.demo-$(CUDA)  ## run the quickstart notebook and write build/demo/quickstart.html; needs no GPU
+	@$(BIN)/kernelscope demo
+
+test: lint pytest  ## check style, types and imports, then run the tests (ARGS="-k x")
+
+lint: $(VENV)/.test-$(CUDA)  ## check style (ruff), types (pyright) and the direction of imports (import-linter)
+	@echo "checking style, types and imports"
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/lint-imports
+
+pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
+	@echo "testing with $$($(BIN)/python --version)"
+	@$(BIN)/python -m pytest $(ARGS)
+
+docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warnings are errors
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	@echo "wrote build/docs/index.html"
+
+clean:  ## remove the environment, what was built, and caches
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One line of output for each step. `python -m venv` needs ensurepip, which Debian packages apart from python3.
+$(BIN)/python:
+	@$(PYTHON) -c '' 2>/dev/null || { echo "KernelScope needs Python 3.11 to 3.13, but '$(PYTHON)' does not run: \
+	name another interpreter, as in  make demo PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "KernelScope needs \
+	Python 3.11 to 3.13, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another interpreter, as in \
+	 make demo PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "'$(PYTHON)' cannot make virtual environments: \
+	install its venv module, on Debian and Ubuntu with  apt-get install python3-venv" >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version 2>&1)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+$(VENV)/.demo-$(CUDA): $(SOURCES) | $(BIN)/python
+	@echo "installing KernelScope, JupyterLab and CUDA's wheels ($(CUDA)) into $(VENV) (about 2 minutes the first time)"
+	@$(PIP) install --editable '.[notebook$(WITH_CUDA)]'
+	@touch $@
+
+$(VENV)/.test-$(CUDA): $(SOURCES) | $(BIN)/python
+	@echo "installing KernelScope, CUDA's wheels ($(CUDA)) and the test tools into $(VENV) (about 2 minutes the first time)"
+	@$(PIP) install --editable '.[test,notebook$(WITH_CUDA)]'
+	@touch $@ $(VENV)/.demo-$(CUDA)
+
+$(VENV)/.docs-$(CUDA): $(SOURCES) | $(BIN)/python
+	@echo "installing KernelScope and Sphinx into $(VENV)"
+	@$(PIP) install --editable '.[docs]'
+	@touch $@

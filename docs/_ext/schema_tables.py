@@ -1,0 +1,67 @@
+"""A Sphinx directive that documents every table and column of a recording from `kernelscope.schema`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from kernelscope.schema import TABLES, Column, Table
+
+HEADINGS = ("Column", "Type", "Unit", "Null", "Meaning")
+WIDTHS = (26, 10, 8, 8, 48)
+
+
+class SchemaTables(SphinxDirective):
+    """Render one section a table: what a row is, then the columns in their order."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the sections."""
+        return [_section(table) for table in TABLES.values()]
+
+
+def _section(table: Table) -> nodes.section:
+    section = nodes.section(ids=[f"table-{nodes.make_id(table.name)}"], names=[table.name])
+    section += nodes.title("", "", nodes.literal("", table.name))
+    section += nodes.paragraph("", "", *_inline(f"A row is {table.row}."))
+    section += _table(HEADINGS, [list(_cells(column)) for column in table.columns])
+    return section
+
+
+def _cells(column: Column) -> Iterator[list[nodes.Node]]:
+    yield [nodes.literal("", column.name)]
+    yield [nodes.Text(column.dtype)]
+    yield [nodes.Text(column.unit)]
+    yield [nodes.Text("yes" if column.nullable else "")]
+    meaning = column.meaning
+    if column.is_path:
+        meaning += " A saved file keeps the file's name only, unless paths are asked for."
+    yield _inline(meaning)
+
+
+def _table(headings: Iterable[str], rows: list[list[list[nodes.Node]]]) -> nodes.table:
+    group = nodes.tgroup(cols=len(WIDTHS))
+    group += [nodes.colspec(colwidth=width) for width in WIDTHS]
+    group += nodes.thead("", _row([[nodes.Text(heading)] for heading in headings]))
+    group += nodes.tbody("", *[_row(row) for row in rows])
+    return nodes.table("", group, classes=["schema"])
+
+
+def _row(cells: list[list[nodes.Node]]) -> nodes.row:
+    return nodes.row("", *[nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells])
+
+
+def _inline(text: str) -> list[nodes.Node]:
+    """Text with what stands in single or double backticks as code."""
+    parts = re.split(r"``?([^`]+)``?", text)
+    return [nodes.literal("", part) if index % 2 else nodes.Text(part) for index, part in enumerate(parts)]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("schema-tables", SchemaTables)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

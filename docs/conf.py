@@ -1,0 +1,39 @@
+"""Sphinx configuration. `make docs` builds with warnings as errors, on a machine without CUDA."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
+
+import kernelscope  # noqa: E402
+
+project = "KernelScope"
+author = "The KernelScope authors"
+copyright = author
+version = release = kernelscope.__version__
+
+extensions = [
+    "myst_parser",
+    "schema_tables",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+]
+exclude_patterns = ["_ext"]
+
+# A name in single backticks in a docstring links where the name is known, and is plain code elsewhere.
+default_role = "py:obj"
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_mock_imports = ["cuda", "cupti", "numba", "nvtx"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
+
+html_theme = "furo"
+html_title = f"KernelScope {version}"
+html_theme_options = {"navigation_with_keys": True}

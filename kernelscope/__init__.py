@@ -1,0 +1,69 @@
+"""KernelScope shows every CUDA kernel launch of a notebook cell.
+
+``%load_ext kernelscope`` and ``%%kernelscope`` record a cell; ``with kernelscope.record("name") as r:`` does the
+same in a script. Public names are loaded on first use (PEP 562): importing the package has no side effect and
+imports neither pandas, plotly nor numba. The one exception is asked for: with ``KERNELSCOPE_DRYRUN=1`` in the
+environment the import switches the dry run on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.errors import DryRunError as DryRunError
+    from kernelscope.errors import KernelScopeError as KernelScopeError
+    from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
+    from kernelscope.errors import RecorderStateError as RecorderStateError
+    from kernelscope.errors import RecordingFileError as RecordingFileError
+    from kernelscope.errors import UnknownCellError as UnknownCellError
+    from kernelscope.magics import load_ipython_extension as load_ipython_extension
+    from kernelscope.magics import unload_ipython_extension as unload_ipython_extension
+    from kernelscope.recorder import Recorder as Recorder
+    from kernelscope.recorder import record as record
+    from kernelscope.recorder import recorded as recorded
+    from kernelscope.recording.io import load as load
+    from kernelscope.recording.model import Recording as Recording
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Recorder": "kernelscope.recorder",
+    "record": "kernelscope.recorder",
+    "recorded": "kernelscope.recorder",
+    "Recording": "kernelscope.recording.model",
+    "load": "kernelscope.recording.io",
+    "load_ipython_extension": "kernelscope.magics",
+    "unload_ipython_extension": "kernelscope.magics",
+    "KernelScopeError": "kernelscope.errors",
+    "DryRunError": "kernelscope.errors",
+    "ProbeUnavailableError": "kernelscope.errors",
+    "RecorderStateError": "kernelscope.errors",
+    "RecordingFileError": "kernelscope.errors",
+    "UnknownCellError": "kernelscope.errors",
+}
+
+_ROOMS = ("clock", "dryrun", "errors", "schema")
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"kernelscope.{name}")
+    else:
+        raise AttributeError(f"module 'kernelscope' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})
+
+
+if os.environ.get("KERNELSCOPE_DRYRUN"):
+    importlib.import_module("kernelscope.dryrun").enable_from_environment()

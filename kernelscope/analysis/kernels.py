@@ -1,0 +1,223 @@
+"""Totals by kernel: what each dispatcher launched, compiled and cost on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelscope.analysis.columns import (
+    Floats,
+    Ints,
+    codes,
+    count_by,
+    distinct_by,
+    floats,
+    ints,
+    matches,
+    percentiles_by,
+    ranges_by,
+    row_count,
+    unique_pairs,
+)
+from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
+from kernelscope.recording.model import Recording
+
+
+@dataclass(frozen=True)
+class KernelSummary:
+    """One kernel function of a recording; what was not recorded is None, never zero.
+
+    Attributes
+    ----------
+    dispatcher_id : int
+        Its row in ``dispatchers``.
+    framework, name : str
+        The framework, and the function's qualified Python name.
+    module, filename : str or None
+        Where it is defined.
+    lineno : int or None
+        First line of the definition.
+    launches, configurations, specializations : int
+        Launches; distinct launch configurations among them; distinct overloads launched or compiled.
+    compiles, disk_hits, memory_hits, waits : int
+        Compiles and disk-cache loads (those outside launches too), launches that found their overload in
+        memory, and requests that waited for another thread's compile.
+    failed_compiles, errors : int
+        Compiles and launches that raised.
+    compile_ns : int
+        Duration of its compiles and disk-cache loads, inside launches and outside.
+    totals : PhaseTotals
+        Own host time of its launches and its phases.
+    median_ns, p95_ns : float or None
+        Own host time a launch.
+    typical : dict of str to float
+        Median of each recorded phase a launch: what a launch costs that compiles nothing.
+    regs : tuple of int, or None
+        Least and most registers a thread among its overloads.
+    shared_bytes : tuple of int, or None
+        Least and most shared memory a block, static and dynamic together.
+    occupancy : tuple of float, or None
+        Least and most occupancy, 0 to 1.
+    """
+
+    dispatcher_id: int
+    framework: str
+    name: str
+    module: str | None
+    filename: str | None
+    lineno: int | None
+    launches: int
+    configurations: int
+    specializations: int
+    compiles: int
+    disk_hits: int
+    memory_hits: int
+    waits: int
+    failed_compiles: int
+    errors: int
+    compile_ns: int
+    totals: PhaseTotals
+    median_ns: float | None
+    p95_ns: float | None
+    typical: dict[str, float]
+    regs: tuple[int, int] | None
+    shared_bytes: tuple[int, int] | None
+    occupancy: tuple[float, float] | None
+
+    @property
+    def host_ns(self) -> int | None:
+        """Own host time of its launches, in nanoseconds."""
+        return self.totals.host_ns
+
+
+def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[KernelSummary]:
+    """Summarize each kernel, in order of total host time, longest first.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where they are at hand.
+    """
+    size = row_count(recording, "dispatchers")
+    if not size:
+        return []
+    phases = phases or launch_phases(recording)
+    dispatcher = ints(recording, "launches", "dispatcher_id")
+    configuration = ints(recording, "launches", "configuration_id")
+    typical = _typical(phases, dispatcher, size)
+    spread = percentiles_by(dispatcher, phases.own_ns, size, (0.5, 0.95))
+    totals = phases.totals_by(dispatcher, size)
+    launches = count_by(dispatcher, size)
+    configurations = distinct_by(dispatcher, configuration, size)
+    specializations = _specializations(recording, dispatcher, size)
+    outcomes = _outcomes(recording, dispatcher, size)
+    failed, _ = codes(recording, "launches", "error")
+    errors = count_by(dispatcher, size, failed >= 0)
+    compile_ns = _compile_ns(recording, size)
+    owner = ints(recording, "specializations", "dispatcher_id")
+    regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
+    shared = _shared(recording, dispatcher, configuration, size)
+    occupancy = _occupancy(recording, owner, size)
+
+    summaries: list[KernelSummary] = []
+    for row in recording.rows("dispatchers"):
+        at = int(row["dispatcher_id"])
+        summaries.append(KernelSummary(
+            dispatcher_id=at,
+            framework=str(row["framework"]),
+            name=str(row["name"]),
+            module=row["module"],
+            filename=row["filename"],
+            lineno=row["lineno"],
+            launches=int(launches[at]),
+            configurations=int(configurations[at]),
+            specializations=int(specializations[at]),
+            compiles=int(outcomes["compiled"][at]),
+            disk_hits=int(outcomes["disk"][at]),
+            memory_hits=int(outcomes["memory"][at]),
+            waits=int(outcomes["wait"][at]),
+            failed_compiles=int(outcomes["failed"][at]),
+            errors=int(errors[at]),
+            compile_ns=int(compile_ns[at]),
+            totals=totals[at],
+            median_ns=_number(spread[at, 0]),
+            p95_ns=_number(spread[at, 1]),
+            typical=typical[at],
+            regs=_whole(regs[at]),
+            shared_bytes=_whole(shared[at]),
+            occupancy=occupancy[at],
+        ))
+    return sorted(summaries, key=lambda kernel: (-(kernel.host_ns or 0), -kernel.launches, kernel.name))
+
+
+def _outcomes(recording: Recording, dispatcher: Ints, size: int) -> dict[str, Ints]:
+    """Compiles, disk loads, waits and memory hits by dispatcher."""
+    asked = ints(recording, "compilations", "dispatcher_id")
+    counts = {
+        word: count_by(asked, size, matches(recording, "compilations", "outcome", word))
+        for word in ("compiled", "disk", "wait", "failed")
+    }
+    for word in ("compiled", "disk", "wait", "memory"):
+        launched = count_by(dispatcher, size, matches(recording, "launches", "cache", word))
+        # Eager compiles belong to no launch, and a probe without a compile hook writes no compilation: each
+        # table knows some that the other does not, and those that both know are the same.
+        counts[word] = np.maximum(counts[word], launched) if word in counts else launched
+    return counts
+
+
+def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
+    """Distinct overloads that a dispatcher launched or compiled."""
+    owners = [dispatcher, ints(recording, "compilations", "dispatcher_id")]
+    overloads = [
+        ints(recording, "launches", "specialization_id"), ints(recording, "compilations", "specialization_id"),
+    ]
+    return distinct_by(np.concatenate(owners), np.concatenate(overloads), size)
+
+
+def _typical(phases: LaunchPhases, dispatcher: Ints, size: int) -> list[dict[str, float]]:
+    """Median of each phase by dispatcher, without phases that were not recorded."""
+    typical: list[dict[str, float]] = [{} for _ in range(size)]
+    for name, values in phases.own_phases.items():
+        medians = percentiles_by(dispatcher, values, size, (0.5,))[:, 0]
+        for at in np.flatnonzero(np.isfinite(medians)).tolist():
+            typical[at][name] = float(medians[at])
+    return typical
+
+
+def _compile_ns(recording: Recording, size: int) -> Ints:
+    asked = ints(recording, "compilations", "dispatcher_id")
+    spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
+    return np.rint(np.bincount(asked, weights=spent, minlength=size)[:size]).astype(np.int64)
+
+
+def _shared(
+    recording: Recording, dispatcher: Ints, configuration: Ints, size: int
+) -> list[tuple[float, float] | None]:
+    """Range of static plus dynamic shared memory over the pairs of overload and configuration launched."""
+    static = ints(recording, "specializations", "static_shared_bytes")
+    dynamic = ints(recording, "configurations", "sharedmem_bytes")
+    owner = ints(recording, "specializations", "dispatcher_id")
+    pairs, _ = unique_pairs(ints(recording, "launches", "specialization_id"), configuration)
+    overload, used = pairs[:, 0], pairs[:, 1]
+    values = np.where(static[overload] >= 0, static[overload] + dynamic[used], -1)
+    return ranges_by(owner[overload], _known(values), size)
+
+
+def _occupancy(recording: Recording, owner: Ints, size: int) -> list[tuple[float, float] | None]:
+    overload = ints(recording, "occupancies", "specialization_id")
+    return ranges_by(owner[overload], floats(recording, "occupancies", "occupancy"), size)
+
+
+def _known(values: Ints) -> Floats:
+    return np.where(values >= 0, values.astype(np.float64), np.nan)
+
+
+def _whole(pair: tuple[float, float] | None) -> tuple[int, int] | None:
+    return None if pair is None else (int(pair[0]), int(pair[1]))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

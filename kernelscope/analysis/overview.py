@@ -1,0 +1,228 @@
+"""`overview`: everything that a summary of a recording shows, as data. The renderers only print it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelscope.analysis.advice import Advice, advise
+from kernelscope.analysis.cells import CellSummary, by_cell
+from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, row_count
+from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
+from kernelscope.analysis.configurations import ConfigurationSummary, by_configuration
+from kernelscope.analysis.kernels import KernelSummary, by_kernel
+from kernelscope.analysis.phases import PhaseTotals, launch_phases
+from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
+from kernelscope.recording.model import Recording
+
+
+@dataclass(frozen=True)
+class HealthRow:
+    """One fact about the recording itself; what was not recorded is None."""
+
+    probe: str
+    status: str
+    message: str | None
+    fix: str | None
+    dropped: int | None
+    errors: int | None
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether the card must say it: something is missing, was lost or went wrong."""
+        return self.status != "ok" or bool(self.dropped) or bool(self.errors)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What recording itself cost, as calibrated.
+
+    Attributes
+    ----------
+    launch_ns : float or None
+        One launch's recording, the probes' together.
+    total_ns : float
+        All launches' recording.
+    share : float or None
+        The total over the cells' wall time, 0 to 1.
+    """
+
+    launch_ns: float | None
+    total_ns: float
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a summary shows of a recording; what was not recorded is None.
+
+    Attributes
+    ----------
+    title : str
+        ``In [3] warm-up``, the recording's name, or how many cells it has.
+    notice : str
+        What every output must say, or an empty string.
+    status : str
+        ok, error or interrupted: the worst of the cells'.
+    error : str or None
+        The exception that ended a cell.
+    detail, device : str or None
+        How much was recorded, and the names of the devices launched on.
+    launches, nested, kernels, configurations, specializations : int
+        Launches, and how many of them were made inside another; kernels, launch configurations and overloads
+        that were launched or compiled.
+    compiles, disk_hits, memory_hits, waits, failed_compiles, errors, threads : int
+        Sums over the kernels; launches that raised; host threads that launched.
+    compile_ns : int
+        Time in compiles and disk-cache loads, inside launches and outside.
+    wall_ns : int or None
+        The cells' time from start to end.
+    synchronize_ns : int or None
+        Time in which the device was waited for after the cells' ends.
+    totals : PhaseTotals
+        Own host time of all launches, by phase.
+    by_kernel, by_cell, compilations, advice, health : tuple
+        The rows of each part.
+    by_configuration, by_specialization : dict
+        Details by dispatcher id.
+    cost : Cost or None
+        What recording itself cost.
+    """
+
+    title: str
+    notice: str
+    status: str
+    error: str | None
+    detail: str | None
+    device: str | None
+    launches: int
+    nested: int
+    kernels: int
+    configurations: int
+    specializations: int
+    compiles: int
+    disk_hits: int
+    memory_hits: int
+    waits: int
+    failed_compiles: int
+    errors: int
+    threads: int
+    compile_ns: int
+    wall_ns: int | None
+    synchronize_ns: int | None
+    totals: PhaseTotals
+    by_kernel: tuple[KernelSummary, ...]
+    by_cell: tuple[CellSummary, ...]
+    compilations: tuple[CompilationSummary, ...]
+    by_configuration: dict[int, list[ConfigurationSummary]]
+    by_specialization: dict[int, list[SpecializationSummary]]
+    advice: tuple[Advice, ...]
+    cost: Cost | None
+    health: tuple[HealthRow, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was launched and nothing compiled."""
+        return not self.launches and not self.compilations
+
+    @property
+    def host_share(self) -> float | None:
+        """Host time in launches over the cells' wall time; above 1 where several threads launched at once."""
+        if self.totals.host_ns is None or not self.wall_ns:
+            return None
+        return self.totals.host_ns / self.wall_ns
+
+
+def overview(recording: Recording) -> Overview:
+    """Return everything that a summary of the recording shows."""
+    phases = launch_phases(recording)
+    kernels = tuple(
+        kernel for kernel in by_kernel(recording, phases)
+        if kernel.launches or kernel.compiles or kernel.disk_hits or kernel.waits or kernel.failed_compiles
+    )
+    cells = tuple(by_cell(recording, phases))
+    compiled = tuple(compilations(recording))
+    configurations = by_configuration(recording, phases)
+    health = tuple(
+        HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"])
+        for row in recording.rows("health")
+    )
+    walls = [cell.wall_ns for cell in cells if cell.wall_ns is not None]
+    waits = [cell.synchronize_ns for cell in cells if cell.synchronize_ns is not None]
+    wall = sum(walls) if walls else None
+    totals = phases.total()
+    cost = _cost(recording, wall)
+    failed, _ = codes(recording, "launches", "error")
+    everything = ints(recording, "launches", "launch_id") * 0
+    return Overview(
+        title=_title(recording, cells),
+        notice=recording.notice,
+        status=_worst(cells),
+        error=next((cell.error for cell in cells if cell.error), None),
+        detail=_text(recording, "detail"),
+        device=_devices(recording),
+        launches=row_count(recording, "launches"),
+        nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
+        kernels=len(kernels),
+        configurations=int(distinct_by(everything, ints(recording, "launches", "configuration_id"), 1)[0]),
+        specializations=sum(kernel.specializations for kernel in kernels),
+        compiles=sum(kernel.compiles for kernel in kernels),
+        disk_hits=sum(kernel.disk_hits for kernel in kernels),
+        memory_hits=sum(kernel.memory_hits for kernel in kernels),
+        waits=sum(kernel.waits for kernel in kernels),
+        failed_compiles=sum(kernel.failed_compiles for kernel in kernels),
+        errors=int(count_by(everything, 1, failed >= 0)[0]),
+        threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
+        compile_ns=compile_ns(recording),
+        wall_ns=wall,
+        synchronize_ns=sum(waits) if waits else None,
+        totals=totals,
+        by_kernel=kernels,
+        by_cell=cells,
+        compilations=compiled,
+        by_configuration=configurations,
+        by_specialization=by_specialization(recording, phases),
+        advice=tuple(advise(kernels, compiled, configurations, wall, _multiprocessors(recording))),
+        cost=cost,
+        health=health,
+    )
+
+
+def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
+    named = [cell for cell in cells if cell.cell_id is not None]
+    if len(named) == 1:
+        cell = named[0]
+        if recording.name and recording.name != cell.name:
+            return f"{recording.name}: {cell.label}"
+        return cell.label
+    counted = f"{len(named)} cells" if named else ""
+    return ": ".join(part for part in (recording.name, counted) if part) or "recording"
+
+
+def _worst(cells: tuple[CellSummary, ...]) -> str:
+    states = {cell.status for cell in cells}
+    return next((state for state in ("error", "interrupted", "ok") if state in states), "")
+
+
+def _text(recording: Recording, key: str) -> str | None:
+    value = recording.metadata.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _devices(recording: Recording) -> str | None:
+    names = dict.fromkeys(str(row["name"]) for row in recording.rows("devices") if row["name"])
+    return ", ".join(names) or None
+
+
+def _multiprocessors(recording: Recording) -> int | None:
+    """Multiprocessors of the device; None where there are several devices or it was not recorded."""
+    rows = recording.rows("devices")
+    return rows[0]["multiprocessors"] if len(rows) == 1 else None
+
+
+def _cost(recording: Recording, wall: int | None) -> Cost | None:
+    rows = [row for row in recording.rows("health") if row["total_cost_ns"] is not None]
+    if not rows:
+        return None
+    total = sum(row["total_cost_ns"] for row in rows)
+    each = [row["cost_ns"] for row in rows if row["cost_ns"] is not None]
+    return Cost(sum(each) if each else None, total, total / wall if wall else None)

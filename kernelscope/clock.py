@@ -1,0 +1,87 @@
+"""The one host clock: nanoseconds of `time.perf_counter_ns`, and where it stands in wall time.
+
+A clock is any callable of no argument that returns an `int` of nanoseconds; recorders take one as an argument,
+so that tests inject a `FakeClock`. `perf_counter_ns` is CLOCK_MONOTONIC on Linux: it never steps back, and one
+process's threads agree on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Clock = Callable[[], int]
+
+#: The host clock, in nanoseconds since an arbitrary start.
+now: Clock = time.perf_counter_ns
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One instant on two clocks.
+
+    Attributes
+    ----------
+    host_ns : int
+        The host clock, in nanoseconds.
+    wall_ns : int
+        Nanoseconds since the Unix epoch at the same instant.
+    error_ns : int
+        Half the width of the bracket in which the wall clock was read: the most that the pair can be off.
+    """
+
+    host_ns: int
+    wall_ns: int
+    error_ns: int
+
+
+def align(clock: Clock = now, wall: Clock = time.time_ns, tries: int = 5) -> Alignment:
+    """Read the wall clock between two reads of the host clock and keep the tightest bracket.
+
+    Parameters
+    ----------
+    clock, wall : callable
+        The host clock and the wall clock, both in nanoseconds.
+    tries : int
+        How many brackets to take.
+    """
+    best: Alignment | None = None
+    for _ in range(tries):
+        before = clock()
+        instant = wall()
+        after = clock()
+        error = (after - before + 1) // 2
+        if best is None or error < best.error_ns:
+            best = Alignment(host_ns=(before + after) // 2, wall_ns=instant, error_ns=error)
+    if best is None:
+        raise ValueError(f"tries must be at least 1, not {tries}")
+    return best
+
+
+class FakeClock:
+    """A clock for tests: it stands still until it is moved, or ticks by a fixed step at each reading.
+
+    Parameters
+    ----------
+    start_ns : int
+        The first reading, in nanoseconds.
+    tick_ns : int
+        Added after each reading, in nanoseconds.
+    """
+
+    def __init__(self, start_ns: int = 1_000_000, tick_ns: int = 0) -> None:
+        self.time_ns = start_ns
+        self.tick_ns = tick_ns
+
+    def __call__(self) -> int:
+        """Return the present reading, in nanoseconds."""
+        reading = self.time_ns
+        self.time_ns += self.tick_ns
+        return reading
+
+    def advance(self, duration_ns: int) -> None:
+        """Move the clock forward by `duration_ns` nanoseconds."""
+        if duration_ns < 0:
+            raise ValueError(f"a clock does not run backwards: {duration_ns} ns")
+        self.time_ns += duration_ns

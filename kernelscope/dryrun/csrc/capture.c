@@ -1,0 +1,329 @@
+/* Stream capture: work that enters a capturing stream becomes nodes of a graph, depending on what came before it. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Capture *all_captures;
+static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+Capture *capture_by_id(unsigned long long id)
+{
+    for (Capture *capture = all_captures; capture && id; capture = capture->next)
+        if (capture->id == id) return capture;
+    return NULL;
+}
+
+static bool own_thread(const Capture *capture) { return pthread_equal(capture->thread, pthread_self()); }
+
+/* ---- what a capture forbids ---- */
+
+/* The legacy stream waits for all blocking streams, so it may not get work while one of them is captured. */
+static CUresult legacy_submit(const Stream *legacy)
+{
+    for (Stream *stream = all_streams; stream; stream = stream->next) {
+        bool blocks = stream->capture && stream->device == legacy->device && !(stream->flags & CU_STREAM_NON_BLOCKING);
+        if (!blocks) continue;
+        stream->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_submit(Stream *stream, Capture **capture)
+{
+    *capture = stream->capture;
+    if (stream->capture) return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+    return all_captures && stream->legacy ? legacy_submit(stream) : CUDA_SUCCESS;
+}
+
+/* Calls such as cuMemAlloc, which may synchronize: see cuThreadExchangeStreamCaptureMode. */
+CUresult capture_forbids_unsafe_call(void)
+{
+    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+    for (Capture *capture = all_captures; capture; capture = capture->next) {
+        bool from_anywhere = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                             thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        bool from_here = capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && own_thread(capture);
+        if (!from_anywhere && !from_here) continue;
+        capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult capture_forbids_synchronize(const Context *context)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (Capture *capture = all_captures; capture; capture = capture->next) {
+        if (capture->origin->device != context->device) continue;
+        capture->invalid = true;
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return result;
+}
+
+/* ---- from begin to end ---- */
+
+CUresult stream_add_node(Stream *stream, CUgraphNodeType type, Node **node)
+{
+    *node = node_new(stream->capture->graph, type);
+    node_set_add_all(&(*node)->dependencies, &stream->dependencies);
+    stream->dependencies.count = 0;
+    node_set_add(&stream->dependencies, *node);
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_dependencies(Stream *stream, const CUgraphNode *nodes, size_t count)
+{
+    REQUIRE_ARGUMENT(nodes || count == 0);
+    for (size_t i = 0; i < count; i++) {
+        Node *node = node_find(nodes[i]);
+        REQUIRE_ARGUMENT(node && node->graph == stream->capture->graph);
+    }
+    for (size_t i = 0; i < count; i++) node_set_add(&stream->dependencies, node_find(nodes[i]));
+    return CUDA_SUCCESS;
+}
+
+static void end_capture(Capture *capture)
+{
+    for (Capture **link = &all_captures; *link; link = &(*link)->next) {
+        if (*link != capture) continue;
+        *link = capture->next;
+        break;
+    }
+    for (Stream *stream = all_streams; stream; stream = stream->next) {
+        if (stream->capture != capture) continue;
+        stream->capture = NULL;
+        stream->dependencies.count = 0;
+    }
+    free(capture);
+}
+
+void capture_abandon(Capture *capture)
+{
+    if (capture->owns_graph) graph_free(capture->graph);
+    end_capture(capture);
+}
+
+/* Whether a capture writes into `graph`, or into a graph inside it, so that neither may be destroyed. */
+bool capture_uses(const Graph *graph)
+{
+    for (const Capture *capture = all_captures; capture; capture = capture->next) {
+        const Graph *written = capture->graph;
+        while (written != graph && written->parent) written = written->parent->graph;
+        if (written == graph) return true;
+    }
+    return false;
+}
+
+static CUresult begin(const Context *context, CUstream handle, CUstreamCaptureMode mode, Graph *graph,
+                      const CUgraphNode *dependencies, size_t count)
+{
+    Stream *stream = NULL;
+    CHECK(stream_find(context, handle, &stream));
+    REQUIRE_ARGUMENT(mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
+    REQUIRE(!stream->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    REQUIRE(!stream->capture, CUDA_ERROR_ILLEGAL_STATE);
+    Capture *capture = allocate(1, sizeof *capture);
+    *capture = (Capture){.id = new_id(), .graph = graph ? graph : graph_new(), .origin = stream, .mode = mode,
+                         .owns_graph = !graph, .thread = pthread_self(), .next = all_captures};
+    all_captures = capture;
+    stream->capture = capture;
+    stream->dependencies.count = 0;
+    CUresult result = add_dependencies(stream, dependencies, count);
+    if (result != CUDA_SUCCESS) capture_abandon(capture);
+    return result;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+{
+    ENTER_CONTEXT();
+    return begin(context, hStream, mode, NULL, NULL, 0);
+}
+
+CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
+                                     const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                                     CUstreamCaptureMode mode)
+{
+    ENTER_CONTEXT();
+    (void)dependencyData;
+    Graph *graph = graph_find(hGraph);
+    REQUIRE_ARGUMENT(graph);
+    return begin(context, hStream, mode, graph, dependencies, numDependencies);
+}
+
+static bool reaches(const Node *from, const Node *target)
+{
+    if (from == target) return true;
+    for (size_t i = 0; i < from->dependencies.count; i++)
+        if (reaches(from->dependencies.items[i], target)) return true;
+    return false;
+}
+
+static bool joined(const Stream *origin, const Node *node)
+{
+    for (size_t i = 0; i < origin->dependencies.count; i++)
+        if (reaches(origin->dependencies.items[i], node)) return true;
+    return false;
+}
+
+/* Every stream that joined the capture must have been joined back into its origin. */
+static bool all_joined(const Capture *capture)
+{
+    for (const Stream *stream = all_streams; stream; stream = stream->next) {
+        if (stream->capture != capture || stream == capture->origin) continue;
+        for (size_t i = 0; i < stream->dependencies.count; i++)
+            if (!joined(capture->origin, stream->dependencies.items[i])) return false;
+    }
+    return true;
+}
+
+CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(phGraph);
+    *phGraph = NULL;
+    CHECK(stream_find(context, hStream, &stream));
+    Capture *capture = stream->capture;
+    REQUIRE(capture, CUDA_ERROR_ILLEGAL_STATE);
+    if (capture->origin != stream) {
+        capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    }
+    REQUIRE(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || own_thread(capture),
+            CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    CUresult result = CUDA_SUCCESS;
+    if (capture->invalid) {
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    } else if (!all_joined(capture)) {
+        result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    }
+    if (result != CUDA_SUCCESS) {
+        capture_abandon(capture);
+        return result;
+    }
+    *phGraph = capture->graph->handle;
+    end_capture(capture);
+    return CUDA_SUCCESS;
+}
+
+/* ---- questions ---- */
+
+static CUresult status_of(Stream *stream, CUstreamCaptureStatus *status)
+{
+    Capture *capture = NULL;
+    REQUIRE_ARGUMENT(status);
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (stream->capture) {
+        *status = stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    }
+    return stream->legacy ? stream_submit(stream, &capture) : CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    CHECK(stream_find(context, hStream, &stream));
+    return status_of(stream, captureStatus);
+}
+
+/* Handles of the stream's dependencies; they stay valid until the next call for this stream. */
+static const CUgraphNode *reported_handles(Stream *stream)
+{
+    size_t count = stream->dependencies.count;
+    stream->reported_handles = reallocate(stream->reported_handles, count, sizeof *stream->reported_handles);
+    for (size_t i = 0; i < count; i++) stream->reported_handles[i] = stream->dependencies.items[i]->handle;
+    return stream->reported_handles;
+}
+
+/* Edge data is all zeros, and never NULL: cuda.core reads as many of them as there are dependencies. */
+static const CUgraphEdgeData *zero_edges(size_t count)
+{
+    static CUgraphEdgeData *edges;
+    static size_t capacity;
+    if (count >= capacity) {
+        capacity = 2 * count + 16;
+        edges = allocate(capacity, sizeof *edges); /* the smaller ones are left to whoever still reads them */
+    }
+    return edges;
+}
+
+static CUresult capture_info(const Context *context, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                             CUgraph *graph, const CUgraphNode **dependencies, const CUgraphEdgeData **edges,
+                             size_t *count)
+{
+    Stream *stream = NULL;
+    CHECK(stream_find(context, handle, &stream));
+    CHECK(status_of(stream, status));
+    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
+    if (id) *id = stream->capture->id;
+    if (graph) *graph = stream->capture->graph->handle;
+    if (dependencies) *dependencies = reported_handles(stream);
+    if (edges) *edges = zero_edges(stream->dependencies.count);
+    if (count) *count = stream->dependencies.count;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
+{
+    ENTER_CONTEXT();
+    return capture_info(context, hStream, captureStatus_out, id_out, NULL, NULL, NULL, NULL);
+}
+
+CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                                   size_t *numDependencies_out)
+{
+    ENTER_CONTEXT();
+    return capture_info(context, hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL,
+                        numDependencies_out);
+}
+
+CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
+                                   CUgraph *graph_out, const CUgraphNode **dependencies_out,
+                                   const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+{
+    ENTER_CONTEXT();
+    return capture_info(context, hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,
+                        numDependencies_out);
+}
+
+static CUresult update_dependencies(const Context *context, CUstream handle, const CUgraphNode *nodes, size_t count,
+                                    unsigned flags)
+{
+    Stream *stream = NULL;
+    CHECK(stream_find(context, handle, &stream));
+    REQUIRE(stream->capture, CUDA_ERROR_ILLEGAL_STATE);
+    REQUIRE_ARGUMENT(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->dependencies.count = 0;
+    return add_dependencies(stream, nodes, count);
+}
+
+CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies,
+                                           unsigned int flags)
+{
+    ENTER_CONTEXT();
+    return update_dependencies(context, hStream, dependencies, numDependencies, flags);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
+                                              const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                                              unsigned int flags)
+{
+    ENTER_CONTEXT();
+    (void)dependencyData;
+    return update_dependencies(context, hStream, dependencies, numDependencies, flags);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    ENTER();
+    REQUIRE_ARGUMENT(mode && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}

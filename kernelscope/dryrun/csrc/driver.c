@@ -1,0 +1,218 @@
+/* KernelScope's dry-run driver: a libcuda.so.1 with no GPU behind it.
+ *
+ * What it promises
+ *   - The host side of CUDA programs runs against it: contexts, memory, libraries, streams, events, stream capture,
+ *     graphs and launches have objects behind them, and calls with wrong arguments are refused with the error code
+ *     that the documentation gives.
+ *   - Memory is real: "device" memory is host memory, zeroed when allocated; copies and fills are done before the
+ *     call returns, and a device pointer that belongs to no allocation is refused.
+ *   - What can be read from a kernel's image is read: registers, shared, local and constant bytes, launch bounds,
+ *     parameters, global variables (from a cubin's ELF; less from PTX, whose registers are a guess).
+ *   - Handles are checked: a freed, foreign or made-up one is refused and never followed.
+ *   - Any number of threads may call it. After a fork the child gets CUDA_ERROR_NOT_INITIALIZED.
+ *   - Callbacks run on the calling thread, in order, with no lock of ours held.
+ *
+ * What it does not
+ *   - Kernels do not execute: a launch is checked, counted and done at once. A conditional node follows its default
+ *     value, and a WHILE body runs at most once, because no device code can change the value.
+ *   - Times are the host's: an event holds the moment at which it was recorded.
+ *   - Arrays, textures, virtual memory management, IPC, green contexts, the JIT linker and graphics are absent: they
+ *     return CUDA_ERROR_NOT_SUPPORTED and their names are noted (missing.inc, kernelscope_dryrun_missing_name).
+ *   - Resetting a primary context marks it inactive and frees nothing.
+ *   - It was never compared in full with a real driver. Attributes and occupancy come from NVIDIA's published tables,
+ *     error codes inside captures from the documentation: right in kind, perhaps not in every detail.
+ *
+ * The parts: handles, settings, profiles, attributes, devices, contexts, errors; memory, pools, copies; image, cubin,
+ * ptx, libraries, kernels, occupancy; streams, events, capture; launch; graphs, graph_nodes, graph_parameters,
+ * graph_exec, graph_update, graph_debug, user_objects; lookup. This file holds what all of them stand on.
+ */
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+State state = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
+
+unsigned long long new_id(void) { return state.next_id++; }
+
+/* ---- the lock, and calls put off until it is open again ---- */
+
+typedef struct Deferred {
+    CUhostFn function;
+    void *argument;
+    struct Deferred *next;
+} Deferred;
+
+static Deferred *deferred_first, **deferred_end = &deferred_first;
+
+void driver_lock(void) { pthread_mutex_lock(&state.lock); }
+void driver_unlock(void) { pthread_mutex_unlock(&state.lock); }
+
+void call_after_unlock(CUhostFn function, void *argument)
+{
+    Deferred *call = allocate(1, sizeof *call);
+    *call = (Deferred){function, argument, NULL};
+    *deferred_end = call;
+    deferred_end = &call->next;
+}
+
+int enter(CallCounter *counter)
+{
+    driver_lock();
+    count_call(counter);
+    return 1;
+}
+
+void leave(int *entered)
+{
+    (void)entered;
+    Deferred *call = deferred_first;
+    deferred_first = NULL;
+    deferred_end = &deferred_first;
+    driver_unlock();
+    while (call) {
+        Deferred *next = call->next;
+        call->function(call->argument);
+        free(call);
+        call = next;
+    }
+}
+
+void call_unlocked(CUhostFn function, void *argument)
+{
+    driver_unlock();
+    function(argument);
+    driver_lock();
+}
+
+/* ---- memory of the driver itself ---- */
+
+static void *or_die(void *block, size_t bytes)
+{
+    if (!block && bytes) {
+        fprintf(stderr, "kernelscope dry run: out of memory (%zu bytes)\n", bytes);
+        abort();
+    }
+    return block;
+}
+
+void *allocate(size_t count, size_t size) { return or_die(calloc(count ? count : 1, size), count * size); }
+
+void *reallocate(void *block, size_t count, size_t size)
+{
+    size_t bytes = 0;
+    if (__builtin_mul_overflow(count, size, &bytes)) return or_die(NULL, SIZE_MAX);
+    return or_die(realloc(block, bytes ? bytes : 1), bytes);
+}
+
+char *duplicate_text(const char *text, size_t length)
+{
+    char *copy = allocate(length + 1, 1);
+    memcpy(copy, text, length);
+    return copy;
+}
+
+/* ---- start and fork ---- */
+
+/* The lock is taken around a fork, so that the child does not inherit it locked by a thread that it does not have. */
+static void before_fork(void) { driver_lock(); }
+static void after_fork_in_parent(void) { driver_unlock(); }
+
+static void after_fork_in_child(void)
+{
+    pthread_mutex_init(&state.lock, NULL);
+    if (state.initialized) {
+        state.initialized = false;
+        state.forked = true;
+    }
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    state.settings_valid = settings_read();
+    devices_start();
+    contexts_start();
+    memory_start();
+    pools_start();
+    streams_start();
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+CUresult cuInit(unsigned int Flags)
+{
+    ENTER_UNINITIALIZED();
+    REQUIRE(!state.forked, CUDA_ERROR_NOT_INITIALIZED);
+    REQUIRE_ARGUMENT(Flags == 0 && state.settings_valid);
+    state.initialized = true;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *driverVersion)
+{
+    ENTER_UNINITIALIZED();
+    REQUIRE_ARGUMENT(driverVersion);
+    *driverVersion = state.driver_version;
+    return CUDA_SUCCESS;
+}
+
+/* ---- counters, and the control interface that kernelscope.dryrun reads them through ---- */
+
+static CallCounter *counters;
+
+void count_call(CallCounter *counter)
+{
+    if (counter->calls++ == 0) {
+        counter->next = counters;
+        counters = counter;
+    }
+}
+
+/* cuMemAlloc_v2 is called cuMemAlloc in programs and in documentation. */
+static size_t name_length_without_version(const char *name)
+{
+    const char *version = strstr(name, "_v");
+    return version ? (size_t)(version - name) : strlen(name);
+}
+
+#pragma GCC visibility push(default)
+
+int kernelscope_dryrun_interface(void) { return 1; } /* tells this library from a real driver */
+
+void kernelscope_dryrun_totals(unsigned long long totals[4])
+{
+    driver_lock();
+    totals[0] = state.launches;
+    totals[1] = state.captured_launches;
+    totals[2] = state.graph_launches;
+    totals[3] = state.graph_kernels;
+    driver_unlock();
+}
+
+/* How often a driver function was called, all its versions together. */
+unsigned long long kernelscope_dryrun_calls(const char *name)
+{
+    unsigned long long calls = 0;
+    size_t length = name ? strlen(name) : 0;
+    driver_lock();
+    for (const CallCounter *c = counters; c; c = c->next)
+        if (name_length_without_version(c->name) == length && !strncmp(c->name, name, length)) calls += c->calls;
+    driver_unlock();
+    return calls;
+}
+
+/* The index-th function that was called at least once, by its binary name; 0 after the last. */
+int kernelscope_dryrun_called_name(unsigned index, char *name, size_t capacity, unsigned long long *calls)
+{
+    driver_lock();
+    const CallCounter *c = counters;
+    while (c && index--) c = c->next;
+    if (c) {
+        snprintf(name, capacity, "%s", c->name);
+        *calls = c->calls;
+    }
+    driver_unlock();
+    return c != NULL;
+}
+
+#pragma GCC visibility pop

@@ -1,0 +1,222 @@
+/* Kernels: questions about one, and settings of one. A CUkernel and its CUfunction are one handle here, so either
+ * works wherever the driver takes either. */
+#include "driver.h"
+
+Kernel *kernel_find(CUfunction handle) { return handle_object(handle, KIND_KERNEL); }
+
+static CUresult find(const void *handle, Kernel **kernel)
+{
+    *kernel = kernel_find((CUfunction)handle);
+    return *kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+size_t kernel_parameter_bytes(const Kernel *kernel)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < kernel->parameter_count; i++) {
+        size_t end = (size_t)kernel->parameters[i].offset + kernel->parameters[i].bytes;
+        if (end > bytes) bytes = end;
+    }
+    return bytes;
+}
+
+/* ---- attributes ---- */
+
+CUresult kernel_attribute(const Kernel *kernel, CUfunction_attribute attribute, CUdevice device, int *value)
+{
+    REQUIRE_ARGUMENT(value);
+    int capability = kernel->library->capability;
+    switch ((int)attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kernel->max_threads; break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = kernel->static_shared_bytes; break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES: *value = kernel->constant_bytes; break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = kernel->local_bytes; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = kernel->registers; break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = capability; break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+        *value = kernel->library->portable || !capability ? state.devices[device].profile->capability : capability;
+        break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = kernel->max_dynamic_shared[device] ? kernel->max_dynamic_shared[device]
+                                                    : DEFAULT_SHARED_PER_BLOCK - kernel->static_shared_bytes;
+        break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = kernel->preferred_carveout - 1; break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = kernel->non_portable_cluster; break;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = 0; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_attribute(Kernel *kernel, CUfunction_attribute attribute, CUdevice device, int value)
+{
+    switch ((int)attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
+        int most = state.devices[device].profile->shared_per_block_optin - kernel->static_shared_bytes;
+        REQUIRE_ARGUMENT(value >= 0 && value <= most);
+        kernel->max_dynamic_shared[device] = value;
+        return CUDA_SUCCESS;
+    }
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        REQUIRE_ARGUMENT(value >= -1 && value <= 100);
+        kernel->preferred_carveout = value + 1; /* kept with 0 for the default, -1 */
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+        kernel->non_portable_cluster = value != 0;
+        return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+{
+    ENTER();
+    Kernel *found = NULL;
+    REQUIRE_DEVICE(dev);
+    CHECK(find(kernel, &found));
+    return kernel_attribute(found, attrib, dev, pi);
+}
+
+CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+{
+    ENTER_CONTEXT();
+    Kernel *found = NULL;
+    CHECK(find(hfunc, &found));
+    return kernel_attribute(found, attrib, context->device, pi);
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+    ENTER();
+    Kernel *found = NULL;
+    REQUIRE_DEVICE(dev);
+    CHECK(find(kernel, &found));
+    return set_attribute(found, attrib, dev, val);
+}
+
+CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+    ENTER_CONTEXT();
+    Kernel *found = NULL;
+    CHECK(find(hfunc, &found));
+    return set_attribute(found, attrib, context->device, value);
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+{
+    ENTER();
+    Kernel *found = NULL;
+    (void)config;
+    REQUIRE_DEVICE(dev);
+    return find(kernel, &found);
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+    ENTER_CONTEXT();
+    Kernel *found = NULL;
+    (void)config;
+    return find(hfunc, &found);
+}
+
+/* ---- name, parameters, library ---- */
+
+static CUresult get_name(const void *handle, const char **name)
+{
+    Kernel *kernel = NULL;
+    REQUIRE_ARGUMENT(name);
+    CHECK(find(handle, &kernel));
+    *name = kernel->name;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char **name, CUkernel hfunc)
+{
+    ENTER();
+    return get_name(hfunc, name);
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction hfunc)
+{
+    ENTER();
+    return get_name(hfunc, name);
+}
+
+static CUresult get_parameter(const void *handle, size_t index, size_t *offset, size_t *bytes)
+{
+    Kernel *kernel = NULL;
+    CHECK(find(handle, &kernel));
+    REQUIRE_ARGUMENT(offset && kernel->parameter_count > 0 && index < (size_t)kernel->parameter_count);
+    *offset = kernel->parameters[index].offset;
+    if (bytes) *bytes = kernel->parameters[index].bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+    ENTER();
+    return get_parameter(kernel, paramIndex, paramOffset, paramSize);
+}
+
+CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+    ENTER();
+    return get_parameter(func, paramIndex, paramOffset, paramSize);
+}
+
+CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    ENTER_CONTEXT();
+    Kernel *found = NULL;
+    REQUIRE_ARGUMENT(pFunc);
+    CHECK(find(kernel, &found));
+    REQUIRE(library_runs_on(found->library, context->device), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    *pFunc = found->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
+{
+    ENTER();
+    Kernel *found = NULL;
+    REQUIRE_ARGUMENT(pLib);
+    CHECK(find(kernel, &found));
+    *pLib = found->library->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+    ENTER();
+    Kernel *found = NULL;
+    REQUIRE_ARGUMENT(hmod);
+    CHECK(find(hfunc, &found));
+    *hmod = (CUmodule)found->library->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction function)
+{
+    ENTER_CONTEXT();
+    Kernel *found = NULL;
+    return find(function, &found);
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state_out, CUfunction function)
+{
+    ENTER_CONTEXT();
+    Kernel *found = NULL;
+    REQUIRE_ARGUMENT(state_out);
+    CHECK(find(function, &found));
+    *state_out = CU_FUNCTION_LOADING_STATE_LOADED;
+    return CUDA_SUCCESS;
+}

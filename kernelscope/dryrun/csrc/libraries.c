@@ -1,0 +1,337 @@
+/* Libraries and modules, which are one thing here: the kernels and global variables of one image. */
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_REGISTERS 16
+#define MAX_FILE_BYTES (1 << 30)
+
+/* ---- what the image readers fill in ---- */
+
+Kernel *library_find_kernel(const Library *library, const char *name, size_t length)
+{
+    for (unsigned i = 0; i < library->kernel_count; i++) {
+        Kernel *kernel = library->kernels[i];
+        if (strlen(kernel->name) == length && !memcmp(kernel->name, name, length)) return kernel;
+    }
+    return NULL;
+}
+
+Kernel *library_add_kernel(Library *library, const char *name, size_t length)
+{
+    Kernel *kernel = library_find_kernel(library, name, length);
+    if (kernel) return kernel;
+    kernel = allocate(1, sizeof *kernel);
+    kernel->handle = handle_new(KIND_KERNEL, kernel);
+    kernel->name = duplicate_text(name, length);
+    kernel->library = library;
+    kernel->registers = DEFAULT_REGISTERS;
+    kernel->max_threads = MAX_THREADS_PER_BLOCK;
+    kernel->parameter_count = -1;
+    library->kernels = reallocate(library->kernels, library->kernel_count + 1, sizeof *library->kernels);
+    library->kernels[library->kernel_count++] = kernel;
+    return kernel;
+}
+
+void kernel_add_parameter(Kernel *kernel, unsigned index, unsigned offset, unsigned bytes)
+{
+    int count = (int)index + 1;
+    if (count > kernel->parameter_count) {
+        int old = kernel->parameter_count > 0 ? kernel->parameter_count : 0;
+        kernel->parameters = reallocate(kernel->parameters, (size_t)count, sizeof *kernel->parameters);
+        memset(kernel->parameters + old, 0, (size_t)(count - old) * sizeof *kernel->parameters);
+        kernel->parameter_count = count;
+    }
+    kernel->parameters[index] = (Parameter){offset, bytes};
+}
+
+CUresult library_add_global(Library *library, const char *name, size_t bytes, const void *value, Context *context)
+{
+    Allocation *allocation = NULL;
+    CHECK(memory_allocate(bytes ? bytes : 1, MEMORY_DEVICE, context, NULL, 0, &allocation));
+    if (value) memcpy(allocation->start, value, bytes);
+    library->globals = reallocate(library->globals, library->global_count + 1, sizeof *library->globals);
+    library->globals[library->global_count++] =
+        (Global){duplicate_text(name, strlen(name)), (CUdeviceptr)allocation->start, bytes};
+    return CUDA_SUCCESS;
+}
+
+/* ---- life ---- */
+
+static void kernel_free(Kernel *kernel)
+{
+    handle_free(kernel->handle);
+    free(kernel->parameters);
+    free(kernel->name);
+    free(kernel);
+}
+
+/* Graph nodes keep a library's kernels alive after it is unloaded; its handles die with the unloading. */
+void library_release(Library *library)
+{
+    if (--library->references > 0) return;
+    for (unsigned i = 0; i < library->kernel_count; i++) kernel_free(library->kernels[i]);
+    for (unsigned i = 0; i < library->global_count; i++) {
+        memory_free(library->globals[i].pointer, 1u << MEMORY_DEVICE);
+        free(library->globals[i].name);
+    }
+    free(library->kernels);
+    free(library->globals);
+    free(library);
+}
+
+static void library_unload(Library *library)
+{
+    handle_free(library->handle);
+    for (unsigned i = 0; i < library->kernel_count; i++) handle_free(library->kernels[i]->handle);
+    library_release(library);
+}
+
+bool library_runs_on(const Library *library, CUdevice device)
+{
+    int built_for = library->capability, available = state.devices[device].profile->capability;
+    if (built_for == 0) return true;
+    if (library->portable) return built_for <= available;
+    return built_for / 10 == available / 10 && built_for <= available;
+}
+
+static bool runs_somewhere(const Library *library)
+{
+    for (int device = 0; device < state.device_count; device++)
+        if (library_runs_on(library, device)) return true;
+    return false;
+}
+
+static CUresult read_image(Library *library, Bytes image, Context *context)
+{
+    if (image.size >= 4 && !memcmp(image.data, "\x7f" "ELF", 4)) return cubin_read(library, image, context);
+    if (image.size >= 4 && !memcmp(image.data, "\x50\xed\x55\xba", 4)) {
+        library->any_name = true;
+        return CUDA_SUCCESS;
+    }
+    return ptx_read(library, image, context);
+}
+
+/* `context` is the one to load into; NULL for a library, which belongs to none: device 0 has its variables then. */
+static CUresult load(Bytes image, Context *context, Library **out)
+{
+    Library *library = allocate(1, sizeof *library);
+    library->handle = handle_new(KIND_LIBRARY, library);
+    library->references = 1;
+    CUresult result = read_image(library, image, context ? context : context_primary(0));
+    if (result == CUDA_SUCCESS) {
+        bool runs = context ? library_runs_on(library, context->device) : runs_somewhere(library);
+        if (!runs) result = library->portable ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    if (result == CUDA_SUCCESS) {
+        *out = library;
+    } else {
+        library_unload(library);
+    }
+    return result;
+}
+
+static CUresult load_image(const void *image, Context *context, void **out)
+{
+    Bytes copy = {NULL, 0};
+    Library *library = NULL;
+    REQUIRE_ARGUMENT(out);
+    CHECK(image_copy(image, &copy));
+    CUresult result = load(copy, context, &library);
+    free((void *)copy.data);
+    if (result == CUDA_SUCCESS) *out = library->handle;
+    return result;
+}
+
+static CUresult read_file(const char *path, Bytes *content)
+{
+    REQUIRE_ARGUMENT(path);
+    FILE *file = fopen(path, "rbe");
+    REQUIRE(file, CUDA_ERROR_FILE_NOT_FOUND);
+    long size = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
+    unsigned char *data = NULL;
+    bool good = size >= 0 && size <= MAX_FILE_BYTES && !fseek(file, 0, SEEK_SET);
+    if (good) {
+        data = allocate((size_t)size + 1, 1); /* and a zero, which PTX must end with */
+        good = fread(data, 1, (size_t)size, file) == (size_t)size;
+    }
+    fclose(file);
+    *content = (Bytes){data, good ? (size_t)size : 0};
+    if (!good) free(data);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_FILE_NOT_FOUND;
+}
+
+static CUresult load_file(const char *path, Context *context, void **out)
+{
+    Bytes content = {NULL, 0};
+    Library *library = NULL;
+    REQUIRE_ARGUMENT(out);
+    CHECK(read_file(path, &content));
+    CUresult result = load(content, context, &library);
+    free((void *)content.data);
+    if (result == CUDA_SUCCESS) *out = library->handle;
+    return result;
+}
+
+/* ---- libraries ---- */
+
+static Library *library_find(const void *handle) { return handle_object(handle, KIND_LIBRARY); }
+
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                           unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                           unsigned int numLibraryOptions)
+{
+    ENTER();
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+    return load_image(code, NULL, (void **)library);
+}
+
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
+                               void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+                               void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+    ENTER();
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions;
+    (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+    return load_file(fileName, NULL, (void **)library);
+}
+
+static CUresult unload(const void *handle)
+{
+    Library *library = library_find(handle);
+    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    library_unload(library);
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_kernel(const void *handle, const char *name, void **out)
+{
+    Library *library = library_find(handle);
+    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE_ARGUMENT(name && out);
+    Kernel *kernel = library_find_kernel(library, name, strlen(name));
+    if (!kernel && library->any_name) kernel = library_add_kernel(library, name, strlen(name));
+    REQUIRE(kernel, CUDA_ERROR_NOT_FOUND);
+    *out = kernel->handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_global(const void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes)
+{
+    const Library *library = library_find(handle);
+    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE_ARGUMENT(name);
+    for (unsigned i = 0; i < library->global_count; i++) {
+        if (strcmp(library->globals[i].name, name) != 0) continue;
+        if (pointer) *pointer = library->globals[i].pointer;
+        if (bytes) *bytes = library->globals[i].bytes;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuLibraryUnload(CUlibrary library)
+{
+    ENTER();
+    return unload(library);
+}
+
+CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    ENTER();
+    return get_kernel(library, name, (void **)pKernel);
+}
+
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
+{
+    ENTER();
+    const Library *library = library_find(lib);
+    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE_ARGUMENT(count);
+    *count = library->kernel_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib)
+{
+    ENTER();
+    const Library *library = library_find(lib);
+    REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE_ARGUMENT(kernels);
+    for (unsigned i = 0; i < numKernels && i < library->kernel_count; i++)
+        kernels[i] = (CUkernel)library->kernels[i]->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+    ENTER_CONTEXT();
+    const Library *found = library_find(library);
+    REQUIRE(found, CUDA_ERROR_INVALID_HANDLE);
+    REQUIRE_ARGUMENT(pMod);
+    *pMod = (CUmodule)found->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    ENTER_CONTEXT();
+    return get_global(library, name, dptr, bytes);
+}
+
+CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+    ENTER_CONTEXT();
+    return get_global(library, name, dptr, bytes);
+}
+
+/* ---- modules ---- */
+
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
+                            void **optionValues)
+{
+    ENTER_CONTEXT();
+    (void)numOptions, (void)options, (void)optionValues;
+    return load_image(image, context, (void **)module);
+}
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    ENTER_CONTEXT();
+    return load_image(image, context, (void **)module);
+}
+
+CUresult cuModuleLoad(CUmodule *module, const char *fname)
+{
+    ENTER_CONTEXT();
+    return load_file(fname, context, (void **)module);
+}
+
+CUresult cuModuleUnload(CUmodule hmod)
+{
+    ENTER_CONTEXT();
+    return unload(hmod);
+}
+
+CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    ENTER_CONTEXT();
+    return get_kernel(hmod, name, (void **)hfunc);
+}
+
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+    ENTER_CONTEXT();
+    return get_global(hmod, name, dptr, bytes);
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    ENTER();
+    REQUIRE_ARGUMENT(mode);
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,273 @@
+/* Memory pools and stream-ordered allocation. A pool is an account: memory comes from the host and goes back at once. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICE_KINDS (1u << MEMORY_DEVICE | 1u << MEMORY_MANAGED | 1u << MEMORY_HOST)
+
+static Pool device_pools[MAX_DEVICES], host_pool, managed_pool;
+
+static void pool_start(Pool *pool, MemoryKind kind, CUmemLocationType where, int id)
+{
+    pool->handle = handle_new(KIND_POOL, pool);
+    pool->kind = kind;
+    pool->device = where == CU_MEM_LOCATION_TYPE_DEVICE ? id : 0;
+    pool->properties.location = (CUmemLocation){.type = where, .id = id};
+    for (int i = 0; i < 3; i++) pool->reuse[i] = 1;
+}
+
+void pools_start(void)
+{
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        pool_start(&device_pools[i], MEMORY_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE, i);
+        state.devices[i].default_pool = state.devices[i].current_pool = &device_pools[i];
+        device_pools[i].built_in = true;
+    }
+    pool_start(&host_pool, MEMORY_HOST, CU_MEM_LOCATION_TYPE_HOST, 0);
+    pool_start(&managed_pool, MEMORY_MANAGED, CU_MEM_LOCATION_TYPE_DEVICE, 0);
+    host_pool.built_in = managed_pool.built_in = true;
+}
+
+static Pool *pool_find(CUmemoryPool handle) { return handle_object(handle, KIND_POOL); }
+
+void pool_used(Pool *pool, size_t bytes)
+{
+    pool->used += bytes;
+    if (pool->used > pool->used_high) pool->used_high = pool->used;
+}
+
+/* A destroyed pool lives on until its last allocation is freed. */
+static void free_if_over(Pool *pool)
+{
+    if (!pool->handle && pool->used == 0) free(pool);
+}
+
+void pool_unused(Pool *pool, size_t bytes)
+{
+    pool->used -= bytes;
+    free_if_over(pool);
+}
+
+/* ---- allocation in stream order ---- */
+
+static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, Context *context, CUstream handle)
+{
+    Stream *stream = NULL;
+    Capture *capture = NULL;
+    REQUIRE_ARGUMENT(out && pool && bytes);
+    CHECK(stream_find(context, handle, &stream));
+    CHECK(stream_submit(stream, &capture));
+    if (capture) {
+        Node *node = NULL;
+        CUDA_MEM_ALLOC_NODE_PARAMS parameters = {.poolProps = pool->properties, .bytesize = bytes};
+        CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node));
+        CHECK(node_add_allocation(node, &parameters, context));
+        *out = parameters.dptr;
+        return CUDA_SUCCESS;
+    }
+    Allocation *allocation = NULL;
+    CHECK(memory_allocate(bytes, pool->kind, context, pool, 0, &allocation));
+    *out = (CUdeviceptr)allocation->start;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+    ENTER_CONTEXT();
+    return allocate_in_stream(dptr, bytesize, state.devices[context->device].current_pool, context, hStream);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+{
+    ENTER_CONTEXT();
+    return allocate_in_stream(dptr, bytesize, pool_find(pool), context, hStream);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    Capture *capture = NULL;
+    CHECK(stream_find(context, hStream, &stream));
+    CHECK(stream_submit(stream, &capture));
+    if (capture) {
+        Node *node = NULL;
+        CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
+        node->as.freed = dptr;
+        return CUDA_SUCCESS;
+    }
+    return dptr ? memory_free(dptr, DEVICE_KINDS) : CUDA_SUCCESS;
+}
+
+/* ---- pools ---- */
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+    ENTER();
+    REQUIRE_ARGUMENT(pool && poolProps);
+    REQUIRE(poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+    bool on_device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (on_device) REQUIRE_DEVICE(poolProps->location.id);
+    Pool *created = allocate(1, sizeof *created);
+    pool_start(created, on_device ? MEMORY_DEVICE : MEMORY_HOST, poolProps->location.type, poolProps->location.id);
+    if ((int)poolProps->allocType == 2) created->kind = MEMORY_MANAGED; /* CU_MEM_ALLOCATION_TYPE_MANAGED of CUDA 13 */
+    created->properties = *poolProps;
+    *pool = created->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+    ENTER();
+    Pool *found = pool_find(pool);
+    REQUIRE_ARGUMENT(found && !found->built_in);
+    for (int i = 0; i < MAX_DEVICES; i++)
+        if (state.devices[i].current_pool == found) state.devices[i].current_pool = state.devices[i].default_pool;
+    handle_free(found->handle);
+    found->handle = NULL;
+    free_if_over(found);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+{
+    ENTER();
+    (void)minBytesToKeep; /* nothing is ever kept */
+    REQUIRE_ARGUMENT(pool_find(pool));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+    ENTER();
+    const Pool *found = pool_find(pool);
+    REQUIRE_ARGUMENT(found && value);
+    switch ((int)attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        *(int *)value = found->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *(cuuint64_t *)value = found->release_threshold; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: *(cuuint64_t *)value = found->used; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: *(cuuint64_t *)value = found->used_high; return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+    ENTER();
+    Pool *found = pool_find(pool);
+    REQUIRE_ARGUMENT(found && value);
+    switch ((int)attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+        found->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *(int *)value;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: found->release_threshold = *(cuuint64_t *)value; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        REQUIRE_ARGUMENT(*(cuuint64_t *)value == 0); /* the documentation allows a reset only */
+        found->used_high = found->used;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+    ENTER();
+    REQUIRE_ARGUMENT(pool_find(pool) && (map || count == 0));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+{
+    ENTER();
+    REQUIRE_ARGUMENT(flags && location && pool_find(memPool));
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return CUDA_SUCCESS;
+}
+
+/* ---- the pools that a device or a location has by itself ---- */
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+    ENTER();
+    REQUIRE_DEVICE(dev);
+    REQUIRE_ARGUMENT(pool);
+    *pool = state.devices[dev].current_pool->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+{
+    ENTER();
+    REQUIRE_DEVICE(dev);
+    REQUIRE_ARGUMENT(pool_out);
+    *pool_out = state.devices[dev].default_pool->handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_current(CUdevice device, CUmemoryPool handle)
+{
+    Pool *pool = pool_find(handle);
+    REQUIRE_DEVICE(device);
+    REQUIRE_ARGUMENT(pool && pool->kind == MEMORY_DEVICE);
+    state.devices[device].current_pool = pool;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+    ENTER();
+    return set_current(dev, pool);
+}
+
+static CUresult pool_of_location(const CUmemLocation *location, CUmemAllocationType type, bool current, Pool **pool)
+{
+    REQUIRE_ARGUMENT(location);
+    if ((int)type == 2) { /* CU_MEM_ALLOCATION_TYPE_MANAGED of CUDA 13 */
+        *pool = &managed_pool;
+    } else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        REQUIRE_DEVICE(location->id);
+        *pool = current ? state.devices[location->id].current_pool : state.devices[location->id].default_pool;
+    } else {
+        *pool = &host_pool;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* CUDA 13's; without prototypes in the header of CUDA 12. */
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+{
+    ENTER();
+    Pool *pool = NULL;
+    REQUIRE_ARGUMENT(pool_out);
+    CHECK(pool_of_location(location, type, false, &pool));
+    *pool_out = pool->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
+{
+    ENTER();
+    Pool *pool = NULL;
+    REQUIRE_ARGUMENT(pool_out);
+    CHECK(pool_of_location(location, type, true, &pool));
+    *pool_out = pool->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    ENTER();
+    REQUIRE_ARGUMENT(location);
+    REQUIRE(location->type == CU_MEM_LOCATION_TYPE_DEVICE && (int)type != 2, CUDA_ERROR_NOT_SUPPORTED);
+    return set_current(location->id, pool);
+}

@@ -1,0 +1,236 @@
+/* Streams. Work is done when it is submitted, so a stream has an identity, a place in a capture, and nothing to wait
+ * for. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Stream *all_streams;
+
+/* ---- the default streams ---- */
+
+typedef struct ThreadStreams {
+    Stream *of_device[MAX_DEVICES];
+} ThreadStreams;
+
+static Stream legacy_streams[MAX_DEVICES];
+static pthread_key_t thread_streams_key;
+
+static void link_stream(Stream *stream)
+{
+    stream->next = all_streams;
+    stream->link = &all_streams;
+    if (all_streams) all_streams->link = &stream->next;
+    all_streams = stream;
+}
+
+static void unlink_stream(Stream *stream)
+{
+    if (stream->capture && stream->capture->origin == stream) capture_abandon(stream->capture);
+    *stream->link = stream->next;
+    if (stream->next) stream->next->link = stream->link;
+    node_set_clear(&stream->dependencies);
+    free(stream->reported_handles);
+}
+
+static void end_thread(void *value)
+{
+    ThreadStreams *streams = value;
+    driver_lock();
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        if (!streams->of_device[i]) continue;
+        unlink_stream(streams->of_device[i]);
+        free(streams->of_device[i]);
+    }
+    driver_unlock();
+    free(streams);
+}
+
+void streams_start(void)
+{
+    pthread_key_create(&thread_streams_key, end_thread);
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        legacy_streams[i] = (Stream){.handle = CU_STREAM_LEGACY, .device = i, .context = context_primary(i)->handle,
+                                     .legacy = true, .built_in = true, .id = new_id()};
+    }
+}
+
+static Stream *per_thread_stream(const Context *context)
+{
+    ThreadStreams *streams = pthread_getspecific(thread_streams_key);
+    if (!streams) {
+        streams = allocate(1, sizeof *streams);
+        pthread_setspecific(thread_streams_key, streams);
+    }
+    Stream **stream = &streams->of_device[context->device];
+    if (!*stream) {
+        *stream = allocate(1, sizeof **stream);
+        **stream = (Stream){.handle = CU_STREAM_PER_THREAD, .device = context->device, .context = context->handle,
+                            .built_in = true, .id = new_id()};
+        link_stream(*stream);
+    }
+    return *stream;
+}
+
+CUresult stream_find(const Context *context, CUstream handle, Stream **stream)
+{
+    if (handle == CU_STREAM_LEGACY || (!handle && !state.null_stream_per_thread)) {
+        *stream = &legacy_streams[context->device];
+    } else if (!handle || handle == CU_STREAM_PER_THREAD) {
+        *stream = per_thread_stream(context);
+    } else {
+        *stream = handle_object(handle, KIND_STREAM);
+    }
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* ---- create, destroy ---- */
+
+static CUresult create(const Context *context, unsigned flags, int priority, CUstream *out)
+{
+    REQUIRE_ARGUMENT(out && flags <= CU_STREAM_NON_BLOCKING);
+    Stream *stream = allocate(1, sizeof *stream);
+    stream->handle = handle_new(KIND_STREAM, stream);
+    stream->device = context->device;
+    stream->context = context->handle;
+    stream->flags = flags;
+    stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; /* the range that contexts.c states */
+    stream->id = new_id();
+    link_stream(stream);
+    *out = stream->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+    ENTER_CONTEXT();
+    return create(context, Flags, 0, phStream);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+    ENTER_CONTEXT();
+    return create(context, flags, priority, phStream);
+}
+
+CUresult cuStreamDestroy_v2(CUstream hStream)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    CHECK(stream_find(context, hStream, &stream));
+    REQUIRE(!stream->built_in, CUDA_ERROR_INVALID_HANDLE);
+    unlink_stream(stream);
+    handle_free(stream->handle);
+    free(stream);
+    return CUDA_SUCCESS;
+}
+
+/* ---- waiting, which ends at once, or is forbidden while the stream is captured ---- */
+
+static CUresult check_idle(const Context *context, CUstream handle)
+{
+    Stream *stream = NULL;
+    Capture *capture = NULL;
+    CHECK(stream_find(context, handle, &stream));
+    if (stream->capture) {
+        stream->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return stream_submit(stream, &capture);
+}
+
+CUresult cuStreamSynchronize(CUstream hStream)
+{
+    ENTER_CONTEXT();
+    return check_idle(context, hStream);
+}
+
+CUresult cuStreamQuery(CUstream hStream)
+{
+    ENTER_CONTEXT();
+    return check_idle(context, hStream);
+}
+
+/* ---- questions about a stream ---- */
+
+CUresult cuStreamGetPriority(CUstream hStream, int *priority)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(priority);
+    CHECK(stream_find(context, hStream, &stream));
+    *priority = stream->priority;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(flags);
+    CHECK(stream_find(context, hStream, &stream));
+    *flags = stream->flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(streamId);
+    CHECK(stream_find(context, hStream, &stream));
+    *streamId = stream->id;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(device);
+    CHECK(stream_find(context, hStream, &stream));
+    *device = stream->device;
+    return CUDA_SUCCESS;
+}
+
+static CUresult context_of(const Context *current, CUstream handle, CUcontext *out)
+{
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(out);
+    CHECK(stream_find(current, handle, &stream));
+    *out = stream->built_in ? current->handle : stream->context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+{
+    ENTER_CONTEXT();
+    return context_of(context, hStream, pctx);
+}
+
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+    ENTER_CONTEXT();
+    if (pGreenCtx) *pGreenCtx = NULL;
+    return context_of(context, hStream, pCtx);
+}
+
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    REQUIRE_ARGUMENT(value_out);
+    CHECK(stream_find(context, hStream, &stream));
+    memset(value_out, 0, sizeof *value_out);
+    if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) value_out->priority = stream->priority;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+    ENTER_CONTEXT();
+    Stream *stream = NULL;
+    (void)attr; /* hints to hardware that is not there */
+    REQUIRE_ARGUMENT(value);
+    return stream_find(context, hStream, &stream);
+}

@@ -1,0 +1,31 @@
+"""Every exception that a user of KernelScope can meet.
+
+All of them derive from `KernelScopeError`, so that ``except kernelscope.KernelScopeError`` catches what this
+package raises and nothing that the user's own code raises. Messages name the value, the place and the next step.
+"""
+
+from __future__ import annotations
+
+
+class KernelScopeError(Exception):
+    """Base class of every error that KernelScope raises."""
+
+
+class DryRunError(KernelScopeError):
+    """The dry run cannot be switched on, or its settings are out of range."""
+
+
+class ProbeUnavailableError(KernelScopeError):
+    """A probe cannot install: its framework is missing, too old, or held by another tool."""
+
+
+class RecorderStateError(KernelScopeError):
+    """A recorder was asked for something its state does not allow: stop before start, start twice."""
+
+
+class RecordingFileError(KernelScopeError):
+    """A ``.kscope`` file was refused: torn, of a newer schema, or not what it says it is."""
+
+
+class UnknownCellError(KernelScopeError):
+    """A cell was asked for by a number or name that no recording has."""

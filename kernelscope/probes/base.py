@@ -1,0 +1,189 @@
+"""What a probe is, and the hooks that every probe needs: exact undo, and waiting for an import."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from types import CodeType, ModuleType, TracebackType
+from typing import Any, Protocol
+
+from kernelscope.probes.sink import Sink
+
+#: How much of a launch is recorded: its two ends, or every phase boundary between them.
+DETAILS = ("launch", "phases")
+
+
+class Probe(Protocol):
+    """One framework's hooks. A recording session installs each probe once and uninstalls it once.
+
+    A probe writes to the sink only. It never lets an exception of its own reach user code
+    (`Sink.swallow`), keeps no argument alive, and does nothing at a launch that was not measured there.
+    """
+
+    #: The name that health rows and ``kernelscope doctor`` show.
+    name: str
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Hook the framework, or arrange to hook it when it is imported.
+
+        Raises
+        ------
+        ProbeUnavailableError
+            The framework cannot be hooked; the message says why. Whatever was hooked has been undone.
+        """
+        ...
+
+    def uninstall(self) -> None:
+        """Undo every hook; a hook that another wrapper now covers stays as a pass-through that records nothing."""
+        ...
+
+    def synchronize(self) -> str | None:
+        """Wait for the device's work; return why it could not be done, or None. Never start CUDA for it."""
+        ...
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Fill in what is asked only when recording has ended: registers, sizes, occupancy.
+
+        Parameters
+        ----------
+        sink : Sink
+            Where the rows to fill in are.
+        used : iterable of (target id, configuration id)
+            The distinct pairs that launches were made with.
+        """
+        ...
+
+    def attach(self, kernel: Any) -> str | None:
+        """Follow one kernel by documented means only, where `install` could not hook them all.
+
+        Returns what is lost that way in one line, or None where everything is recorded anyway.
+        """
+        ...
+
+    def cost_per_launch_ns(self, detail: str) -> float | None:
+        """Measure what recording adds to one launch, in nanoseconds; None where nothing is hooked."""
+        ...
+
+
+class Patches:
+    """Attributes replaced for a while. `undo` restores each one, unless somebody has replaced it since."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, Any, Any]] = []
+
+    def replace(self, owner: Any, name: str, replacement: Any) -> None:
+        """Set ``owner.name`` to `replacement` and remember what was there.
+
+        Raises
+        ------
+        AttributeError
+            `owner` itself (not a base class) has no such attribute.
+        """
+        try:
+            original = vars(owner)[name]
+        except KeyError:
+            raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
+        self._made.append((owner, name, original, replacement))
+        setattr(owner, name, replacement)
+
+    def undo(self) -> list[str]:
+        """Restore in reverse order; return the names of those that another wrapper now covers."""
+        covered: list[str] = []
+        while self._made:
+            owner, name, original, replacement = self._made.pop()
+            if vars(owner).get(name) is replacement:
+                setattr(owner, name, original)
+            else:
+                covered.append(f"{getattr(owner, '__name__', owner)}.{name}")
+        return covered
+
+
+class ImportHook(importlib.abc.MetaPathFinder):
+    """Calls back once when a module has been imported; costs nothing where it was imported already.
+
+    Parameters
+    ----------
+    module : str
+        Full name of the module to wait for.
+    callback : callable
+        Called with the module after it has run, in the importing thread.
+    """
+
+    def __init__(self, module: str, callback: Callable[[ModuleType], None]) -> None:
+        self._module = module
+        self._callback = callback
+        self._searching = False
+
+    def arm(self) -> None:
+        """Call back now if the module is there, else when it is imported."""
+        module = sys.modules.get(self._module)
+        if module is not None and not _is_loading(module):
+            self._callback(module)
+        else:
+            sys.meta_path.insert(0, self)
+
+    def disarm(self) -> None:
+        """Stop waiting."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """Let the other finders find the module, and have its loader tell us when it has run it."""
+        if fullname != self._module or self._searching:
+            return None
+        self._searching = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._searching = False
+        if spec is None or spec.loader is None:
+            return None
+        self.disarm()
+        spec.loader = _NotifyingLoader(spec.loader, self._callback)
+        return spec
+
+
+class _NotifyingLoader(importlib.abc.Loader):
+    """A loader that hands over to the real one and calls back afterwards."""
+
+    def __init__(self, loader: Any, callback: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._callback = callback
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module keeps its own loader, as without us: inspect and pickle look at it.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._callback(module)
+
+
+def without_frames(traceback: TracebackType | None, hidden: frozenset[CodeType]) -> TracebackType | None:
+    """Take our own hooks' frames out of a traceback, so that users see theirs only."""
+    while traceback is not None and traceback.tb_frame.f_code in hidden:
+        traceback = traceback.tb_next
+    entry = traceback
+    while entry is not None:
+        following = entry.tb_next
+        while following is not None and following.tb_frame.f_code in hidden:
+            following = following.tb_next
+        if following is not entry.tb_next:
+            entry.tb_next = following
+        entry = following
+    return traceback
+
+
+#: Code objects of hooks on the user's call path; `without_frames` takes them out of tracebacks.
+hook_codes: set[CodeType] = set()
+
+
+def _is_loading(module: ModuleType) -> bool:
+    """Whether another import of the module is still under way."""
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

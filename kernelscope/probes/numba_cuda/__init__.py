@@ -1,0 +1,251 @@
+"""The numba-cuda probe: every launch that ends in ``CUDADispatcher.call``, and every compile."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import statistics
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from kernelscope.clock import now
+from kernelscope.errors import ProbeUnavailableError
+from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.numba_cuda.attach import Attachments
+from kernelscope.probes.numba_cuda.compile import CompileHooks
+from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
+from kernelscope.probes.numba_cuda.launch import LaunchHooks
+from kernelscope.probes.sink import Sink
+
+#: The first version with a public `launchconfig` and `pre_launch_callbacks`.
+OLDEST_VERSION = (0, 30, 0)
+
+_MODULES = {
+    "dispatcher": "numba.cuda.dispatcher",
+    "codegen": "numba.cuda.codegen",
+    "driver": "numba.cuda.cudadrv.driver",
+    "devices": "numba.cuda.cudadrv.devices",
+    "launchconfig": "numba.cuda.launchconfig",
+}
+_LOST = ("only kernels given to recorder.attach(kernel) are recorded: when they start, not how long they take; "
+         "phases, cache hits and kernels inside libraries are lost")
+
+
+class NumbaCudaProbe:
+    """Hooks numba-cuda where it is imported, or as soon as it is."""
+
+    name = FRAMEWORK
+
+    def __init__(self) -> None:
+        self._import_hook: ImportHook | None = None
+        self._patches = Patches()
+        self._hooks: LaunchHooks | None = None
+        self._compiles: CompileHooks | None = None
+        self._facts: Facts | None = None
+        self._attachments: Attachments | None = None
+        self._modules: Any = None
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Hook the launch path, or wait for numba-cuda's import. See `Probe.install`."""
+        self._import_hook = ImportHook("numba.cuda.dispatcher", lambda module: self._imported(module, sink))
+        self._import_hook.arm()
+
+    def uninstall(self) -> None:
+        """Undo every hook. See `Probe.uninstall`."""
+        if self._import_hook is not None:
+            self._import_hook.disarm()
+        if self._attachments is not None:
+            self._attachments.detach()
+        self._patches.undo()
+        if self._hooks is not None:
+            self._hooks.disable()
+        if self._compiles is not None:
+            self._compiles.enabled = False
+
+    def synchronize(self) -> str | None:
+        """Synchronize every device that was launched on, unless a capture is under way. See `Probe.synchronize`."""
+        if self._facts is None or not len(self._facts.sink.devices):
+            return None
+        capturing = self._capturing_stream()
+        if capturing is not None:
+            return f"stream {capturing:#x} is capturing a graph: synchronizing would break the capture"
+        try:
+            for row in self._facts.sink.devices.rows:
+                with self._modules.devices.gpus[row["ordinal"]]:
+                    self._modules.driver.driver.cuCtxSynchronize()
+        except Exception as error:  # a kernel's own failure shows up here: the recording tells, the user's next call raises
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Ask the driver for registers, sizes and occupancy. See `Probe.describe`."""
+        if self._facts is None:
+            return
+        self._facts.describe(used)
+        driver = self._modules.driver.driver
+        if driver.is_initialized and driver.initialization_error is None:
+            sink.metadata["driver_version"] = ".".join(map(str, driver.get_version()))
+
+    def attach(self, kernel: Any) -> str | None:
+        """Follow one dispatcher through the documented seam. See `Probe.attach`."""
+        if self._hooks is not None and self._hooks.enabled:
+            return None
+        if self._attachments is None:
+            raise ProbeUnavailableError("numba-cuda is not imported, or is older than "
+                                        f"{'.'.join(map(str, OLDEST_VERSION))}: there is nothing to attach to")
+        self._attachments.attach(kernel)
+        return _LOST
+
+    def cost_per_launch_ns(self, detail: str) -> float | None:
+        """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
+        return None if self._hooks is None else measure_cost(detail)
+
+    def _imported(self, module: ModuleType, sink: Sink) -> None:
+        """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
+        try:
+            self._hook(sink)
+        except ProbeUnavailableError as problem:
+            sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem),
+                                "fix": "pip install --upgrade 'numba-cuda>=0.30.4'"})
+        except Exception as problem:
+            self._patches.undo()
+            sink.swallow(self.name, problem)
+
+    def _hook(self, sink: Sink) -> None:
+        version = installed_version()
+        if version < OLDEST_VERSION:
+            shown = ".".join(map(str, version)) or "none"
+            raise ProbeUnavailableError(f"numba-cuda {shown} is too old: 0.30.4 or newer is needed")
+        loaded = {name: importlib.import_module(path) for name, path in _MODULES.items()}
+        lock = importlib.import_module("numba.cuda.core.compiler_lock").global_compiler_lock
+        self._modules = SimpleNamespace(lock=lock, **loaded)
+        self._facts = Facts(sink, self._modules)
+        self._attachments = Attachments(sink, self._facts, self._modules)
+        problems = self_check(self._modules.dispatcher)
+        if problems:
+            sink.health.append({"probe": self.name, "status": "degraded",
+                                "message": f"{'; '.join(problems)}: {_LOST}",
+                                "fix": "call recorder.attach(kernel), or install a version that is known to work: "
+                                       "pip install 'numba-cuda==0.30.4'"})
+            return
+        self._hook_launches(sink)
+        self._compiles = CompileHooks(sink, self._facts, self._modules)
+        missing = self._compiles.install(self._patches)
+        if missing:
+            sink.health.append({"probe": self.name, "status": "degraded",
+                                "message": f"this numba-cuda has no {', '.join(missing)}: compiles are incomplete",
+                                "fix": "pip install 'numba-cuda==0.30.4'"})
+
+    def _hook_launches(self, sink: Sink) -> None:
+        dispatcher = self._modules.dispatcher
+        originals = (vars(dispatcher.CUDADispatcher)["call"], vars(dispatcher._Kernel)["launch"], dispatcher.launch)
+        facts = self._facts
+        assert facts is not None
+        hooks = LaunchHooks(sink, originals, self._target, facts.configuration)
+        self._hooks = hooks
+        self._patches.replace(dispatcher.CUDADispatcher, "call", hooks.call)
+        self._patches.replace(dispatcher._Kernel, "launch", hooks.launch)
+        if sink.detail == "phases":
+            self._patches.replace(dispatcher, "launch", hooks.submit)
+        else:
+            self._follow_devices()
+
+    def _target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
+        """`Facts.target`; at a kernel's first launch CUDA has started, and may turn out to have several devices."""
+        self._follow_devices()
+        assert self._facts is not None
+        return self._facts.target(dispatcher, kernel, error)
+
+    def _follow_devices(self) -> None:
+        """With ``--detail launch``, put the third hook in once there is more than one device to tell apart."""
+        modules, hooks = self._modules, self._hooks
+        if hooks is None or modules.dispatcher.launch is hooks.submit:
+            return
+        driver = modules.driver.driver
+        if driver.is_initialized and driver.initialization_error is None and len(modules.devices.gpus) > 1:
+            self._patches.replace(modules.dispatcher, "launch", hooks.submit)
+
+    def _capturing_stream(self) -> int | None:
+        """Handle of a stream of this recording that is in the middle of a graph capture."""
+        binding = self._modules.driver.binding
+        assert self._facts is not None
+        for row in self._facts.sink.configurations.rows:
+            if row["stream"]:
+                error, status = binding.cuStreamIsCapturing(binding.CUstream(row["stream"]))
+                if not int(error) and int(status):
+                    return row["stream"]
+        return None
+
+
+def installed_version() -> tuple[int, ...]:
+    """Return the version of the numba-cuda that is imported, or ()."""
+    package = sys.modules.get("numba_cuda")
+    text = str(getattr(package, "__version__", ""))
+    return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+
+
+def self_check(dispatcher: Any) -> list[str]:
+    """Compare the private names that the hooks rely on with what they should be; return what differs."""
+    problems = []
+    for path, wanted, calls in (
+        ("CUDADispatcher.call", ["self", "args", "launch_config"], "launch"),
+        ("_Kernel.launch", ["self", "args", "griddim", "blockdim", "stream", "sharedmem"], "launch"),
+        ("_LaunchConfiguration.__call__", ["self", "args"], "call"),
+        ("CUDADispatcher.compile", ["self", "sig"], None),
+    ):
+        owner, name = path.split(".")
+        function = vars(getattr(dispatcher, owner, object)).get(name)
+        if not inspect.isfunction(function):
+            problems.append(f"numba.cuda.dispatcher has no function {path}")
+            continue
+        function = inspect.unwrap(function)
+        if function.__module__ != dispatcher.__name__:
+            continue  # somebody's wrapper: it takes what callers give it, or their launches fail without us too
+        found = list(inspect.signature(function).parameters)
+        if found != wanted:
+            problems.append(f"{path} takes ({', '.join(found)}), not ({', '.join(wanted)})")
+        elif calls is not None and calls not in function.__code__.co_names:
+            problems.append(f"{path} does not call {calls}()")
+    if not callable(getattr(dispatcher, "launch", None)):
+        problems.append("numba.cuda.dispatcher has no function launch")
+    return problems
+
+
+def measure_cost(detail: str, rounds: int = 30, launches: int = 50) -> float:
+    """Measure what the hooks add to one launch, in nanoseconds: the median of A B A B rounds.
+
+    The launch that they wrap here does nothing, so that what is left is theirs. It stands for the cost on the
+    real path, where the caches are colder: the figures in ``benchmarks/`` compare the two.
+    """
+    kernel, arguments = object(), ()
+    sink = Sink(detail=detail)
+    inner: list[Callable[..., Any]] = []
+
+    def submit(*_: Any) -> None:
+        return None
+
+    def launch(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any, sharedmem: Any) -> None:
+        inner[1](None, None, kernel)
+
+    def call(self: Any, args: Any, launch_config: Any) -> None:
+        inner[0](kernel, args, None, None, None, None)
+
+    hooks = LaunchHooks(sink, (call, launch, submit), lambda *_: 0, lambda *_: 0)
+    hooked = [hooks.launch, hooks.submit if detail == "phases" else submit]
+    differences = []
+    state = sink.local.state
+    for _ in range(rounds):
+        inner[:] = [launch, submit]
+        start = now()
+        for _ in range(launches):
+            call(None, arguments, hooks)
+        middle = now()
+        inner[:] = hooked
+        turned = now()
+        for _ in range(launches):
+            hooks.call(None, arguments, hooks)
+        differences.append(now() - turned - (middle - start))
+        state.offset = 0
+    return max(0.0, statistics.median(differences) / launches)

@@ -1,0 +1,220 @@
+"""Hooks on numba-cuda's compiles: outcome, launch configuration, passes and link phases. None is on the launch path."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.numba_cuda.facts import Facts
+from kernelscope.probes.sink import Sink
+from kernelscope.schema import UNKNOWN
+
+#: Which function of numba-cuda asked, as the schema's triggers.
+_TRIGGERS = {
+    "_compile_for_args": "launch",
+    "specialize": "specialize",
+    "recompile": "recompile",
+    "_jit": "eager",
+    "jit": "eager",
+}
+
+#: CUDACodeLibrary's methods that build something, the cache that grows when they do, and the phase's name.
+_BUILDERS = (("get_asm_strs", "_ptx_cache", "nvvm"), ("get_ltoir", "_ltoir_cache", "lto"),
+             ("get_cubin", "_cubin_cache", "link"))
+
+
+class CompileHooks:
+    """Records every compile and disk-cache load while installed.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where rows go.
+    facts : Facts
+        Interns dispatchers, specializations and configurations.
+    modules : object
+        The modules of numba-cuda that are hooked: ``dispatcher``, ``codegen``, ``driver``, ``launchconfig``, ``lock``.
+    """
+
+    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+        self.sink = sink
+        self.facts = facts
+        self.modules = modules
+        self.enabled = True
+
+    def install(self, patches: Patches) -> list[str]:
+        """Put the hooks in; return the names of those that this version of numba-cuda does not have."""
+        modules, missing = self.modules, []
+
+        def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+            original = vars(owner).get(name)
+            if not callable(original):
+                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
+                return
+            hook = make(original)
+            hook_codes.add(hook.__code__)
+            patches.replace(owner, name, hook)
+
+        attempt(modules.dispatcher.CUDADispatcher, "compile", self._compile)
+        attempt(modules.dispatcher, "compile_cuda", self._pipeline)
+        for method, cache, phase in _BUILDERS:
+            attempt(modules.codegen.CUDACodeLibrary, method,
+                    lambda original, cache=cache, phase=phase: self._builder(original, cache, phase))
+        attempt(modules.driver.Context, "create_module_image", self._load)
+        return missing
+
+    def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        sink, now = self.sink, self.sink.clock
+
+        def compile(self_: Any, sig: Any) -> Any:
+            if not self.enabled:
+                return original(self_, sig)
+            state = sink.local.state
+            asked = sys._getframe(1).f_code.co_name
+            start = now()
+            # The lock is numba's own and reentrant: holding it here makes the counters' difference ours alone.
+            with self.modules.lock:
+                row = self._begin(self_, sig, asked, start, now())
+                outer, state.compilation = state.compilation, row
+                try:
+                    kernel = original(self_, sig)
+                except BaseException as error:
+                    self._end(row, self_, None, error)
+                    raise
+                finally:
+                    state.compilation = outer
+                self._end(row, self_, kernel, None)
+            return kernel
+
+        return compile
+
+    def _begin(self, dispatcher: Any, sig: Any, asked: str, start: int, locked: int) -> dict[str, Any]:
+        """The part of the row that is known before; ``_`` keys are taken out again by `_end`."""
+        row: dict[str, Any] = {"start_ns": start, "wait_ns": locked - start, "outcome": "failed",
+                               "thread_id": self.sink.local.state.thread_id, "_passes": []}
+        try:
+            row["_before"] = (sum(dispatcher._cache_hits.values()), sum(dispatcher._cache_misses.values()))
+            row["_sig"] = sig
+            row["trigger"] = _TRIGGERS.get(asked, "compile")
+            row["signature"] = self.facts.signature_text(sig)
+            row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
+            known = self.facts.known_before(dispatcher)
+            row["_attributes"] = {"known_signatures": known} if known else {}
+            config = self.modules.launchconfig.current_launch_config()
+            if config is not None:
+                row["configuration_id"] = self.facts.configuration(config)
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
+        return row
+
+    def _end(self, row: dict[str, Any], dispatcher: Any, kernel: Any, error: BaseException | None) -> None:
+        """Complete the row and keep it, unless nothing was done."""
+        row["end_ns"] = self.sink.clock()
+        try:
+            hits, misses = row.pop("_before")
+            sig, passes, attributes = row.pop("_sig"), row.pop("_passes"), row.pop("_attributes")
+            if error is not None:
+                row["error"] = f"{type(error).__name__}: {_first_line(error)}"
+            elif sum(dispatcher._cache_misses.values()) > misses:
+                row["outcome"] = "compiled"
+            elif sum(dispatcher._cache_hits.values()) > hits:
+                row["outcome"] = "disk"
+            elif row["trigger"] == "launch":
+                row["outcome"] = "wait"
+            else:
+                return  # it was in memory already: nobody waited for anything
+            if kernel is not None:
+                row["specialization_id"] = self.facts.specialization(dispatcher, kernel, row["outcome"])
+                row["launch_config_sensitive"] = bool(getattr(kernel, "launch_config_sensitive", False))
+            self._add_cache_facts(row, dispatcher, sig, attributes)
+            if self.facts.is_redefinition(row["dispatcher_id"]):
+                attributes["redefined"] = True
+            row["attributes"] = json.dumps(attributes) if attributes else None
+            with self.sink.lock:
+                number = len(self.sink.compilations)
+                self.sink.compilations.append(row)
+                for entry in passes:
+                    entry["compilation_id"] = number
+                    entry["specialization_id"] = row.get("specialization_id")
+                self.sink.passes.extend(passes)
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
+
+    def _add_cache_facts(self, row: dict[str, Any], dispatcher: Any, sig: Any, attributes: dict[str, Any]) -> None:
+        cache = dispatcher._cache
+        if not isinstance(cache, self.modules.dispatcher.CUDACache):
+            return
+        row["cache_file"] = cache._cache_file._index_path
+        row["cache_key"] = repr(cache._index_key(sig, dispatcher.targetctx.codegen()))
+        row["lcs_marker"] = os.path.exists(cache._launch_config_marker_path)
+        options = self.facts.user_options(dispatcher)
+        if row["outcome"] == "disk" and options:
+            # The disk cache's key leaves the options out: the code may be that of a kernel with other options.
+            attributes["options_ignored_by_cache"] = options
+
+    def _pipeline(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_cuda(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            try:
+                row = self.sink.local.state.compilation
+                if self.enabled and row is not None:
+                    row["_passes"].extend(_pass_rows(result.metadata["pipeline_times"]))
+            except Exception as problem:
+                self.sink.swallow("numba-cuda", problem)
+            return result
+
+        return compile_cuda
+
+    def _builder(self, original: Callable[..., Any], cache: str, phase: str) -> Callable[..., Any]:
+        def build(library: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.enabled:
+                return original(library, *args, **kwargs)
+            before = len(getattr(library, cache, ()))
+            start = self.sink.clock()
+            result = original(library, *args, **kwargs)
+            if len(getattr(library, cache, ())) > before:
+                self._phase(phase, start)
+            return result
+
+        return build
+
+    def _load(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def create_module_image(context: Any, *args: Any, **kwargs: Any) -> Any:
+            start = self.sink.clock()
+            result = original(context, *args, **kwargs)
+            if self.enabled:
+                self._phase("load", start)
+            return result
+
+        return create_module_image
+
+    def _phase(self, name: str, start: int) -> None:
+        """Keep one link phase, with the compile under way or (a module loaded by a later launch) without."""
+        try:
+            state = self.sink.local.state
+            entry = {"kind": "phase", "name": name, "start_ns": start,
+                     "duration_ns": self.sink.clock() - start}
+            if state.compilation is not None:
+                state.compilation["_passes"].append(entry)
+            else:
+                known = self.facts.specialization_of(state.kernel)
+                self.sink.passes.append({**entry, "specialization_id": None if known == UNKNOWN else known})
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
+
+
+def _pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
+    """numba's ``pipeline_times``: {pipeline: {"0_pass": (init, run, finalize) in seconds}}."""
+    return [
+        {"kind": "pass", "name": name.split("_", 1)[1], "duration_ns": round(sum(times) * 1e9)}
+        for timings in pipelines.values() for name, times in timings.items()
+    ]
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else ""

@@ -1,0 +1,207 @@
+"""What is known of numba-cuda's dispatchers, kernels and launch configurations, as rows of the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from kernelscope.probes.sink import Sink
+from kernelscope.schema import UNKNOWN
+
+FRAMEWORK = "numba-cuda"
+
+# Options that say nothing, because every dispatcher has them at these values.
+_USUAL_OPTIONS = {"debug": (None, False, 0), "lineinfo": (None, False), "opt": (None, True), "link": (None, (), []),
+                  "fastmath": (False,), "device": (False,), "inline": ("never", False), "forceinline": (False,),
+                  "extensions": (None, (), []), "launch_bounds": (None,), "lto": (None, True),
+                  "max_registers": (None,), "shared_memory_carveout": (None,)}
+
+
+class Facts:
+    """Interns what launches and compiles refer to, and asks the driver for the rest at stop.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where the rows are.
+    modules : object
+        numba-cuda's modules: ``devices``, ``dispatcher``, ``driver``.
+    """
+
+    def __init__(self, sink: Sink, modules: Any) -> None:
+        self.sink = sink
+        self.modules = modules
+        self._names: dict[tuple[str, str], set[int]] = {}
+        self._seen_dispatchers: set[int] = set()
+
+    def dispatcher(self, dispatcher: Any) -> int:
+        """Return the id of the kernel function: its LC-S and `specialize` offspring share the function's row."""
+        function = dispatcher.py_func
+        options = self.user_options(dispatcher)
+        key = (FRAMEWORK, id(function), json.dumps(options, sort_keys=True))
+
+        def row() -> dict[str, Any]:
+            code = function.__code__
+            return {
+                "framework": FRAMEWORK,
+                "name": getattr(function, "__qualname__", function.__name__).replace("<locals>.", ""),
+                "module": getattr(function, "__module__", None),
+                "filename": code.co_filename,
+                "lineno": code.co_firstlineno,
+                "options": json.dumps(options, sort_keys=True) if options else None,
+            }
+
+        known = self.sink.dispatchers.find(key)
+        if known is not None:
+            return known
+        number = self.sink.dispatchers.intern(key, row, live=function)
+        made = self.sink.dispatchers.rows[number]
+        self._names.setdefault((made["module"], made["name"]), set()).add(id(function))
+        return number
+
+    def is_redefinition(self, dispatcher_id: int) -> bool:
+        """Whether another function of the same module and name was seen before this one."""
+        row = self.sink.dispatchers.rows[dispatcher_id]
+        return len(self._names.get((row["module"], row["name"]), ())) > 1
+
+    def user_options(self, dispatcher: Any) -> dict[str, Any]:
+        """Return the compile options that differ from numba-cuda's usual ones, as JSON values."""
+        options = {}
+        for name, value in dispatcher.targetoptions.items():
+            usual = _USUAL_OPTIONS.get(name, (None,))
+            if not any(value is plain or value == plain for plain in usual):
+                options[name] = value if isinstance(value, bool | int | float | str) else repr(value)
+        return options
+
+    def known_before(self, dispatcher: Any) -> list[str]:
+        """Return the signatures that the dispatcher has, and keep their specializations' rows."""
+        signatures = []
+        for argument_types, kernel in list(dispatcher.overloads.items()):
+            if isinstance(kernel, self.modules.dispatcher._Kernel):
+                self.specialization(dispatcher, kernel)
+                signatures.append(self.signature_text(argument_types))
+        return signatures
+
+    def signature_text(self, sig: Any) -> str:
+        """Return argument types as ``(array(float32, 1d, C), int64)``."""
+        types = getattr(sig, "args", sig)
+        if isinstance(types, str):
+            return types
+        return f"({', '.join(str(kind) for kind in types)})"
+
+    def specialization(self, dispatcher: Any, kernel: Any, origin: str = "before") -> int:
+        """Return the id of a compiled overload; `origin` counts at first sight only."""
+
+        def row() -> dict[str, Any]:
+            sensitive = bool(getattr(kernel, "launch_config_sensitive", False))
+            key = getattr(dispatcher, "_launch_config_default_key", None) if sensitive else None
+            return {
+                "dispatcher_id": self.dispatcher(dispatcher),
+                "signature": self.signature_text(kernel.argument_types),
+                "launch_config_sensitive": sensitive,
+                "launch_config": _config_json(key),
+                "origin": "before" if origin == "wait" else origin,
+                "entry_name": kernel.entry_name,
+            }
+
+        return self.sink.specializations.intern((FRAMEWORK, id(kernel)), row, live=(dispatcher, kernel))
+
+    def specialization_of(self, kernel: Any) -> int:
+        """Return the id of a kernel that was seen before, or -1."""
+        known = self.sink.specializations.find((FRAMEWORK, id(kernel)))
+        return UNKNOWN if known is None else known
+
+    def configuration(self, config: Any) -> int:
+        """Return the id of a configured launch."""
+        stream = config.stream
+        handle = getattr(stream, "handle", stream)
+        return self.sink.configuration(config.griddim, config.blockdim, config.sharedmem, int(handle or 0))
+
+    def target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
+        """Return the id of what a launch went to. `kernel` may be a ``_Kernel`` or what it was loaded as."""
+        if kernel is None:
+            return self.sink.target(self.dispatcher(dispatcher), error=error)
+        ordinal = None
+        if not isinstance(kernel, self.modules.dispatcher._Kernel):
+            dispatcher, kernel, ordinal = self._loaded_as(dispatcher, kernel)
+        elif self.modules.driver.driver.is_initialized:
+            ordinal = self.modules.devices.get_context().device.id
+        device = UNKNOWN if ordinal is None else self._device(ordinal)
+        specialization = self.specialization(dispatcher, kernel)
+        return self.sink.target(self.dispatcher(dispatcher), specialization, device, error)
+
+    def describe(self, used: Iterable[tuple[int, int]]) -> None:
+        """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
+        for number, live in enumerate(self.sink.specializations.objects):
+            row = self.sink.specializations.rows[number]
+            if isinstance(live, tuple) and "cubin_bytes" not in row:
+                self._describe_kernel(row, live[1])
+        done = {(entry["specialization_id"], entry["configuration_id"], entry["device_id"])
+                for entry in self.sink.occupancies}
+        for target, configuration in used:
+            goal = self.sink.targets.rows[target]
+            pair = (goal["specialization_id"], configuration, goal["device_id"])
+            if UNKNOWN not in pair and pair not in done:
+                done.add(pair)
+                self._occupancy(*pair)
+
+    def _describe_kernel(self, row: dict[str, Any], kernel: Any) -> None:
+        library = kernel._codelibrary
+        for capability, cubin in library._cubin_cache.items():
+            row["compute_capability"] = f"{capability[0]}.{capability[1]}"
+            row["cubin_bytes"] = len(getattr(cubin, "code", cubin))
+        for function in library._cufunc_cache.values():
+            attributes = function.attrs
+            row.update(regs=attributes.regs, static_shared_bytes=attributes.shared, local_bytes=attributes.local,
+                       const_bytes=attributes.const, max_threads=attributes.maxthreads)
+            break
+
+    def _occupancy(self, specialization: int, configuration: int, device: int) -> None:
+        live = self.sink.specializations.objects[specialization]
+        row = self.sink.devices.rows[device]
+        function = live[1]._codelibrary._cufunc_cache.get(row["ordinal"]) if isinstance(live, tuple) else None
+        if function is None:
+            return
+        shape = self.sink.configurations.rows[configuration]
+        threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
+        with self.modules.devices.gpus[row["ordinal"]]:
+            context = self.modules.devices.gpus[row["ordinal"]].get_primary_context()
+            active = context.get_active_blocks_per_multiprocessor(function, threads, shape["sharedmem_bytes"])
+        most = row["max_threads_per_multiprocessor"]
+        self.sink.occupancies.append({
+            "specialization_id": specialization, "configuration_id": configuration, "device_id": device,
+            "active_blocks_per_multiprocessor": active,
+            "occupancy": min(1.0, active * threads / most) if most else None,
+        })
+
+    def _device(self, ordinal: int) -> int:
+        def row() -> dict[str, Any]:
+            device = self.modules.devices.gpus[ordinal]
+            name = device.name
+            return {
+                "ordinal": ordinal,
+                "name": name.decode() if isinstance(name, bytes) else name,
+                "compute_capability": ".".join(str(part) for part in device.compute_capability[:2]),
+                "multiprocessors": device.MULTIPROCESSOR_COUNT,
+                "max_threads_per_multiprocessor": device.MAX_THREADS_PER_MULTIPROCESSOR,
+            }
+
+        return self.sink.devices.intern((FRAMEWORK, ordinal), row)
+
+    def _loaded_as(self, dispatcher: Any, loaded: Any) -> tuple[Any, Any, int]:
+        """Find the ``_Kernel`` and the device's ordinal that a ``cuda.core.Kernel`` was loaded for."""
+        offspring = getattr(dispatcher, "_launch_config_specializations", {})
+        for owner in (dispatcher, *offspring.values()):
+            for kernel in list(owner.overloads.values()):
+                for ordinal, function in kernel._codelibrary._cufunc_cache.items():
+                    if function.kernel is loaded:
+                        return owner, kernel, ordinal
+        raise LookupError(f"{dispatcher.py_func.__name__} launched a kernel that none of its overloads has")
+
+
+def _config_json(key: tuple[Any, ...] | None) -> str | None:
+    if key is None:
+        return None
+    grid, block, sharedmem = key
+    return json.dumps({"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem})

@@ -1,0 +1,215 @@
+"""Where probes write: fixed-width launch records by thread, interned rows, and the rare events as dicts.
+
+A launch record is all integers, so that the garbage collector never walks the buffer and a native writer can fill
+it: `PHASES` is five times and two interned ids, `ENDS` the two outer times and the ids.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from kernelscope.clock import Clock, now
+from kernelscope.schema import UNKNOWN
+
+#: start, dispatch end, submit start, submit end, end (ns; -1 unknown), target id, configuration id.
+PHASES = struct.Struct("5q2i")
+#: start, end (ns; -1 unknown), target id, configuration id.
+ENDS = struct.Struct("2q2i")
+_RECORDS_A_CHUNK = 4096
+
+
+class Sink:
+    """Collects what the probes of one recording session see.
+
+    Parameters
+    ----------
+    clock : callable
+        The host clock, in nanoseconds.
+    detail : str
+        ``phases`` for every phase boundary of a launch, ``launch`` for its two ends.
+
+    Attributes
+    ----------
+    record : struct.Struct
+        The launch records' layout: `PHASES` or `ENDS`.
+    dispatchers, specializations, configurations, devices : Interner
+        Rows as dicts of the schema's columns, by key.
+    targets : Interner
+        What a launch record's target id stands for: dicts with ``dispatcher_id``, ``specialization_id``,
+        ``device_id`` and ``error``.
+    compilations, passes, occupancies, health : list of dict
+        Rows as they happened; `list.append` is atomic, so that threads need no lock.
+    errors, dropped : Counter
+        Exceptions of our own that were kept from user code, and launches that are missing, by probe.
+    metadata : dict
+        What a probe adds to the recording's metadata: plain JSON values.
+    """
+
+    def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
+        self.clock = clock
+        self.detail = detail
+        self.record = PHASES if detail == "phases" else ENDS
+        self.lock = threading.RLock()
+        self.threads: list[ThreadState] = []
+        self.local = _Local(self)
+        self.dispatchers = Interner(self.lock)
+        self.specializations = Interner(self.lock)
+        self.configurations = Interner(self.lock)
+        self.devices = Interner(self.lock)
+        self.targets = Interner(self.lock)
+        self.compilations: list[dict[str, Any]] = []
+        self.passes: list[dict[str, Any]] = []
+        self.occupancies: list[dict[str, Any]] = []
+        self.health: list[dict[str, Any]] = []
+        self.metadata: dict[str, Any] = {}
+        self.errors: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.first_errors: dict[str, str] = {}
+
+    def target(self, dispatcher_id: int, specialization_id: int = UNKNOWN, device_id: int = UNKNOWN,
+               error: str | None = None) -> int:
+        """Return the id of what a launch went to: interned, so that a record needs one integer for it."""
+        return self.targets.intern((dispatcher_id, specialization_id, device_id, error), lambda: {
+            "dispatcher_id": dispatcher_id,
+            "specialization_id": specialization_id,
+            "device_id": device_id,
+            "error": error,
+        })
+
+    def configuration(self, griddim: tuple[int, ...], blockdim: tuple[int, ...], sharedmem: int = 0,
+                      stream: int | None = 0, cluster: tuple[int, ...] | None = None) -> int:
+        """Return the id of a launch configuration; missing dimensions are 1."""
+        grid, block = _three(griddim), _three(blockdim)
+        blocks = _three(cluster) if cluster else (None, None, None)
+        return self.configurations.intern((grid, block, sharedmem, stream, blocks), lambda: {
+            "griddim_x": grid[0], "griddim_y": grid[1], "griddim_z": grid[2],
+            "blockdim_x": block[0], "blockdim_y": block[1], "blockdim_z": block[2],
+            "cluster_x": blocks[0], "cluster_y": blocks[1], "cluster_z": blocks[2],
+            "sharedmem_bytes": sharedmem, "stream": stream,
+        })
+
+    def launch(self, start_ns: int, end_ns: int, target: int, configuration: int, *,
+               dispatch_end_ns: int = UNKNOWN, submit_start_ns: int = UNKNOWN,
+               submit_end_ns: int = UNKNOWN) -> None:
+        """Write one launch of the calling thread; the hot paths write to their `ThreadState` themselves."""
+        self.local.state.write(start_ns, dispatch_end_ns, submit_start_ns, submit_end_ns, end_ns,
+                               target, configuration)
+
+    def swallow(self, probe: str, error: BaseException) -> None:
+        """Count an exception of our own; user code never sees it, the recording's health does."""
+        self.errors[probe] += 1
+        self.first_errors.setdefault(probe, f"{type(error).__name__}: {error}")
+
+
+class ThreadState:
+    """One thread's launch records and the launch it is in the middle of.
+
+    Parameters
+    ----------
+    thread_id : int
+        The thread's row.
+    record : struct.Struct
+        Layout of one launch record.
+    """
+
+    __slots__ = ("buffer", "compilation", "dispatch_end", "full", "ident", "kernel", "launch_config", "name",
+                 "offset", "record", "submit_end", "submit_start", "thread_id")
+
+    def __init__(self, thread_id: int, record: struct.Struct) -> None:
+        thread = threading.current_thread()
+        self.thread_id = thread_id
+        self.ident = thread.ident or 0
+        self.name = thread.name
+        self.record = record
+        self.full: list[bytearray] = []
+        self.buffer = bytearray(record.size * _RECORDS_A_CHUNK)
+        self.offset = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what the launch under way has left here."""
+        self.launch_config: Any = None
+        self.kernel: Any = None
+        self.compilation: Any = None
+        self.dispatch_end = self.submit_start = self.submit_end = UNKNOWN
+
+    def write(self, start: int, dispatch_end: int, submit_start: int, submit_end: int, end: int,
+              target: int, configuration: int) -> None:
+        """Append one launch; with `ENDS` the three inner boundaries are left out."""
+        if self.offset == len(self.buffer):
+            self.full.append(self.buffer)
+            self.buffer = bytearray(len(self.buffer))
+            self.offset = 0
+        if self.record is PHASES:
+            PHASES.pack_into(self.buffer, self.offset, start, dispatch_end, submit_start, submit_end, end,
+                             target, configuration)
+        else:
+            ENDS.pack_into(self.buffer, self.offset, start, end, target, configuration)
+        self.offset += self.record.size
+
+    def last_start(self) -> int:
+        """Start of the newest record in the present chunk, or -1."""
+        if not self.offset:
+            return UNKNOWN
+        return int(self.record.unpack_from(self.buffer, self.offset - self.record.size)[0])
+
+    def count(self) -> int:
+        """Records written so far."""
+        return len(self.full) * _RECORDS_A_CHUNK + self.offset // self.record.size
+
+    def records(self, first: int = 0) -> bytes:
+        """The records from number `first` on, as bytes of `record`."""
+        chunks = [*self.full, self.buffer[:self.offset]]
+        skip, rest = divmod(first, _RECORDS_A_CHUNK)
+        return b"".join(chunks[skip:])[rest * self.record.size:]
+
+
+class Interner:
+    """Gives equal keys one small id, in order of first sight, and keeps a row for each."""
+
+    def __init__(self, lock: threading.RLock | Any) -> None:
+        self._lock = lock
+        self._ids: dict[Hashable, int] = {}
+        self.rows: list[dict[str, Any]] = []
+        self.objects: list[Any] = []
+
+    def intern(self, key: Hashable, row: Callable[[], dict[str, Any]], live: Any = None) -> int:
+        """Return the id of `key`, making its row with `row()` at first sight.
+
+        `live` is kept beside the row until the session ends, for what is asked at stop.
+        """
+        known = self._ids.get(key)
+        if known is not None:
+            return known
+        with self._lock:
+            if key not in self._ids:
+                made = row()
+                self.rows.append(made)
+                self.objects.append(live)
+                self._ids[key] = len(self.rows) - 1
+            return self._ids[key]
+
+    def find(self, key: Hashable) -> int | None:
+        """Return the id of `key`, or None."""
+        return self._ids.get(key)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class _Local(threading.local):
+    """Each thread's `ThreadState`, made when the thread first asks: `threading.local` runs this per thread."""
+
+    def __init__(self, sink: Sink) -> None:
+        with sink.lock:
+            self.state = ThreadState(len(sink.threads), sink.record)
+            sink.threads.append(self.state)
+
+
+def _three(dims: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*(int(dim) for dim in dims), 1, 1)[:3]
+    return x, y, z

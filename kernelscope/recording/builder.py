@@ -1,0 +1,230 @@
+"""From raw buffers to tables: joins launches with cells, compiles and parents. Pure; all of it vectorized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES, UNKNOWN
+
+#: The launch record of full detail, as NumPy sees it; one of less detail lacks the three boundaries.
+PHASES_DTYPE = np.dtype([
+    ("start", "i8"), ("dispatch_end", "i8"), ("submit_start", "i8"), ("submit_end", "i8"), ("end", "i8"),
+    ("target", "i4"), ("configuration", "i4"),
+])
+ENDS_DTYPE = np.dtype([("start", "i8"), ("end", "i8"), ("target", "i4"), ("configuration", "i4")])
+
+Row = dict[str, Any]
+
+
+@dataclass
+class RawRecording:
+    """What a recording session collected, before it is a `Recording`.
+
+    Attributes
+    ----------
+    launches : list of (int, numpy.ndarray)
+        Thread id, and that thread's launch records in order, of `PHASES_DTYPE` or `ENDS_DTYPE`.
+    targets : list of dict
+        What a record's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
+        and ``error``.
+    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, occupancies, health
+        Rows of the tables of that name; compilations and passes as they happened.
+    metadata : dict
+        The recording's metadata.
+    """
+
+    launches: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    targets: list[Row] = field(default_factory=list)
+    threads: list[Row] = field(default_factory=list)
+    cells: list[Row] = field(default_factory=list)
+    dispatchers: list[Row] = field(default_factory=list)
+    specializations: list[Row] = field(default_factory=list)
+    configurations: list[Row] = field(default_factory=list)
+    devices: list[Row] = field(default_factory=list)
+    compilations: list[Row] = field(default_factory=list)
+    passes: list[Row] = field(default_factory=list)
+    occupancies: list[Row] = field(default_factory=list)
+    health: list[Row] = field(default_factory=list)
+    metadata: Row = field(default_factory=dict)
+
+
+def build(raw: RawRecording) -> Recording:
+    """Return the finished recording of a session's raw data."""
+    launches = _columns(raw)
+    compilations = sorted(({**row, "_number": number} for number, row in enumerate(raw.compilations)),
+                          key=lambda row: row["start_ns"])
+    _add_cells(launches, compilations, raw.cells)
+    _add_parents(launches)
+    _add_compilations(launches, compilations, raw)
+    renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
+    for number, row in enumerate(compilations):
+        row["compilation_id"] = number
+    passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
+    tables = {
+        "cells": _numbered("cells", "cell_id", raw.cells),
+        "threads": _numbered("threads", "thread_id", raw.threads),
+        "devices": _numbered("devices", "device_id", raw.devices),
+        "dispatchers": _numbered("dispatchers", "dispatcher_id", raw.dispatchers),
+        "specializations": _numbered("specializations", "specialization_id", raw.specializations),
+        "configurations": _numbered("configurations", "configuration_id", raw.configurations),
+        "occupancies": table_of_rows("occupancies", raw.occupancies),
+        "launches": make_table("launches", launches),
+        "compilations": table_of_rows("compilations", compilations),
+        "passes": table_of_rows("passes", passes),
+        "health": table_of_rows("health", raw.health),
+    }
+    return Recording(tables, raw.metadata)
+
+
+def _columns(raw: RawRecording) -> dict[str, Any]:
+    """All threads' launch records as columns of the schema, in order of start."""
+    blocks = [block for _, block in raw.launches]
+    counts = [len(block) for block in blocks]
+    total = sum(counts)
+    threads = np.repeat(np.array([thread for thread, _ in raw.launches], dtype=np.int32), counts)
+    names = ("start", "dispatch_end", "submit_start", "submit_end", "end", "target", "configuration")
+    merged = {
+        name: np.concatenate([
+            block[name] if name in (block.dtype.names or ()) else np.full(len(block), UNKNOWN, np.int64)
+            for block in blocks
+        ]) if blocks else np.empty(0, np.int32 if name in ("target", "configuration") else np.int64)
+        for name in names
+    }
+    start = merged["start"]
+    if total and np.any(start[1:] < start[:-1]):
+        order = np.argsort(start, kind="stable")
+        merged = {name: values[order] for name, values in merged.items()}
+        threads = threads[order]
+    target = merged["target"]
+    goals = {
+        name: np.array([row[name] for row in raw.targets], dtype=np.int32)
+        for name in ("dispatcher_id", "specialization_id", "device_id")
+    }
+    return {
+        "launch_id": np.arange(total, dtype=np.int64),
+        "thread_id": threads,
+        **{name: values[target] if total else np.empty(0, np.int32) for name, values in goals.items()},
+        "configuration_id": merged["configuration"],
+        "start_ns": merged["start"],
+        "dispatch_end_ns": merged["dispatch_end"],
+        "submit_start_ns": merged["submit_start"],
+        "submit_end_ns": merged["submit_end"],
+        "end_ns": merged["end"],
+        "error": _dictionary(target, [row["error"] for row in raw.targets]),
+    }
+
+
+def _add_cells(launches: dict[str, Any], compilations: list[Row], cells: Sequence[Row]) -> None:
+    """Give launches and compiles the cell that was running when they started."""
+    for number, row in enumerate(cells):
+        row["cell_id"] = number
+    starts = np.array([row["start_ns"] for row in cells], dtype=np.int64)
+    ends = np.array([row["end_ns"] for row in cells], dtype=np.int64)
+
+    def cell_of(times: np.ndarray) -> np.ndarray:
+        if not len(starts):
+            return np.full(len(times), UNKNOWN, np.int32)
+        found = np.searchsorted(starts, times, side="right") - 1
+        inside = (found >= 0) & (times <= ends[found])
+        return np.where(inside, found, UNKNOWN).astype(np.int32)
+
+    launches["cell_id"] = cell_of(launches["start_ns"])
+    times = np.array([row["start_ns"] for row in compilations], dtype=np.int64)
+    for row, cell in zip(compilations, cell_of(times).tolist(), strict=True):
+        row["cell_id"] = None if cell == UNKNOWN else cell
+
+
+def _add_parents(launches: dict[str, Any]) -> None:
+    """Find the launches that were made inside another launch of their thread, and which one that is."""
+    start, end, thread = launches["start_ns"], launches["end_ns"], launches["thread_id"]
+    parents: np.ndarray | None = None
+    for number in np.unique(thread).tolist():
+        rows = np.flatnonzero(thread == number)
+        closing = np.maximum.accumulate(end[rows])
+        if not np.any(start[rows][1:] < closing[:-1]):
+            continue  # one after another: nothing is nested
+        if parents is None:
+            parents = np.full(len(start), UNKNOWN, np.int64)
+        stack: list[int] = []
+        for row in rows.tolist():
+            while stack and end[stack[-1]] <= start[row]:
+                stack.pop()
+            if stack:
+                parents[row] = stack[-1]
+            stack.append(row)
+    if parents is not None:
+        launches["parent_launch_id"] = parents
+
+
+def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: RawRecording) -> None:
+    """Join each compile with the launch that asked for it, and derive where launches got their kernel from."""
+    total = len(launches["start_ns"])
+    inside = np.zeros(total, np.int64)
+    joined = np.full(total, UNKNOWN, np.int32)
+    # Frameworks without a compile step (the simulator) have no cache to hit: unknown, not "memory".
+    compiles = np.array([row.get("framework") != "simulator" for row in raw.dispatchers], dtype=bool)
+    known = launches["specialization_id"] != UNKNOWN
+    if total:
+        known &= compiles[launches["dispatcher_id"]]
+    source = np.where(known, 0, UNKNOWN).astype(np.int32)
+    rows_of = {
+        number: np.flatnonzero(launches["thread_id"] == number)
+        for number in {row["thread_id"] for row in compilations}
+    }
+    for number, row in enumerate(compilations):
+        if row.get("trigger") == "launch":
+            launch = _launch_around(launches, rows_of[row["thread_id"]], row)
+            if launch is not None:
+                row["launch_id"] = launch
+                joined[launch] = number
+                inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
+                code = _CACHES.index(row["outcome"]) if row["outcome"] in _CACHES else UNKNOWN
+                source[launch] = max(source[launch], code) if known[launch] else UNKNOWN
+    launches["compile_ns"] = np.where(known | (joined != UNKNOWN), inside, UNKNOWN)
+    launches["compilation_id"] = joined
+    launches["cache"] = _dictionary(source, _CACHES)
+
+
+#: In order of what a launch with several of them counts as.
+_CACHES = ["memory", "wait", "disk", "compiled"]
+
+
+def _launch_around(launches: Mapping[str, Any], rows: np.ndarray, compilation: Row) -> int | None:
+    """The innermost launch among `rows` (of one thread, by start) that a compile happened in."""
+    start, end = launches["start_ns"], launches["end_ns"]
+    first, last = compilation["start_ns"], compilation.get("end_ns")
+    position = int(np.searchsorted(start[rows], first, side="right")) - 1
+    while position >= 0:
+        row = int(rows[position])
+        if end[row] == UNKNOWN or end[row] >= (first if last is None else last):
+            return row
+        if "parent_launch_id" not in launches or launches["parent_launch_id"][row] == UNKNOWN:
+            return None
+        position -= 1
+    return None
+
+
+def _dictionary(codes: np.ndarray, words: Sequence[str | None]) -> pa.Array:
+    """A category column from codes into `words`; a code of -1 and a word of None are null."""
+    distinct = sorted({word for word in words if word is not None})
+    position = {word: number for number, word in enumerate(distinct)}
+    lookup = np.array([UNKNOWN if word is None else position[word] for word in words] + [UNKNOWN], dtype=np.int32)
+    indices = lookup[codes]
+    missing = indices == UNKNOWN
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int32(), mask=missing if missing.any() else None), pa.array(distinct, pa.string()))
+
+
+def _numbered(table: str, column: str, rows: Sequence[Row]) -> pa.Table:
+    """A table whose ids are its row numbers; keys that the schema does not have are the recorder's own."""
+    names = TABLES[table].names
+    return table_of_rows(table, [
+        {name: row[name] for name in names if name in row} | {column: number} for number, row in enumerate(rows)
+    ])

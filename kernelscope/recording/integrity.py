@@ -1,0 +1,161 @@
+"""What must hold between the tables of a recording, so that whoever reads one may index without checking.
+
+Ids are row numbers: a table's own ids count its rows, and every other id column names a row that exists. Analysis
+takes rows by id and follows parents; a file in which those lead astray is refused before it gets there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.errors import RecordingFileError
+from kernelscope.schema import TABLES, UNKNOWN, Column
+
+#: Which table the rows of an id column are in, by the column's name.
+REFERENCES = {
+    "cell_id": "cells",
+    "thread_id": "threads",
+    "device_id": "devices",
+    "dispatcher_id": "dispatchers",
+    "specialization_id": "specializations",
+    "configuration_id": "configurations",
+    "launch_id": "launches",
+    "parent_launch_id": "launches",
+    "compilation_id": "compilations",
+}
+#: Text columns that hold JSON objects.
+JSON_COLUMNS = ("attributes", "options", "launch_config")
+#: JSON nested deeper than this is refused: readers walk it recursively.
+MAX_JSON_DEPTH = 40
+
+_IN_ORDER = ("launches", "compilations")
+
+
+def check_tables(tables: Mapping[str, pa.Table]) -> None:
+    """Check tables of the schema's types against one another.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        All tables of `kernelscope.schema.TABLES`.
+
+    Raises
+    ------
+    RecordingFileError
+        A column that may have no nulls has some; a table's own ids are not its row numbers; an id names a row that
+        does not exist; launches or compilations are not in order of their start; a launch is its own ancestor; an
+        ``attributes``, ``options`` or ``launch_config`` is not a JSON object.
+    """
+    for name, table in tables.items():
+        own = own_id(name)
+        for column in TABLES[name].columns:
+            values = table.column(column.name)
+            if values.null_count and not column.nullable:
+                raise RecordingFileError(f"column {name}.{column.name} has {values.null_count} nulls and may have none")
+            if column.name == own:
+                _check_own(name, column.name, values)
+            elif column.name in REFERENCES:
+                referred = REFERENCES[column.name]
+                _check_reference(f"{name}.{column.name}", values, referred, tables[referred].num_rows)
+            elif column.name in JSON_COLUMNS:
+                _check_json(name, column, values)
+    for name in _IN_ORDER:
+        _check_order(name, tables[name].column("start_ns"))
+    _check_parents(tables["launches"].column("parent_launch_id"))
+
+
+def own_id(table: str) -> str | None:
+    """Return the column that numbers the rows of a table, or None where a table has none."""
+    first = TABLES[table].columns[0].name
+    return first if REFERENCES.get(first) == table else None
+
+
+def check_depth(value: Any, what: str) -> None:
+    """Raise `RecordingFileError` where JSON values are nested deeper than `MAX_JSON_DEPTH`."""
+    layer = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        inner: list[Any] = []
+        for item in layer:
+            if isinstance(item, dict):
+                inner.extend(cast("dict[str, Any]", item).values())
+            elif isinstance(item, list | tuple):
+                inner.extend(cast("list[Any]", item))
+        if not inner:
+            return
+        layer = inner
+    raise RecordingFileError(f"{what} is nested deeper than {MAX_JSON_DEPTH} levels")
+
+
+def _check_own(table: str, column: str, values: pa.ChunkedArray) -> None:
+    place = 0
+    for chunk in values.chunks:
+        ids = chunk.to_numpy()
+        wrong = np.flatnonzero(ids != np.arange(place, place + len(ids)))
+        if len(wrong):
+            row = int(wrong[0])
+            raise RecordingFileError(
+                f"column {table}.{column} has {ids[row]} in row {place + row}, not the row's number"
+            )
+        place += len(ids)
+
+
+def _check_reference(column: str, values: pa.ChunkedArray, referred: str, rows: int) -> None:
+    ends: dict[str, int | None] = pc.call_function("min_max", [values]).as_py()
+    lowest, highest = ends["min"], ends["max"]
+    if lowest is None or highest is None:
+        return
+    if lowest < 0 or highest >= rows:
+        wrong = lowest if lowest < 0 else highest
+        raise RecordingFileError(f"column {column} names row {wrong} of table {referred!r}, which has {rows} rows")
+
+
+def _check_json(table: str, column: Column, values: pa.ChunkedArray) -> None:
+    for text in values.unique().to_pylist():
+        if text is None:
+            continue
+        where = f"column {table}.{column.name}"
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            raise RecordingFileError(f"{where} has a text that is not JSON: {text[:40]!a}") from None
+        if not isinstance(content, dict):
+            raise RecordingFileError(f"{where} has JSON that is not an object: {text[:40]!a}")
+        check_depth(content, where)
+
+
+def _check_order(table: str, values: pa.ChunkedArray) -> None:
+    last: int | None = None
+    place = 0
+    for chunk in values.chunks:
+        times = chunk.to_numpy()
+        if not len(times):
+            continue
+        # Compared, not subtracted: a difference of extreme times overflows.
+        wrong = np.flatnonzero(times[1:] < times[:-1]) + 1
+        if last is not None and times[0] < last:
+            wrong = np.zeros(1, dtype=np.int64)
+        if len(wrong):
+            raise RecordingFileError(f"table {table!r} is not in order of start_ns at row {place + int(wrong[0])}")
+        last = int(times[-1])
+        place += len(times)
+
+
+def _check_parents(values: pa.ChunkedArray) -> None:
+    """Follow all launches to their ancestors at once, each round twice as far as the one before."""
+    if values.null_count == len(values):
+        return
+    ancestors = values.fill_null(UNKNOWN).to_numpy().copy()
+    for _ in range(len(ancestors).bit_length()):
+        nested = np.flatnonzero(ancestors != UNKNOWN)
+        if not len(nested):
+            return
+        ancestors[nested] = ancestors[ancestors[nested]]
+    nested = np.flatnonzero(ancestors != UNKNOWN)
+    if len(nested):
+        raise RecordingFileError(f"launch {nested[0]} is inside itself: its parents lead in a circle")

@@ -1,0 +1,183 @@
+"""Several recordings as one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.recording.arrow import table_of_rows
+from kernelscope.recording.model import Recording
+from kernelscope.recording.select import Renumbering, keep_used, numbered, renumbered
+from kernelscope.schema import TABLES
+
+__all__ = ["keep_used", "merge"]
+
+# Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
+_SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
+_KEPT_FROM_FIRST = {"specializations": ("origin",)}
+_IN_ORDER = ("cells", "launches", "compilations")
+_FACT = ("probe", "status", "message", "fix")
+# Instants, as distinct from durations, which have the same unit.
+_TIMES = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
+# The wall clock is adjusted now and then; recordings of one boot differ by that much and need no moving.
+_SAME_CLOCK_NS = 2_000_000_000
+_LATEST_NS = 2**63
+_SUMMED = ("dropped", "errors", "total_cost_ns")
+
+
+def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording:
+    """Return one recording with the cells of all.
+
+    Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
+    that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's. Equal facts of
+    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added. Cells, launches and compilations are
+    in order of their start. Times are on the first recording's host clock: those of a recording whose clock began at
+    another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the metadata says.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        At least one; they are not changed.
+    name : str, optional
+        The name of the result; without one, the first's. The rest of the metadata is the first's, with the number of
+        recordings as ``merged``.
+
+    Raises
+    ------
+    ValueError
+        There is no recording, or a dry run or a simulator's recording is among others: their times do not compare.
+    """
+    if not recordings:
+        raise ValueError("merge needs at least one recording")
+    notices = {recording.notice or "recorded on a GPU": recording.name for recording in recordings}
+    if len(notices) > 1:
+        listed = "; ".join(f"{label!r} ({notice})" for notice, label in notices.items())
+        raise ValueError(f"recordings of different kinds cannot be merged: {listed}")
+    recordings = [recordings[0], *(_moved(recording, recordings[0]) for recording in recordings[1:])]
+    tables: dict[str, pa.Table] = {}
+    # For each recording and table, the rows of the result by its own ids.
+    places: list[dict[str, Renumbering]] = [{} for _ in recordings]
+    for table in _SHARED:
+        tables[table] = _shared(table, recordings, places)
+    for table in _IN_ORDER:
+        _place_in_order(table, recordings, places)
+    for table in _IN_ORDER:
+        tables[table] = _ordered(table, recordings, places)
+    tables["passes"] = _joined("passes", recordings, places)
+    occupancies = _joined("occupancies", recordings, places).to_pylist()
+    tables["occupancies"] = table_of_rows("occupancies", _distinct(occupancies))
+    tables["health"] = table_of_rows("health", _facts(recordings))
+    metadata = dict(recordings[0].metadata)
+    metadata["name"] = recordings[0].name if name is None else name
+    metadata["merged"] = sum(_count(recording) for recording in recordings)
+    return Recording(tables, metadata)
+
+
+def _moved(recording: Recording, first: Recording) -> Recording:
+    """The recording with its times on the host clock of `first`; the recording itself where that is its own."""
+    origin, wanted = _origin_ns(recording), _origin_ns(first)
+    if origin is None or wanted is None or not _SAME_CLOCK_NS < abs(origin - wanted) < _LATEST_NS:
+        return recording
+    shift = origin - wanted
+    tables: dict[str, pa.Table] = {}
+    for name in TABLES:
+        table = recording.arrow(name)
+        for index, column in enumerate(TABLES[name].names):
+            if column in _TIMES:
+                moved = pc.call_function("add", [table.column(index), pa.scalar(shift, pa.int64())])
+                table = table.set_column(index, table.schema.field(index), moved)
+        tables[name] = table
+    return Recording(tables, recording.metadata)
+
+
+def _origin_ns(recording: Recording) -> int | None:
+    """The wall time at which the recording's host clock was 0; None where it does not say."""
+    clock = recording.metadata.get("clock")
+    found = cast("dict[str, Any]", clock) if isinstance(clock, dict) else {}
+    wall, host = found.get("wall_ns"), found.get("host_ns")
+    return wall - host if isinstance(wall, int) and isinstance(host, int) else None
+
+
+def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
+    """The distinct rows of one table; `places` is told where each recording's rows went."""
+    own = TABLES[table].names[0]
+    ignored = {own, *_KEPT_FROM_FIRST.get(table, ())}
+    rows: list[dict[str, Any]] = []
+    found: dict[Any, int] = {}
+    for recording, place in zip(recordings, places, strict=True):
+        # Rows that one recording keeps apart are different objects, such as a function that was defined again: the
+        # second of them is the second of another recording.
+        seen: Counter[Any] = Counter()
+        new: list[int] = []
+        for row in renumbered(recording.arrow(table), table, place).to_pylist():
+            content = tuple(value for column, value in row.items() if column not in ignored)
+            key = (content, seen[content])
+            seen[content] += 1
+            if key not in found:
+                found[key] = len(rows)
+                rows.append({**row, own: len(rows)})
+            new.append(found[key])
+        place[table] = np.array(new, dtype=np.int64)
+    return table_of_rows(table, rows)
+
+
+def _place_in_order(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> None:
+    """Tell `places` where the rows of one table go when those of all recordings are sorted by start."""
+    starts = [recording.column(table, "start_ns") for recording in recordings]
+    order = np.argsort(np.concatenate(starts), kind="stable")
+    new = np.empty(len(order), dtype=np.int64)
+    new[order] = np.arange(len(order))
+    ends = np.cumsum([len(start) for start in starts])[:-1]
+    for place, part in zip(places, np.split(new, ends), strict=True):
+        place[table] = part
+
+
+def _ordered(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
+    """The rows of one table of all recordings at their places, with their ids renumbered."""
+    whole = _joined(table, recordings, places)
+    new = np.concatenate([place[table] for place in places])
+    if (new[1:] < new[:-1]).any():
+        order = np.empty(len(new), dtype=np.int64)
+        order[new] = np.arange(len(new))
+        whole = whole.take(pa.array(order))
+    return numbered(whole, table)
+
+
+def _joined(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
+    parts = [
+        renumbered(recording.arrow(table), table, place)
+        for recording, place in zip(recordings, places, strict=True)
+    ]
+    # One dictionary a column and one chunk, so that rows can be taken at the speed of NumPy.
+    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+
+
+def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
+    """The rows of health, those of one fact combined."""
+    facts: dict[Any, dict[str, Any]] = {}
+    for recording in recordings:
+        for row in recording.rows("health"):
+            fact = facts.setdefault(tuple(row[column] for column in _FACT), row)
+            if fact is row:
+                continue
+            for column in _SUMMED:
+                if row[column] is not None:
+                    fact[column] = row[column] + (fact[column] or 0)
+            if fact["cost_ns"] is None:
+                fact["cost_ns"] = row["cost_ns"]
+    return list(facts.values())
+
+
+def _distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({tuple(row.values()): row for row in rows}.values())
+
+
+def _count(recording: Recording) -> int:
+    """How many recordings it was before: one that was merged counts as its parts."""
+    merged = recording.metadata.get("merged")
+    return merged if isinstance(merged, int) else 1

@@ -1,0 +1,153 @@
+"""Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kernelscope.errors import UnknownCellError
+from kernelscope.recording.arrow import make_table
+from kernelscope.recording.integrity import REFERENCES, own_id
+from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES, UNKNOWN
+
+_EVENTS = ("launches", "compilations", "passes")
+
+#: An array that gives for each old row number the new one, or -1 where the row is left out.
+Renumbering = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def select_cell(recording: Recording, cell_id: int) -> Recording:
+    """Return the sub-recording of one cell.
+
+    It has the cell's launches and compilations, the compilations inside those launches and the passes of all of these,
+    and the rows of the other tables that they name, all renumbered. A parent launch or a requesting launch in another
+    cell becomes null. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of
+    the recording as a whole and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+
+    Parameters
+    ----------
+    recording : Recording
+        Where to take it from; it is not changed.
+    cell_id : int
+        A row number of its table ``cells``.
+
+    Raises
+    ------
+    UnknownCellError
+        There is no such cell.
+    """
+    cells = recording.arrow("cells").num_rows
+    if not 0 <= cell_id < cells:
+        known = f"0 to {cells - 1}" if cells else "none"
+        raise UnknownCellError(f"no cell {cell_id} in recording {recording.name!r}; known: {known}")
+    keep = _masks(recording, ("health",))
+    keep["cells"][cell_id] = True
+    keep["launches"] = recording.column("launches", "cell_id") == cell_id
+    keep["compilations"] = recording.column("compilations", "cell_id") == cell_id
+    _mark(recording, keep, "launches", "compilations")
+    keep["passes"] = _passes(recording, cell_id, keep["compilations"])
+    tables = _part(recording, keep)
+    launches = recording.arrow("launches").num_rows
+    share = tables["launches"].num_rows / launches if launches else 0.0
+    health = tables["health"].to_pydict()
+    health["total_cost_ns"] = [None if cost is None else cost * share for cost in health["total_cost_ns"]]
+    tables["health"] = make_table("health", health)
+    return Recording(tables, recording.metadata)
+
+
+def keep_used(recording: Recording) -> Recording:
+    """Return the recording without the rows that none of its launches, compilations and passes names.
+
+    Threads, devices, dispatchers, specializations, configurations and occupancies can be of other recordings that ran
+    at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it is.
+    """
+    return Recording(_part(recording, _masks(recording, ("cells", "health", *_EVENTS))), recording.metadata)
+
+
+def renumbered(table: pa.Table, name: str, renumbering: dict[str, Renumbering]) -> pa.Table:
+    """Return the rows of the table called `name` with new ids in the columns that name other rows.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows. Their own ids stay: see `numbered`.
+    name : str
+        Which table of the schema it is.
+    renumbering : dict of str to array
+        For each table its old ids' new ones. An id that has none becomes null.
+    """
+    for index, column in enumerate(TABLES[name].columns):
+        old = table.column(index)
+        if column.name in REFERENCES and column.name != own_id(name) and old.null_count < len(old):
+            new = _new_ids(old, renumbering[REFERENCES[column.name]])
+            field = table.schema.field(index)
+            table = table.set_column(index, field, pa.array(new, field.type, mask=new == UNKNOWN))
+    return table
+
+
+def numbered(table: pa.Table, name: str) -> pa.Table:
+    """Return the rows of the table called `name` with its own ids, if it has any, counted from 0."""
+    if own_id(name) is None:
+        return table
+    field = table.schema.field(0)
+    return table.set_column(0, field, pa.array(np.arange(table.num_rows), field.type))
+
+
+def _masks(recording: Recording, whole: Sequence[str]) -> dict[str, Any]:
+    """For each table a mask of the rows that stay: all of the tables in `whole`, none of the others yet."""
+    return {name: np.full(recording.arrow(name).num_rows, name in whole) for name in TABLES}
+
+
+def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
+    """The tables with the kept launches, compilations and passes and with what these name, renumbered."""
+    for referring in _EVENTS:
+        for referred in ("threads", "devices", "specializations", "configurations", "dispatchers"):
+            _mark(recording, keep, referring, referred)
+    _mark(recording, keep, "specializations", "dispatchers")
+    keep["occupancies"][:] = True
+    for column in ("specialization_id", "configuration_id", "device_id"):
+        keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]
+    renumbering = {name: _renumbering(mask) for name, mask in keep.items()}
+    return {
+        name: numbered(renumbered(_filtered(recording.arrow(name), keep[name]), name, renumbering), name)
+        for name in TABLES
+    }
+
+
+def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: str) -> None:
+    """Keep the rows of `referred` that kept rows of `referring` name."""
+    for column in TABLES[referring].names:
+        if REFERENCES.get(column) == referred and column != own_id(referring):
+            ids = recording.column(referring, column)[keep[referring]]
+            keep[referred][ids[ids != UNKNOWN]] = True
+
+
+def _passes(recording: Recording, cell_id: int, compilations: Any) -> Any:
+    """A mask of the passes of the kept compilations, and of those that began while the cell ran and have none."""
+    compilation = recording.column("passes", "compilation_id")
+    cell = recording.arrow("cells").slice(cell_id, 1).to_pylist()[0]
+    end = cell["end_ns"] if cell["synchronized_ns"] is None else cell["synchronized_ns"]
+    began = recording.column("passes", "start_ns")
+    known = recording.arrow("passes").column("start_ns").is_valid().to_numpy()
+    alone = compilation == UNKNOWN
+    found = alone & known & (began >= cell["start_ns"]) & (began <= end)
+    found[~alone] = compilations[compilation[~alone]]
+    return found
+
+
+def _renumbering(mask: Any) -> Renumbering:
+    return np.where(mask, np.cumsum(mask) - 1, UNKNOWN)
+
+
+def _filtered(table: pa.Table, mask: Any) -> pa.Table:
+    return table if mask.all() else table.filter(pa.array(mask)).combine_chunks()
+
+
+def _new_ids(old: pa.ChunkedArray, new: Renumbering) -> Renumbering:
+    ids = (old.fill_null(UNKNOWN) if old.null_count else old).to_numpy()
+    # The value at the end is what -1 takes.
+    return np.append(new, UNKNOWN)[ids]

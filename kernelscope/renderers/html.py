@@ -1,0 +1,123 @@
+"""The card: a recording as a self-contained fragment of HTML, and pages of cards.
+
+A fragment carries its style inside and needs no script, no network and no id, so that any number of cards stand
+in one notebook, and a saved or exported notebook shows them as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelscope.analysis.overview import Overview, overview
+from kernelscope.recording.model import Recording
+from kernelscope.renderers import words
+from kernelscope.renderers.base import Makes, escape
+from kernelscope.renderers.parts import (
+    bar,
+    cells_part,
+    compiles_part,
+    configurations_part,
+    heading,
+    kernels_part,
+    legend,
+)
+from kernelscope.renderers.style import PAGE, style
+
+MAKES = Makes("text/html", ".html")
+
+
+def card(recording: Recording) -> str:
+    """Return a self-contained fragment of HTML that shows what the recording holds."""
+    return f"<style>{style()}</style>{_body(overview(recording))}"
+
+
+def page(recordings: Recording | Sequence[Recording], title: str) -> str:
+    """Return a self-contained HTML document with one card a recording.
+
+    Parameters
+    ----------
+    recordings : Recording or sequence of Recording
+        What to show, in order.
+    title : str
+        The document's title and heading.
+    """
+    shown = [recordings] if isinstance(recordings, Recording) else recordings
+    cards = "\n".join(_body(overview(each)) for each in shown)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{PAGE}{style()}</style></head>\n"
+        f"<body><main><h1>{escape(title)}</h1>\n{cards}\n</main></body></html>\n"
+    )
+
+
+def _body(shown: Overview) -> str:
+    parts = [_head(shown)]
+    if shown.is_empty:
+        parts.append(_empty())
+    else:
+        parts += [
+            _figures(shown), _phases(shown), _advice(shown), cells_part(shown), kernels_part(shown),
+            compiles_part(shown), configurations_part(shown),
+        ]
+    parts.append(_foot(shown))
+    return f'<div class="kscope">{"".join(parts)}</div>'
+
+
+def _head(shown: Overview) -> str:
+    chip = ""
+    if shown.status:
+        bad = "" if shown.status == "ok" else " ks-bad"
+        chip = f'<span class="ks-chip{bad}">{escape(shown.status)}</span>'
+    maker = escape(" · ".join(part for part in ("KernelScope", shown.device or "") if part))
+    html = (
+        f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(shown.title)}</span>'
+        f'{chip}<span class="ks-maker">{maker}</span></div>'
+    )
+    if shown.notice:
+        html += f'<div class="ks-notice" role="note">{escape(shown.notice)}</div>'
+    if shown.error:
+        html += f'<div class="ks-error">{escape(shown.error)}</div>'
+    return html
+
+
+def _empty() -> str:
+    checks = "".join(f"<li>{escape(check)}</li>" for check in words.EMPTY_CHECKS)
+    return f'{heading(words.EMPTY)}<div class="ks-soft">check:</div><ul class="ks-list">{checks}</ul>'
+
+
+def _figures(shown: Overview) -> str:
+    tiles = "".join(
+        f'<div><div class="ks-label">{escape(figure.label)}</div><div class="ks-value">{escape(figure.value)}</div>'
+        f'<div class="ks-note">{escape(figure.note)}</div></div>'
+        for figure in words.figures(shown)
+    )
+    return f'<div class="ks-figures">{tiles}</div>'
+
+
+def _phases(shown: Overview) -> str:
+    waited = words.synchronize_note(shown)
+    html = f'<div class="ks-soft" style="margin-top:6px">{escape(waited)}</div>' if waited else ""
+    if not shown.totals.segments:
+        return html
+    return (
+        f"{html}{heading('Host time in launches by phase')}{bar(shown.totals, large=True)}{legend(shown.totals)}"
+    )
+
+
+def _advice(shown: Overview) -> str:
+    if not shown.advice:
+        return ""
+    lines = "".join(f"<li>{escape(each.text)}</li>" for each in shown.advice)
+    return f'{heading("Advice")}<ul class="ks-list">{lines}</ul>'
+
+
+def _foot(shown: Overview) -> str:
+    lines = [f"<div>{escape(words.cost(shown))}</div>"]
+    for row in shown.health:
+        facts = words.health(row)
+        text = f"{row.probe}: {row.status}" + (f", {facts}" if facts else "")
+        fix = f" Fix: {escape(row.fix)}" if row.fix else ""
+        kind = ' class="ks-trouble"' if row.is_trouble else ""
+        lines.append(f"<div{kind}>{escape(text)}{fix}</div>")
+    return f'<div class="ks-foot">{"".join(lines)}</div>'

@@ -1,0 +1,259 @@
+"""The card's tables and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelscope.analysis.compilations import CompilationSummary
+from kernelscope.analysis.kernels import KernelSummary
+from kernelscope.analysis.overview import Overview
+from kernelscope.analysis.phases import PHASES, PhaseTotals
+from kernelscope.analysis.specializations import SpecializationSummary
+from kernelscope.renderers import words
+from kernelscope.renderers.base import MISSING, clean, count, counted, duration, escape, percent, size
+from kernelscope.renderers.text import configuration_columns
+
+#: How many rows stand outside a <details>, and how many at most inside it.
+TOP_KERNELS = 12
+TOP_COMPILES = 6
+TOP_CELLS = 12
+MOST_ROWS = 500
+MOST_DETAILS = 20
+
+#: A name's end that stays in sight when its middle is cut off.
+_TAIL = 14
+
+
+def heading(text: str, note: str = "") -> str:
+    """Return a part's heading. It is no <h4>: JupyterLab lists those in its table of contents."""
+    more = f" <span>{escape(note)}</span>" if note else ""
+    return f'<div class="ks-head" role="heading" aria-level="4">{escape(text)}{more}</div>'
+
+
+def bar(totals: PhaseTotals, *, large: bool = False) -> str:
+    """Return a bar of host time by phase, with exact numbers as tooltips and as its text for screen readers."""
+    host = totals.host_ns or 0
+    pieces: list[str] = []
+    labels: list[str] = []
+    for name, value in totals.segments:
+        label = f"{name} {duration(value)} ({value:,} ns, {percent(value / host if host else None)})"
+        labels.append(label)
+        pieces.append(f'<span class="ks-{name}" style="flex:{value} 1 0" title="{escape(label)}"></span>')
+    kind = "ks-bar ks-large" if large else "ks-bar"
+    return f'<div class="{kind}" role="img" aria-label="{escape(", ".join(labels))}">{"".join(pieces)}</div>'
+
+
+def legend(totals: PhaseTotals) -> str:
+    """Return the phases' colors with their times and shares; phases that were not recorded say so."""
+    host = totals.host_ns or 0
+    entries: list[str] = []
+    for name in (*PHASES, "unsplit"):
+        value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
+        if name == "unsplit" and not value:
+            continue
+        share = "not recorded" if value is None else f"{duration(value)}, {percent(value / host if host else None)}"
+        entries.append(
+            f'<div title="{escape(words.PHASE_MEANINGS[name])}"><span class="ks-key ks-{name}"></span>'
+            f"<b>{name}</b> {escape(share)}</div>"
+        )
+    return f'<div class="ks-legend">{"".join(entries)}</div>'
+
+
+def name_of(text: str) -> str:
+    """Return a name that gives way in its middle where it has too little room; its title has all of it."""
+    shown = clean(text)
+    if len(shown) <= 2 * _TAIL:
+        return f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown)}</span></span>'
+    return (
+        f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown[:-_TAIL])}</span>'
+        f"<span>{escape(shown[-_TAIL:])}</span></span>"
+    )
+
+
+def kernels_part(shown: Overview) -> str:
+    """Return the kernels by host time: the first ones in full, the rest folded."""
+    if not shown.by_kernel:
+        return ""
+    host = shown.totals.host_ns
+    top, rest = shown.by_kernel[:TOP_KERNELS], shown.by_kernel[TOP_KERNELS:]
+    columns = (
+        ("", "Kernel", ""), ("66px", "Launches", "configs"), ("66px", "Compiled", "specs"),
+        ("70px", "Memory", "disk hits"), ("78px", "Host time", "share"), ("78px", "Median", "p95"),
+        ("21%", "By phase", ""),
+    )
+    html = heading("Kernels", "by host time in launches")
+    html += _table(columns, [_kernel_row(kernel, host) for kernel in top])
+    if rest:
+        html += _more_kernels(rest, host)
+    return html
+
+
+def _kernel_row(kernel: KernelSummary, host: int | None) -> str:
+    failed = f"{counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
+    place = " · ".join(part for part in (words.place(kernel), failed) if part)
+    share = kernel.host_ns / host if host and kernel.host_ns is not None else None
+    phases = bar(kernel.totals) if kernel.totals.segments else MISSING
+    return (
+        f'<td class="ks-left">{name_of(kernel.name)}<small>{escape(place)}</small></td>'
+        + _two(count(kernel.launches), count(kernel.configurations))
+        + _two(count(kernel.compiles), count(kernel.specializations))
+        + _two(count(kernel.memory_hits), count(kernel.disk_hits))
+        + _two(duration(kernel.host_ns), percent(share))
+        + _two(duration(kernel.median_ns), duration(kernel.p95_ns))
+        + f'<td class="ks-phase">{phases}</td>'
+    )
+
+
+def _more_kernels(rest: Sequence[KernelSummary], host: int | None) -> str:
+    spent = sum(kernel.host_ns or 0 for kernel in rest)
+    share = f", {percent(spent / host)} of the host time" if host else ""
+    columns = (
+        ("", "Kernel", ""), ("80px", "Launches", ""), ("80px", "Compiled", ""), ("80px", "Memory hits", ""),
+        ("80px", "Host time", ""), ("80px", "Median", ""),
+    )
+    rows = [
+        f'<td class="ks-left">{name_of(kernel.name)}</td>' + "".join(f"<td>{escape(cell)}</td>" for cell in (
+            count(kernel.launches), count(kernel.compiles), count(kernel.memory_hits), duration(kernel.host_ns),
+            duration(kernel.median_ns),
+        ))
+        for kernel in rest[:MOST_ROWS]
+    ]
+    summary = f"<b>{escape(counted(len(rest), 'more kernel'))}</b>, {escape(duration(spent))}{escape(share)}"
+    return _folded(summary, _table(columns, rows, dense=True) + _left_out(len(rest), MOST_ROWS))
+
+
+def compiles_part(shown: Overview) -> str:
+    """Return the compiles, longest first, with why they were needed and what would avoid them."""
+    if not shown.compilations:
+        return ""
+    top, rest = shown.compilations[:TOP_COMPILES], shown.compilations[TOP_COMPILES:]
+    columns = (("36%", "Kernel", "signature"), ("74px", "Took", ""), ("98px", "Outcome", "asked for"), ("", "Why", "fix"))
+    note = f"and disk-cache loads: {counted(len(shown.compilations), 'request')}, {duration(shown.compile_ns)} in all"
+    html = heading("Compiles", note) + _table(columns, [_compile_row(each) for each in top], left=(0, 2, 3))
+    if rest:
+        spent = duration(sum(each.duration_ns for each in rest))
+        rows = [_compile_row(each) for each in rest[:MOST_ROWS]]
+        html += _folded(
+            f"<b>{escape(counted(len(rest), 'more compile'))}</b>, {escape(spent)}",
+            _table(columns, rows, left=(0, 2, 3)) + _left_out(len(rest), MOST_ROWS),
+        )
+    return html
+
+
+def _compile_row(each: CompilationSummary) -> str:
+    fix = f'<span class="ks-fix"><b>Fix</b> {escape(each.fix)}</span>' if each.fix else ""
+    return (
+        f'<td class="ks-left">{name_of(each.name)}'
+        f'<small class="ks-code ks-clip" title="{escape(each.signature)}">{escape(each.signature)}</small></td>'
+        f"<td>{escape(duration(each.duration_ns))}</td>"
+        f'<td class="ks-left">{escape(words.outcome(each))}<small>{escape(words.trigger(each))}</small></td>'
+        f'<td class="ks-left"><span class="ks-why">{escape(each.reason)}</span>{fix}</td>'
+    )
+
+
+def configurations_part(shown: Overview) -> str:
+    """Return launch configurations and specializations by kernel, folded."""
+    kernels = [kernel for kernel in shown.by_kernel[:TOP_KERNELS] if shown.by_configuration.get(kernel.dispatcher_id)]
+    if not kernels:
+        return ""
+    html = heading("Launch configurations", "and specializations")
+    for kernel in kernels:
+        summary = f"<b>{escape(kernel.name)}</b> {escape(words.resources(kernel))}"
+        html += _folded(summary, _configurations(shown, kernel) + _specializations(shown, kernel))
+    return html
+
+
+def _configurations(shown: Overview, kernel: KernelSummary) -> str:
+    columns = (
+        ("", "Grid", "blocks"), ("13%", "Block", "threads"), ("10%", "Shared", "dynamic"), ("14%", "Stream", ""),
+        ("11%", "Launches", ""), ("11%", "Median", "host"), ("12%", "Occupancy", ""), ("10%", "Registers", ""),
+    )
+    held = shown.by_configuration[kernel.dispatcher_id]
+    rows: list[str] = []
+    for each in held[:MOST_DETAILS]:
+        grid, *others = (escape(cell) for cell in configuration_columns(each))
+        rows.append(f'<td class="ks-left">{grid}</td>' + "".join(f"<td>{cell}</td>" for cell in others))
+    return _table(columns, rows, dense=True) + _left_out(len(held), MOST_DETAILS)
+
+
+def _specializations(shown: Overview, kernel: KernelSummary) -> str:
+    held = shown.by_specialization.get(kernel.dispatcher_id, [])
+    if not held:
+        return ""
+    columns = (
+        ("", "Specialization", ""), ("12%", "Origin", ""), ("11%", "Launches", ""), ("11%", "Registers", ""),
+        ("10%", "Shared", "static"), ("10%", "Local", ""), ("11%", "Code", ""),
+    )
+    rows = [_specialization_row(each) for each in held[:MOST_DETAILS]]
+    return f'<div class="ks-sub">{_table(columns, rows, dense=True)}</div>' + _left_out(len(held), MOST_DETAILS)
+
+
+def _specialization_row(each: SpecializationSummary) -> str:
+    notes = [f"for {each.compute_capability}"] if each.compute_capability else []
+    if each.launch_config_sensitive:
+        notes.append(f"launch-config sensitive {each.launch_config or ''}".strip())
+    below = f"<small>{escape(', '.join(notes))}</small>" if notes else ""
+    cells = (
+        each.origin, count(each.launches), count(each.regs), size(each.static_shared_bytes), size(each.local_bytes),
+        size(each.cubin_bytes),
+    )
+    return (
+        f'<td class="ks-left"><span class="ks-code">{escape(each.signature)}</span>{below}</td>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    )
+
+
+def cells_part(shown: Overview) -> str:
+    """Return the cells where the recording has several: the first ones in sight, the rest folded."""
+    if len(shown.by_cell) < 2:
+        return ""
+    columns = (
+        ("", "Cell", ""), ("70px", "Launches", "kernels"), ("70px", "Compiled", "disk hits"),
+        ("84px", "Host time", "wall time"), ("96px", "Status", ""), ("21%", "By phase", ""),
+    )
+    rows: list[str] = []
+    for cell in shown.by_cell[:MOST_ROWS]:
+        phases = bar(cell.totals) if cell.totals.segments else MISSING
+        rows.append(
+            f'<td class="ks-left">{escape(cell.label)}</td>'
+            + _two(count(cell.launches), count(cell.kernels))
+            + _two(count(cell.compiles), count(cell.disk_hits))
+            + _two(duration(cell.totals.host_ns), duration(cell.wall_ns))
+            + f'<td class="ks-left">{escape(words.cell_problem(cell))}</td><td class="ks-phase">{phases}</td>'
+        )
+    html = heading("Cells") + _table(columns, rows[:TOP_CELLS], left=(0, 4))
+    if len(rows) > TOP_CELLS:
+        more = len(shown.by_cell) - TOP_CELLS
+        table = _table(columns, rows[TOP_CELLS:], left=(0, 4)) + _left_out(len(shown.by_cell), MOST_ROWS)
+        html += _folded(f"<b>{escape(counted(more, 'more cell'))}</b>", table)
+    return html
+
+
+def _two(value: str, below: str) -> str:
+    return f"<td>{escape(value)}<small>{escape(below)}</small></td>"
+
+
+def _table(
+    columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False
+) -> str:
+    """Columns are (width, label, label of the line below); rows are cells that are already HTML."""
+    widths = "".join(f'<col style="width:{width}">' if width else "<col>" for width, _, _ in columns)
+    labels = "".join(
+        f"<th{' class=ks-left' if place in left else ''}>{escape(label)}"
+        + (f"<small>{escape(below)}</small>" if below else "") + "</th>"
+        for place, (_, label, below) in enumerate(columns)
+    )
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    kind = "ks-table ks-dense" if dense else "ks-table"
+    return (
+        f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _folded(summary: str, inside: str) -> str:
+    return f'<details><summary>{summary}</summary><div class="ks-scroll">{inside}</div></details>'
+
+
+def _left_out(total: int, shown: int) -> str:
+    return f'<div class="ks-soft">and {total - shown:,} more</div>' if total > shown else ""

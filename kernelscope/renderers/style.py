@@ -1,0 +1,159 @@
+"""The card's style sheet, scoped to its class: it reads no font, image or script from anywhere.
+
+Colors follow JupyterLab's theme variables, then VS Code's, then the system's light or dark preference. The
+phases' colors are from the palette of Okabe and Ito, which people with any color vision tell apart, and have
+enough contrast on both a white and a black ground, so that no theme needs others.
+"""
+
+from __future__ import annotations
+
+#: Phases and the custom property that holds each one's color.
+PHASE_COLORS = {
+    "dispatch": "#2b7bba",
+    "compile": "#e69f00",
+    "prepare": "#5bbcea",
+    "submit": "#c66fa0",
+    "finish": "#8a8f98",
+}
+
+_VARIABLES = """
+.kscope {
+  --ks-system-ground: #ffffff; --ks-system-ink: #1b1f24; --ks-system-soft: #57606a; --ks-system-link: #0a5fb4;
+  --ks-ground: var(--jp-layout-color1, var(--vscode-editor-background, var(--ks-system-ground)));
+  --ks-ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, var(--ks-system-ink)));
+  --ks-soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, var(--ks-system-soft)));
+  --ks-accent: var(--jp-content-link-color, var(--vscode-textLink-foreground, var(--ks-system-link)));
+  --ks-line: color-mix(in srgb, var(--ks-ink) 13%, transparent);
+  --ks-tint: color-mix(in srgb, var(--ks-ink) 4.5%, transparent);
+  --ks-warn: #d98200;
+  --ks-font: var(--jp-ui-font-family, var(--vscode-font-family, system-ui, -apple-system, "Segoe UI", sans-serif));
+  --ks-mono: var(--jp-code-font-family, var(--vscode-editor-font-family, ui-monospace, "SFMono-Regular", Menlo,
+    Consolas, "DejaVu Sans Mono", monospace));
+}
+@media (prefers-color-scheme: dark) {
+  .kscope {
+    --ks-system-ground: #16191d; --ks-system-ink: #e4e7eb; --ks-system-soft: #a0a8b2; --ks-system-link: #6cb6ff;
+  }
+}
+"""
+
+_FRAME = """
+.kscope {
+  box-sizing: border-box; max-width: 1180px; margin: 4px 0; padding: 16px 18px 12px; text-align: left;
+  font: 13px/1.45 var(--ks-font); color: var(--ks-ink); background: var(--ks-ground);
+  border: 1px solid var(--ks-line); border-radius: 8px; container-type: inline-size;
+  font-variant-numeric: tabular-nums; print-color-adjust: exact; -webkit-print-color-adjust: exact;
+}
+.kscope *, .kscope *::before { box-sizing: border-box; }
+.kscope .ks-top { display: flex; align-items: baseline; gap: 10px; margin: 0; }
+.kscope .ks-title { flex: 0 1 auto; min-width: 0; font-size: 15px; font-weight: 600; overflow-wrap: anywhere; }
+.kscope .ks-maker { margin-left: auto; flex: none; max-width: 45%; color: var(--ks-soft); font-size: 12px;
+  text-align: right; overflow-wrap: anywhere; }
+.kscope .ks-chip { flex: none; padding: 0 8px; border: 1px solid var(--ks-line); border-radius: 9px;
+  font-size: 11.5px; line-height: 18px; color: var(--ks-soft); white-space: nowrap; }
+.kscope .ks-chip.ks-bad { border-color: var(--ks-warn); color: var(--ks-ink);
+  background: color-mix(in srgb, var(--ks-warn) 18%, transparent); }
+.kscope .ks-notice, .kscope .ks-error { margin: 10px 0 0; padding: 7px 12px; border-left: 3px solid var(--ks-warn);
+  border-radius: 3px; background: color-mix(in srgb, var(--ks-warn) 14%, transparent); overflow-wrap: anywhere; }
+.kscope .ks-notice { font-weight: 600; }
+.kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
+.kscope .ks-figures { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)) minmax(0, 1.35fr); gap: 0 20px;
+  margin: 14px 0 2px; padding: 0; }
+.kscope .ks-figures > div { margin: 0; padding: 0; min-width: 0; }
+.kscope .ks-figures .ks-label { color: var(--ks-soft); font-size: 11.5px; }
+.kscope .ks-figures .ks-value { font-size: 21px; line-height: 1.25; font-weight: 600; white-space: nowrap;
+  letter-spacing: -.01em; }
+.kscope .ks-figures .ks-note { color: var(--ks-soft); font-size: 11.5px; line-height: 1.35; }
+.kscope .ks-head { margin: 18px 0 4px; font-size: 13px; font-weight: 600; }
+.kscope .ks-head span, .kscope .ks-soft { color: var(--ks-soft); font-weight: 400; }
+.kscope .ks-soft { font-size: 12px; }
+.kscope ul.ks-list { margin: 4px 0 0; padding: 0 0 0 18px; list-style: disc; }
+.kscope ul.ks-list li { margin: 0 0 3px; padding: 0; overflow-wrap: anywhere; }
+.kscope .ks-foot { margin: 16px 0 0; padding: 9px 0 0; border-top: 1px solid var(--ks-line); color: var(--ks-soft);
+  font-size: 12px; overflow-wrap: anywhere; }
+.kscope .ks-foot div { margin: 0 0 2px; }
+.kscope .ks-foot .ks-trouble { color: var(--ks-ink); }
+"""
+
+_BARS = """
+.kscope .ks-bar { display: flex; gap: 1px; height: 10px; margin: 0; overflow: hidden; border-radius: 2px; }
+.kscope .ks-bar.ks-large { height: 14px; margin: 6px 0 8px; border-radius: 3px; }
+.kscope .ks-bar span { min-width: 2px; }
+.kscope .ks-legend { display: flex; flex-wrap: wrap; gap: 3px 20px; margin: 0; padding: 0; font-size: 12px; }
+.kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; white-space: nowrap; }
+.kscope .ks-legend b { font-weight: 600; }
+.kscope .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; }
+.kscope .ks-unsplit { background: repeating-linear-gradient(135deg, color-mix(in srgb, var(--ks-ink) 34%, transparent)
+  0 2px, color-mix(in srgb, var(--ks-ink) 12%, transparent) 2px 5px); }
+"""
+
+_TABLES = """
+.kscope table.ks-table { display: table; width: 100%; margin: 0; border: 0; border-collapse: collapse;
+  border-spacing: 0; table-layout: fixed; font-size: 12.5px; color: inherit; background: none; }
+.kscope table.ks-table tr:nth-child(n), .kscope table.ks-table thead, .kscope table.ks-table tbody tr:nth-child(n) {
+  background: none; border: 0; }
+.kscope table.ks-table tbody tr:nth-child(n):hover { background: var(--ks-tint); }
+.kscope table.ks-table th, .kscope table.ks-table td { padding: 6px 0 6px 14px; border: 0; text-align: right;
+  vertical-align: top; font-weight: 400; white-space: nowrap; max-width: none; line-height: 1.4; }
+.kscope table.ks-table th:first-child, .kscope table.ks-table td:first-child { padding-left: 4px; }
+.kscope table.ks-table th:last-child, .kscope table.ks-table td:last-child { padding-right: 4px; }
+.kscope table.ks-table th { padding-top: 3px; padding-bottom: 4px; color: var(--ks-soft); font-size: 11.5px;
+  vertical-align: bottom; border-bottom: 1px solid var(--ks-line); background: none; }
+.kscope table.ks-table tbody tr + tr td { border-top: 1px solid var(--ks-line); }
+.kscope table.ks-table .ks-left { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+.kscope table.ks-table small { display: block; color: var(--ks-soft); font-size: 11.5px; font-weight: 400; }
+.kscope table.ks-table.ks-dense td { padding-top: 2px; padding-bottom: 2px; }
+.kscope table.ks-table .ks-phase { padding-top: 10px; }
+.kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
+  unicode-bidi: isolate; white-space: pre; }
+.kscope .ks-name span:first-child { overflow: hidden; text-overflow: ellipsis; }
+.kscope .ks-name span + span { flex: none; }
+.kscope .ks-code { font-family: var(--ks-mono); font-size: 11.5px; unicode-bidi: isolate; }
+.kscope .ks-clip { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden; }
+.kscope .ks-why { display: block; }
+.kscope .ks-fix { display: block; color: var(--ks-soft); }
+.kscope .ks-fix b { color: var(--ks-accent); font-weight: 600; }
+.kscope details { margin: 4px 0 0; padding: 0; }
+.kscope summary { padding: 3px 4px; border-radius: 4px; color: var(--ks-soft); font-size: 12.5px; cursor: pointer; }
+.kscope summary:hover { background: var(--ks-tint); color: var(--ks-ink); }
+.kscope summary b { color: var(--ks-ink); font-weight: 600; }
+.kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
+.kscope .ks-sub { margin: 10px 0 0; padding-left: 4px; }
+"""
+
+_SIZES = """
+@container (max-width: 860px) {
+  .kscope .ks-wide { display: none; }
+  .kscope .ks-figures { gap: 0 14px; }
+  .kscope .ks-figures .ks-value { font-size: 18px; }
+}
+@container (max-width: 560px) {
+  .kscope .ks-figures { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }
+  .kscope .ks-x { overflow-x: auto; }
+  .kscope .ks-x > table.ks-table { min-width: 540px; }
+}
+@media print {
+  .kscope { break-inside: auto; max-width: none; }
+  .kscope .ks-scroll { max-height: none; overflow: visible; }
+  .kscope tr, .kscope .ks-figures { break-inside: avoid; }
+}
+"""
+
+#: A page of cards has one ground for all of them.
+PAGE = """
+:root { color-scheme: light dark; }
+body { margin: 0; padding: 28px 20px; background: #f4f5f7; font: 14px/1.5 system-ui, sans-serif; color: #1b1f24; }
+main { max-width: 1180px; margin: 0 auto; }
+h1 { margin: 0 0 14px; font-size: 20px; font-weight: 600; overflow-wrap: anywhere; }
+main .kscope { margin: 0 0 18px; }
+@media (prefers-color-scheme: dark) { body { background: #0d0f12; color: #e4e7eb; } }
+@media print { body { padding: 0; background: none; } }
+"""
+
+
+def style() -> str:
+    """Return the style sheet of one or more cards."""
+    phases = "".join(
+        f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in PHASE_COLORS.items()
+    )
+    return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES))

@@ -1,0 +1,300 @@
+"""The text twin of the card: the same facts for a terminal, tests and exports to plain text."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+from kernelscope.analysis.cells import CellSummary, by_cell
+from kernelscope.analysis.columns import ints
+from kernelscope.analysis.configurations import ConfigurationSummary
+from kernelscope.analysis.kernels import KernelSummary
+from kernelscope.analysis.overview import Overview, overview
+from kernelscope.analysis.phases import PHASES, PhaseTotals, launch_phases
+from kernelscope.recording.model import Recording
+from kernelscope.renderers import words
+from kernelscope.renderers.base import (
+    Makes,
+    clean,
+    count,
+    counted,
+    dims,
+    duration,
+    percent,
+    percents,
+    shorten,
+    size,
+    span,
+    stream,
+    width_of,
+)
+
+MAKES = Makes("text/plain", ".txt")
+
+#: How many rows of each part are printed before "and N more".
+TOP_KERNELS = 12
+TOP_COMPILES = 8
+TOP_CONFIGURATIONS = 8
+
+_INDENT = "  "
+_WIDE = 96
+
+
+def summary(recording: Recording, width: int | None = None) -> str:
+    """Return the card as plain text.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    width : int, optional
+        Columns to keep to, at least 60; without it the terminal's, between 80 and 120.
+    """
+    columns = _columns(width)
+    shown = overview(recording)
+    parts = [_headline(shown, columns)]
+    if shown.is_empty:
+        checks = "\n".join(f"{_INDENT}- {check}" for check in words.EMPTY_CHECKS)
+        parts.append(f"{words.EMPTY}\ncheck:\n{checks}")
+    else:
+        parts += [
+            _kernels(shown, columns),
+            _phases(shown, columns),
+            _compiles(shown, columns),
+            _configurations(shown, columns),
+            _advice(shown, columns),
+        ]
+        if len(shown.by_cell) > 1:
+            parts.insert(1, "Cells\n" + cells_table(shown.by_cell, columns))
+    parts.append(_health(shown, columns))
+    return "\n\n".join(part for part in parts if part)
+
+
+def cells_table(source: Recording | Sequence[CellSummary], width: int | None = None) -> str:
+    """Return one line a cell: launches, kernels, compiles, hits, host time by phase, wall time and status.
+
+    Parameters
+    ----------
+    source : Recording or sequence of CellSummary
+        A recording, or what `kernelscope.analysis.cells.by_cell` returned.
+    width : int, optional
+        Columns to keep to, as for `summary`.
+    """
+    notice, rows = (source.notice, by_cell(source)) if isinstance(source, Recording) else ("", source)
+    lines = [
+        [
+            clean(row.label), count(row.launches), count(row.kernels), count(row.compiles), count(row.disk_hits),
+            count(row.memory_hits), duration(row.totals.host_ns), duration(row.wall_ns),
+            clean(words.cell_problem(row)),
+        ]
+        for row in rows
+    ]
+    headers = ["cell", "launches", "kernels", "compiles", "disk", "memory", "host", "wall", "status"]
+    return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, 8)))
+
+
+def launches_table(recording: Recording, limit: int = 20, width: int | None = None) -> str:
+    """Return one line a launch, in the order in which they began.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    limit : int
+        How many launches to show, from the first.
+    width : int, optional
+        Columns to keep to, as for `summary`.
+    """
+    columns = _columns(width)
+    total = len(ints(recording, "launches", "launch_id"))
+    shown = min(total, max(limit, 0))
+    if not total:
+        return _with_notice(recording.notice, words.EMPTY)
+    phases = launch_phases(recording)
+    kernels = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
+    configurations = {row["configuration_id"]: row for row in recording.rows("configurations")}
+    lines: list[list[str]] = []
+    for row in recording.arrow("launches").slice(0, shown).to_pylist():
+        at = int(row["launch_id"])
+        used = configurations[row["configuration_id"]]
+        times = [phases.host_ns[at], *(phases.phases[name][at] for name in PHASES)]
+        lines.append([
+            count(at),
+            clean(kernels.get(row["dispatcher_id"], "?")),
+            dims([used[f"griddim_{axis}"] for axis in "xyz"]),
+            dims([used[f"blockdim_{axis}"] for axis in "xyz"]),
+            *(duration(None if time < 0 else float(time)) for time in times),
+            clean(row["error"] or row["cache"] or ""),
+        ])
+    headers = ["launch", "kernel", "grid", "block", "host", *PHASES, "from"]
+    table = _table(headers, lines, columns, left=(1, 10), flexible=1)
+    if shown < total:
+        table += f"\n{_INDENT}and {counted(total - shown, 'more launch', 'more launches')}"
+    return _with_notice(recording.notice, table)
+
+
+def _headline(shown: Overview, width: int) -> str:
+    status = f" ({clean(shown.status)})" if shown.status else ""
+    lines = [shorten(f"KernelScope: {clean(shown.title)}{status}", width)]
+    if shown.notice:
+        lines.append(f"*** {clean(shown.notice)} ***")
+    if shown.error:
+        lines.append(_wrap(f"error: {clean(shown.error)}", width))
+    for figure in words.figures(shown):
+        lines.append(_wrap(f"{figure.label}: {figure.value} ({figure.note})", width))
+    waited = words.synchronize_note(shown)
+    if waited:
+        lines.append(waited)
+    if shown.device:
+        lines.append(shorten(f"device: {clean(shown.device)}", width))
+    return "\n".join(lines)
+
+
+def _kernels(shown: Overview, width: int) -> str:
+    host = shown.totals.host_ns
+    top = shown.by_kernel[:TOP_KERNELS]
+    headers = ["kernel", "launches", "compiled", "disk", "memory", "host", "share", "median", "p95"]
+    rows: list[list[str]] = []
+    for kernel in top:
+        share = kernel.host_ns / host if host and kernel.host_ns is not None else None
+        rows.append([
+            clean(kernel.name), count(kernel.launches), count(kernel.compiles), count(kernel.disk_hits),
+            count(kernel.memory_hits), duration(kernel.host_ns), percent(share), duration(kernel.median_ns),
+            duration(kernel.p95_ns),
+        ])
+    if width < _WIDE:
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
+    table = _table(headers, rows, width, below=[_below(kernel) for kernel in top])
+    return f"Kernels by host time in launches\n{table}{_rest(len(shown.by_kernel), TOP_KERNELS, 'kernel')}"
+
+
+def _below(kernel: KernelSummary) -> str:
+    failed = f" · {counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
+    return clean(f"{words.place(kernel)} · {words.resources(kernel)}{failed}")
+
+
+def _phases(shown: Overview, width: int) -> str:
+    if shown.totals.host_ns is None:
+        return ""
+    headers = ["kernel", *PHASES, "unsplit"]
+    rows = [["all", *_phase_columns(shown.totals)]]
+    if len(shown.by_kernel) > 1:
+        rows += [[clean(kernel.name), *_phase_columns(kernel.totals)] for kernel in shown.by_kernel[:TOP_KERNELS]]
+    if not shown.totals.unsplit_ns:
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
+    return f"Host time in launches by phase\n{_table(headers, rows, width)}"
+
+
+def _phase_columns(totals: PhaseTotals) -> list[str]:
+    return [*(duration(totals.phase(name)) for name in PHASES), duration(totals.unsplit_ns)]
+
+
+def _compiles(shown: Overview, width: int) -> str:
+    if not shown.compilations:
+        return ""
+    lines = [f"Compiles and disk-cache loads ({count(len(shown.compilations))}, {duration(shown.compile_ns)} in all)"]
+    for each in shown.compilations[:TOP_COMPILES]:
+        first = f"{duration(each.duration_ns):>8}  {clean(each.name)} {clean(each.signature)}"
+        lines.append(_INDENT + shorten(first, width - len(_INDENT)))
+        lines.append(f"{_INDENT}{'':8}  {words.outcome(each)} {clean(words.trigger(each))}")
+        lines.append(_wrap(f"why: {clean(each.reason)}", width, 12))
+        if each.fix:
+            lines.append(_wrap(f"fix: {clean(each.fix)}", width, 12))
+    rest = _rest(len(shown.compilations), TOP_COMPILES, "compile")
+    return "\n".join(lines) + rest
+
+
+def _configurations(shown: Overview, width: int) -> str:
+    lines: list[str] = []
+    rows: list[list[str]] = []
+    for kernel in shown.by_kernel[:TOP_KERNELS]:
+        for each in shown.by_configuration.get(kernel.dispatcher_id, [])[:TOP_CONFIGURATIONS]:
+            rows.append([clean(kernel.name), *configuration_columns(each)])
+        more = len(shown.by_configuration.get(kernel.dispatcher_id, [])) - TOP_CONFIGURATIONS
+        if more > 0:
+            rows.append([clean(kernel.name), f"and {more:,} more", *[""] * 7])
+    if not rows:
+        return ""
+    headers = ["kernel", "grid", "block", "shared", "stream", "launches", "median", "occupancy", "regs"]
+    lines.append(_table(headers, rows, width))
+    return "Launch configurations\n" + "\n".join(lines)
+
+
+def configuration_columns(each: ConfigurationSummary) -> list[str]:
+    """Return a launch configuration as text: grid, block, shared, stream, launches, median, occupancy, registers."""
+    grid = dims(each.griddim)
+    if each.cluster is not None:
+        grid += f" in clusters of {dims(each.cluster)}"
+    return [
+        grid, dims(each.blockdim), size(each.sharedmem_bytes), stream(each.stream), count(each.launches),
+        duration(each.median_ns), percents(each.occupancy), span(each.regs),
+    ]
+
+
+def _advice(shown: Overview, width: int) -> str:
+    if not shown.advice:
+        return ""
+    lines = [_wrap(f"- {clean(each.text)}", width, 2, hanging=2) for each in shown.advice]
+    return "Advice\n" + "\n".join(lines)
+
+
+def _health(shown: Overview, width: int) -> str:
+    lines = [_wrap(clean(words.cost(shown)), width, 2)]
+    for row in shown.health:
+        facts = words.health(row)
+        line = f"{row.probe}: {row.status}" + (f", {facts}" if facts else "")
+        lines.append(_wrap(clean(line), width, 2, hanging=2))
+        if row.fix:
+            lines.append(_wrap(f"fix: {clean(row.fix)}", width, 4, hanging=5))
+    return "Recording\n" + "\n".join(lines)
+
+
+def _table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, left: Sequence[int] = (0,),
+    flexible: int = 0, below: Sequence[str] | None = None,
+) -> str:
+    """Align columns: numbers right, those in `left` left; the `flexible` one gives way where it gets too wide."""
+    widths = [
+        max(width_of(header), *(width_of(row[place]) for row in rows)) if rows else width_of(header)
+        for place, header in enumerate(headers)
+    ]
+    others = sum(each for place, each in enumerate(widths) if place != flexible)
+    room = width - len(_INDENT) - others - 2 * (len(widths) - 1)
+    widths[flexible] = max(min(widths[flexible], room), min(widths[flexible], 12))
+
+    def line(cells: Sequence[str]) -> str:
+        padded: list[str] = []
+        for place, cell in enumerate(cells):
+            text = shorten(cell, widths[place])
+            gap = " " * (widths[place] - width_of(text))
+            padded.append(text + gap if place in left else gap + text)
+        return (_INDENT + "  ".join(padded)).rstrip()
+
+    lines = [line(headers)]
+    for place, row in enumerate(rows):
+        lines.append(line(row))
+        if below is not None:
+            lines.append(_INDENT * 2 + shorten(below[place], width - 2 * len(_INDENT)))
+    return "\n".join(lines)
+
+
+def _rest(total: int, shown: int, noun: str) -> str:
+    return f"\n{_INDENT}and {counted(total - shown, f'more {noun}')}" if total > shown else ""
+
+
+def _wrap(text: str, width: int, indent: int = 0, hanging: int = 5) -> str:
+    return textwrap.fill(
+        text, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hanging),
+        break_on_hyphens=False,
+    )
+
+
+def _with_notice(notice: str, text: str) -> str:
+    return f"*** {clean(notice)} ***\n{text}" if notice else text
+
+
+def _columns(width: int | None) -> int:
+    if width is not None:
+        return max(width, 60)
+    return min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)

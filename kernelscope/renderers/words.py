@@ -1,0 +1,163 @@
+"""The sentences of a summary, as plain text: the card and its text twin print the same ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kernelscope.analysis.cells import CellSummary
+from kernelscope.analysis.compilations import CompilationSummary
+from kernelscope.analysis.kernels import KernelSummary
+from kernelscope.analysis.overview import HealthRow, Overview
+from kernelscope.renderers.base import MISSING, count, counted, duration, percent, percents, sizes, span
+
+#: What each phase of a launch's host time is.
+PHASE_MEANINGS = {
+    "dispatch": "finding the specialization for the argument types",
+    "compile": "compiling it, or loading it from the disk cache",
+    "prepare": "marshalling arguments, copying host arrays in",
+    "submit": "the driver's launch call",
+    "finish": "copying host arrays back, debug checks",
+    "unsplit": "host time of which no phase was recorded",
+}
+
+EMPTY = "no kernel launches in this cell"
+
+#: What to check where nothing was launched.
+EMPTY_CHECKS = (
+    "a kernel runs only where it is launched: kernel[griddim, blockdim](...)",
+    "launches before recording began, or after it ended, are not in it",
+    "kernels of a library that no probe knows are not seen; the probes are listed below",
+)
+
+_NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
+_PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the headline: a label, a value, and what is below it."""
+
+    label: str
+    value: str
+    note: str
+
+
+def figures(shown: Overview) -> list[Figure]:
+    """Return the headline's figures."""
+    kernels = f"{counted(shown.specializations, 'specialization')}"
+    compiles = [f"{duration(shown.compile_ns)} in all"] if shown.compilations else []
+    if shown.failed_compiles:
+        compiles.append(f"{count(shown.failed_compiles)} failed")
+    hits = [f"{count(shown.disk_hits)} disk"]
+    if shown.waits:
+        hits.append(counted(shown.waits, "wait"))
+    return [
+        Figure("launches", count(shown.launches), launches_note(shown)),
+        Figure("kernels", count(shown.kernels), kernels),
+        Figure("compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
+        Figure("memory hits", count(shown.memory_hits), ", ".join(hits)),
+        Figure("host time in launches", duration(shown.totals.host_ns), share_note(shown)),
+    ]
+
+
+def launches_note(shown: Overview) -> str:
+    """Return what is worth knowing about the launches: configurations, failures, nesting, threads."""
+    notes = [counted(shown.configurations, "configuration")]
+    if shown.errors:
+        notes.append(f"{count(shown.errors)} failed")
+    if shown.nested:
+        notes.append(f"{count(shown.nested)} inside others")
+    if shown.threads > 1:
+        notes.append(f"{count(shown.threads)} threads")
+    return ", ".join(notes)
+
+
+def share_note(shown: Overview) -> str:
+    """Return the host time's share of the cells' wall time."""
+    if shown.wall_ns is None:
+        return "wall time not recorded"
+    if shown.host_share is None:
+        return f"of {duration(shown.wall_ns)} wall time"
+    return f"{percent(shown.host_share)} of {duration(shown.wall_ns)} wall time"
+
+
+def synchronize_note(shown: Overview) -> str:
+    """Return how long the device was waited for after the cell, or an empty string."""
+    if shown.synchronize_ns is None:
+        return ""
+    return f"the device was busy for {duration(shown.synchronize_ns)} after the cell's end"
+
+
+def place(kernel: KernelSummary) -> str:
+    """Return where a kernel is defined: its module, file and line, without the path of this machine."""
+    parts = [kernel.module] if kernel.module else []
+    file = kernel.filename
+    if file:
+        prompt = _PROMPT_FILE.match(file)
+        if prompt:
+            name = f"In [{prompt[1]}]"
+        elif _NOTEBOOK_FILE.search(file):
+            name = "notebook cell"
+        else:
+            name = re.split(r"[/\\]", file)[-1]
+        spoken = prompt is not None or name == "notebook cell"
+        line = "" if kernel.lineno is None else f", line {kernel.lineno}" if spoken else f":{kernel.lineno}"
+        parts.append(name + line)
+    return " · ".join(parts) or MISSING
+
+
+def resources(kernel: KernelSummary) -> str:
+    """Return a kernel's configurations, specializations, registers, shared memory and occupancy."""
+    parts = [counted(kernel.configurations, "configuration"), counted(kernel.specializations, "specialization")]
+    if kernel.regs is not None:
+        parts.append(f"{span(kernel.regs)} registers")
+    if kernel.shared_bytes is not None and kernel.shared_bytes[1]:
+        parts.append(f"{sizes(kernel.shared_bytes)} shared")
+    if kernel.occupancy is not None:
+        parts.append(f"occupancy {percents(kernel.occupancy)}")
+    return ", ".join(parts)
+
+
+def outcome(each: CompilationSummary) -> str:
+    """Return what came of a compile and who asked for it: ``compiled by launch``."""
+    words = {"compiled": "compiled", "disk": "from disk", "wait": "waited", "failed": "failed"}
+    return words.get(each.outcome, each.outcome)
+
+
+def trigger(each: CompilationSummary) -> str:
+    """Return who asked for a compile."""
+    words = {
+        "launch": "by a launch", "eager": "by @cuda.jit", "specialize": "by specialize", "recompile": "by recompile",
+    }
+    return words.get(each.trigger, f"by {each.trigger}")
+
+
+def cost(shown: Overview) -> str:
+    """Return what recording itself cost."""
+    held = shown.cost
+    if held is None:
+        return "recording's own cost: not calibrated"
+    parts = [f"recording's own cost: about {duration(held.total_ns)}"]
+    if held.launch_ns is not None:
+        parts.append(f"{duration(held.launch_ns)} a launch")
+    if held.share is not None:
+        parts.append(f"{percent(held.share)} of the wall time")
+    return ", ".join(parts)
+
+
+def health(row: HealthRow) -> str:
+    """Return one fact about the recording itself, without its probe, status and fix."""
+    parts = [row.message] if row.message else []
+    if row.dropped:
+        parts.append(f"{counted(row.dropped, 'record')} dropped")
+    if row.errors:
+        parts.append(f"{counted(row.errors, 'error')} inside KernelScope, counted and swallowed")
+    return "; ".join(parts)
+
+
+def cell_problem(cell: CellSummary) -> str:
+    """Return what went wrong in a cell, in one word or more; an empty string where nothing did."""
+    if cell.errors:
+        return f"{cell.status}, {counted(cell.errors, 'launch', 'launches')} failed"
+    return cell.status

@@ -1,0 +1,232 @@
+"""Every table and column of a recording: name, dtype, unit and meaning.
+
+This page is the contract between the recorder, the file format, the analysis and whoever reads a recording with
+other tools. A column that a framework cannot fill is null, never zero; ids are small integers and are row numbers
+of the table that they name; times are host-clock nanoseconds (`kernelscope.clock`). What only one framework has
+goes into an ``attributes`` column of JSON. No table holds an argument's value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Raised whenever a table or column changes its meaning, its name or its dtype.
+SCHEMA_VERSION = 1
+
+#: The value that a fixed-width buffer uses for "not known"; tables have null instead.
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Its name, with the unit at its end where it has one (``start_ns``, ``sharedmem_bytes``).
+    dtype : str
+        ``int64``, ``int32``, ``float64``, ``bool``, ``string``, or ``category`` (a string of few distinct values).
+    meaning : str
+        One sentence for the reference.
+    unit : str
+        The unit, or an empty string.
+    nullable : bool
+        Whether a row may leave it out.
+    is_path : bool
+        Whether it holds a file's path, which a saved file cuts down to the file's name unless asked.
+    """
+
+    name: str
+    dtype: str
+    meaning: str
+    unit: str = ""
+    nullable: bool = False
+    is_path: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: what a row is, and its columns in order."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """Return the column called `name`; raises `KeyError` where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"table {self.name!r} has no column {name!r}; it has {', '.join(self.names)}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+def _id(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, "int32", meaning, nullable=nullable)
+
+
+def _time(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, "int64", meaning, unit="ns", nullable=nullable)
+
+
+def _bytes(name: str, meaning: str, *, nullable: bool = True) -> Column:
+    return Column(name, "int64", meaning, unit="bytes", nullable=nullable)
+
+
+def _count(name: str, meaning: str, *, nullable: bool = True) -> Column:
+    return Column(name, "int32", meaning, nullable=nullable)
+
+
+def _text(name: str, meaning: str, *, nullable: bool = True, is_path: bool = False) -> Column:
+    return Column(name, "string", meaning, nullable=nullable, is_path=is_path)
+
+
+def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, "category", meaning, nullable=nullable)
+
+
+_ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
+
+_TABLES = (
+    Table("cells", "one run of one cell, or of one `record()` block", (
+        _id("cell_id", "Row number."),
+        _count("execution_count", "The notebook's number of the run, In [n]; null outside a notebook."),
+        _text("name", "The name given by the user."),
+        _time("start_ns", "When recording of the cell began."),
+        _time("end_ns", "When the cell's code had ended, before the device was synchronized."),
+        _time("synchronized_ns", "When the device was synchronized; null where it was not.", nullable=True),
+        _word("status", "ok, error or interrupted."),
+        _text("error", "Type and message of the exception that ended the cell."),
+        _text("source", "The cell's source text."),
+        _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
+    )),
+    Table("threads", "one host thread that launched or compiled", (
+        _id("thread_id", "Row number."),
+        Column("ident", "int64", "Python's `threading.get_ident()` of it."),
+        _text("name", "Python's name of the thread."),
+    )),
+    Table("devices", "one CUDA device that was launched on", (
+        _id("device_id", "Row number."),
+        _count("ordinal", "CUDA's ordinal of the device."),
+        _text("name", "The driver's name of it."),
+        _text("compute_capability", "Such as 9.0."),
+        _count("multiprocessors", "Streaming multiprocessors (SMs)."),
+        _count("max_threads_per_multiprocessor", "Resident threads an SM holds at most."),
+    )),
+    Table("dispatchers", "one kernel function with its compile options", (
+        _id("dispatcher_id", "Row number."),
+        _word("framework", "numba-cuda, simulator, or what a probe names itself."),
+        _text("name", "The function's qualified Python name.", nullable=False),
+        _text("module", "The module that defines it."),
+        _text("filename", "The file, or the notebook cell, that defines it.", is_path=True),
+        _count("lineno", "First line of the definition in that file."),
+        _text("options", "Compile options given by the user, as a JSON object."),
+        _ATTRIBUTES,
+    )),
+    Table("specializations", "one compiled overload of a dispatcher", (
+        _id("specialization_id", "Row number."),
+        _id("dispatcher_id", "The dispatcher it belongs to."),
+        _text("signature", "Argument types, as the framework prints them.", nullable=False),
+        _text("compute_capability", "What it was compiled for, such as 9.0."),
+        _count("regs", "Registers a thread, from the driver."),
+        _bytes("static_shared_bytes", "Shared memory a block, declared in the kernel, from the driver."),
+        _bytes("local_bytes", "Local memory a thread, from the driver."),
+        _bytes("const_bytes", "Constant memory, from the driver."),
+        _count("max_threads", "Threads a block at most, from the driver."),
+        Column("launch_config_sensitive", "bool", "Whether it depends on the launch configuration (LC-S).",
+               nullable=True),
+        _text("launch_config", "The launch configuration it is bound to (LC-S), as a JSON object."),
+        _bytes("cubin_bytes", "Size of the machine code."),
+        _word("origin", "How it came to be: compiled, disk, or before (it was there when recording began)."),
+        _text("entry_name", "The kernel's mangled name in the machine code."),
+        _ATTRIBUTES,
+    )),
+    Table("configurations", "one distinct launch configuration", (
+        _id("configuration_id", "Row number."),
+        *(_count(f"griddim_{axis}", f"Blocks along {axis}.", nullable=False) for axis in "xyz"),
+        *(_count(f"blockdim_{axis}", f"Threads a block along {axis}.", nullable=False) for axis in "xyz"),
+        *(_count(f"cluster_{axis}", f"Blocks a cluster along {axis}; null without clusters.") for axis in "xyz"),
+        _bytes("sharedmem_bytes", "Dynamic shared memory a block.", nullable=False),
+        Column("stream", "int64", "The stream's handle; 0 is the default stream.", nullable=True),
+    )),
+    Table("occupancies", "one specialization under one launch configuration on one device", (
+        _id("specialization_id", "The specialization."),
+        _id("configuration_id", "The launch configuration."),
+        _id("device_id", "The device."),
+        _count("active_blocks_per_multiprocessor", "Blocks an SM holds at once, from the driver."),
+        Column("occupancy", "float64", "Resident threads over the most that an SM holds: 0 to 1.", nullable=True),
+    )),
+    Table("launches", "one launch of one kernel", (
+        Column("launch_id", "int64", "Row number; rows are in order of start_ns."),
+        _id("cell_id", "The cell that ran; null between cells.", nullable=True),
+        Column("parent_launch_id", "int64", "The launch inside which this one was made.", nullable=True),
+        _id("thread_id", "The host thread."),
+        _id("dispatcher_id", "The kernel function."),
+        _id("specialization_id", "The overload that ran; null where it failed before one was found.", nullable=True),
+        _id("configuration_id", "The launch configuration."),
+        _id("device_id", "The device; null where none was reached.", nullable=True),
+        _time("start_ns", "The launch call was entered: dispatch begins."),
+        _time("dispatch_end_ns", "The specialization was found (compile included): prepare begins.", nullable=True),
+        _time("submit_start_ns", "Arguments were marshalled: the driver call begins.", nullable=True),
+        _time("submit_end_ns", "The driver call returned: finish begins.", nullable=True),
+        _time("end_ns", "The launch call returned or raised; null where a probe cannot see it.", nullable=True),
+        Column("compile_ns", "int64", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
+               unit="ns", nullable=True),
+        _word("cache", "Where the specialization came from: memory, disk, compiled, or wait (another thread "
+                       "was compiling it); null where unknown.", nullable=True),
+        _id("compilation_id", "The compile or disk load inside this launch.", nullable=True),
+        Column("correlation_id", "int64", "CUPTI's correlation id of the driver call.", nullable=True),
+        _word("error", "Type of the exception that the launch raised.", nullable=True),
+    )),
+    Table("compilations", "one compile, or one load from the disk cache", (
+        _id("compilation_id", "Row number; rows are in order of start_ns."),
+        _id("dispatcher_id", "The kernel function."),
+        _id("specialization_id", "What came of it; null where it failed.", nullable=True),
+        _id("cell_id", "The cell that ran; null between cells.", nullable=True),
+        _id("thread_id", "The host thread."),
+        Column("launch_id", "int64", "The launch that asked for it; null for eager signatures.", nullable=True),
+        _id("configuration_id", "The launch configuration seen while compiling.", nullable=True),
+        _word("trigger", "launch, eager (a signature in the decorator), specialize, recompile, or compile."),
+        _text("signature", "Argument types that were asked for.", nullable=False),
+        _time("start_ns", "When it was asked for; the launch's own start where a probe cannot see it."),
+        _time("end_ns", "When it was done or had failed; null where a probe cannot see it.", nullable=True),
+        Column("wait_ns", "int64", "Of that, waiting for numba's global compiler lock.", unit="ns", nullable=True),
+        _word("outcome", "compiled, disk, wait (another thread had compiled it meanwhile), or failed."),
+        _word("reason_code", "Why it was needed: see `kernelscope.analysis.reasons`.", nullable=True),
+        _text("reason", "The same as a sentence."),
+        _text("fix", "What would avoid it."),
+        Column("launch_config_sensitive", "bool", "Whether the result depends on the launch configuration.",
+               nullable=True),
+        _text("cache_file", "The disk cache's index file; null without cache=True.", is_path=True),
+        _text("cache_key", "The disk cache's key of it."),
+        Column("lcs_marker", "bool", "Whether the disk cache has an .lcs marker for the kernel.", nullable=True),
+        _text("error", "Type and message of the exception that it raised."),
+        _ATTRIBUTES,
+    )),
+    Table("passes", "one compiler pass or link phase", (
+        _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
+        _id("specialization_id", "The specialization, where the phase belongs to one.", nullable=True),
+        _word("kind", "pass (numba's pipeline) or phase (nvvm, lto, link, load)."),
+        _word("name", "The pass's or phase's name."),
+        _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
+        Column("duration_ns", "int64", "How long it took, phases inside it included.", unit="ns"),
+    )),
+    Table("health", "one fact about the recording itself", (
+        _word("probe", "The probe, or recorder."),
+        _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),
+        _text("message", "What is so, in one line."),
+        _text("fix", "What to do about it."),
+        _count("dropped", "Records known to be lost."),
+        _count("errors", "Exceptions of KernelScope's own that were counted and swallowed."),
+        Column("cost_ns", "float64", "Calibrated cost of recording one launch.", unit="ns", nullable=True),
+        Column("total_cost_ns", "float64", "That cost times the launches.", unit="ns", nullable=True),
+    )),
+)
+
+#: Every table by name, in the order in which documents list them.
+TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

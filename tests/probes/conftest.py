@@ -1,0 +1,60 @@
+"""Kernels that the probe's tests launch, against the real numba-cuda on the dry run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numba import cuda
+from numba.cuda import launchconfig
+from numba.cuda.core.rewrites import Rewrite, register_rewrite
+
+
+@register_rewrite("after-inference")
+class LaunchConfigReader(Rewrite):
+    """Marks kernels called ``sensitive...`` as launch-config sensitive, as libraries do that specialize on it."""
+
+    def __init__(self, state):
+        super().__init__(state)
+        self._block = None
+
+    def match(self, func_ir, block, typemap, calltypes):
+        if self._block is not None or not func_ir.func_id.func_name.startswith("sensitive"):
+            return False
+        self._block = block
+        return True
+
+    def apply(self):
+        launchconfig.ensure_current_launch_config().dispatcher.mark_launch_config_sensitive()
+        return self._block
+
+
+def make_kernels() -> SimpleNamespace:
+    """Fresh dispatchers, so that every test starts with nothing compiled."""
+
+    @cuda.jit
+    def axpy(out, a, x):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] += a * x[i]
+
+    @cuda.jit
+    def noop():
+        pass
+
+    @cuda.jit
+    def sensitive(x):
+        x[0] = 1
+
+    return SimpleNamespace(axpy=axpy, noop=noop, sensitive=sensitive)
+
+
+@pytest.fixture
+def kernels() -> SimpleNamespace:
+    return make_kernels()
+
+
+@pytest.fixture
+def array():
+    return cuda.to_device(np.zeros(64, dtype=np.float32))

@@ -1,0 +1,301 @@
+"""What goes wrong in user code passes untouched and is recorded; what goes wrong in ours never reaches it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+from numba import cuda
+from numba.cuda import dispatcher as numba_dispatcher
+from numba.cuda.core.errors import TypingError
+
+import kernelscope
+from kernelscope.errors import ProbeUnavailableError, RecorderStateError
+from kernelscope.recorder import Recorder
+
+
+class Failing:
+    """A numba-cuda extension that raises while arguments are prepared."""
+
+    def prepare_args(self, ty, val, **kwargs):
+        raise LookupError("no such argument")
+
+
+class FailingWriteBack:
+    """An extension whose clean-up after the launch raises."""
+
+    def prepare_args(self, ty, val, stream, retr):
+        def write_back():
+            raise OSError("cannot write back")
+
+        retr.append(write_back)
+        return ty, val
+
+
+def launches_of(error, launch):
+    """Record one failing launch and return its row."""
+    with kernelscope.record() as r, pytest.raises(error):
+        launch()
+    assert len(r.recording.launches) == 1
+    row = r.recording.launches.iloc[0]
+    assert row.error == error.__name__
+    assert row.end_ns > row.start_ns
+    return row
+
+
+def test_failure_in_dispatch(kernels):
+    row = launches_of(ValueError, lambda: kernels.axpy[1, 32](object(), 1.0, object()))
+    assert row[["dispatch_end_ns", "submit_start_ns", "submit_end_ns", "specialization_id"]].isna().all()
+
+
+def test_failure_in_compile(array):
+    @cuda.jit
+    def untypable(x):
+        x.no_such_method()
+
+    row = launches_of(TypingError, lambda: untypable[1, 32](array))
+    assert row[["dispatch_end_ns", "specialization_id"]].isna().all()
+    assert row.compile_ns > 0
+
+
+def test_failure_in_prepare(array):
+    @cuda.jit(extensions=[Failing()])
+    def kernel(x):
+        x[0] = 1
+
+    row = launches_of(LookupError, lambda: kernel[1, 32](array))
+    assert row.dispatch_end_ns > row.start_ns
+    assert row[["submit_start_ns", "submit_end_ns"]].isna().all()
+    assert row.specialization_id == 0
+
+
+def test_failure_in_submit(kernels):
+    with kernelscope.record() as r, pytest.raises(Exception, match="INVALID_VALUE"):
+        kernels.noop[1, 2048]()
+    row = r.recording.launches.iloc[0]
+    assert row.error == "CUDAError"
+    assert row.submit_end_ns > row.submit_start_ns
+
+
+def test_failure_in_finish(array):
+    @cuda.jit(extensions=[FailingWriteBack()])
+    def kernel(x):
+        x[0] = 1
+
+    row = launches_of(OSError, lambda: kernel[1, 32](array))
+    assert row.submit_end_ns > row.submit_start_ns
+    assert row.end_ns > row.submit_end_ns
+
+
+@pytest.mark.parametrize("detail", ["launch", "phases"])
+def test_a_failure_after_a_success_is_not_given_its_kernel(kernels, array, detail):
+    with kernelscope.record(detail=detail) as r:
+        kernels.axpy[1, 32](array, 1.0, array)
+        with pytest.raises(ValueError, match="."):
+            kernels.axpy[1, 32](object(), 1.0, object())
+        kernels.axpy[1, 32](array, 1.0, array)
+    assert r.recording.launches.specialization_id.isna().tolist() == [False, True, False]
+    assert r.recording.launches.error.isna().tolist() == [True, False, True]
+
+
+def test_the_users_traceback_has_no_frame_of_ours(kernels):
+    with pytest.raises(ValueError, match=".") as caught, kernelscope.record():
+        kernels.axpy[1, 32](object(), 1.0, object())
+    files = [str(entry.path) for entry in caught.traceback]
+    assert any("numba" in file for file in files)
+    assert not [file for file in files if "kernelscope/probes" in file]
+
+
+def test_the_cell_says_how_it_ended():
+    with pytest.raises(ZeroDivisionError), kernelscope.record("failing") as r:
+        _ = 1 / 0
+    cell = r.recording.cells.iloc[0]
+    assert (cell.status, cell.error) == ("error", "ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize("detail", ["launch", "phases"])
+def test_ctrl_c_in_a_launch_loop(kernels, array, detail):
+    """Interrupts at arbitrary moments: every launch that was begun is one row, and recording goes on."""
+    kernels.axpy[2, 32](array, 2.0, array)
+    made = 0
+    interrupts = 0
+    with kernelscope.record(detail=detail) as r:
+        for attempt in range(60):
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 + attempt * 0.00001)
+            previous = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
+            try:
+                for _ in range(100_000):
+                    kernels.axpy[2, 32](array, 2.0, array)
+                    made += 1
+            except KeyboardInterrupt:
+                interrupts += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, previous)
+    launches = r.recording.launches
+    assert interrupts == 60
+    # An interrupt may fall between a launch and the counting of it here, so up to one launch an interrupt more.
+    assert made <= len(launches) <= made + interrupts
+    assert launches.start_ns.is_unique
+    assert launches.parent_launch_id.isna().all(), "an interrupted launch was left open"
+    assert set(launches.error.dropna()) <= {"KeyboardInterrupt"}
+    assert r.recording.health.errors.isna().all()
+
+
+def test_an_error_of_ours_is_counted_and_swallowed(kernels, array, monkeypatch):
+    from kernelscope.probes.numba_cuda.facts import Facts
+
+    def broken(*_):
+        raise RuntimeError("a defect of ours")
+
+    monkeypatch.setattr(Facts, "dispatcher", broken)
+    with kernelscope.record() as r:
+        kernels.axpy[2, 32](array, 2.0, array)
+    assert array.copy_to_host().shape == (64,)
+    health = r.recording.health
+    row = health[health.errors.notna()].iloc[0]
+    assert row.status == "degraded"
+    assert row.dropped == 1
+    assert "a defect of ours" in row.message
+
+
+def test_a_wrapper_put_over_ours_before_stop_stays_and_passes_through(kernels, array):
+    calls = []
+    original = numba_dispatcher.CUDADispatcher.call
+    recorder = Recorder().start()
+    ours = numba_dispatcher.CUDADispatcher.call
+
+    def foreign(self, args, launch_config):
+        calls.append(1)
+        return ours(self, args, launch_config)
+
+    numba_dispatcher.CUDADispatcher.call = foreign
+    try:
+        kernels.axpy[2, 32](array, 2.0, array)
+        first = recorder.stop()
+        assert numba_dispatcher.CUDADispatcher.call is foreign
+        kernels.axpy[2, 32](array, 2.0, array)
+        with kernelscope.record() as second:
+            kernels.axpy[2, 32](array, 2.0, array)
+            kernels.axpy[2, 32](array, 2.0, array)
+        assert numba_dispatcher.CUDADispatcher.call is foreign
+    finally:
+        numba_dispatcher.CUDADispatcher.call = original
+    assert len(calls) == 4
+    assert len(first.launches) == 1
+    assert len(second.recording.launches) == 2
+
+
+def test_a_missing_private_name_falls_back_to_the_documented_seam(kernels, array, monkeypatch):
+    original = numba_dispatcher._Kernel.launch
+
+    def launch(self, args, config):
+        return original(self, args, config.griddim, config.blockdim)
+
+    launch.__module__ = "numba.cuda.dispatcher"
+    monkeypatch.setattr(numba_dispatcher._Kernel, "launch", launch)
+    recorder = Recorder().start()
+    monkeypatch.setattr(numba_dispatcher._Kernel, "launch", original)
+    recorder.attach(kernels.axpy)
+    recorder.attach(kernels.axpy)
+    kernels.axpy[2, 32](array, 2.0, array)
+    kernels.axpy[2, 32](array, 2.0, array)
+    kernels.noop[1, 1]()
+    recording = recorder.stop()
+    assert "configure" not in vars(kernels.axpy)
+    assert "_compile_for_args" not in vars(kernels.axpy)
+    assert kernels.axpy[2, 32].pre_launch_callbacks == []
+    launches = recording.launches
+    assert len(launches) == 2
+    assert launches.end_ns.isna().all()
+    assert launches.specialization_id.notna().all()
+    assert recording.compilations.outcome.tolist() == ["compiled"]
+    degraded = recording.health[recording.health.status == "degraded"].iloc[0]
+    assert "_Kernel.launch takes (self, args, config)" in degraded.message
+    assert "phases" in degraded.message
+
+
+def test_attach_in_normal_mode_changes_nothing(kernels, array):
+    recorder = Recorder().start()
+    try:
+        recorder.attach(kernels.axpy)
+        assert "configure" not in vars(kernels.axpy)
+        kernels.axpy[2, 32](array, 2.0, array)
+    finally:
+        recording = recorder.stop()
+    assert len(recording.launches) == 1
+
+
+def test_attach_refuses_what_is_no_kernel(monkeypatch):
+    monkeypatch.delattr(numba_dispatcher._LaunchConfiguration, "__call__")
+    with kernelscope.record() as r, pytest.raises(ProbeUnavailableError, match="is not a kernel"):
+        r.attach(print)
+
+
+def test_attach_before_start_is_refused(kernels):
+    with pytest.raises(RecorderStateError, match="has started"):
+        Recorder().attach(kernels.axpy)
+
+
+def test_an_old_numba_cuda_is_refused_by_name(monkeypatch, kernels, array):
+    import numba_cuda
+
+    monkeypatch.setattr(numba_cuda, "__version__", "0.29.1")
+    with kernelscope.record() as r:
+        kernels.axpy[2, 32](array, 2.0, array)
+    row = r.recording.health.iloc[0]
+    assert row.status == "unavailable"
+    assert "0.29.1 is too old" in row.message
+    assert "pip install" in row.fix
+
+
+def test_stop_while_other_threads_launch(kernels, array):
+    kernels.axpy[2, 32](array, 2.0, array)
+    done = threading.Event()
+
+    def work():
+        while not done.is_set():
+            kernels.axpy[2, 32](array, 2.0, array)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        recordings = []
+        for _ in range(20):
+            with kernelscope.record() as r:
+                kernels.axpy[2, 32](array, 2.0, array)
+            recordings.append(r.recording)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    for recording in recordings:
+        assert recording.health.errors.isna().all()
+        assert recording.launches.start_ns.is_monotonic_increasing
+        assert (recording.launches.end_ns > recording.launches.start_ns).all()
+
+
+def test_results_and_exceptions_are_the_functions_own(array):
+    @kernelscope.recorded(name="named", detail="launch")
+    def add(a: int, b: int = 2) -> int:
+        """Add."""
+        if a < 0:
+            raise ValueError("negative")
+        return a + b
+
+    assert add(1) == 3
+    assert add.recording.name == "named"
+    with pytest.raises(ValueError, match="negative"):
+        add(-1)
+    assert add.recording.cells.status[0] == "error"
+    assert add.__name__ == "add"
+    assert add.__doc__ == "Add."
+
+
+def test_arguments_that_numba_refuses_are_the_users(kernels):
+    with kernelscope.record() as r, pytest.raises(ValueError, match="too large"):
+        kernels.axpy[1, 32](np.zeros(1, np.float32), 2**80, np.zeros(1, np.float32))
+    assert len(r.recording.launches) == 1

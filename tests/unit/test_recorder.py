@@ -1,0 +1,145 @@
+"""The recorder's states, nesting, cells and health, with the scripted probe."""
+
+from __future__ import annotations
+
+import pytest
+
+import kernelscope
+from kernelscope.clock import FakeClock
+from kernelscope.errors import RecorderStateError
+from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
+from kernelscope.recorder import Recorder, _Session
+
+
+def test_a_recorder_records_once():
+    recorder = Recorder(probes=[])
+    with pytest.raises(RecorderStateError, match="not recording"):
+        recorder.stop()
+    with pytest.raises(RecorderStateError, match="not finished"):
+        _ = recorder.recording
+    recorder.start()
+    assert recorder.is_recording
+    with pytest.raises(RecorderStateError, match="started before"):
+        recorder.start()
+    assert recorder.stop() is recorder.recording
+    with pytest.raises(RecorderStateError, match="started before"):
+        recorder.start()
+    with pytest.raises(RecorderStateError, match="not recording"):
+        recorder.stop()
+
+
+def test_wrong_detail_names_the_allowed_ones():
+    with pytest.raises(ValueError, match="'everything' is not one of launch, phases"):
+        Recorder(detail="everything")
+
+
+def test_cells_get_the_launches_that_started_in_them():
+    clock = FakeClock(0)
+    probe = ScriptedProbe()
+    recorder = Recorder("two cells", probes=[probe], clock=clock).start()
+    for number in (1, 2):
+        clock.advance(1_000)
+        recorder.begin_cell(f"cell {number}", execution_count=number, source="k[1, 1]()")
+        probe.emit(Launch(start_ns=clock() + 10))
+        clock.advance(100_000)
+        recorder.end_cell()
+        clock.advance(50)
+        probe.emit(Launch(start_ns=clock()))  # between cells, of no cell
+        clock.advance(50_000)
+    recording = recorder.stop()
+    assert recording.launches.cell_id.fillna(-1).tolist() == [0, -1, 1, -1]
+    assert recording.cells.execution_count.tolist() == [1, 2]
+    assert recording.cells.source_sha256.nunique() == 1
+    assert recording.name == "two cells"
+
+
+def test_ending_a_cell_that_was_not_begun():
+    recorder = Recorder(probes=[]).start()
+    try:
+        with pytest.raises(RecorderStateError, match="begin_cell"):
+            recorder.end_cell()
+    finally:
+        recorder.stop()
+
+
+def test_interrupted_cells_say_so():
+    recorder = Recorder(probes=[]).start()
+    recorder.begin_cell()
+    recorder.end_cell(KeyboardInterrupt())
+    assert recorder.stop().cells.status.tolist() == ["interrupted"]
+
+
+def test_a_recorder_inside_another_sees_its_part_and_the_outer_all():
+    probe = ScriptedProbe()
+    clock = FakeClock(0, tick_ns=1)
+    outer = Recorder("outer", probes=[probe], clock=clock).start()
+    outer.begin_cell()
+    probe.emit(Launch("first", start_ns=clock()))
+    probe.emit(Compile("first", start_ns=clock(), trigger="eager", duration_ns=0))
+    clock.advance(20_000)
+    inner = Recorder("inner", clock=clock).start()
+    inner.begin_cell()
+    assert _Session.active is not None
+    assert _Session.active.recorders == 2
+    probe.emit(Compile("second", start_ns=clock(), trigger="eager", duration_ns=5))
+    probe.emit(Launch("second", start_ns=clock()))
+    clock.advance(20_000)
+    part = inner.stop()
+    probe.emit(Launch("first", start_ns=clock()))
+    clock.advance(20_000)
+    whole = outer.stop()
+    assert part.dispatchers.name.tolist() == ["second"]
+    assert len(part.launches) == 1
+    assert part.compilations.signature.tolist() == ["(array(float32, 1d, C), int64)"]
+    assert len(part.specializations) == 1
+    assert len(whole.launches) == 3
+    assert len(whole.compilations) == 2
+    assert _Session.active is None
+
+
+def test_the_inner_one_gets_the_detail_of_the_session():
+    with kernelscope.record(detail="launch"), kernelscope.record(detail="phases") as inner:
+        pass
+    assert inner.recording.metadata["detail"] == "launch"
+    assert "detail 'launch'" in " ".join(inner.recording.health.message)
+
+
+@pytest.mark.parametrize("method", ["install", "describe", "synchronize"])
+def test_a_probe_that_fails_is_a_fact_of_health(method):
+    with Recorder(probes=[ScriptedProbe(fail=method), ScriptedProbe([Launch()])]) as r:
+        pass
+    health = r.recording.health
+    row = health[health.status != "ok"].iloc[0]
+    assert f"scripted failure in {method}" in row.message
+    assert len(r.recording.launches) == 1
+
+
+def test_a_base_exception_while_installing_leaves_nothing():
+    class Interrupting(ScriptedProbe):
+        def install(self, sink, detail):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Recorder(probes=[ScriptedProbe(), Interrupting()]).start()
+    assert _Session.active is None
+
+
+def test_metadata_are_plain_and_say_what_was_on():
+    import json
+
+    with kernelscope.record("named") as r:
+        pass
+    metadata = r.recording.metadata
+    json.dumps(dict(metadata))
+    assert metadata["probes"] == ["numba-cuda", "simulator"]
+    assert metadata["packages"]["numba-cuda"] >= "0.30"
+    assert metadata["clock"]["error_ns"] < 1_000_000
+    with pytest.raises(TypeError):
+        metadata["name"] = "other"
+
+
+def test_the_summary_says_dry_run():
+    with kernelscope.record() as r:
+        pass
+    assert "dry run: kernels did not execute" in r.recording.summary()
+    assert "dry run: kernels did not execute" in r.recording._repr_html_()

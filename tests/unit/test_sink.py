@@ -1,0 +1,73 @@
+"""The sink's buffers and interning."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from kernelscope.probes.sink import ENDS, PHASES, Sink
+from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE
+
+
+@pytest.mark.parametrize(("record", "dtype"), [(PHASES, PHASES_DTYPE), (ENDS, ENDS_DTYPE)])
+def test_records_are_what_numpy_reads(record, dtype):
+    assert record.size == dtype.itemsize
+
+
+@pytest.mark.parametrize("detail", ["launch", "phases"])
+@pytest.mark.parametrize("count", [0, 1, 4095, 4096, 4097, 10_000])
+def test_every_record_comes_back(detail, count):
+    sink = Sink(detail=detail)
+    for number in range(count):
+        sink.launch(number, number + 5, 3, 4, dispatch_end_ns=number + 1)
+    state = sink.local.state
+    assert state.count() == count
+    dtype = PHASES_DTYPE if detail == "phases" else ENDS_DTYPE
+    rows = np.frombuffer(state.records(), dtype)
+    assert rows["start"].tolist() == list(range(count))
+    assert set(rows["target"].tolist()) <= {3}
+    first = min(count, 4096)
+    assert len(np.frombuffer(state.records(first), dtype)) == count - first
+    assert state.last_start() == count - 1
+
+
+def test_each_thread_has_its_own_state():
+    sink = Sink()
+    threads = [threading.Thread(target=lambda: sink.launch(1, 2, 0, 0)) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [state.count() for state in sink.threads] == [0] + [1] * 5  # this thread made the sink
+    assert [state.thread_id for state in sink.threads] == list(range(6))
+
+
+def test_equal_rows_get_one_id():
+    sink = Sink()
+    first = sink.configuration((1,), (32,))
+    assert sink.configuration((1, 1), (32, 1, 1)) == first
+    assert sink.configuration((1,), (32,), stream=5) != first
+    assert sink.configuration((1,), (32,), cluster=(2,)) not in (first,)
+    assert len(sink.configurations) == 3
+    assert sink.configurations.rows[first]["griddim_z"] == 1
+
+
+def test_interning_from_many_threads_gives_each_key_one_row():
+    sink = Sink()
+    barrier = threading.Barrier(8)
+
+    def work():
+        barrier.wait()
+        for number in range(200):
+            sink.target(number)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sink.targets) == 200
+    assert [row["dispatcher_id"] for row in sink.targets.rows] == list(
+        dict.fromkeys(row["dispatcher_id"] for row in sink.targets.rows))
