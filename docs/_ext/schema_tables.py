@@ -21,7 +21,10 @@ class SchemaTables(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the sections."""
-        return [_section(table) for table in TABLES.values()]
+        sections = [_section(table) for table in TABLES.values()]
+        for section in sections:
+            self.state.document.note_explicit_target(section)
+        return list(sections)
 
 
 def _section(table: Table) -> nodes.section:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kernelscope.analysis.compilations import CompilationSummary
-from kernelscope.analysis.configurations import ConfigurationSummary
 from kernelscope.analysis.fixes import SLOW_COMPILE_NS
-from kernelscope.analysis.kernels import KernelSummary
+from kernelscope.analysis.kernels import WARP, KernelSummary
+from kernelscope.analysis.units import counted, duration, percent
 
 #: So many launches of one kernel are worth a word on what each of them costs.
 MANY_LAUNCHES = 500
@@ -18,7 +18,7 @@ LARGE_SHARE = 0.25
 #: A launch that prepares its arguments for this long copies or converts something.
 SLOW_PREPARE_NS = 50_000
 
-_WARP = 32
+_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,15 @@ class Advice:
 def advise(
     kernels: Sequence[KernelSummary],
     compiled: Sequence[CompilationSummary],
-    configurations: Mapping[int, Sequence[ConfigurationSummary]],
     wall_ns: int | None,
     multiprocessors: int | None = None,
 ) -> list[Advice]:
-    """Return the advice that the data proves, most host time first.
+    """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits.
 
     Parameters
     ----------
-    kernels, compiled, configurations
-        What `by_kernel`, `compilations` and `by_configuration` return.
+    kernels, compiled
+        What `by_kernel` and `compilations` return.
     wall_ns : int or None
         The cells' wall time.
     multiprocessors : int or None
@@ -64,16 +63,29 @@ def advise(
     """
     found = [*_repeated_compiles(compiled), *_no_disk_cache(compiled)]
     for kernel in kernels:
-        used = configurations.get(kernel.dispatcher_id, ())
         found += _many_launches(kernel, wall_ns)
         found += _slow_prepare(kernel)
-        found += _few_blocks(kernel, used, multiprocessors)
-        found += _partial_warps(kernel, used)
-    return sorted(found, key=lambda each: (-each.weight_ns, each.code, each.kernel))
+        found += _few_blocks(kernel, multiprocessors)
+        found += _partial_warps(kernel)
+    return _one_a_rule(sorted(found, key=lambda each: (-each.weight_ns, each.code, each.kernel)))
+
+
+def _one_a_rule(found: Sequence[Advice]) -> list[Advice]:
+    """Keep the first advice of each rule, and name the other kernels that it fits."""
+    rules: dict[str, list[Advice]] = {}
+    for each in found:
+        rules.setdefault(each.code, []).append(each)
+    kept: list[Advice] = []
+    for first, *others in rules.values():
+        text = first.text
+        if others:
+            text += f" The same goes for {_names([each.kernel for each in others])}."
+        kept.append(replace(first, text=text))
+    return kept
 
 
 _REPEATED = {
-    "new_layout": ("repeated_layouts", "memory layouts", "pass arrays of one layout, or declare strided types"),
+    "new_layout": ("repeated_layouts", "memory layouts", "pass arrays of one layout"),
     "new_dtype": ("repeated_dtypes", "dtypes", "cast its arguments to one dtype before the launch"),
     "launch_config": (
         "launch_configurations", "launch configurations (it is launch-config sensitive)",
@@ -97,8 +109,11 @@ def _repeated_compiles(compiled: Sequence[CompilationSummary]) -> list[Advice]:
         if count < 2:
             continue
         code, what, remedy = _REPEATED[reason]
-        took = _milliseconds(spent[dispatcher, reason])
-        text = f"{names[dispatcher]} was compiled {count} more times for other {what}: {took}. To avoid it, {remedy}."
+        took = duration(spent[dispatcher, reason])
+        text = (
+            f"{_short(names[dispatcher])} was compiled {counted(count, 'more time')} for other {what}, {took} in all: "
+            f"{remedy}."
+        )
         found.append(Advice(code, names[dispatcher], text, float(spent[dispatcher, reason])))
     return found
 
@@ -112,9 +127,10 @@ def _no_disk_cache(compiled: Sequence[CompilationSummary]) -> list[Advice]:
         return []
     names = list(dict.fromkeys(each.name for each in slow))
     spent = sum(each.duration_ns for each in slow)
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    count = f"{len(slow)} compile{'' if len(slow) == 1 else 's'}"
-    text = f"{count} took {_milliseconds(spent)} without a disk cache: cache=True on {shown} spares the next session."
+    text = (
+        f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: cache=True in @cuda.jit would "
+        f"spare the next session those of {_names(names)}."
+    )
     return [Advice("no_disk_cache", names[0] if len(names) == 1 else "", text, float(spent))]
 
 
@@ -126,9 +142,8 @@ def _many_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
     if spent < LARGE_SHARE * wall_ns:
         return []
     text = (
-        f"{kernel.launches:,} launches of {kernel.name} took {spent / wall_ns:.0%} of the wall time on the host, "
-        f"{kernel.median_ns / 1000:.1f} µs each (median): fewer launches with more work each, or a CUDA graph, "
-        "would spare it."
+        f"{kernel.launches:,} launches of {_short(kernel.name)} took {percent(spent / wall_ns)} of the wall time on "
+        f"the host, {duration(kernel.median_ns)} each (median): launch less often with more work, or as a CUDA graph."
     )
     return [Advice("many_launches", kernel.name, text, float(spent))]
 
@@ -138,40 +153,39 @@ def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
     if prepare is None or not median or prepare < SLOW_PREPARE_NS or prepare < 0.5 * median:
         return []
     text = (
-        f"a launch of {kernel.name} spends {prepare / 1000:,.0f} µs (median, {prepare / median:.0%} of its host time) "
-        "preparing arguments, where host arrays are copied in: if it takes any, pass device arrays "
-        "(cuda.to_device)."
+        f"a launch of {_short(kernel.name)} prepares its arguments for {duration(prepare)} (median, "
+        f"{percent(prepare / median)} of its host time), which is where host arrays are copied in: if it takes any, "
+        "pass device arrays (cuda.to_device)."
     )
     return [Advice("slow_prepare", kernel.name, text, prepare * kernel.launches)]
 
 
-def _few_blocks(
-    kernel: KernelSummary, used: Sequence[ConfigurationSummary], multiprocessors: int | None
-) -> list[Advice]:
-    if not multiprocessors or not used or kernel.launches < MANY_LAUNCHES:
-        return []
-    most = max(each.blocks for each in used)
-    if most * 4 > multiprocessors:
+def _few_blocks(kernel: KernelSummary, multiprocessors: int | None) -> list[Advice]:
+    most = kernel.most_blocks
+    if not multiprocessors or kernel.launches < MANY_LAUNCHES or most * 4 > multiprocessors:
         return []
     text = (
-        f"all {kernel.launches:,} launches of {kernel.name} have at most {most:,} block{'' if most == 1 else 's'}, on a "
-        f"GPU with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
+        f"all {kernel.launches:,} launches of {_short(kernel.name)} have {counted(most, 'block')} at most, on a GPU "
+        f"with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
     )
     return [Advice("few_blocks", kernel.name, text, float(kernel.host_ns or 0))]
 
 
-def _partial_warps(kernel: KernelSummary, used: Sequence[ConfigurationSummary]) -> list[Advice]:
-    partial = [each for each in used if each.threads_per_block % _WARP and each.blocks > 1]
-    if not partial:
+def _partial_warps(kernel: KernelSummary) -> list[Advice]:
+    launches, threads = kernel.partial_warps
+    if not launches:
         return []
-    worst = max(partial, key=lambda each: each.launches)
-    idle = -worst.threads_per_block % _WARP
     text = (
-        f"{sum(each.launches for each in partial):,} launches of {kernel.name} have blocks that are no multiple of a "
-        f"warp's {_WARP} threads: of {worst.threads_per_block} threads' last warp {idle} lanes idle."
+        f"{counted(launches, 'launch', 'launches')} of {_short(kernel.name)} had blocks that are no multiple of a "
+        f"warp's {WARP} threads: with {threads} threads, {-threads % WARP} of the last warp's lanes idle."
     )
     return [Advice("partial_warps", kernel.name, text, 0.0)]
 
 
-def _milliseconds(value: int) -> str:
-    return f"{value / 1e6:,.0f} ms" if value < 10_000_000_000 else f"{value / 1e9:,.1f} s"
+def _names(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(_short(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[:_NAME // 2]}…{name[-_NAME // 2:]}"

@@ -110,7 +110,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
         )
 
     summaries = [summary(at, row) for at, row in enumerate(rows)]
-    if launches[between] or row_count(recording, "compilations") and bool((compiled == between).any()):
+    if launches[between] or (row_count(recording, "compilations") and bool((compiled == between).any())):
         summaries.append(summary(between, None))
     return summaries
 

@@ -102,8 +102,13 @@ def sum_by(groups: Ints, values: Ints, size: int) -> Ints:
 
 def distinct_by(groups: Ints, values: Ints, size: int) -> Ints:
     """Count distinct values by group; rows below 0 in either are left out."""
-    pairs, _ = unique_pairs(groups, values)
-    return np.bincount(pairs[:, 0], minlength=size)[:size].astype(np.int64)
+    keep = (groups >= 0) & (values >= 0)
+    if not keep.any():
+        return np.zeros(size, dtype=np.int64)
+    width = int(values[keep].max()) + 1
+    # Without the inverse, `unique` sorts values instead of indices, which is several times faster.
+    keys = np.unique(groups[keep] * width + values[keep])
+    return np.bincount(keys // width, minlength=size)[:size].astype(np.int64)
 
 
 def unique_pairs(left: Ints, right: Ints) -> tuple[Ints, Ints]:
@@ -139,7 +144,7 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
     """
     keep = (groups >= 0) & (values >= 0)
     groups, values = groups[keep], values[keep]
-    ordered = values[np.lexsort((values, groups))].astype(np.float64)
+    ordered = _ordered(groups, values).astype(np.float64)
     counts = np.bincount(groups, minlength=size)[:size]
     starts = np.cumsum(counts) - counts
     result = np.full((size, len(shares)), np.nan)
@@ -151,6 +156,16 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
         below, above = ordered[starts[held] + low], ordered[starts[held] + high]
         result[held, place] = below + (above - below) * (position - low)
     return result
+
+
+def _ordered(groups: Ints, values: Ints) -> Ints:
+    """Values in order of group and value; one sort of joint keys where they fit, for it is the fastest."""
+    if not len(values):
+        return values
+    width = int(values.max()) + 1
+    if int(groups.max()) >= np.iinfo(np.int64).max // width:
+        return values[np.lexsort((values, groups))]
+    return np.sort(groups * width + values) % width
 
 
 def ranges_by(groups: Ints, values: Floats, size: int) -> list[tuple[float, float] | None]:

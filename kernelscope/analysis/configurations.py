@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from kernelscope.analysis.columns import (
+    Ints,
     codes,
     count_by,
     floats,
@@ -76,82 +79,99 @@ class ConfigurationSummary:
         return self.blockdim[0] * self.blockdim[1] * self.blockdim[2]
 
 
+class Configurations:
+    """Launch configurations by kernel, held as arrays: rows are made only of those that are asked for.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where they are at hand.
+    """
+
+    def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
+        phases = phases or launch_phases(recording)
+        dispatcher = ints(recording, "launches", "dispatcher_id")
+        pairs, pair = unique_pairs(dispatcher, ints(recording, "launches", "configuration_id"))
+        count = len(pairs)
+        self._launches = count_by(pair, count)
+        failed, _ = codes(recording, "launches", "error")
+        self._errors = count_by(pair, count, failed >= 0)
+        self._host = sum_by(pair, phases.own_ns, count)
+        self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
+        self._owner, self._which = pairs[:, 0], pairs[:, 1]
+        self._order = np.lexsort((self._which, -self._launches, self._owner))
+        size = row_count(recording, "dispatchers")
+        self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
+
+        # An overload's registers and occupancy belong to each pair that launched it.
+        used, _ = unique_pairs(pair, ints(recording, "launches", "specialization_id"))
+        regs = ints(recording, "specializations", "regs")[used[:, 1]]
+        self._regs = ranges_by(used[:, 0], np.where(regs >= 0, regs.astype(np.float64), np.nan), count)
+        self._occupancy = _occupancy(recording, self._which, used, count)
+        self._rows = recording.rows("configurations")
+
+    @property
+    def dispatchers(self) -> list[int]:
+        """Kernels that were launched, by dispatcher id."""
+        return np.unique(self._owner).tolist()
+
+    def count(self, dispatcher: int) -> int:
+        """Return how many launch configurations the kernel has."""
+        return len(self._of(dispatcher))
+
+    def of(self, dispatcher: int, most: int | None = None) -> list[ConfigurationSummary]:
+        """Return the kernel's launch configurations, most launches first; all of them, or at most `most`."""
+        return [self._summary(at) for at in self._of(dispatcher)[:most].tolist()]
+
+    def _of(self, dispatcher: int) -> Ints:
+        if not 0 <= dispatcher < len(self._ends):
+            return self._order[:0]
+        begin = int(self._ends[dispatcher - 1]) if dispatcher else 0
+        return self._order[begin:int(self._ends[dispatcher])]
+
+    def _summary(self, at: int) -> ConfigurationSummary:
+        row = self._rows[int(self._which[at])]
+        regs = self._regs[at]
+        median = float(self._medians[at])
+        return ConfigurationSummary(
+            dispatcher_id=int(self._owner[at]),
+            configuration_id=int(self._which[at]),
+            griddim=_dims(row, "griddim"),
+            blockdim=_dims(row, "blockdim"),
+            cluster=None if row["cluster_x"] is None else _dims(row, "cluster"),
+            sharedmem_bytes=row["sharedmem_bytes"],
+            stream=row["stream"],
+            launches=int(self._launches[at]),
+            errors=int(self._errors[at]),
+            host_ns=int(self._host[at]),
+            median_ns=median if np.isfinite(median) else None,
+            regs=None if regs is None else (int(regs[0]), int(regs[1])),
+            occupancy=self._occupancy[at],
+        )
+
+
 def by_configuration(
     recording: Recording, phases: LaunchPhases | None = None
 ) -> dict[int, list[ConfigurationSummary]]:
     """Summarize launch configurations by kernel (dispatcher id), most launches first."""
-    size = row_count(recording, "dispatchers")
-    if not size or not row_count(recording, "launches"):
-        return {}
-    phases = phases or launch_phases(recording)
-    dispatcher = ints(recording, "launches", "dispatcher_id")
-    configuration = ints(recording, "launches", "configuration_id")
-    overload = ints(recording, "launches", "specialization_id")
-    pairs, pair = unique_pairs(dispatcher, configuration)
-    count = len(pairs)
-    launches = count_by(pair, count)
-    failed, _ = codes(recording, "launches", "error")
-    errors = count_by(pair, count, failed >= 0)
-    host = sum_by(pair, phases.own_ns, count)
-    medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
-
-    # An overload's registers and occupancy belong to each pair that launched it.
-    used, _ = unique_pairs(pair, overload)
-    regs_of = ints(recording, "specializations", "regs")[used[:, 1]]
-    regs = ranges_by(used[:, 0], np.where(regs_of >= 0, regs_of.astype(np.float64), np.nan), count)
-    occupancy = _occupancy(recording, pairs, used, count)
-
-    columns = {
-        name: ints(recording, "configurations", name)
-        for name in (
-            "griddim_x", "griddim_y", "griddim_z", "blockdim_x", "blockdim_y", "blockdim_z",
-            "cluster_x", "cluster_y", "cluster_z", "sharedmem_bytes", "stream",
-        )
-    }
-    streams = _streams(recording)
-    result: dict[int, list[ConfigurationSummary]] = {}
-    for at in np.lexsort((pairs[:, 1], -launches)).tolist():
-        owner, which = int(pairs[at, 0]), int(pairs[at, 1])
-
-        def dims(what: str, which: int = which) -> Dims:
-            x, y, z = (int(columns[f"{what}_{axis}"][which]) for axis in "xyz")
-            return x, y, z
-
-        cluster = dims("cluster")
-        least = regs[at]
-        result.setdefault(owner, []).append(ConfigurationSummary(
-            dispatcher_id=owner,
-            configuration_id=which,
-            griddim=dims("griddim"),
-            blockdim=dims("blockdim"),
-            cluster=cluster if cluster[0] > 0 else None,
-            sharedmem_bytes=int(columns["sharedmem_bytes"][which]),
-            stream=streams[which],
-            launches=int(launches[at]),
-            errors=int(errors[at]),
-            host_ns=int(host[at]),
-            median_ns=float(medians[at]) if np.isfinite(medians[at]) else None,
-            regs=None if least is None else (int(least[0]), int(least[1])),
-            occupancy=occupancy[at],
-        ))
-    return result
+    held = Configurations(recording, phases)
+    return {dispatcher: held.of(dispatcher) for dispatcher in held.dispatchers}
 
 
-def _streams(recording: Recording) -> list[int | None]:
-    # A handle may be any 64-bit number, so that -1 cannot stand for null here.
-    return [row["stream"] for row in recording.rows("configurations")]
+def _dims(row: Mapping[str, Any], what: str) -> Dims:
+    x, y, z = (int(row[f"{what}_{axis}"] or 1) for axis in "xyz")
+    return x, y, z
 
 
-def _occupancy(
-    recording: Recording, pairs: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    used: np.ndarray[tuple[int, ...], np.dtype[np.int64]], count: int,
-) -> list[tuple[float, float] | None]:
-    """Range of occupancy by pair of kernel and configuration."""
+def _occupancy(recording: Recording, which: Ints, used: Ints, count: int) -> list[tuple[float, float] | None]:
+    """Range of occupancy by pair of kernel and configuration; `used` are its pairs with overloads."""
     width = max(row_count(recording, "configurations"), 1)
     overload = ints(recording, "occupancies", "specialization_id")
     known = overload * width + ints(recording, "occupancies", "configuration_id")
     order = np.argsort(known, kind="stable")
-    wanted = used[:, 1] * width + pairs[used[:, 0], 1]
+    wanted = used[:, 1] * width + which[used[:, 0]]
     low = np.searchsorted(known[order], wanted, side="left")
     high = np.searchsorted(known[order], wanted, side="right")
     # One row a device: more than one only where one overload ran on several.

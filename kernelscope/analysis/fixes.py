@@ -16,7 +16,7 @@ _PYTHON_SCALAR = {"int64": "int", "float64": "float", "complex128": "complex", "
 
 
 def fix_for(
-    code: str, row: Mapping[str, Any], name: str, difference: Difference | None,
+    code: str, row: Mapping[str, Any], difference: Difference | None,
     attributes: Mapping[str, Any] | None = None,
 ) -> str | None:
     """Return what would avoid the compile, or None where nothing should.
@@ -27,8 +27,6 @@ def fix_for(
         A reason code, or ``failed``.
     row : mapping
         The row of ``compilations``.
-    name : str
-        The kernel's name.
     difference : Difference, optional
         How the nearest known signature differs.
     attributes : mapping, optional
@@ -45,10 +43,11 @@ def fix_for(
         return move if row["cache_file"] else f"{move}; or {_CACHE}"
     if code == "launch_config":
         return (
-            "launch it with fewer distinct configurations: grid, block and shared memory each count, the stream does not"
+            "launch it with fewer distinct configurations: grid, block and shared memory each count, the stream does "
+            "not"
         )
     if code == "specialize":
-        return f"launch {name}[griddim, blockdim](...) instead of forall: such launches share their specializations"
+        return "launch kernel[griddim, blockdim](...) instead of forall: such launches share their specializations"
     if code == "recompile":
         return "drop the call of recompile() unless a global that the kernel reads has changed"
     if code == "disk":
@@ -67,8 +66,8 @@ def _earlier(row: Mapping[str, Any]) -> str:
     """A first compile cannot be avoided, but moved out of the launch or kept."""
     spelled = declaration(row["signature"])
     example = f'@cuda.jit(["{spelled}"])' if spelled and len(spelled) <= 100 else "a list of signatures in @cuda.jit"
-    first = f"{example} compiles it at the definition instead (types that fit none then raise)"
-    return first if row["cache_file"] else f"{first}; {_CACHE}"
+    first = f"{example} compiles it at the definition, and no other types later"
+    return first if row["cache_file"] else f"{first}; cache=True keeps it on disk"
 
 
 def _is_slow_and_uncached(row: Mapping[str, Any]) -> bool:

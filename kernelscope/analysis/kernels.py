@@ -23,6 +23,9 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 
+#: Threads of a warp.
+WARP = 32
+
 
 @dataclass(frozen=True)
 class KernelSummary:
@@ -59,6 +62,10 @@ class KernelSummary:
         Least and most shared memory a block, static and dynamic together.
     occupancy : tuple of float, or None
         Least and most occupancy, 0 to 1.
+    most_blocks : int
+        Blocks of its largest grid; 0 without launches.
+    partial_warps : tuple of int
+        Launches whose blocks are no multiple of a warp's 32 threads, and the threads of the largest such block.
     """
 
     dispatcher_id: int
@@ -84,6 +91,8 @@ class KernelSummary:
     regs: tuple[int, int] | None
     shared_bytes: tuple[int, int] | None
     occupancy: tuple[float, float] | None
+    most_blocks: int
+    partial_warps: tuple[int, int]
 
     @property
     def host_ns(self) -> int | None:
@@ -121,6 +130,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
     shared = _shared(recording, dispatcher, configuration, size)
     occupancy = _occupancy(recording, owner, size)
+    shapes = _shapes(recording, dispatcher, configuration, size)
 
     summaries: list[KernelSummary] = []
     for row in recording.rows("dispatchers"):
@@ -149,6 +159,8 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             regs=_whole(regs[at]),
             shared_bytes=_whole(shared[at]),
             occupancy=occupancy[at],
+            most_blocks=int(shapes[0][at]),
+            partial_warps=(int(shapes[1][at]), int(shapes[2][at])),
         ))
     return sorted(summaries, key=lambda kernel: (-(kernel.host_ns or 0), -kernel.launches, kernel.name))
 
@@ -209,6 +221,23 @@ def _shared(
 def _occupancy(recording: Recording, owner: Ints, size: int) -> list[tuple[float, float] | None]:
     overload = ints(recording, "occupancies", "specialization_id")
     return ranges_by(owner[overload], floats(recording, "occupancies", "occupancy"), size)
+
+
+def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: int) -> tuple[Ints, Ints, Ints]:
+    """Blocks of the largest grid, launches with partial warps, and their largest block, by dispatcher."""
+    blocks, threads = (
+        ints(recording, "configurations", f"{what}_x")
+        * ints(recording, "configurations", f"{what}_y")
+        * ints(recording, "configurations", f"{what}_z")
+        for what in ("griddim", "blockdim")
+    )
+    most = np.zeros(size, dtype=np.int64)
+    np.maximum.at(most, dispatcher, blocks[configuration])
+    # In a grid of one small block there is nothing to gain.
+    partial = ((threads % WARP != 0) & (blocks > 1))[configuration]
+    largest = np.zeros(size, dtype=np.int64)
+    np.maximum.at(largest, dispatcher[partial], threads[configuration[partial]])
+    return most, count_by(dispatcher, size, partial), largest
 
 
 def _known(values: Ints) -> Floats:

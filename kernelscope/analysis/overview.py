@@ -8,7 +8,7 @@ from kernelscope.analysis.advice import Advice, advise
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, row_count
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
-from kernelscope.analysis.configurations import ConfigurationSummary, by_configuration
+from kernelscope.analysis.configurations import Configurations
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
@@ -82,8 +82,10 @@ class Overview:
         Own host time of all launches, by phase.
     by_kernel, by_cell, compilations, advice, health : tuple
         The rows of each part.
-    by_configuration, by_specialization : dict
-        Details by dispatcher id.
+    configurations_used : Configurations
+        Launch configurations by dispatcher id.
+    by_specialization : dict
+        Overloads by dispatcher id.
     cost : Cost or None
         What recording itself cost.
     """
@@ -113,7 +115,7 @@ class Overview:
     by_kernel: tuple[KernelSummary, ...]
     by_cell: tuple[CellSummary, ...]
     compilations: tuple[CompilationSummary, ...]
-    by_configuration: dict[int, list[ConfigurationSummary]]
+    configurations_used: Configurations
     by_specialization: dict[int, list[SpecializationSummary]]
     advice: tuple[Advice, ...]
     cost: Cost | None
@@ -141,7 +143,6 @@ def overview(recording: Recording) -> Overview:
     )
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
-    configurations = by_configuration(recording, phases)
     health = tuple(
         HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"])
         for row in recording.rows("health")
@@ -179,9 +180,9 @@ def overview(recording: Recording) -> Overview:
         by_kernel=kernels,
         by_cell=cells,
         compilations=compiled,
-        by_configuration=configurations,
+        configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, configurations, wall, _multiprocessors(recording))),
+        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording))),
         cost=cost,
         health=health,
     )
@@ -191,6 +192,8 @@ def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
     named = [cell for cell in cells if cell.cell_id is not None]
     if len(named) == 1:
         cell = named[0]
+        if cell.execution_count is None and not cell.name:
+            return recording.name or "recording"
         if recording.name and recording.name != cell.name:
             return f"{recording.name}: {cell.label}"
         return cell.label

@@ -72,7 +72,6 @@ def explain(recording: Recording) -> Recording:
     rows = recording.rows("compilations")
     if all(row["reason_code"] is not None for row in rows):
         return recording
-    names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
     configurations = {row["configuration_id"]: _configuration(row) for row in recording.rows("configurations")}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
@@ -85,7 +84,7 @@ def explain(recording: Recording) -> Recording:
         held = known.setdefault(row["dispatcher_id"], _Known())
         configuration = configurations.get(row["configuration_id"])
         if row["reason_code"] is None:
-            reasons.append(_reason(row, names.get(row["dispatcher_id"], "?"), held, configuration))
+            reasons.append(_reason(row, held, configuration))
         else:
             reasons.append(Reason(row["reason_code"], row["reason"], row["fix"]))
         # A specialized dispatcher keeps its overload to itself.
@@ -98,7 +97,7 @@ def explain(recording: Recording) -> Recording:
     })
 
 
-def _reason(row: Mapping[str, Any], name: str, held: _Known, configuration: str | None) -> Reason:
+def _reason(row: Mapping[str, Any], held: _Known, configuration: str | None) -> Reason:
     attributes = json_object(row["attributes"])
     signature = str(row["signature"])
     signatures = [*held.signatures, *_texts(attributes.get("known_signatures"))]
@@ -106,68 +105,68 @@ def _reason(row: Mapping[str, Any], name: str, held: _Known, configuration: str 
         *held.configurations.get(signature, []),
         *(_configuration_text(each) or "?" for each in _items(attributes.get("known_configurations"))),
     ]
-    code, sentence, difference = _cause(row, name, attributes, signatures, tried, configuration)
+    code, sentence, difference = _cause(row, attributes, signatures, tried, configuration)
     if row["outcome"] == "failed":
         error = row["error"] or "it raised"
-        return Reason(code, f"{sentence}; the compile failed: {error}", fix_for("failed", row, name, difference))
-    return Reason(code, sentence, fix_for(code, row, name, difference, attributes))
+        return Reason(code, f"{sentence}; the compile failed: {error}", fix_for("failed", row, difference))
+    return Reason(code, sentence, fix_for(code, row, difference, attributes))
 
 
 def _cause(
-    row: Mapping[str, Any], name: str, attributes: Mapping[str, Any], signatures: list[str], tried: list[str],
+    row: Mapping[str, Any], attributes: Mapping[str, Any], signatures: list[str], tried: list[str],
     configuration: str | None,
 ) -> tuple[str, str, Difference | None]:
     signature = str(row["signature"])
-    simple = _without_comparison(row, name, attributes)
+    simple = _without_comparison(row, attributes)
     if simple is not None:
         return (*simple, None)
     if row["launch_config_sensitive"] and tried and configuration not in tried:
         sentence = (
-            f"{name} depends on its launch configuration (LC-S) and was not yet compiled for "
-            f"{configuration or 'this one'}; compiled for {signature} before: {_few(tried)}"
+            f"the kernel depends on its launch configuration (LC-S); {configuration or 'this one'} is new for these "
+            f"types, compiled before: {_few(tried)}"
         )
         return "launch_config", sentence, None
     if not signatures:
         if attributes.get("redefined"):
             sentence = (
-                f"the definition of {name} ran again: that makes a new dispatcher, which has no specialization "
-                f"for {signature} or anything else"
+                "the definition ran again, which makes a new dispatcher without specializations; the one before is "
+                "not used"
             )
             return "redefined", sentence, None
-        return "first_signature", f"{name} had no specialization yet; this is its first, for {signature}", None
+        return "first_signature", "the kernel had no specialization yet: this is its first", None
     found = nearest(signature, signatures)
     if found is None or not found[1]:
-        return "unknown", f"{name} had a specialization for {signature} already; the record does not tell why", None
+        return "unknown", "the kernel had a specialization for these types already; the record tells no more", None
     worst = max(found[1], key=lambda each: (SEVERITY.index(each.code), -each.position))
-    return worst.code, _difference_sentence(name, worst, found[1]), worst
+    return worst.code, _difference_sentence(worst, found[1]), worst
 
 
-def _without_comparison(row: Mapping[str, Any], name: str, attributes: Mapping[str, Any]) -> tuple[str, str] | None:
+def _without_comparison(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[str, str] | None:
     """Causes that need no look at other signatures."""
-    signature, outcome, trigger = str(row["signature"]), row["outcome"], row["trigger"]
+    outcome, trigger = row["outcome"], row["trigger"]
     if outcome == "disk":
-        sentence = f"not compiled: the disk cache had {name} for {signature}"
+        sentence = "not compiled: the disk cache had these types"
         options = attributes.get("options_ignored_by_cache")
         if options:
             sentence += f"; its key leaves out the compile options {json.dumps(options, sort_keys=True)}"
         return "disk", sentence
     if outcome == "wait":
-        return "wait", f"not compiled: another thread was compiling {name} for {signature}, and this one waited"
+        return "wait", "not compiled: another thread was compiling it for these types, and this one waited"
     if trigger == "eager":
-        return "eager", f"{signature} is declared in @cuda.jit, so that {name} was compiled where it is defined"
+        return "eager", "the signature is declared in @cuda.jit, which compiles it at the definition"
     if trigger == "specialize":
         return "specialize", (
-            f"forall or specialize made a dispatcher of its own for {signature}: it shares no specialization with "
-            f"launches of {name}[griddim, blockdim]"
+            "forall or specialize made a dispatcher of its own for these types, which shares no specialization with "
+            "launches of kernel[griddim, blockdim]"
         )
     if trigger == "recompile":
-        return "recompile", f"recompile() was called on {name}; it compiled {signature} again"
+        return "recompile", "recompile() was called: it compiles every signature again"
     return None
 
 
-def _difference_sentence(name: str, worst: Difference, found: tuple[Difference, ...]) -> str:
+def _difference_sentence(worst: Difference, found: tuple[Difference, ...]) -> str:
     if worst.position < 0:
-        return f"{name} was given {worst.wanted}; the nearest known signature has {worst.known}"
+        return f"the kernel was given {worst.wanted}; the nearest known signature has {worst.known}"
     sentence = f"argument {worst.position} is {worst.wanted}; the nearest known signature has {worst.known}"
     others = [str(each.position) for each in found if each is not worst]
     if others:

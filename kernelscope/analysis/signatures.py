@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _ARRAY = re.compile(
-    r"^(?P<flags>(?:(?:readonly|mutable|unaligned|aligned) )*)array\((?P<dtype>.*), (?P<ndim>\d+)d, (?P<layout>[A-Z])\)$",
+    r"^(?P<flags>(?:(?:readonly|unaligned) )*)array\((?P<dtype>.*), (?P<ndim>\d+)d, (?P<layout>[A-Z])\)$",
     re.DOTALL,
 )
 _ARRAY_REPR = re.compile(
-    r"^Array\((?P<dtype>.*), (?P<ndim>\d+), '(?P<layout>[A-Z])', (?P<readonly>True|False)(?:, aligned=(?P<aligned>True|False))?\)$",
+    r"^Array\((?P<dtype>.*), (?P<ndim>\d+), '(?P<layout>[A-Z])', (?P<readonly>True|False)"
+    r"(?:, aligned=(?P<aligned>True|False))?\)$",
     re.DOTALL,
 )
 _SCALAR = re.compile(r"^(?:u?int\d+|float\d+|bfloat16|complex\d+|bool(?:ean)?)$")

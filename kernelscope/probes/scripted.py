@@ -140,7 +140,7 @@ class ScriptedProbe:
             specialization = _specialization(sink, event.kernel, event.signature, event.outcome)
         sink.compilations.append({
             "dispatcher_id": _dispatcher(sink, event.kernel), "specialization_id": specialization,
-            "thread_id": sink.local.state.thread_id, "trigger": event.trigger, "signature": event.signature,
+            "thread_id": sink.state().thread_id, "trigger": event.trigger, "signature": event.signature,
             "start_ns": event.start_ns, "end_ns": event.start_ns + event.duration_ns, "outcome": event.outcome,
             **event.attributes,
         })

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +84,8 @@ def _array(table: str, column: Column, values: Any, rows: int) -> pa.Array:
         array = pa.array(values, mask=mask if mask.any() else None)
         array = array.cast(wanted)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
-        array = values if values.type == wanted else values.cast(wanted)
+        given = cast("Any", values)
+        array = given if given.type == wanted else given.cast(wanted)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
     elif column.dtype == "category":

@@ -13,12 +13,14 @@ from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES, UNKNOWN
 
-#: The launch record of full detail, as NumPy sees it; one of less detail lacks the three boundaries.
+#: The launch record of full detail, as NumPy sees it: seconds of the host clock, negative where unknown. One of
+#: less detail lacks the three boundaries.
 PHASES_DTYPE = np.dtype([
-    ("start", "i8"), ("dispatch_end", "i8"), ("submit_start", "i8"), ("submit_end", "i8"), ("end", "i8"),
+    ("start", "f8"), ("dispatch_end", "f8"), ("submit_start", "f8"), ("submit_end", "f8"), ("end", "f8"),
     ("target", "i4"), ("configuration", "i4"),
 ])
-ENDS_DTYPE = np.dtype([("start", "i8"), ("end", "i8"), ("target", "i4"), ("configuration", "i4")])
+ENDS_DTYPE = np.dtype([("start", "f8"), ("end", "f8"), ("target", "i4"), ("configuration", "i4")])
+_TIMES = ("start", "dispatch_end", "submit_start", "submit_end", "end")
 
 Row = dict[str, Any]
 
@@ -89,14 +91,7 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
     counts = [len(block) for block in blocks]
     total = sum(counts)
     threads = np.repeat(np.array([thread for thread, _ in raw.launches], dtype=np.int32), counts)
-    names = ("start", "dispatch_end", "submit_start", "submit_end", "end", "target", "configuration")
-    merged = {
-        name: np.concatenate([
-            block[name] if name in (block.dtype.names or ()) else np.full(len(block), UNKNOWN, np.int64)
-            for block in blocks
-        ]) if blocks else np.empty(0, np.int32 if name in ("target", "configuration") else np.int64)
-        for name in names
-    }
+    merged = {name: _merged(blocks, name) for name in (*_TIMES, "target", "configuration")}
     start = merged["start"]
     if total and np.any(start[1:] < start[:-1]):
         order = np.argsort(start, kind="stable")
@@ -119,6 +114,18 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
         "end_ns": merged["end"],
         "error": _dictionary(target, [row["error"] for row in raw.targets]),
     }
+
+
+def _merged(blocks: Sequence[np.ndarray], name: str) -> np.ndarray:
+    """One field of all blocks: times in nanoseconds, -1 where unknown."""
+    parts = [
+        block[name] if name in (block.dtype.names or ()) else np.full(len(block), UNKNOWN, np.float64)
+        for block in blocks
+    ]
+    values = np.concatenate(parts) if parts else np.empty(0)
+    if name not in _TIMES:
+        return values.astype(np.int32)
+    return np.where(values < 0, UNKNOWN, np.rint(values * 1e9)).astype(np.int64)
 
 
 def _add_cells(launches: dict[str, Any], compilations: list[Row], cells: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,7 +59,7 @@ class Recording:
             if not table.schema.equals(arrow_schema(name)):
                 raise ValueError(f"table {name!r} does not have the columns of its schema")
         self._tables = {name: tables.get(name, empty_table(name)) for name in TABLES}
-        self._metadata = MappingProxyType(dict(metadata))
+        self._metadata = MappingProxyType(copy.deepcopy(dict(metadata)))
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -18,37 +18,70 @@ import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.arrow import arrow_schema
+from kernelscope.recording.thrift import BINARY, BOOL, I16, I32, I64, read_struct
 from kernelscope.schema import TABLES
 
 _ROW_GROUP = 128 * 1024
-_MAX_FOOTER_BYTES = 4 << 20
-
-_MAGIC = b"PAR1"
-_PHYSICAL = {
-    "int64": ("INT64", "NONE"),
-    "int32": ("INT32", "NONE"),
-    "float64": ("DOUBLE", "NONE"),
-    "bool": ("BOOLEAN", "NONE"),
-    "string": ("BYTE_ARRAY", "STRING"),
-    "category": ("BYTE_ARRAY", "STRING"),
-}
+_MAX_FOOTER_BYTES = 1 << 20
 _FIXED_BYTES = {"int64": 8, "int32": 4, "float64": 8, "bool": 1, "string": 8, "category": 4}
 _TEXT = ("string", "category")
 
-# Enums of parquet.thrift: PageType, Encoding.
+# What follows is from parquet.thrift of parquet-format 2.x: its enums, and its structs as far as `encode` writes them.
+_MAGIC = b"PAR1"
+_TYPES = {"int64": 2, "int32": 1, "float64": 5, "bool": 0, "string": 6, "category": 6}
+_UTF8, _STRING = 0, {1: {}}
+_REQUIRED, _OPTIONAL = 0, 1
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_CODECS = (0, 6)  # none, zstd
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _DELTA_BINARY_PACKED, _RLE_DICTIONARY = 0, 2, 3, 5, 8
-_VALUE_ENCODINGS = {_PLAIN, _PLAIN_DICTIONARY, _RLE, _DELTA_BINARY_PACKED, _RLE_DICTIONARY}
+_ENCODINGS = {_PLAIN, _PLAIN_DICTIONARY, _RLE, _DELTA_BINARY_PACKED, _RLE_DICTIONARY}
 
-# Thrift's compact protocol: the types of fields, and the fields of a page header that `encode` writes.
-_TRUE, _FALSE, _I32, _STRUCT = 1, 2, 5, 12
-_HEADER_FIELDS: dict[int, Any] = {
-    1: _I32,  # type
-    2: _I32,  # uncompressed_page_size
-    3: _I32,  # compressed_page_size
-    4: _I32,  # crc
-    5: {1: _I32, 2: _I32, 3: _I32, 4: _I32, 5: {}},  # data page: num_values, encodings of it and levels, no statistics
-    7: {1: _I32, 2: _I32, 3: _TRUE},  # dictionary page: num_values, encoding, is_sorted
+_COLUMN = {
+    1: I32,  # type
+    2: [I32],  # encodings
+    3: [BINARY],  # path_in_schema
+    4: I32,  # codec
+    5: I64,  # num_values
+    6: I64,  # total_uncompressed_size
+    7: I64,  # total_compressed_size
+    9: I64,  # data_page_offset
+    11: I64,  # dictionary_page_offset
+    13: [{1: I32, 2: I32, 3: I32}],  # encoding_stats: page_type, encoding, count
+    16: {1: I64, 2: [I64], 3: [I64]},  # size_statistics
+}
+_ELEMENT = {
+    1: I32,  # type
+    3: I32,  # repetition_type
+    4: BINARY,  # name
+    5: I32,  # num_children
+    6: I32,  # converted_type
+    10: {1: {}},  # logicalType: a string
+}
+_GROUP = {
+    1: [{2: I64, 3: _COLUMN}],  # columns: file_offset, meta_data; a file_path would lead to another file
+    2: I64,  # total_byte_size
+    3: I64,  # num_rows
+    5: I64,  # file_offset
+    6: I64,  # total_compressed_size
+    7: I16,  # ordinal
+}
+_KEY_VALUE = [{1: BINARY, 2: BINARY}]
+_FOOTER: dict[int, Any] = {
+    1: I32,  # version
+    2: [_ELEMENT],  # schema
+    3: I64,  # num_rows
+    4: [_GROUP],  # row_groups
+    5: _KEY_VALUE,  # key_value_metadata: read to say that it may not be there
+    6: BINARY,  # created_by
+    7: [{1: {}}],  # column_orders
+}
+_PAGE: dict[int, Any] = {
+    1: I32,  # type
+    2: I32,  # uncompressed_page_size
+    3: I32,  # compressed_page_size
+    4: I32,  # crc
+    5: {1: I32, 2: I32, 3: I32, 4: I32, 5: {}},  # data page: num_values, encodings of it and levels, no statistics
+    7: {1: I32, 2: I32, 3: BOOL},  # dictionary page: num_values, encoding, is_sorted
 }
 
 
@@ -131,17 +164,18 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
     RecordingFileError
         Anything about it is not as `encode` writes it. The message names the table, not the file.
     """
-    _check_frame(name, data)
+    footer = _footer(name, data)
+    try:
+        _check_schema(name, footer)
+        if footer[3] != rows:
+            raise RecordingFileError(f"table {name!r} has {footer[3]} rows; the manifest says {rows}")
+        _check_chunks(name, data, footer, budget)
+    except (LookupError, ValueError) as error:
+        raise RecordingFileError(f"table {name!r} has a damaged footer") from error
     text = [column.name for column in TABLES[name].columns if column.dtype in _TEXT]
     try:
         # Text is read as dictionaries: a row costs an index, however often a hostile page repeats a long string.
         with pq.ParquetFile(pa.py_buffer(data), read_dictionary=text) as file:
-            _check_schema(name, file.metadata)
-            if file.metadata.num_rows != rows:
-                raise RecordingFileError(
-                    f"table {name!r} has {file.metadata.num_rows} rows; the manifest says {rows}"
-                )
-            _check_chunks(name, data, file.metadata, budget)
             table = file.read()
         arrays = [_column(column.dtype, table.column(column.name), budget) for column in TABLES[name].columns]
         return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
@@ -152,136 +186,102 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
         raise RecordingFileError(f"table {name!r} cannot be decoded: {ascii(reason[:200])[1:-1]}") from error
 
 
-def _check_frame(name: str, data: memoryview) -> None:
-    """Check the ends of the file, and that its footer is small and restores no types of Arrow's."""
+def _footer(name: str, data: memoryview) -> dict[int, Any]:
+    """The footer's values by field number; what `encode` does not write is not in it, or refused."""
     if len(data) < 12 or bytes(data[:4]) != _MAGIC or bytes(data[-4:]) != _MAGIC:
         raise RecordingFileError(f"table {name!r} is not a Parquet file")
     size = int.from_bytes(data[-8:-4], "little")
     if size > min(len(data) - 12, _MAX_FOOTER_BYTES):
         raise RecordingFileError(f"table {name!r} has a footer of {size} bytes")
-    if b"ARROW:" in bytes(data[len(data) - 8 - size : len(data) - 8]):
-        # Arrow reads this key when it opens a file, so it is looked for beforehand.
-        raise RecordingFileError(f"table {name!r} carries metadata of Arrow's, from which types would be restored")
+    try:
+        footer, end = read_struct(bytes(data[-8 - size : -8]), 0, _FOOTER)
+    except (IndexError, ValueError) as error:
+        raise RecordingFileError(f"table {name!r} has a damaged footer, or one of another program: {error}") from None
+    if end != size:
+        raise RecordingFileError(f"table {name!r} has a damaged footer")
+    if 5 in footer:
+        # Arrow restores types, those of extensions too, from a key in here.
+        raise RecordingFileError(f"table {name!r} carries metadata, from which types would be restored")
+    return footer
 
 
-def _check_schema(name: str, metadata: Any) -> None:
-    if metadata.metadata:
-        raise RecordingFileError(f"table {name!r} carries metadata of its own")
-    found = [metadata.schema.column(index) for index in range(metadata.num_columns)]
-    names = [column.path for column in found]
-    wanted = TABLES[name].names
-    for missing in [column for column in wanted if column not in names][:1]:
-        raise RecordingFileError(f"table {name!r} has no column {missing!r}")
-    if tuple(names) != wanted:
-        extra = [column for column in names if column not in wanted] or names
+def _check_schema(name: str, footer: dict[int, Any]) -> None:
+    root, *elements = footer[2]
+    columns = TABLES[name].columns
+    names = [element[4].decode() for element in elements]
+    for column in columns:
+        if column.name not in names:
+            raise RecordingFileError(f"table {name!r} has no column {column.name!r}")
+    if tuple(names) != TABLES[name].names:
+        extra = [found for found in names if found not in TABLES[name].names] or names
         raise RecordingFileError(f"table {name!r} has a column {extra[0][:60]!a} too many or out of its place")
-    for column, there in zip(TABLES[name].columns, found, strict=True):
-        kind = (there.physical_type, there.logical_type.type)
-        if kind != _PHYSICAL[column.dtype]:
-            raise RecordingFileError(
-                f"column {name}.{column.name} is {'/'.join(kind)}, not {'/'.join(_PHYSICAL[column.dtype])}"
-            )
-        if there.max_repetition_level or there.max_definition_level != int(column.nullable):
+    if root.get(5) != len(elements) or any(5 in element for element in elements):
+        raise RecordingFileError(f"table {name!r} has nested columns")
+    for column, element in zip(columns, elements, strict=True):
+        kind = _TYPES[column.dtype], *((_UTF8, _STRING) if column.dtype in _TEXT else (None, None))
+        if (element.get(1), element.get(6), element.get(10)) != kind:
+            raise RecordingFileError(f"column {name}.{column.name} is not of type {column.dtype}")
+        if element.get(3) != (_OPTIONAL if column.nullable else _REQUIRED):
             allowed = "may be null" if column.nullable else "may not be null"
             raise RecordingFileError(f"column {name}.{column.name} {allowed}, and the file says otherwise")
 
 
-def _check_chunks(name: str, data: memoryview, metadata: Any, budget: Budget) -> None:
+def _check_chunks(name: str, data: memoryview, footer: dict[int, Any], budget: Budget) -> None:
     """Check that the column chunks lie one after the other and hold the pages and rows that they claim."""
+    columns = TABLES[name].columns
     end, rows = len(_MAGIC), 0
-    for group_index in range(metadata.num_row_groups):
-        group = metadata.row_group(group_index)
-        rows += group.num_rows
-        for index in range(metadata.num_columns):
-            chunk = group.column(index)
-            where = f"column {name}.{TABLES[name].columns[index].name}"
-            begin = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                begin = min(begin, chunk.dictionary_page_offset)
-            size = chunk.total_compressed_size
-            if begin < end or size < 0 or begin + size > len(data) - 8 or chunk.file_path:
+    for group in footer[4]:
+        rows += group[3]
+        for column, chunk in zip(columns, group[1], strict=True):
+            where = f"column {name}.{column.name}"
+            found = chunk[3]
+            begin = found.get(11, found[9])
+            size = found[7]
+            if begin < end or begin > found[9] or size < 0 or begin + size > len(data) - 8:
                 raise RecordingFileError(f"{where} lies outside its place, at byte {begin} of the table")
             end = begin + size
-            if chunk.num_values != group.num_rows or group.num_rows < 0:
-                raise RecordingFileError(f"{where} has {chunk.num_values} values for {group.num_rows} rows")
-            if chunk.compression not in ("ZSTD", "UNCOMPRESSED"):
-                raise RecordingFileError(f"{where} is compressed with {chunk.compression}")
-            budget.take(max(chunk.total_uncompressed_size, 0), where)
-            _check_pages(where, data[begin:end], chunk)
-    if rows != metadata.num_rows:
-        raise RecordingFileError(f"table {name!r} has {rows} rows in its row groups, not {metadata.num_rows}")
+            if found[5] != group[3] or group[3] < 1:
+                raise RecordingFileError(f"{where} has {found[5]} values for {group[3]} rows")
+            used = {*found[2], *(encoding[2] for encoding in found.get(13, ()))}
+            pages = {encoding[1] for encoding in found.get(13, ())}
+            if (
+                found[1] != _TYPES[column.dtype]
+                or found[3] != [column.name.encode()]
+                or found[4] not in _CODECS
+                or not used <= _ENCODINGS
+                or not pages <= {_DATA_PAGE, _DICTIONARY_PAGE}
+            ):
+                raise RecordingFileError(f"{where} has a type, codec or encoding that no kernelscope writes")
+            budget.take(max(found[6], 0), where)
+            _check_pages(where, data[begin:end], found)
+    if rows != footer[3]:
+        raise RecordingFileError(f"table {name!r} has {rows} rows in its row groups, not {footer[3]}")
 
 
-def _check_pages(where: str, data: memoryview, chunk: Any) -> None:
+def _check_pages(where: str, data: memoryview, chunk: dict[int, Any]) -> None:
     """Walk a column chunk's pages, which must add up to what the chunk says they inflate to."""
     place, values, inflated = 0, 0, 0
     while place < len(data):
-        header, body = _page_header(where, data, place)
+        try:
+            header, body = read_struct(data, place, _PAGE)
+        except (IndexError, ValueError):
+            raise RecordingFileError(f"{where} has a damaged page header, at byte {place} of its chunk") from None
         kind, uncompressed, compressed = (header.get(field, -1) for field in (1, 2, 3))
-        details: dict[int, int] = header.get(5 if kind == _DATA_PAGE else 7, {})
+        details: dict[int, Any] = header.get(5 if kind == _DATA_PAGE else 7, {})
+        count = details.get(1, -1)
         if kind == _DATA_PAGE:
-            sound = details.get(2) in _VALUE_ENCODINGS and details.get(3) == details.get(4) == _RLE
-            values += max(details.get(1, -1), 0)
+            sound = details.get(2) in _ENCODINGS and details.get(3) == details.get(4) == _RLE
+            values += max(count, 0)
         else:
             sound = kind == _DICTIONARY_PAGE and place == 0 and details.get(2) in (_PLAIN, _PLAIN_DICTIONARY)
-        if not sound or uncompressed < 0 or compressed < 0 or body + compressed > len(data):
+        if not sound or min(uncompressed, compressed, count) < 0 or body + compressed > len(data):
             raise RecordingFileError(f"{where} has a page that no kernelscope writes, at byte {place} of its chunk")
         inflated += uncompressed + body - place
         place = body + compressed
-    if inflated != chunk.total_uncompressed_size:
-        raise RecordingFileError(
-            f"{where} says that it inflates to {chunk.total_uncompressed_size} bytes, its pages to {inflated}"
-        )
-    if values != chunk.num_values:
-        raise RecordingFileError(f"{where} has {chunk.num_values} values, its pages {values}")
-
-
-def _page_header(where: str, data: memoryview, place: int) -> tuple[dict[int, Any], int]:
-    """The page header at `place`, as values by field number, and where it ends."""
-    try:
-        return _struct(data, place, _HEADER_FIELDS)
-    except (IndexError, ValueError):
-        raise RecordingFileError(f"{where} has a damaged page header, at byte {place} of its chunk") from None
-
-
-def _struct(data: memoryview, place: int, fields: dict[int, Any]) -> tuple[dict[int, Any], int]:
-    """Read a Thrift struct of 32-bit integers, bools and such structs; anything not in `fields` is an error."""
-    found: dict[int, Any] = {}
-    field = 0
-    while True:
-        head = data[place]
-        place += 1
-        if not head:
-            return found, place
-        # The long form, with the field's number after the type, is never needed for so few fields.
-        step, kind = head >> 4, head & 15
-        field += step
-        expected = fields.get(field)
-        if not step or expected is None:
-            raise ValueError(field)
-        if isinstance(expected, dict) and kind == _STRUCT:
-            found[field], place = _struct(data, place, expected)
-        elif expected == _I32 == kind:
-            found[field], place = _int32(data, place)
-        elif expected == _TRUE and kind in (_TRUE, _FALSE):
-            found[field] = kind == _TRUE
-        else:
-            raise ValueError(kind)
-
-
-def _int32(data: memoryview, place: int) -> tuple[int, int]:
-    """Read a zigzag varint of at most 32 bits."""
-    value = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            break
-        shift += 7
-    if value >> 32 or shift > 28:
-        raise ValueError(value)
-    return (value >> 1) ^ -(value & 1), place
+    if inflated != chunk[6]:
+        raise RecordingFileError(f"{where} says that it inflates to {chunk[6]} bytes, its pages to {inflated}")
+    if values != chunk[5]:
+        raise RecordingFileError(f"{where} has {chunk[5]} values, its pages {values}")
 
 
 def _column(dtype: str, column: pa.ChunkedArray, budget: Budget) -> pa.ChunkedArray:

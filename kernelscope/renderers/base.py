@@ -8,8 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: What stands for a value that was not recorded.
-MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
+from kernelscope.analysis.units import MISSING, size
 
 # Control characters (terminal escape sequences begin with one), line separators, invisible characters and bidi
 # overrides, which show a name as something that it is not; and halves of surrogate pairs, which no output encodes.
@@ -38,7 +37,7 @@ class Makes:
 
 
 def clean(text: object) -> str:
-    """Return text in which control, invisible and bidi characters are visible escapes, such as ``\\x1b``."""
+    """Return text in which control, invisible and bidi characters are visible escapes of their codes."""
     return _UNSAFE.sub(_escape, str(text))
 
 
@@ -57,55 +56,8 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def count(value: float | None) -> str:
-    """Return a count: ``1,234``."""
-    return MISSING if value is None else f"{round(value):,}"
-
-
-def counted(value: int, noun: str, plural: str | None = None) -> str:
-    """Return a count with its noun: ``1 launch``, ``1,234 launches``."""
-    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
-
-
-def duration(value: float | None) -> str:
-    """Return nanoseconds in the unit that suits: ``850 ns``, ``12.3 µs``, ``1.23 ms``, ``4.56 s``."""
-    if value is None:
-        return MISSING
-    if round(value) < 1000:
-        return f"{round(value)} ns"
-    for scale, unit in ((1e3, "µs"), (1e6, "ms")):
-        text = _three_digits(value / scale)
-        if float(text) < 1000:
-            return f"{text} {unit}"
-    seconds = value / 1e9
-    return f"{_three_digits(seconds)} s" if seconds < 1000 else f"{seconds:,.0f} s"
-
-
-def size(value: float | None) -> str:
-    """Return bytes in the unit that suits: ``96 B``, ``4.1 KiB``."""
-    if value is None:
-        return MISSING
-    if value < 1024:
-        return f"{round(value)} B"
-    for unit in ("KiB", "MiB"):
-        value /= 1024
-        if value < 1023.95:
-            return f"{value:,.1f} {unit}"
-    return f"{value / 1024:,.1f} GiB"
-
-
-def percent(share: float | None) -> str:
-    """Return a share of 1 in percent: ``0.4 %``, ``62 %``."""
-    if share is None:
-        return MISSING
-    value = share * 100
-    if 0 < value < 0.1:
-        return "< 0.1 %"
-    return f"{value:.1f} %" if value < 9.95 and value != 0 else f"{value:,.0f} %"
-
-
 def dims(values: Sequence[int]) -> str:
-    """Return a grid or block without trailing ones: ``256``, ``16 × 16``."""
+    """Return a grid or block without trailing ones: ``256``, and 16 times 16."""
     kept = list(values)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
@@ -126,7 +78,7 @@ def percents(pair: tuple[float, float] | None) -> str:
 
 
 def sizes(pair: tuple[int, int] | None) -> str:
-    """Return a range of bytes: ``1.0 to 4.0 KiB`` as ``1.0 KiB to 4.0 KiB``."""
+    """Return a range of bytes: ``4.0 KiB``, ``96 B to 4.0 KiB``."""
     if pair is None:
         return MISSING
     low, high = size(pair[0]), size(pair[1])
@@ -138,7 +90,7 @@ def stream(handle: int | None) -> str:
     if handle is None:
         return MISSING
     special = {0: "default", 1: "legacy default", 2: "per-thread default"}
-    return special.get(handle) or hex(handle)
+    return special.get(handle) or shorten(hex(handle), 12)
 
 
 def width_of(text: str) -> int:
@@ -171,11 +123,3 @@ def _fitting(text: str, width: int) -> str:
         if taken > width:
             return text[:at]
     return text
-
-
-def _three_digits(value: float) -> str:
-    """A number below 1000 with three digits that count; 1000 where it rounds up to that."""
-    for decimals, limit in ((2, 9.995), (1, 99.95)):
-        if value < limit:
-            return f"{value:.{decimals}f}"
-    return f"{value:.0f}"

@@ -13,7 +13,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.renderers import words
 from kernelscope.renderers.base import Makes, escape
 from kernelscope.renderers.parts import (
-    bar,
+    bars,
     cells_part,
     compiles_part,
     configurations_part,
@@ -69,9 +69,10 @@ def _head(shown: Overview) -> str:
     if shown.status:
         bad = "" if shown.status == "ok" else " ks-bad"
         chip = f'<span class="ks-chip{bad}">{escape(shown.status)}</span>'
+    title = escape(shown.title)
     maker = escape(" · ".join(part for part in ("KernelScope", shown.device or "") if part))
     html = (
-        f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(shown.title)}</span>'
+        f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3" title="{title}">{title}</span>'
         f'{chip}<span class="ks-maker">{maker}</span></div>'
     )
     if shown.notice:
@@ -83,7 +84,7 @@ def _head(shown: Overview) -> str:
 
 def _empty() -> str:
     checks = "".join(f"<li>{escape(check)}</li>" for check in words.EMPTY_CHECKS)
-    return f'{heading(words.EMPTY)}<div class="ks-soft">check:</div><ul class="ks-list">{checks}</ul>'
+    return f'{heading(words.EMPTY, "check:")}<ul class="ks-list">{checks}</ul>'
 
 
 def _figures(shown: Overview) -> str:
@@ -92,17 +93,15 @@ def _figures(shown: Overview) -> str:
         f'<div class="ks-note">{escape(figure.note)}</div></div>'
         for figure in words.figures(shown)
     )
-    return f'<div class="ks-figures">{tiles}</div>'
+    waited = words.synchronize_note(shown)
+    note = f'<div class="ks-soft">{escape(waited)}</div>' if waited else ""
+    return f'<div class="ks-figures">{tiles}</div>{note}'
 
 
 def _phases(shown: Overview) -> str:
-    waited = words.synchronize_note(shown)
-    html = f'<div class="ks-soft" style="margin-top:6px">{escape(waited)}</div>' if waited else ""
     if not shown.totals.segments:
-        return html
-    return (
-        f"{html}{heading('Host time in launches by phase')}{bar(shown.totals, large=True)}{legend(shown.totals)}"
-    )
+        return ""
+    return f"{heading('Host time in launches by phase')}{bars(shown.totals, large=True)}{legend(shown.totals)}"
 
 
 def _advice(shown: Overview) -> str:
@@ -117,7 +116,7 @@ def _foot(shown: Overview) -> str:
     for row in shown.health:
         facts = words.health(row)
         text = f"{row.probe}: {row.status}" + (f", {facts}" if facts else "")
-        fix = f" Fix: {escape(row.fix)}" if row.fix else ""
+        fix = f' <span class="ks-fix"><b>Fix</b> {escape(row.fix)}</span>' if row.fix else ""
         kind = ' class="ks-trouble"' if row.is_trouble else ""
         lines.append(f"<div{kind}>{escape(text)}{fix}</div>")
     return f'<div class="ks-foot">{"".join(lines)}</div>'

@@ -8,20 +8,24 @@ from kernelscope.analysis.compilations import CompilationSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals
+from kernelscope.analysis.signatures import parse_signature
 from kernelscope.analysis.specializations import SpecializationSummary
+from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.renderers import words
-from kernelscope.renderers.base import MISSING, clean, count, counted, duration, escape, percent, size
+from kernelscope.renderers.base import clean, escape
 from kernelscope.renderers.text import configuration_columns
 
 #: How many rows stand outside a <details>, and how many at most inside it.
 TOP_KERNELS = 12
 TOP_COMPILES = 6
+FEW_KERNELS = 5
 TOP_CELLS = 12
 MOST_ROWS = 500
 MOST_DETAILS = 20
 
 #: A name's end that stays in sight when its middle is cut off.
 _TAIL = 14
+_LEFT = ' class="ks-left"'
 
 
 def heading(text: str, note: str = "") -> str:
@@ -30,16 +34,31 @@ def heading(text: str, note: str = "") -> str:
     return f'<div class="ks-head" role="heading" aria-level="4">{escape(text)}{more}</div>'
 
 
-def bar(totals: PhaseTotals, *, large: bool = False) -> str:
-    """Return a bar of host time by phase, with exact numbers as tooltips and as its text for screen readers."""
-    host = totals.host_ns or 0
+def bars(totals: PhaseTotals, *, large: bool = False) -> str:
+    """Return a bar of host time by phase and, where a compile is in it, a thinner one of the time without it.
+
+    A compile is so long that next to it nothing else of a launch can be seen.
+    """
+    html = _bar(totals.segments, totals.host_ns or 0, "ks-bar ks-large" if large else "ks-bar")
+    rest = tuple(each for each in totals.segments if each[0] != "compile")
+    if rest and len(rest) < len(totals.segments):
+        html += _bar(rest, sum(value for _, value in rest), "ks-bar ks-thin", "without compile: ")
+    return html
+
+
+def _thin(totals: PhaseTotals) -> str:
+    """The label of the thinner bars, where there are any."""
+    return "without compile" if totals.compile_ns else ""
+
+
+def _bar(segments: Sequence[tuple[str, int]], whole: int, kind: str, prefix: str = "") -> str:
+    """Exact numbers are its tooltips, and its text for screen readers."""
     pieces: list[str] = []
     labels: list[str] = []
-    for name, value in totals.segments:
-        label = f"{name} {duration(value)} ({value:,} ns, {percent(value / host if host else None)})"
+    for name, value in segments:
+        label = f"{prefix}{name} {duration(value)} ({value:,} ns, {percent(value / whole if whole else None)})"
         labels.append(label)
         pieces.append(f'<span class="ks-{name}" style="flex:{value} 1 0" title="{escape(label)}"></span>')
-    kind = "ks-bar ks-large" if large else "ks-bar"
     return f'<div class="{kind}" role="img" aria-label="{escape(", ".join(labels))}">{"".join(pieces)}</div>'
 
 
@@ -51,11 +70,16 @@ def legend(totals: PhaseTotals) -> str:
         value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
         if name == "unsplit" and not value:
             continue
-        share = "not recorded" if value is None else f"{duration(value)}, {percent(value / host if host else None)}"
+        share = "not recorded" if value is None else "none"
+        if value:
+            share = f"{duration(value)}, {percent(value / host if host else None)}"
         entries.append(
             f'<div title="{escape(words.PHASE_MEANINGS[name])}"><span class="ks-key ks-{name}"></span>'
             f"<b>{name}</b> {escape(share)}</div>"
         )
+    if totals.compile_ns and totals.compile_ns < host:
+        rest = escape(duration(host - totals.compile_ns))
+        entries.append(f'<div class="ks-soft">thin bar: the {rest} without compile</div>')
     return f'<div class="ks-legend">{"".join(entries)}</div>'
 
 
@@ -77,12 +101,12 @@ def kernels_part(shown: Overview) -> str:
     host = shown.totals.host_ns
     top, rest = shown.by_kernel[:TOP_KERNELS], shown.by_kernel[TOP_KERNELS:]
     columns = (
-        ("", "Kernel", ""), ("66px", "Launches", "configs"), ("66px", "Compiled", "specs"),
-        ("70px", "Memory", "disk hits"), ("78px", "Host time", "share"), ("78px", "Median", "p95"),
-        ("21%", "By phase", ""),
+        ("", "Kernel", ""), ("number", "Launches", "configs"), ("number", "Compiled", "specs"),
+        ("number", "In memory", "from disk"), ("time", "Host time", "share"), ("time", "Median", "p95"),
+        ("phases", "By phase", _thin(shown.totals)),
     )
     html = heading("Kernels", "by host time in launches")
-    html += _table(columns, [_kernel_row(kernel, host) for kernel in top])
+    html += _table(columns, [_kernel_row(kernel, host) for kernel in top], left=(0, 6))
     if rest:
         html += _more_kernels(rest, host)
     return html
@@ -90,11 +114,13 @@ def kernels_part(shown: Overview) -> str:
 
 def _kernel_row(kernel: KernelSummary, host: int | None) -> str:
     failed = f"{counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
-    place = " · ".join(part for part in (words.place(kernel), failed) if part)
+    place = escape(words.place(kernel))
+    if failed:
+        failed = f"<small>{escape(failed)}</small>"
     share = kernel.host_ns / host if host and kernel.host_ns is not None else None
-    phases = bar(kernel.totals) if kernel.totals.segments else MISSING
+    phases = bars(kernel.totals) if kernel.totals.segments else MISSING
     return (
-        f'<td class="ks-left">{name_of(kernel.name)}<small>{escape(place)}</small></td>'
+        f'<td class="ks-left">{name_of(kernel.name)}<small class="ks-line" title="{place}">{place}</small>{failed}</td>'
         + _two(count(kernel.launches), count(kernel.configurations))
         + _two(count(kernel.compiles), count(kernel.specializations))
         + _two(count(kernel.memory_hits), count(kernel.disk_hits))
@@ -108,8 +134,8 @@ def _more_kernels(rest: Sequence[KernelSummary], host: int | None) -> str:
     spent = sum(kernel.host_ns or 0 for kernel in rest)
     share = f", {percent(spent / host)} of the host time" if host else ""
     columns = (
-        ("", "Kernel", ""), ("80px", "Launches", ""), ("80px", "Compiled", ""), ("80px", "Memory hits", ""),
-        ("80px", "Host time", ""), ("80px", "Median", ""),
+        ("", "Kernel", ""), ("number", "Launches", ""), ("number", "Compiled", ""), ("number", "In memory", ""),
+        ("time", "Host time", ""), ("time", "Median", ""),
     )
     rows = [
         f'<td class="ks-left">{name_of(kernel.name)}</td>' + "".join(f"<td>{escape(cell)}</td>" for cell in (
@@ -127,7 +153,9 @@ def compiles_part(shown: Overview) -> str:
     if not shown.compilations:
         return ""
     top, rest = shown.compilations[:TOP_COMPILES], shown.compilations[TOP_COMPILES:]
-    columns = (("36%", "Kernel", "signature"), ("74px", "Took", ""), ("98px", "Outcome", "asked for"), ("", "Why", "fix"))
+    columns = (
+        ("third", "Kernel", "signature"), ("time", "Took", ""), ("word", "Outcome", "asked for"), ("", "Why", "fix"),
+    )
     note = f"and disk-cache loads: {counted(len(shown.compilations), 'request')}, {duration(shown.compile_ns)} in all"
     html = heading("Compiles", note) + _table(columns, [_compile_row(each) for each in top], left=(0, 2, 3))
     if rest:
@@ -144,7 +172,7 @@ def _compile_row(each: CompilationSummary) -> str:
     fix = f'<span class="ks-fix"><b>Fix</b> {escape(each.fix)}</span>' if each.fix else ""
     return (
         f'<td class="ks-left">{name_of(each.name)}'
-        f'<small class="ks-code ks-clip" title="{escape(each.signature)}">{escape(each.signature)}</small></td>'
+        f'<small class="ks-code ks-clip" title="{escape(each.signature)}">{_signature(each.signature)}</small></td>'
         f"<td>{escape(duration(each.duration_ns))}</td>"
         f'<td class="ks-left">{escape(words.outcome(each))}<small>{escape(words.trigger(each))}</small></td>'
         f'<td class="ks-left"><span class="ks-why">{escape(each.reason)}</span>{fix}</td>'
@@ -153,27 +181,35 @@ def _compile_row(each: CompilationSummary) -> str:
 
 def configurations_part(shown: Overview) -> str:
     """Return launch configurations and specializations by kernel, folded."""
-    kernels = [kernel for kernel in shown.by_kernel[:TOP_KERNELS] if shown.by_configuration.get(kernel.dispatcher_id)]
+    used = shown.configurations_used
+    kernels = [kernel for kernel in shown.by_kernel[:TOP_KERNELS] if used.count(kernel.dispatcher_id)]
     if not kernels:
         return ""
-    html = heading("Launch configurations", "and specializations")
-    for kernel in kernels:
-        summary = f"<b>{escape(kernel.name)}</b> {escape(words.resources(kernel))}"
-        html += _folded(summary, _configurations(shown, kernel) + _specializations(shown, kernel))
-    return html
+    folded = "".join(
+        _folded(
+            f"{name_of(kernel.name)} {escape(words.resources(kernel))}",
+            _configurations(shown, kernel) + _specializations(shown, kernel),
+        )
+        for kernel in kernels
+    )
+    if len(kernels) > FEW_KERNELS:
+        count_all = sum(used.count(kernel.dispatcher_id) for kernel in kernels)
+        summary = f"<b>{escape(counted(len(kernels), 'kernel'))}</b>, {escape(counted(count_all, 'configuration'))}"
+        folded = f"<details><summary>{summary}</summary>{folded}</details>"
+    return heading("Launch configurations", "and specializations") + folded
 
 
 def _configurations(shown: Overview, kernel: KernelSummary) -> str:
     columns = (
-        ("", "Grid", "blocks"), ("13%", "Block", "threads"), ("10%", "Shared", "dynamic"), ("14%", "Stream", ""),
-        ("11%", "Launches", ""), ("11%", "Median", "host"), ("12%", "Occupancy", ""), ("10%", "Registers", ""),
+        ("", "Grid", "blocks"), ("share", "Block", "threads"), ("share", "Shared", "dynamic"), ("share", "Stream", ""),
+        ("time", "Launches", ""), ("time", "Median", "host"), ("time", "Occupancy", ""), ("time", "Registers", ""),
     )
-    held = shown.by_configuration[kernel.dispatcher_id]
+    used = shown.configurations_used
     rows: list[str] = []
-    for each in held[:MOST_DETAILS]:
+    for each in used.of(kernel.dispatcher_id, MOST_DETAILS):
         grid, *others = (escape(cell) for cell in configuration_columns(each))
         rows.append(f'<td class="ks-left">{grid}</td>' + "".join(f"<td>{cell}</td>" for cell in others))
-    return _table(columns, rows, dense=True) + _left_out(len(held), MOST_DETAILS)
+    return _table(columns, rows, dense=True) + _left_out(used.count(kernel.dispatcher_id), MOST_DETAILS)
 
 
 def _specializations(shown: Overview, kernel: KernelSummary) -> str:
@@ -181,8 +217,8 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> str:
     if not held:
         return ""
     columns = (
-        ("", "Specialization", ""), ("12%", "Origin", ""), ("11%", "Launches", ""), ("11%", "Registers", ""),
-        ("10%", "Shared", "static"), ("10%", "Local", ""), ("11%", "Code", ""),
+        ("", "Specialization", ""), ("time", "Origin", ""), ("time", "Launches", ""), ("time", "Registers", ""),
+        ("time", "Shared", "static"), ("time", "Local", ""), ("time", "Code", ""),
     )
     rows = [_specialization_row(each) for each in held[:MOST_DETAILS]]
     return f'<div class="ks-sub">{_table(columns, rows, dense=True)}</div>' + _left_out(len(held), MOST_DETAILS)
@@ -198,7 +234,7 @@ def _specialization_row(each: SpecializationSummary) -> str:
         size(each.cubin_bytes),
     )
     return (
-        f'<td class="ks-left"><span class="ks-code">{escape(each.signature)}</span>{below}</td>'
+        f'<td class="ks-left"><span class="ks-code">{_signature(each.signature)}</span>{below}</td>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     )
 
@@ -208,12 +244,12 @@ def cells_part(shown: Overview) -> str:
     if len(shown.by_cell) < 2:
         return ""
     columns = (
-        ("", "Cell", ""), ("70px", "Launches", "kernels"), ("70px", "Compiled", "disk hits"),
-        ("84px", "Host time", "wall time"), ("96px", "Status", ""), ("21%", "By phase", ""),
+        ("", "Cell", ""), ("number", "Launches", "kernels"), ("number", "Compiled", "from disk"),
+        ("time", "Host time", "wall time"), ("word", "Status", ""), ("phases", "By phase", _thin(shown.totals)),
     )
     rows: list[str] = []
     for cell in shown.by_cell[:MOST_ROWS]:
-        phases = bar(cell.totals) if cell.totals.segments else MISSING
+        phases = bars(cell.totals) if cell.totals.segments else MISSING
         rows.append(
             f'<td class="ks-left">{escape(cell.label)}</td>'
             + _two(count(cell.launches), count(cell.kernels))
@@ -221,12 +257,20 @@ def cells_part(shown: Overview) -> str:
             + _two(duration(cell.totals.host_ns), duration(cell.wall_ns))
             + f'<td class="ks-left">{escape(words.cell_problem(cell))}</td><td class="ks-phase">{phases}</td>'
         )
-    html = heading("Cells") + _table(columns, rows[:TOP_CELLS], left=(0, 4))
+    html = heading("Cells") + _table(columns, rows[:TOP_CELLS], left=(0, 4, 5))
     if len(rows) > TOP_CELLS:
         more = len(shown.by_cell) - TOP_CELLS
-        table = _table(columns, rows[TOP_CELLS:], left=(0, 4)) + _left_out(len(shown.by_cell), MOST_ROWS)
+        table = _table(columns, rows[TOP_CELLS:], left=(0, 4, 5)) + _left_out(len(shown.by_cell), MOST_ROWS)
         html += _folded(f"<b>{escape(counted(more, 'more cell'))}</b>", table)
     return html
+
+
+def _signature(text: str) -> str:
+    """A signature that breaks into lines between arguments, not inside an argument's type."""
+    types = [clean(kind.text) for kind in parse_signature(text)]
+    if clean(text) != f"({', '.join(types)})":
+        return escape(text)
+    return f"({', '.join(escape(kind).replace(' ', '&nbsp;') for kind in types)})"
 
 
 def _two(value: str, below: str) -> str:
@@ -236,10 +280,10 @@ def _two(value: str, below: str) -> str:
 def _table(
     columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False
 ) -> str:
-    """Columns are (width, label, label of the line below); rows are cells that are already HTML."""
-    widths = "".join(f'<col style="width:{width}">' if width else "<col>" for width, _, _ in columns)
+    """Columns are (class of width, label, label of the line below); rows are cells that are already HTML."""
+    widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
     labels = "".join(
-        f"<th{' class=ks-left' if place in left else ''}>{escape(label)}"
+        f"<th{_LEFT if place in left else ''}>{escape(label)}"
         + (f"<small>{escape(below)}</small>" if below else "") + "</th>"
         for place, (_, label, below) in enumerate(columns)
     )

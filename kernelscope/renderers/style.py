@@ -23,9 +23,9 @@ _VARIABLES = """
   --ks-ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, var(--ks-system-ink)));
   --ks-soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, var(--ks-system-soft)));
   --ks-accent: var(--jp-content-link-color, var(--vscode-textLink-foreground, var(--ks-system-link)));
-  --ks-line: color-mix(in srgb, var(--ks-ink) 13%, transparent);
-  --ks-tint: color-mix(in srgb, var(--ks-ink) 4.5%, transparent);
-  --ks-warn: #d98200;
+  --ks-line: rgba(127, 127, 127, .26);
+  --ks-tint: rgba(127, 127, 127, .08);
+  --ks-warn: #d98200; --ks-alarm: rgba(217, 130, 0, .14);
   --ks-font: var(--jp-ui-font-family, var(--vscode-font-family, system-ui, -apple-system, "Segoe UI", sans-serif));
   --ks-mono: var(--jp-code-font-family, var(--vscode-editor-font-family, ui-monospace, "SFMono-Regular", Menlo,
     Consolas, "DejaVu Sans Mono", monospace));
@@ -46,15 +46,16 @@ _FRAME = """
 }
 .kscope *, .kscope *::before { box-sizing: border-box; }
 .kscope .ks-top { display: flex; align-items: baseline; gap: 10px; margin: 0; }
-.kscope .ks-title { flex: 0 1 auto; min-width: 0; font-size: 15px; font-weight: 600; overflow-wrap: anywhere; }
+.kscope .ks-title { flex: 0 1 auto; min-width: 0; font-size: 15px; font-weight: 600; overflow-wrap: anywhere;
+  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .kscope .ks-maker { margin-left: auto; flex: none; max-width: 45%; color: var(--ks-soft); font-size: 12px;
   text-align: right; overflow-wrap: anywhere; }
 .kscope .ks-chip { flex: none; padding: 0 8px; border: 1px solid var(--ks-line); border-radius: 9px;
   font-size: 11.5px; line-height: 18px; color: var(--ks-soft); white-space: nowrap; }
 .kscope .ks-chip.ks-bad { border-color: var(--ks-warn); color: var(--ks-ink);
-  background: color-mix(in srgb, var(--ks-warn) 18%, transparent); }
+  background: var(--ks-alarm); }
 .kscope .ks-notice, .kscope .ks-error { margin: 10px 0 0; padding: 7px 12px; border-left: 3px solid var(--ks-warn);
-  border-radius: 3px; background: color-mix(in srgb, var(--ks-warn) 14%, transparent); overflow-wrap: anywhere; }
+  border-radius: 3px; background: var(--ks-alarm); overflow-wrap: anywhere; }
 .kscope .ks-notice { font-weight: 600; }
 .kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
 .kscope .ks-figures { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)) minmax(0, 1.35fr); gap: 0 20px;
@@ -72,19 +73,21 @@ _FRAME = """
 .kscope .ks-foot { margin: 16px 0 0; padding: 9px 0 0; border-top: 1px solid var(--ks-line); color: var(--ks-soft);
   font-size: 12px; overflow-wrap: anywhere; }
 .kscope .ks-foot div { margin: 0 0 2px; }
-.kscope .ks-foot .ks-trouble { color: var(--ks-ink); }
+.kscope .ks-foot .ks-trouble { color: var(--ks-ink); padding-left: 9px; border-left: 3px solid var(--ks-warn); }
 """
 
 _BARS = """
 .kscope .ks-bar { display: flex; gap: 1px; height: 10px; margin: 0; overflow: hidden; border-radius: 2px; }
 .kscope .ks-bar.ks-large { height: 14px; margin: 6px 0 8px; border-radius: 3px; }
+.kscope .ks-bar.ks-thin { height: 4px; margin: 3px 0 0; border-radius: 1px; }
+.kscope .ks-large + .ks-thin { height: 6px; margin: -4px 0 9px; }
 .kscope .ks-bar span { min-width: 2px; }
 .kscope .ks-legend { display: flex; flex-wrap: wrap; gap: 3px 20px; margin: 0; padding: 0; font-size: 12px; }
 .kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; white-space: nowrap; }
 .kscope .ks-legend b { font-weight: 600; }
 .kscope .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; }
-.kscope .ks-unsplit { background: repeating-linear-gradient(135deg, color-mix(in srgb, var(--ks-ink) 34%, transparent)
-  0 2px, color-mix(in srgb, var(--ks-ink) 12%, transparent) 2px 5px); }
+.kscope .ks-unsplit { background: repeating-linear-gradient(135deg, rgba(127, 127, 127, .75) 0 2px,
+  rgba(127, 127, 127, .22) 2px 5px); }
 """
 
 _TABLES = """
@@ -104,17 +107,30 @@ _TABLES = """
 .kscope table.ks-table small { display: block; color: var(--ks-soft); font-size: 11.5px; font-weight: 400; }
 .kscope table.ks-table.ks-dense td { padding-top: 2px; padding-bottom: 2px; }
 .kscope table.ks-table .ks-phase { padding-top: 10px; }
+.kscope col.ks-number { width: 78px; }
+.kscope col.ks-time { width: 84px; }
+.kscope col.ks-word { width: 104px; }
+.kscope col.ks-phases { width: 22%; }
+.kscope col.ks-share { width: 13%; }
+.kscope col.ks-third { width: 36%; }
 .kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
   unicode-bidi: isolate; white-space: pre; }
 .kscope .ks-name span:first-child { overflow: hidden; text-overflow: ellipsis; }
 .kscope .ks-name span + span { flex: none; }
+.kscope summary .ks-name { display: inline-flex; max-width: 60%; margin-right: 6px; vertical-align: bottom;
+  color: var(--ks-ink); font-weight: 600; }
 .kscope .ks-code { font-family: var(--ks-mono); font-size: 11.5px; unicode-bidi: isolate; }
-.kscope .ks-clip { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden; }
+.kscope table.ks-table small.ks-line { display: -webkit-box; -webkit-box-orient: vertical;
+  -webkit-line-clamp: 2; overflow: hidden; white-space: normal; overflow-wrap: anywhere; }
+.kscope details details { margin-left: 14px; }
+.kscope table.ks-table small.ks-clip { display: -webkit-box; -webkit-box-orient: vertical;
+  -webkit-line-clamp: 3; overflow: hidden; }
 .kscope .ks-why { display: block; }
 .kscope .ks-fix { display: block; color: var(--ks-soft); }
 .kscope .ks-fix b { color: var(--ks-accent); font-weight: 600; }
 .kscope details { margin: 4px 0 0; padding: 0; }
-.kscope summary { padding: 3px 4px; border-radius: 4px; color: var(--ks-soft); font-size: 12.5px; cursor: pointer; }
+.kscope summary { display: list-item;
+  padding: 3px 4px; border-radius: 4px; color: var(--ks-soft); font-size: 12.5px; cursor: pointer; }
 .kscope summary:hover { background: var(--ks-tint); color: var(--ks-ink); }
 .kscope summary b { color: var(--ks-ink); font-weight: 600; }
 .kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
@@ -123,9 +139,16 @@ _TABLES = """
 
 _SIZES = """
 @container (max-width: 860px) {
-  .kscope .ks-wide { display: none; }
   .kscope .ks-figures { gap: 0 14px; }
   .kscope .ks-figures .ks-value { font-size: 18px; }
+}
+@container (max-width: 760px) {
+  .kscope col.ks-number { width: 74px; }
+  .kscope col.ks-time { width: 70px; }
+  .kscope col.ks-word { width: 92px; }
+  .kscope col.ks-phases { width: 17%; }
+  .kscope col.ks-third { width: 34%; }
+  .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
 }
 @container (max-width: 560px) {
   .kscope .ks-figures { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }

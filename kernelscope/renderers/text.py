@@ -12,19 +12,15 @@ from kernelscope.analysis.configurations import ConfigurationSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import Overview, overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals, launch_phases
+from kernelscope.analysis.units import count, counted, duration, percent, size
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import words
 from kernelscope.renderers.base import (
     Makes,
     clean,
-    count,
-    counted,
     dims,
-    duration,
-    percent,
     percents,
     shorten,
-    size,
     span,
     stream,
     width_of,
@@ -56,7 +52,7 @@ def summary(recording: Recording, width: int | None = None) -> str:
     parts = [_headline(shown, columns)]
     if shown.is_empty:
         checks = "\n".join(f"{_INDENT}- {check}" for check in words.EMPTY_CHECKS)
-        parts.append(f"{words.EMPTY}\ncheck:\n{checks}")
+        parts.append(f"{words.EMPTY}; check:\n{checks}")
     else:
         parts += [
             _kernels(shown, columns),
@@ -90,7 +86,7 @@ def cells_table(source: Recording | Sequence[CellSummary], width: int | None = N
         ]
         for row in rows
     ]
-    headers = ["cell", "launches", "kernels", "compiles", "disk", "memory", "host", "wall", "status"]
+    headers = ["cell", "launches", "kernels", "compiled", "disk", "memory", "host", "wall", "status"]
     return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, 8)))
 
 
@@ -141,8 +137,8 @@ def _headline(shown: Overview, width: int) -> str:
         lines.append(f"*** {clean(shown.notice)} ***")
     if shown.error:
         lines.append(_wrap(f"error: {clean(shown.error)}", width))
-    for figure in words.figures(shown):
-        lines.append(_wrap(f"{figure.label}: {figure.value} ({figure.note})", width))
+    figures = [] if shown.is_empty else words.figures(shown)
+    lines += [_wrap(f"{figure.label}: {figure.value} ({figure.note})", width) for figure in figures]
     waited = words.synchronize_note(shown)
     if waited:
         lines.append(waited)
@@ -165,13 +161,17 @@ def _kernels(shown: Overview, width: int) -> str:
         ])
     if width < _WIDE:
         headers, rows = headers[:-1], [row[:-1] for row in rows]
-    table = _table(headers, rows, width, below=[_below(kernel) for kernel in top])
+    table = _table(headers, rows, width, below=[_below(kernel, width) for kernel in top])
     return f"Kernels by host time in launches\n{table}{_rest(len(shown.by_kernel), TOP_KERNELS, 'kernel')}"
 
 
-def _below(kernel: KernelSummary) -> str:
-    failed = f" · {counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
-    return clean(f"{words.place(kernel)} · {words.resources(kernel)}{failed}")
+def _below(kernel: KernelSummary, width: int) -> list[str]:
+    """A kernel's place and resources, on one line where they fit."""
+    failed = f", {counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
+    parts = [clean(words.place(kernel)), clean(words.resources(kernel) + failed)]
+    room = width - 2 * len(_INDENT)
+    joined = " · ".join(parts)
+    return [joined] if width_of(joined) <= room else [shorten(part, room) for part in parts]
 
 
 def _phases(shown: Overview, width: int) -> str:
@@ -195,9 +195,10 @@ def _compiles(shown: Overview, width: int) -> str:
         return ""
     lines = [f"Compiles and disk-cache loads ({count(len(shown.compilations))}, {duration(shown.compile_ns)} in all)"]
     for each in shown.compilations[:TOP_COMPILES]:
-        first = f"{duration(each.duration_ns):>8}  {clean(each.name)} {clean(each.signature)}"
-        lines.append(_INDENT + shorten(first, width - len(_INDENT)))
-        lines.append(f"{_INDENT}{'':8}  {words.outcome(each)} {clean(words.trigger(each))}")
+        how = f"{words.outcome(each)} {clean(words.trigger(each))}"
+        first = f"{duration(each.duration_ns):>8}  {how}: {clean(each.name)} "
+        room = max(width - len(_INDENT) - width_of(first), 24)
+        lines.append(_INDENT + shorten(first + shorten(clean(each.signature), room), width - len(_INDENT)))
         lines.append(_wrap(f"why: {clean(each.reason)}", width, 12))
         if each.fix:
             lines.append(_wrap(f"fix: {clean(each.fix)}", width, 12))
@@ -209,9 +210,9 @@ def _configurations(shown: Overview, width: int) -> str:
     lines: list[str] = []
     rows: list[list[str]] = []
     for kernel in shown.by_kernel[:TOP_KERNELS]:
-        for each in shown.by_configuration.get(kernel.dispatcher_id, [])[:TOP_CONFIGURATIONS]:
-            rows.append([clean(kernel.name), *configuration_columns(each)])
-        more = len(shown.by_configuration.get(kernel.dispatcher_id, [])) - TOP_CONFIGURATIONS
+        used = shown.configurations_used.of(kernel.dispatcher_id, TOP_CONFIGURATIONS)
+        rows += [[clean(kernel.name), *configuration_columns(each)] for each in used]
+        more = shown.configurations_used.count(kernel.dispatcher_id) - TOP_CONFIGURATIONS
         if more > 0:
             rows.append([clean(kernel.name), f"and {more:,} more", *[""] * 7])
     if not rows:
@@ -252,7 +253,7 @@ def _health(shown: Overview, width: int) -> str:
 
 def _table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, left: Sequence[int] = (0,),
-    flexible: int = 0, below: Sequence[str] | None = None,
+    flexible: int = 0, below: Sequence[Sequence[str]] | None = None,
 ) -> str:
     """Align columns: numbers right, those in `left` left; the `flexible` one gives way where it gets too wide."""
     widths = [
@@ -275,7 +276,7 @@ def _table(
     for place, row in enumerate(rows):
         lines.append(line(row))
         if below is not None:
-            lines.append(_INDENT * 2 + shorten(below[place], width - 2 * len(_INDENT)))
+            lines += [_INDENT * 2 + text for text in below[place]]
     return "\n".join(lines)
 
 

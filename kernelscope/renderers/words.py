@@ -9,7 +9,8 @@ from kernelscope.analysis.cells import CellSummary
 from kernelscope.analysis.compilations import CompilationSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import HealthRow, Overview
-from kernelscope.renderers.base import MISSING, count, counted, duration, percent, percents, sizes, span
+from kernelscope.analysis.units import MISSING, count, counted, duration, percent
+from kernelscope.renderers.base import percents, sizes, span
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
@@ -45,19 +46,19 @@ class Figure:
 
 def figures(shown: Overview) -> list[Figure]:
     """Return the headline's figures."""
-    kernels = f"{counted(shown.specializations, 'specialization')}"
+    kernels = counted(shown.specializations, "specialization")
     compiles = [f"{duration(shown.compile_ns)} in all"] if shown.compilations else []
     if shown.failed_compiles:
         compiles.append(f"{count(shown.failed_compiles)} failed")
-    hits = [f"{count(shown.disk_hits)} disk"]
+    hits = [f"{count(shown.disk_hits)} from disk"]
     if shown.waits:
         hits.append(counted(shown.waits, "wait"))
     return [
-        Figure("launches", count(shown.launches), launches_note(shown)),
-        Figure("kernels", count(shown.kernels), kernels),
-        Figure("compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
-        Figure("memory hits", count(shown.memory_hits), ", ".join(hits)),
-        Figure("host time in launches", duration(shown.totals.host_ns), share_note(shown)),
+        Figure("Launches", count(shown.launches), launches_note(shown)),
+        Figure("Kernels", count(shown.kernels), kernels),
+        Figure("Compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
+        Figure("Found in memory", count(shown.memory_hits), ", ".join(hits)),
+        Figure("Host time in launches", duration(shown.totals.host_ns), share_note(shown)),
     ]
 
 
@@ -86,13 +87,14 @@ def synchronize_note(shown: Overview) -> str:
     """Return how long the device was waited for after the cell, or an empty string."""
     if shown.synchronize_ns is None:
         return ""
-    return f"the device was busy for {duration(shown.synchronize_ns)} after the cell's end"
+    return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
 
 
 def place(kernel: KernelSummary) -> str:
     """Return where a kernel is defined: its module, file and line, without the path of this machine."""
-    parts = [kernel.module] if kernel.module else []
     file = kernel.filename
+    # Beside a file or a cell, __main__ tells nothing.
+    parts = [kernel.module] if kernel.module and not (file and kernel.module == "__main__") else []
     if file:
         prompt = _PROMPT_FILE.match(file)
         if prompt:
@@ -120,7 +122,7 @@ def resources(kernel: KernelSummary) -> str:
 
 
 def outcome(each: CompilationSummary) -> str:
-    """Return what came of a compile and who asked for it: ``compiled by launch``."""
+    """Return what came of a compile."""
     words = {"compiled": "compiled", "disk": "from disk", "wait": "waited", "failed": "failed"}
     return words.get(each.outcome, each.outcome)
 
@@ -137,8 +139,8 @@ def cost(shown: Overview) -> str:
     """Return what recording itself cost."""
     held = shown.cost
     if held is None:
-        return "recording's own cost: not calibrated"
-    parts = [f"recording's own cost: about {duration(held.total_ns)}"]
+        return "Recording's own cost: not calibrated"
+    parts = [f"Recording's own cost: about {duration(held.total_ns)}"]
     if held.launch_ns is not None:
         parts.append(f"{duration(held.launch_ns)} a launch")
     if held.share is not None:

@@ -16,7 +16,7 @@ static int blocks_by_registers(const Kernel *kernel, int warps)
     int per_warp = round_up(kernel->registers * WARP_SIZE, REGISTER_UNIT);
     if (per_warp == 0) return INT32_MAX;
     int warps_in_partition = REGISTERS_PER_SM / SUB_PARTITIONS / per_warp;
-    return warps_in_partition * SUB_PARTITIONS / round_up(warps, SUB_PARTITIONS);
+    return warps_in_partition * SUB_PARTITIONS / warps;
 }
 
 static int blocks_by_shared(const Kernel *kernel, const Profile *profile, size_t dynamic_shared)

@@ -147,10 +147,9 @@ class NumbaCudaProbe:
         self._hooks = hooks
         self._patches.replace(dispatcher.CUDADispatcher, "call", hooks.call)
         self._patches.replace(dispatcher._Kernel, "launch", hooks.launch)
-        if sink.detail == "phases":
+        if hooks.submit is not None:
             self._patches.replace(dispatcher, "launch", hooks.submit)
-        else:
-            self._follow_devices()
+        self._follow_devices()
 
     def _target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
         """`Facts.target`; at a kernel's first launch CUDA has started, and may turn out to have several devices."""
@@ -159,13 +158,13 @@ class NumbaCudaProbe:
         return self._facts.target(dispatcher, kernel, error)
 
     def _follow_devices(self) -> None:
-        """With ``--detail launch``, put the third hook in once there is more than one device to tell apart."""
+        """Put the hook in that tells devices apart, once there is more than one."""
         modules, hooks = self._modules, self._hooks
-        if hooks is None or modules.dispatcher.launch is hooks.submit:
+        if hooks is None or modules.dispatcher.launch is hooks.submit_of_devices:
             return
         driver = modules.driver.driver
         if driver.is_initialized and driver.initialization_error is None and len(modules.devices.gpus) > 1:
-            self._patches.replace(modules.dispatcher, "launch", hooks.submit)
+            self._patches.replace(modules.dispatcher, "launch", hooks.submit_of_devices)
 
     def _capturing_stream(self) -> int | None:
         """Handle of a stream of this recording that is in the middle of a graph capture."""
@@ -233,9 +232,9 @@ def measure_cost(detail: str, rounds: int = 30, launches: int = 50) -> float:
         inner[0](kernel, args, None, None, None, None)
 
     hooks = LaunchHooks(sink, (call, launch, submit), lambda *_: 0, lambda *_: 0)
-    hooked = [hooks.launch, hooks.submit if detail == "phases" else submit]
+    hooked = [hooks.launch, hooks.submit or submit]
     differences = []
-    state = sink.local.state
+    state = sink.state()
     for _ in range(rounds):
         inner[:] = [launch, submit]
         start = now()

@@ -79,7 +79,7 @@ class Attachments:
             capture["hits"] = hits
             self._sink.compilations.append({
                 "dispatcher_id": self._facts.dispatcher(dispatcher), "specialization_id": specialization,
-                "thread_id": self._sink.local.state.thread_id, "configuration_id": configuration,
+                "thread_id": self._sink.state().thread_id, "configuration_id": configuration,
                 "trigger": "launch", "signature": self._facts.signature_text(kernel.argument_types),
                 "start_ns": instant, "outcome": outcome,
             })

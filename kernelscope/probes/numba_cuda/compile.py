@@ -73,7 +73,7 @@ class CompileHooks:
         def compile(self_: Any, sig: Any) -> Any:
             if not self.enabled:
                 return original(self_, sig)
-            state = sink.local.state
+            state = sink.state()
             asked = sys._getframe(1).f_code.co_name
             start = now()
             # The lock is numba's own and reentrant: holding it here makes the counters' difference ours alone.
@@ -95,7 +95,7 @@ class CompileHooks:
     def _begin(self, dispatcher: Any, sig: Any, asked: str, start: int, locked: int) -> dict[str, Any]:
         """The part of the row that is known before; ``_`` keys are taken out again by `_end`."""
         row: dict[str, Any] = {"start_ns": start, "wait_ns": locked - start, "outcome": "failed",
-                               "thread_id": self.sink.local.state.thread_id, "_passes": []}
+                               "thread_id": self.sink.state().thread_id, "_passes": []}
         try:
             row["_before"] = (sum(dispatcher._cache_hits.values()), sum(dispatcher._cache_misses.values()))
             row["_sig"] = sig
@@ -160,7 +160,7 @@ class CompileHooks:
         def compile_cuda(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             try:
-                row = self.sink.local.state.compilation
+                row = self.sink.state().compilation
                 if self.enabled and row is not None:
                     row["_passes"].extend(_pass_rows(result.metadata["pipeline_times"]))
             except Exception as problem:
@@ -195,7 +195,7 @@ class CompileHooks:
     def _phase(self, name: str, start: int) -> None:
         """Keep one link phase, with the compile under way or (a module loaded by a later launch) without."""
         try:
-            state = self.sink.local.state
+            state = self.sink.state()
             entry = {"kind": "phase", "name": name, "start_ns": start,
                      "duration_ns": self.sink.clock() - start}
             if state.compilation is not None:

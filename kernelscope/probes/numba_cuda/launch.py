@@ -1,12 +1,10 @@
-"""The three hooks on numba-cuda's launch path: the only code of KernelScope that every launch pays for.
+"""The three hooks on numba-cuda's launch path, and everything that they leave to somebody else.
 
 ``CUDADispatcher.call`` begins and ends a launch, ``_Kernel.launch`` ends its dispatch and names the specialization,
 the global ``launch`` of ``numba.cuda.dispatcher`` is the driver call. They talk through the thread's `ThreadState`;
 one record is packed when the call ends. What `submit` is given, a ``cuda.core.Kernel``, is one specialization on one
-device; where there is one device, ``--detail launch`` does without that hook. Everything that is not on that path (a kernel seen for the first time, a
-full chunk, an exception, a launch within a launch) is in `LaunchHooks.settle` and `LaunchHooks.nested`.
-
-The hooks spend no call, no lookup and no branch that was not measured: see ``benchmarks/``.
+device: where there are several, `submit_of_devices` keeps that. ``--detail launch`` has no `submit`. The hooks
+themselves are in `hot`.
 """
 
 from __future__ import annotations
@@ -15,9 +13,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope.clock import Clock
 from kernelscope.probes.base import hook_codes
-from kernelscope.probes.sink import ENDS, PHASES, Sink, ThreadState
+from kernelscope.probes.numba_cuda import hot
+from kernelscope.probes.sink import PHASES, Sink, ThreadState
 from kernelscope.schema import UNKNOWN
 
 # A launch configuration object may live for one launch only: the identity cache of them is bounded.
@@ -54,24 +52,32 @@ class LaunchHooks:
         self.configuration_of = configuration_of
         self.targets: dict[Any, int] = {}
         self.configurations: dict[Any, int] = {}
-        maker = _phase_hooks if sink.record is PHASES else _end_hooks
-        self.call, self.launch, self.submit, self.detach = maker(self, sink.clock, *originals)
+        self._namespace: dict[str, Any] = {
+            **vars(hot), "states": sink.states, "new_state": sink.state, "now": sink.seconds,
+            "targets": self.targets, "configurations": self.configurations, "settle": self.settle,
+            "nested": self.nested,
+            "original_call": originals[0], "original_launch": originals[1], "original_submit": originals[2],
+        }
+        templates = hot.PHASE_HOOKS if sink.record is PHASES else hot.END_HOOKS
+        self.call, self.launch, self.submit, self.submit_of_devices = (
+            hook and hot.bind(hook, self._namespace) for hook in templates)
+        hook_codes.update(hot.CODES)
 
     def disable(self) -> None:
         """Turn the hooks into pass-throughs, for callers that hold them and for wrappers put over them."""
         self.enabled = False
         idle = ThreadState(UNKNOWN, self.sink.record)
         idle.launch_config = self  # never free, so that `call` takes the nested path, which passes through
-        self.detach(_Idle(idle))
+        self._namespace["states"] = _Idle(idle)
 
-    def settle(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: int, end: int,
+    def settle(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
                error: BaseException) -> bool:
         """Deal with an exception in `call`; return whether it was ours and the launch itself is fine."""
-        ours = end != 0 and isinstance(error, KeyError | struct.error)
+        ours = end != 0.0 and isinstance(error, KeyError | struct.error)
         name = None if end else type(error).__name__
         try:
             if not (end and state.last_start() == start):
-                self.write(state, dispatcher, launch_config, start, end or self.sink.clock(), name)
+                self.write(state, dispatcher, launch_config, start, end or self.sink.seconds(), name)
         except Exception as problem:  # our own: the user's launch must not notice
             self.sink.swallow("numba-cuda", problem)
             self.sink.dropped["numba-cuda"] += 1
@@ -79,7 +85,7 @@ class LaunchHooks:
             state.launch_config = None
         return ours
 
-    def write(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: int, end: int,
+    def write(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
               error: str | None) -> None:
         """Write a launch the slow way: kernels and configurations are looked at, phases checked for being new."""
         kernel = state.kernel
@@ -112,106 +118,10 @@ class LaunchHooks:
 
 
 class _Idle:
-    """Stands in for the thread-local once the hooks are disabled: one state that no launch can enter."""
+    """Stands in for the threads' states once the hooks are disabled: one state that no launch can enter."""
 
     def __init__(self, state: ThreadState) -> None:
-        self.state = state
+        self._state = state
 
-
-def _phase_hooks(
-    hooks: LaunchHooks, now: Clock, original_call: Any, original_launch: Any, original_submit: Any
-) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[[Any], None]]:
-    """The hooks that take every phase boundary: five readings of the clock a launch."""
-    local: Any = hooks.sink.local
-    targets, configurations = hooks.targets, hooks.configurations
-    write, size = PHASES.pack_into, PHASES.size
-    settle, nested = hooks.settle, hooks.nested
-
-    def call(self: Any, args: Any, launch_config: Any) -> Any:
-        state = local.state
-        if state.launch_config is not None:
-            return nested(state, self, args, launch_config)
-        state.launch_config = launch_config
-        state.kernel = None
-        end = 0
-        start = now()
-        try:
-            result = original_call(self, args, launch_config)
-            end = now()
-            write(state.buffer, state.offset, start, state.dispatch_end, state.submit_start, state.submit_end,
-                  end, targets[state.kernel], configurations[launch_config])
-            state.offset += size
-            state.launch_config = None
-            return result
-        except BaseException as error:
-            if not settle(state, self, launch_config, start, end, error):
-                raise
-            return result  # type: ignore[possibly-unbound]
-
-    def launch(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> Any:
-        state = local.state
-        state.kernel = self
-        state.dispatch_end = now()
-        return original_launch(self, args, griddim, blockdim, stream, sharedmem)
-
-    def submit(*arguments: Any, **keywords: Any) -> Any:
-        state = local.state
-        state.kernel = arguments[2]
-        state.submit_start = now()
-        try:
-            return original_submit(*arguments, **keywords)
-        finally:
-            state.submit_end = now()
-
-    def detach(idle: Any) -> None:
-        nonlocal local
-        local = idle
-
-    hook_codes.update(hook.__code__ for hook in (call, launch, submit))
-    return call, launch, submit, detach
-
-
-def _end_hooks(
-    hooks: LaunchHooks, now: Clock, original_call: Any, original_launch: Any, original_submit: Any
-) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[[Any], None]]:
-    """The hooks that take a launch's two ends only; the driver call is left alone."""
-    local: Any = hooks.sink.local
-    targets, configurations = hooks.targets, hooks.configurations
-    write, size = ENDS.pack_into, ENDS.size
-    settle, nested = hooks.settle, hooks.nested
-
-    def call(self: Any, args: Any, launch_config: Any) -> Any:
-        state = local.state
-        if state.launch_config is not None:
-            return nested(state, self, args, launch_config)
-        state.launch_config = launch_config
-        state.kernel = None
-        end = 0
-        start = now()
-        try:
-            result = original_call(self, args, launch_config)
-            end = now()
-            write(state.buffer, state.offset, start, end, targets[state.kernel], configurations[launch_config])
-            state.offset += size
-            state.launch_config = None
-            return result
-        except BaseException as error:
-            if not settle(state, self, launch_config, start, end, error):
-                raise
-            return result  # type: ignore[possibly-unbound]
-
-    def launch(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> Any:
-        local.state.kernel = self
-        return original_launch(self, args, griddim, blockdim, stream, sharedmem)
-
-    def submit(*arguments: Any, **keywords: Any) -> Any:
-        # Only installed where there are several devices: the driver's kernel tells which.
-        local.state.kernel = arguments[2]
-        return original_submit(*arguments, **keywords)
-
-    def detach(idle: Any) -> None:
-        nonlocal local
-        local = idle
-
-    hook_codes.update(hook.__code__ for hook in (call, launch, submit))
-    return call, launch, submit, detach
+    def __getitem__(self, ident: int) -> ThreadState:
+        return self._state

@@ -1,0 +1,61 @@
+"""Numbers with their units, as sentences and tables print them."""
+
+from __future__ import annotations
+
+#: What stands for a value that was not recorded.
+MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
+
+
+def count(value: float | None) -> str:
+    """Return a count: ``1,234``."""
+    return MISSING if value is None else f"{round(value):,}"
+
+
+def counted(value: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: ``1 launch``, ``1,234 launches``."""
+    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def duration(value: float | None) -> str:
+    """Return nanoseconds in the unit that suits: ``850 ns``, ``12.3 µs``, ``1.23 ms``, ``4.56 s``."""
+    if value is None:
+        return MISSING
+    if round(value) < 1000:
+        return f"{round(value)} ns"
+    for scale, unit in ((1e3, "µs"), (1e6, "ms")):
+        text = _three_digits(value / scale)
+        if float(text) < 1000:
+            return f"{text} {unit}"
+    seconds = value / 1e9
+    return f"{_three_digits(seconds)} s" if seconds < 1000 else f"{seconds:,.0f} s"
+
+
+def size(value: float | None) -> str:
+    """Return bytes in the unit that suits: ``96 B``, ``4.1 KiB``."""
+    if value is None:
+        return MISSING
+    if value < 1024:
+        return f"{round(value)} B"
+    for unit in ("KiB", "MiB"):
+        value /= 1024
+        if value < 1023.95:
+            return f"{value:,.1f} {unit}"
+    return f"{value / 1024:,.1f} GiB"
+
+
+def percent(share: float | None) -> str:
+    """Return a share of 1 in percent: ``0.4 %``, ``62 %``."""
+    if share is None:
+        return MISSING
+    value = share * 100
+    if 0 < value < 0.1:
+        return "< 0.1 %"
+    return f"{value:.1f} %" if value < 9.95 and value != 0 else f"{value:,.0f} %"
+
+
+def _three_digits(value: float) -> str:
+    """A number below 1000 with three digits that count; 1000 where it rounds up to that."""
+    for decimals, limit in ((2, 9.995), (1, 99.95)):
+        if value < limit:
+            return f"{value:.{decimals}f}"
+    return f"{value:.0f}"

@@ -1,0 +1,122 @@
+"""``kernelscope``: the verbs of the magics, for scripts and CI. Arguments are read here; `cli_*` modules do the work."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from kernelscope import __version__
+from kernelscope.errors import KernelScopeError
+
+#: What a shell reports for a program that a closed pipe ended.
+_BROKEN_PIPE = 141
+_INTERRUPTED = 130
+
+# Each verb's module is imported when it is asked for: ``kernelscope --help`` needs neither NumPy nor pyarrow.
+_HOMES = {
+    "run": "kernelscope.cli_run",
+    "show": "kernelscope.cli_show",
+    "demo": "kernelscope.cli_demo",
+    "doctor": "kernelscope.cli_doctor",
+}
+
+_RUN = """\
+Run a Python script, or a module with -m, and record every CUDA kernel launch that it makes.
+
+The program runs as with `python script.py`: sys.argv, sys.path, __main__, its exit code and its errors are its own.
+Everything behind the script's name is passed to it, except a final `-o FILE.kscope`. The recording is saved however
+the program ends."""
+
+_SHOW = """\
+Show a .kscope file. Without an option, print the card as text.
+
+--json prints one object:
+  schema_version   version of the tables' columns, as the reference documents them
+  metadata         versions, detail, clock, dry_run: what was on
+  summary          one object a cell: label, status, launches, kernels, compiles, disk_hits, memory_hits,
+                   failed_compiles, errors, wall_ns, host_ns and <phase>_ns
+  tables           each table as a list of rows by column; null is what was not recorded"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are one line on stderr, and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}; see {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments without the program's name; `sys.argv` has them otherwise.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = importlib.import_module(_HOMES[arguments.verb]).main(arguments)
+        sys.stdout.flush()
+    except KernelScopeError as error:
+        print("kernelscope: " + " ".join(str(error).split()), file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader has gone (`| head`). Python flushes stdout once more at exit, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("kernelscope: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="kernelscope", description="Show every CUDA kernel launch of a program.")
+    parser.add_argument("--version", action="version", version=f"kernelscope {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+
+    run = verbs.add_parser("run", help="run a script and record it", description=_RUN, formatter_class=raw,
+                           usage="kernelscope run [options] (script.py | -m module) [argument ...]")
+    run.add_argument("-o", "--output", metavar="FILE", help="where to save; script.kscope in this folder otherwise")
+    run.add_argument("-n", "--name", help="what to call the recording; the script's name otherwise")
+    run.add_argument("--detail", choices=("launch", "phases"), default="phases",
+                     help="every phase of a launch (the default), or its two ends at less than half the cost")
+    run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
+    run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
+    run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
+    run.set_defaults(parser=run)
+
+    show = verbs.add_parser("show", help="show a .kscope file", description=_SHOW, formatter_class=raw)
+    show.add_argument("file", metavar="FILE.kscope")
+    what = show.add_mutually_exclusive_group()
+    what.add_argument("--cells", action="store_true", help="one line a cell")
+    what.add_argument("--launches", action="store_true", help="one line a launch")
+    what.add_argument("--json", action="store_true", help="everything, for programs")
+    show.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+    show.add_argument("--limit", metavar="ROWS", type=_rows, default=100,
+                      help="how many launches --launches prints; 0 for all (default: 100)")
+
+    demo = verbs.add_parser("demo", help="run the quickstart notebook and write it as HTML", description=(
+        "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that "
+        "needs no network. It runs on the GPU where there is one, and otherwise as a dry run."))
+    demo.add_argument("--out", metavar="FILE", default="build/demo/quickstart.html",
+                      help="where to write (default: %(default)s)")
+    demo.add_argument("--notebook", metavar="FILE.ipynb", help="another notebook")
+
+    doctor = verbs.add_parser("doctor", help="say what is installed and what would work", description=(
+        "Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and "
+        "what is missing with the command that brings it. Exit code 0 if recording is possible, 1 otherwise."))
+    doctor.add_argument("--json", action="store_true", help="the same, for programs")
+    return parser
+
+
+def _rows(text: str) -> int:
+    value = int(text) if text.isdecimal() else -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
+    return value

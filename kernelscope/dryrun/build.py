@@ -1,0 +1,155 @@
+"""Building the null driver, once for a machine, into the user's cache folder.
+
+The library is ``$XDG_CACHE_HOME/kernelscope/dryrun/<key>/libcuda.so.1`` (``~/.cache`` where the variable is not set).
+The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler and the machine. A build
+happens in a folder of its own beside the final one and is then renamed, so any number of processes may build at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelscope.dryrun.headers import CudaHeader, find_header
+from kernelscope.errors import DryRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SOURCES = Path(__file__).parent / "csrc"
+LIBRARY = "libcuda.so.1"
+FLAGS = (
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-fvisibility=hidden",
+    "-fPIC",
+    "-pthread",
+    "-shared",
+    f"-Wl,-soname,{LIBRARY}",
+    "-Wl,-Bsymbolic",
+)
+_TIMEOUT_S = 300
+
+
+def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
+    """Return the path of the null driver; compile it if the cache does not have it.
+
+    Parameters
+    ----------
+    progress
+        Called with one line before a compilation.
+    rebuild
+        Whether to compile even so, in place of a file that does not load.
+
+    Raises
+    ------
+    DryRunError
+        If there is no C compiler or no ``cuda.h``, if the compiler fails, or if the cache folder cannot be written.
+    """
+    compiler = find_compiler()
+    header = find_header()
+    sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".c", ".h", ".inc"))
+    folder = cache_folder() / _key(sources, compiler, header)
+    library = folder / LIBRARY
+    if library.is_file() and not rebuild:
+        return library
+    progress("compiling the dry-run driver (once, about 3 s) ...")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder.parent) as scratch:
+            fresh = Path(scratch) / folder.name
+            fresh.mkdir()
+            _compile(compiler, header, sources, fresh / LIBRARY)
+            if rebuild:
+                _move_aside(folder, Path(scratch) / "damaged")
+            _put_in_place(fresh, folder)
+    except OSError as error:
+        raise DryRunError(
+            f"the dry-run driver cannot be written to {folder.parent}: {error.strerror or error}; "
+            "set XDG_CACHE_HOME to a folder that you can write"
+        ) from error
+    return library
+
+
+def cache_folder() -> Path:
+    """Return the folder that the builds are in."""
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(configured) if os.path.isabs(configured) else Path.home() / ".cache"
+    return base / "kernelscope" / "dryrun"
+
+
+def find_compiler() -> list[str]:
+    """Return the command of the C compiler: ``$CC``, or the first of cc, gcc and clang.
+
+    Raises
+    ------
+    DryRunError
+        If there is none.
+    """
+    configured = shlex.split(os.environ.get("CC", ""))
+    if configured:
+        if found := shutil.which(configured[0]):
+            return [found, *configured[1:]]
+        raise DryRunError(f"the dry run needs a C compiler: CC names {configured[0]!r}, which is not there")
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    raise DryRunError(
+        "the dry run needs a C compiler: none of cc, gcc, clang is on PATH; "
+        "install one (Debian: apt install gcc) or set CC"
+    )
+
+
+def _key(sources: list[Path], compiler: list[str], header: CudaHeader) -> str:
+    # The compiler is known by its file rather than by what it prints, which would take a process for every start.
+    file = os.stat(os.path.realpath(compiler[0]))
+    digest = hashlib.sha256()
+    for part in (*compiler, file.st_size, file.st_mtime_ns, *FLAGS, *header, *os.uname()[::4]):
+        digest.update(f"{part}\0".encode())
+    for source in sources:
+        digest.update(f"{source.name}\0".encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _compile(compiler: list[str], header: CudaHeader, sources: list[Path], output: Path) -> None:
+    units = [str(source) for source in sources if source.suffix == ".c"]
+    command = [*compiler, *FLAGS, f"-I{header.folder}", *units, "-o", str(output)]
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DryRunError(f"{compiler[0]} did not compile the dry-run driver in {_TIMEOUT_S} s") from error
+    except OSError as error:
+        raise DryRunError(f"{compiler[0]} cannot be run: {error.strerror}") from error
+    if done.returncode != 0 or not output.is_file():
+        last = "\n".join(f"  {line}" for line in done.stderr.strip().splitlines()[-8:])
+        raise DryRunError(
+            f"{shlex.join(compiler)} could not compile the dry-run driver (exit status {done.returncode}):\n{last}"
+        )
+
+
+def _move_aside(folder: Path, aside: Path) -> None:
+    try:
+        folder.rename(aside)
+    except FileNotFoundError:
+        return  # another process was faster
+
+
+def _put_in_place(fresh: Path, folder: Path) -> None:
+    try:
+        fresh.rename(folder)
+    except OSError:
+        if not (folder / LIBRARY).is_file():  # unless another process has put its own there, which is as good
+            raise

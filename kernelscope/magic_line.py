@@ -1,0 +1,211 @@
+"""The magics' lines: what ``%%kernelscope`` and ``%kernelscope`` accept, and how a recorded cell's text is read.
+
+Everything here is a function of text. IPython calls input transformers more than once a cell, and for cells that it
+never runs, so that nothing here may have an effect.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import argument, magic_arguments
+
+#: Of a launch; the same words as `kernelscope.probes.base.DETAILS`, which costs NumPy's import to name.
+DETAILS = ("launch", "phases")
+
+#: The sub-commands of ``%kernelscope``, each with what follows it; brackets mean that it can be left out.
+COMMANDS = {
+    "on": "[-q] [--detail launch|phases]",
+    "off": "",
+    "status": "",
+    "cells": "",
+    "report": "[CELL]",
+    "save": "FILE",
+    "load": "FILE",
+    "dryrun": "",
+    "attach": "KERNEL",
+}
+
+CELL_USAGE = "%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-timeline]"
+LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
+
+_MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
+_ANY_CELL_MAGIC = re.compile(r"%%\w")
+_MANAGING = re.compile(r"%kernelscope\b|#|$")
+
+Transform = Callable[[list[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """What to do with one recorded cell.
+
+    Attributes
+    ----------
+    name : str or None
+        What to call the cell.
+    output : str or None
+        The file to save its recording in.
+    returns : bool
+        Whether the recording is the cell's value.
+    quiet : bool
+        Whether to show no card.
+    detail : str
+        ``phases`` or ``launch``.
+    """
+
+    name: str | None = None
+    output: str | None = None
+    returns: bool = False
+    quiet: bool = False
+    detail: str = "phases"
+
+
+@magic_arguments("%kernelscope")
+@argument("-n", "--name", help="what to call the cell; quote a name with spaces")
+@argument("-o", "--output", metavar="FILE", help="save the recording in this file; .kscope is added to a bare name")
+@argument("-r", "--return", dest="returns", action="store_true", help="make the recording the cell's value")
+@argument("-q", "--quiet", action="store_true", help="show no card")
+@argument("--detail", choices=DETAILS, default="phases",
+          help="record every phase of a launch, or its two ends at less than half the cost")
+@argument("--no-timeline", action="store_true", help="accepted; the card has no timeline yet, so it has no effect")
+def cell_arguments() -> None:
+    """Record every CUDA kernel launch of this cell and show them as a card.
+
+    The cell runs as it would without this line: its output, value, errors and variables are its own. The recording
+    is also the variable ``_kernelscope``, a `kernelscope.Recording`.
+    """
+
+
+@magic_arguments("kernelscope")
+@argument("command", nargs="?", help="; ".join(
+    " ".join(part for part in pair if part) for pair in COMMANDS.items()))
+@argument("target", nargs="?", help="the CELL (its number or name), FILE or KERNEL of the command")
+@argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
+@argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
+def line_arguments() -> None:
+    """Record all cells, or look at what was recorded.
+
+    on: record every cell that follows; those that launch and compile nothing show no card.
+    off: stop that.
+    status: say what is on.
+    cells: list the recorded cells.
+    report: show the card of a cell again, of the newest without a number or name.
+    save: write all recordings of this session into one file.
+    load: read a file and show it.
+    dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
+    attach: follow one kernel by documented means, where a framework's version could not be hooked.
+    """
+
+
+def parse_cell(line: str) -> CellOptions:
+    """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
+    found = _parsed(cell_arguments, line, CELL_USAGE)
+    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail)
+
+
+def parse_line(line: str) -> Namespace:
+    """Return ``command``, ``target``, ``quiet`` and ``detail`` of a ``%kernelscope`` line.
+
+    Raises
+    ------
+    UsageError
+        The line asks for what there is not; one line says what there is.
+    """
+    found = _parsed(line_arguments, line, LINE_USAGE)
+    if found.command is None:
+        if found.quiet or found.detail:
+            raise UsageError(f"-q and --detail belong to 'on'; usage: {LINE_USAGE}")
+        return found
+    if found.command not in COMMANDS:
+        raise UsageError(f"no sub-command {found.command!r}; known: {', '.join(COMMANDS)}")
+    wanted = COMMANDS[found.command]
+    usage = f"%kernelscope {found.command} {wanted}".rstrip()
+    takes_target = wanted.strip("[]").isupper()
+    if found.target is not None and not takes_target:
+        raise UsageError(f"{found.target!r} is too much; usage: {usage}")
+    if found.target is None and takes_target and not wanted.startswith("["):
+        raise UsageError(f"the {wanted} is missing; usage: {usage}")
+    if (found.quiet or found.detail) and found.command != "on":
+        raise UsageError(f"-q and --detail belong to 'on'; usage: {usage}")
+    return found
+
+
+def heading(lines: Sequence[str]) -> str | None:
+    """Return the arguments of the ``%%kernelscope`` line that the cell begins with, or None if it has none.
+
+    `lines` are the cell's after IPython's cleanup: without leading empty lines, indentation and prompts.
+    """
+    match = _MAGIC.match(lines[0].rstrip()) if lines else None
+    return None if match is None else match["arguments"] or ""
+
+
+def native_options(lines: Sequence[str]) -> CellOptions | None:
+    """Return the options of a cell that IPython can run without its first line, or None.
+
+    It is left as it is where that line is wrong or nothing follows it: then the cell magic itself says what is wrong.
+    """
+    arguments = heading(lines)
+    if arguments is None or not any(line.strip() for line in lines[1:]):
+        return None
+    try:
+        return parse_cell(arguments)
+    except UsageError:
+        return None
+
+
+def without_heading(lines: list[str]) -> list[str]:
+    """Return a recorded cell's lines as IPython is to run them.
+
+    The first line is emptied, so that tracebacks keep their line numbers. Where another cell magic follows, the lines
+    begin with that: only the first line can be a cell magic, and its body's lines are counted from there anyway.
+    """
+    if native_options(lines) is None:
+        return lines
+    first = next(place for place, line in enumerate(lines) if place and line.strip())
+    return lines[first:] if is_for_another_magic(lines[first:]) else ["\n", *lines[1:]]
+
+
+def cleaned(text: str, transforms: Sequence[Transform], stop: Transform) -> list[str]:
+    """Return the lines that the input transformer `stop` gets for a cell, from those that come before it."""
+    lines = text.splitlines(keepends=True)
+    for transform in transforms:
+        if transform == stop:
+            break
+        if not getattr(transform, "has_side_effects", False):
+            lines = transform(lines)
+    return lines
+
+
+def is_for_another_magic(lines: Sequence[str]) -> bool:
+    """Whether the cell begins with a cell magic."""
+    return bool(lines) and bool(_ANY_CELL_MAGIC.match(lines[0]))
+
+
+def only_manages(lines: Sequence[str]) -> bool:
+    """Whether a cell has nothing but ``%kernelscope`` lines and comments."""
+    return all(_MANAGING.match(line.strip()) for line in lines)
+
+
+def _parsed(function: Any, line: str, usage: str) -> Namespace:
+    try:
+        # IPython's own splitting keeps quotes as part of a value: -n "warm up" would be called '"warm up"'.
+        lexer = shlex.shlex(line, posix=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        found: Namespace = function.parser.parse_args(list(lexer))
+    except UsageError as error:
+        raise UsageError(f"{_one_line(error)}; usage: {usage}") from None
+    except ValueError as error:
+        raise UsageError(f"{_one_line(error).lower()} in {line.strip()!r}; usage: {usage}") from None
+    return found
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,335 @@
+"""The session of one IPython shell: which cell is recorded, from IPython's events, and what was recorded so far.
+
+A recorded cell is run by IPython itself. Its ``%%kernelscope`` line is emptied by an input transformer, the recorder
+starts in ``pre_run_cell`` and stops in ``post_run_cell``; so await at top level, ``Out``, errors and Ctrl-C are
+IPython's own. The cell magic as such runs only inside another magic's cell, where IPython has no events for us.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from kernelscope import magic_line, magic_output
+from kernelscope.magic_line import CellOptions
+from kernelscope.magic_traceback import TracebackFilter
+
+if TYPE_CHECKING:
+    from kernelscope.recorder import Recorder
+    from kernelscope.recording.model import Recording
+
+#: The variable that holds the newest recording.
+VARIABLE = "_kernelscope"
+
+
+@dataclass
+class OpenCell:
+    """A cell that runs, recorded or not.
+
+    Attributes
+    ----------
+    info : ExecutionInfo or None
+        IPython's object for this run; None while a magic is about to run its body.
+    text : str
+        The cell's source.
+    number : int or None
+        Its execution count.
+    options : CellOptions or None
+        How it is recorded; None if it is not.
+    automatic : bool
+        Whether it is recorded because of ``%kernelscope on``.
+    by_magic : bool
+        Whether the cell magic runs it as the body of its cell.
+    """
+
+    info: Any
+    text: str
+    number: int | None
+    options: CellOptions | None = None
+    automatic: bool = False
+    by_magic: bool = False
+    recorder: Recorder | None = None
+    ended: bool = False
+    thread: int = field(default_factory=threading.get_ident)
+
+    def code_ended(self, error: BaseException | None) -> None:
+        """Mark the end of the user's code: showing a traceback or drawing figures afterwards is not its time."""
+        if self.recorder is not None and not self.ended:
+            self.ended = True
+            try:
+                self.recorder.end_cell(error)
+            except Exception as problem:
+                magic_output.report(problem)
+
+
+class NotebookSession:
+    """Records the cells of one shell.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        IPython's shell.
+
+    Attributes
+    ----------
+    recordings : list of Recording
+        Those of this session, in order.
+    always : CellOptions or None
+        How every cell is recorded, while `%kernelscope on` holds.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.recordings: list[Recording] = []
+        self.always: CellOptions | None = None
+        self._latest: Recording | None = None
+        self._open: list[OpenCell] = []
+        self._attached: list[Any] = []
+        self._errors = TracebackFilter(shell, self._error_is_shown)
+
+    # ---- Into the shell and out of it ----
+
+    def install(self) -> None:
+        """Add the transformer and the callbacks."""
+        self._shell.input_transformers_cleanup.append(self.transform)
+        for event, callback in self._callbacks():
+            self._shell.events.register(event, callback)
+        # First of all: what others do after the code, such as drawing figures, is not the cell's time.
+        after = self._shell.events.callbacks["post_execute"]
+        after.insert(0, after.pop(after.index(self.post_execute)))
+
+    def uninstall(self) -> None:
+        """Take them out again; a cell that is being recorded is no longer."""
+        for cell in self._open:
+            self._discard(cell)
+        self._open.clear()
+        self._errors.undo()
+        for event, callback in self._callbacks():
+            if callback in self._shell.events.callbacks[event]:
+                self._shell.events.unregister(event, callback)
+        if self.transform in self._shell.input_transformers_cleanup:
+            self._shell.input_transformers_cleanup.remove(self.transform)
+        if self._latest is not None and self._shell.user_ns.get(VARIABLE) is self._latest:
+            self._shell.drop_by_id({VARIABLE: self._latest})
+
+    def _callbacks(self) -> list[tuple[str, Callable[..., None]]]:
+        return [("pre_run_cell", self.pre_run_cell), ("post_execute", self.post_execute),
+                ("post_run_cell", self.post_run_cell)]
+
+    # ---- Cells that IPython runs ----
+
+    def transform(self, lines: list[str]) -> list[str]:
+        """Empty the first line of a recorded cell. IPython calls this, with the cell's lines."""
+        # Inside a running cell, a magic may transform its body and run it without any event (%%time does).
+        return lines if self._running() else magic_line.without_heading(lines)
+
+    def pre_run_cell(self, info: Any) -> None:
+        """Start recording, if this cell is to be recorded. IPython calls this."""
+        running = self._running()
+        if running and running[-1].by_magic and running[-1].info is None:
+            running[-1].info = info  # The body of the magic's cell, whose recorder has started already.
+            return
+        number = self._shell.displayhook.prompt_count if info.store_history or running else None
+        cell = OpenCell(info, info.raw_cell, number)
+        lines = magic_line.cleaned(info.raw_cell, self._shell.input_transformers_cleanup, self.transform)
+        if magic_line.heading(lines) is not None:
+            cell.options = None if running else magic_line.native_options(lines)
+        elif self.always and not self.is_recording and not magic_line.only_manages(lines):
+            cell.options, cell.automatic = self.always, True
+        self._open.append(cell)
+        self._start(cell)
+
+    def post_execute(self) -> None:
+        """Mark the end of the cell's code. IPython calls this, also for messages that are no cells."""
+        result = self._shell.last_execution_result
+        for cell in self._open:
+            if result is not None and cell.info is not None and result.info is cell.info:
+                cell.code_ended(_error(result))
+
+    def post_run_cell(self, result: Any) -> None:
+        """Stop recording and show the card, after the cell's own traceback. IPython calls this."""
+        cell = self._of(result)
+        if cell is None or cell.by_magic:
+            return
+        self._open.remove(cell)
+        if not self._open:
+            self._errors.undo()
+        error = KeyboardInterrupt() if result is None else _error(result)
+        recording = self._finish(cell, error)
+        if recording is None or cell.options is None:
+            return
+        try:
+            if cell.options.returns and error is None:
+                result.result = recording
+                magic_output.give(self._shell, recording, cell.number, quiet=cell.options.quiet)
+            elif not cell.options.quiet and (not cell.automatic or _has_news(recording)):
+                magic_output.show(self._shell, recording)
+        except Exception as problem:
+            magic_output.report(problem)
+
+    def _of(self, result: Any) -> OpenCell | None:
+        """The cell that has ended; IPython makes no result for a cancelled one, and a new one where it failed itself."""
+        running = self._running()
+        if result is None:
+            return running[-1] if running else None
+        same = [cell for cell in self._open if cell.info is not None and cell.info is result.info]
+        failed = [cell for cell in running if _error(result) is not None and cell.text == result.info.raw_cell]
+        return next(iter([*same, *reversed(failed)]), None)
+
+    # ---- Cells that the magic runs ----
+
+    def run(self, options: CellOptions, body: str) -> Recording | None:
+        """Record the body of a ``%%kernelscope`` cell inside another magic's cell; return its recording.
+
+        An error of the body is shown as usual, then the card, and then it is raised again, so that the cell around
+        it ends as it would without us.
+        """
+        running = self._running()
+        self._forget_automatic(running)
+        if running and running[0].text.lstrip().startswith("%%timeit"):
+            raise UsageError("%%timeit repeats its body, and each repetition would be a recording of its own: "
+                             "put %%kernelscope above %%timeit")
+        number = running[-1].number if running else None
+        cell = OpenCell(None, body, number, options, by_magic=True)
+        self._start(cell)
+        self._open.append(cell)
+        hook = self._shell.displayhook
+        outer_result = hook.exec_result
+        error: BaseException | None = None
+        try:
+            error = _error(self._shell.run_cell(body, store_history=False))
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            hook.exec_result = outer_result
+            self._open.remove(cell)
+            recording = self._finish(cell, error)
+            if recording is not None and not options.quiet and (error is not None or not options.returns):
+                magic_output.show(self._shell, recording)
+            if self._open and error is not None:
+                self._errors.mark_shown(error)
+            elif not self._open:
+                self._errors.undo()
+        if error is not None:
+            raise error
+        return recording if options.returns else None
+
+    def _forget_automatic(self, running: list[OpenCell]) -> None:
+        """A cell with a %%kernelscope of its own is recorded once, as that says, and not by `%kernelscope on` too."""
+        for cell in running:
+            if cell.automatic and magic_line.is_for_another_magic(cell.text.lstrip().splitlines()):
+                self._discard(cell)
+
+    # ---- What the sub-commands ask ----
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a cell is being recorded."""
+        return any(cell.recorder is not None for cell in self._open)
+
+    def attach(self, kernel: Any) -> bool:
+        """Attach the kernel to the recording that runs, or else to the next one; return whether one runs."""
+        recorder = next((cell.recorder for cell in reversed(self._open) if cell.recorder is not None), None)
+        if recorder is None:
+            self._attached.append(kernel)
+        else:
+            recorder.attach(kernel)
+        return recorder is not None
+
+    def keep(self, recording: Recording) -> None:
+        """Make the recording the newest one."""
+        self._latest = recording
+        self._shell.push({VARIABLE: recording}, interactive=False)
+
+    # ---- Recorders ----
+
+    def _running(self) -> list[OpenCell]:
+        """The cells that run in this thread, each inside the one before it."""
+        return [cell for cell in self._open if cell.thread == threading.get_ident()]
+
+    def _start(self, cell: OpenCell) -> None:
+        if cell.options is None:
+            return
+        recorder = None
+        try:
+            from kernelscope.recorder import Recorder
+
+            recorder = Recorder(cell.options.name, detail=cell.options.detail)
+            recorder.start()
+            attached, self._attached = self._attached, []
+            for kernel in attached:
+                recorder.attach(kernel)
+        except (Exception, KeyboardInterrupt) as problem:
+            magic_output.report(problem)
+        if recorder is not None and recorder.is_recording:
+            self._errors.install()
+            cell.recorder = recorder
+            recorder.begin_cell(cell.options.name, execution_count=cell.number, source=cell.text)
+
+    def _finish(self, cell: OpenCell, error: BaseException | None) -> Recording | None:
+        """Stop, and keep and save the recording; a problem of ours is one line and no recording."""
+        if cell.recorder is None or cell.options is None:
+            return None
+        cell.code_ended(error)
+        recorder, cell.recorder = cell.recorder, None
+        try:
+            recording = recorder.stop()
+        except (Exception, KeyboardInterrupt) as problem:
+            magic_output.report(problem)
+            return None
+        self.recordings.append(recording)
+        self.keep(recording)
+        if cell.options.output is not None:
+            try:
+                print(f"kernelscope: {saved(recording, cell.options.output)}")
+            except Exception as problem:
+                magic_output.report(problem)
+        return recording
+
+    def _discard(self, cell: OpenCell) -> None:
+        recorder, cell.recorder, cell.options = cell.recorder, None, None
+        if recorder is not None:
+            try:
+                recorder.stop()
+            except Exception as problem:
+                magic_output.report(problem)
+
+    def _error_is_shown(self, error: BaseException) -> None:
+        """The traceback of the running code is about to be shown: its time ends here."""
+        result = self._shell.displayhook.exec_result
+        if result is None or _error(result) is not error:
+            return
+        for cell in self._open:
+            if cell.info is not None and cell.info is result.info:
+                cell.code_ended(error)
+
+
+def saved(recording: Recording, path: str) -> str:
+    """Save the recording and return a line that says where; says meanwhile that a long one takes time."""
+    from kernelscope.analysis.units import size
+    from kernelscope.recording.io import save
+
+    target = save(recording, path, progress=magic_output.progress(recording, f"kernelscope: writing {path}"))
+    return f"wrote {target} ({size(target.stat().st_size)})"
+
+
+def automatic(quiet: bool | None, detail: str | None) -> CellOptions:
+    """Return how ``%kernelscope on`` records each cell."""
+    return replace(CellOptions(), quiet=bool(quiet), detail=detail or "phases")
+
+
+def _error(result: Any) -> BaseException | None:
+    error: BaseException | None = result.error_before_exec or result.error_in_exec
+    return error
+
+
+def _has_news(recording: Recording) -> bool:
+    """Whether a cell that nobody asked about in particular has anything to show."""
+    if recording.arrow("launches").num_rows or recording.arrow("compilations").num_rows:
+        return True
+    return any(row["errors"] or row["dropped"] for row in recording.rows("health"))

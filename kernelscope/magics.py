@@ -1,0 +1,154 @@
+"""``%kernelscope`` and ``%%kernelscope``: their lines are parsed here, and the session does the work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import no_var_expand
+
+from kernelscope import __version__, magic_line, magic_output, magic_session
+from kernelscope.errors import KernelScopeError
+
+if TYPE_CHECKING:
+    from kernelscope.recording.model import Recording
+
+_ATTRIBUTE = "_kernelscope_magics"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the magics to an IPython shell: ``%load_ext kernelscope``. A second time changes nothing."""
+    if not hasattr(shell, _ATTRIBUTE):
+        magics = KernelScopeMagics(shell)
+        setattr(shell, _ATTRIBUTE, magics)
+        magics.install()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the magics and everything that they hooked out of the shell again: ``%unload_ext kernelscope``."""
+    magics = getattr(shell, _ATTRIBUTE, None)
+    if magics is not None:
+        delattr(shell, _ATTRIBUTE)
+        magics.uninstall()
+
+
+class KernelScopeMagics:
+    """The two magics of one shell.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        IPython's shell.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._session = magic_session.NotebookSession(shell)
+        self._magics = {"line": self._line_magic(), "cell": self._cell_magic()}
+
+    def install(self) -> None:
+        """Register the magics and the session's hooks."""
+        for kind, function in self._magics.items():
+            self._shell.magics_manager.register_function(function, kind, "kernelscope")
+        self._session.install()
+
+    def uninstall(self) -> None:
+        """Undo `install`."""
+        self._session.uninstall()
+        for kind, function in self._magics.items():
+            registered = self._shell.magics_manager.magics[kind]
+            if registered.get("kernelscope") is function:
+                del registered["kernelscope"]
+
+    def _line_magic(self) -> Any:
+        # IPython calls a magic with the line alone and shows its docstring as help; a bound method's is read-only.
+        @no_var_expand
+        def kernelscope(line: str) -> None:
+            self._run_command(line)
+
+        kernelscope.__doc__ = magic_line.line_arguments.__doc__
+        return kernelscope
+
+    def _cell_magic(self) -> Any:
+        @no_var_expand
+        def kernelscope(line: str, cell: str) -> Recording | None:
+            return self._session.run(magic_line.parse_cell(line), cell)
+
+        kernelscope.__doc__ = magic_line.cell_arguments.__doc__
+        return kernelscope
+
+    def _run_command(self, line: str) -> None:
+        asked = magic_line.parse_line(line)
+        try:
+            if asked.command is None:
+                print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
+            elif asked.command == "on":
+                self._on(asked.quiet, asked.detail)
+            elif asked.target is None:
+                getattr(self, f"_{asked.command}")()
+            else:
+                getattr(self, f"_{asked.command}")(asked.target)
+        except (KernelScopeError, ValueError) as error:
+            raise UsageError(" ".join(str(error).split())) from None
+
+    def _on(self, quiet: bool | None, detail: str | None) -> None:
+        self._session.always = magic_session.automatic(quiet, detail)
+        shown = "no cards are shown" if quiet else "cells that launch and compile nothing show no card"
+        print(f"kernelscope: every cell from the next one on is recorded; {shown}")
+
+    def _off(self) -> None:
+        self._session.always = None
+        print("kernelscope: only cells that begin with %%kernelscope are recorded")
+
+    def _state(self) -> str:
+        from kernelscope import dryrun
+
+        always = self._session.always
+        which = "cells that begin with %%kernelscope" if always is None else f"every cell (detail {always.detail})"
+        driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
+        return (f"kernelscope {__version__}: records {which}; "
+                f"{magic_output.counts(self._session.recordings)} in this session{driver}")
+
+    def _status(self) -> None:
+        print(self._state())
+
+    def _cells(self) -> None:
+        from kernelscope.magic_tables import cells_table
+
+        recordings = self._session.recordings
+        print(cells_table(recordings) if recordings else "no cell was recorded yet")
+
+    def _report(self, cell: str | None = None) -> None:
+        from kernelscope.magic_tables import find_cell
+
+        magic_output.show(self._shell, find_cell(self._session.recordings, cell))
+
+    def _save(self, path: str) -> None:
+        from kernelscope.recording.merge import merge
+
+        recordings = self._session.recordings
+        if not recordings:
+            raise KernelScopeError("there is nothing to save: no cell was recorded yet")
+        whole = recordings[0] if len(recordings) == 1 else merge(recordings, name="")
+        print(f"kernelscope: {magic_session.saved(whole, path)}, {magic_output.counts(recordings)}")
+
+    def _load(self, path: str) -> None:
+        from kernelscope.recording.io import load
+
+        recording = load(path, progress=magic_output.progress(None, f"kernelscope: reading {path}"))
+        self._session.keep(recording)
+        magic_output.show(self._shell, recording)
+
+    def _dryrun(self) -> None:
+        from kernelscope import dryrun
+
+        dryrun.enable()
+        print("kernelscope: dry run: kernels compile and launch, and do not execute")
+
+    def _attach(self, expression: str) -> None:
+        try:
+            kernel = self._shell.ev(expression)
+        except Exception as error:
+            raise UsageError(f"{expression!r} is no kernel: {type(error).__name__}: {error}") from None
+        if not self._session.attach(kernel):
+            print(f"kernelscope: {expression} is attached when the next recording starts")

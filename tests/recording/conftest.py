@@ -1,0 +1,225 @@
+"""Recordings made by hand: one with every column both null and filled, and one of a million launches."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES
+
+INT64 = (-(2**63), 2**63 - 1)
+INT32 = (-(2**31), 2**31 - 1)
+LONG = "näme_" * 40
+assert len(LONG) == 200
+
+
+def _rows() -> dict[str, list[dict[str, Any]]]:
+    """Two cells, two threads and two of everything; the second of each has nulls wherever it may."""
+    return {
+        "cells": [
+            {"cell_id": 0, "execution_count": 7, "name": "größe", "start_ns": 100, "end_ns": 900,
+             "synchronized_ns": 950, "status": "ok", "error": "", "source": "k[1, 1](a)\n# \U0001f680",
+             "source_sha256": "ab" * 32},
+            {"cell_id": 1, "start_ns": 1000, "end_ns": INT64[1], "status": "error"},
+        ],
+        "threads": [
+            {"thread_id": 0, "ident": INT64[1], "name": "MainThread"},
+            {"thread_id": 1, "ident": INT64[0]},
+        ],
+        "devices": [
+            {"device_id": 0, "ordinal": 0, "name": "NVIDIA H100", "compute_capability": "9.0",
+             "multiprocessors": 132, "max_threads_per_multiprocessor": 2048},
+            {"device_id": 1},
+        ],
+        "dispatchers": [
+            {"dispatcher_id": 0, "framework": "numba-cuda", "name": "axpy.<locals>.kernel", "module": "demo",
+             "filename": "demo.py", "lineno": 12, "options": '{"fastmath": true}', "attributes": "{}"},
+            {"dispatcher_id": 1, "framework": "scripted", "name": LONG},
+        ],
+        "specializations": [
+            {"specialization_id": 0, "dispatcher_id": 0, "signature": "(float32[::1], int64)",
+             "compute_capability": "9.0", "regs": 32, "static_shared_bytes": INT64[1], "local_bytes": 0,
+             "const_bytes": 1, "max_threads": 1024, "launch_config_sensitive": True,
+             "launch_config": '{"griddim": [1, 1, 1]}', "cubin_bytes": 4096, "origin": "compiled",
+             "entry_name": "_ZN4axpy", "attributes": '{"lto": {"deep": [1, 2, {}]}}'},
+            {"specialization_id": 1, "dispatcher_id": 1, "signature": "", "origin": "before"},
+        ],
+        "configurations": [
+            {"configuration_id": 0, "griddim_x": INT32[1], "griddim_y": 65535, "griddim_z": 1, "blockdim_x": 128,
+             "blockdim_y": 1, "blockdim_z": 1, "cluster_x": 2, "cluster_y": 1, "cluster_z": 1,
+             "sharedmem_bytes": 49152, "stream": INT64[1]},
+            {"configuration_id": 1, "griddim_x": 1, "griddim_y": 1, "griddim_z": 1, "blockdim_x": 32, "blockdim_y": 1,
+             "blockdim_z": 1, "sharedmem_bytes": 0},
+        ],
+        "occupancies": [
+            {"specialization_id": 0, "configuration_id": 0, "device_id": 0,
+             "active_blocks_per_multiprocessor": 16, "occupancy": 0.1},
+            {"specialization_id": 1, "configuration_id": 1, "device_id": 1},
+        ],
+        "launches": [
+            {"launch_id": 0, "cell_id": 0, "thread_id": 0, "dispatcher_id": 0, "specialization_id": 0,
+             "configuration_id": 0, "device_id": 0, "start_ns": 200, "dispatch_end_ns": 300, "submit_start_ns": 310,
+             "submit_end_ns": 320, "end_ns": 330, "compile_ns": 90, "cache": "compiled", "compilation_id": 0,
+             "correlation_id": 42},
+            {"launch_id": 1, "parent_launch_id": 0, "thread_id": 0, "dispatcher_id": 0,
+             "configuration_id": 1, "start_ns": 201, "error": "TypeError"},
+            {"launch_id": 2, "cell_id": 1, "parent_launch_id": 1, "thread_id": 1, "dispatcher_id": 1,
+             "specialization_id": 1, "configuration_id": 1, "device_id": 1, "start_ns": INT64[1],
+             "end_ns": INT64[0], "compile_ns": 0, "cache": "memory", "correlation_id": -1},
+        ],
+        "compilations": [
+            {"compilation_id": 0, "dispatcher_id": 0, "specialization_id": 0, "cell_id": 0, "thread_id": 0,
+             "launch_id": 0, "configuration_id": 0, "trigger": "launch", "signature": "(float32[::1], int64)",
+             "start_ns": 205, "end_ns": 295, "wait_ns": 1, "outcome": "compiled", "reason_code": "first",
+             "reason": "the first call", "fix": "warm up", "launch_config_sensitive": False,
+             "cache_file": "axpy.nbi", "cache_key": "k", "lcs_marker": True, "error": "", "attributes": '{"a": 1}'},
+            {"compilation_id": 1, "dispatcher_id": 1, "thread_id": 1, "trigger": "eager", "signature": "",
+             "start_ns": 205, "outcome": "failed"},
+        ],
+        "passes": [
+            {"compilation_id": 0, "specialization_id": 0, "kind": "pass", "name": "0_translate", "start_ns": 206,
+             "duration_ns": 5},
+            {"kind": "phase", "name": "load", "duration_ns": INT64[1]},
+        ],
+        "health": [
+            {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0, "errors": INT32[0],
+             "cost_ns": 300.5, "total_cost_ns": 901.5},
+            {"probe": "recorder", "status": "degraded"},
+        ],
+    }
+
+
+METADATA = {"name": "größe \U0001f680", "schema_version": 1, "packages": {"numba-cuda": "0.30.4"}, "probes": [],
+            "dry_run": False, "clock": {"host_ns": 10, "wall_ns": 10**18, "error_ns": 5}, "empty": None, "x": 0.1}
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture
+def rows() -> Rows:
+    """The hand-made rows by table; a test may change them."""
+    return _rows()
+
+
+@pytest.fixture
+def recording_of() -> Callable[..., Recording]:
+    """Make a recording from rows by table, with the hand-made metadata and whatever is given over them."""
+
+    def make(tables: Mapping[str, list[dict[str, Any]]], **metadata: Any) -> Recording:
+        made = {name: table_of_rows(name, records) for name, records in tables.items()}
+        return Recording(made, {**METADATA, **metadata})
+
+    return make
+
+
+@pytest.fixture
+def full(rows: Rows, recording_of: Callable[..., Recording]) -> Recording:
+    """The hand-made rows as a recording."""
+    return recording_of(rows)
+
+
+@pytest.fixture(scope="session")
+def million() -> Recording:
+    """A million launches as a real clock has them: microseconds with jitter, from two threads."""
+    count = 1_000_000
+    rng = np.random.default_rng(20)
+    start = 5 * 10**12 + np.cumsum(rng.gamma(4, 2500, count).astype(np.int64) + 4000)
+    dispatch_end = start + rng.gamma(6, 250, count).astype(np.int64)
+    submit_start = dispatch_end + rng.gamma(6, 400, count).astype(np.int64)
+    submit_end = submit_start + rng.gamma(8, 500, count).astype(np.int64)
+    specialization = rng.integers(0, 3, count).astype(np.int32)
+    compilation = np.full(count, -1, np.int32)
+    compilation[[0, 5, 900_000]] = [0, 1, 2]
+    launches = {
+        "launch_id": np.arange(count), "cell_id": (np.arange(count) // 250_000).astype(np.int32),
+        "thread_id": rng.integers(0, 2, count).astype(np.int32), "dispatcher_id": np.minimum(specialization, 1),
+        "specialization_id": specialization, "configuration_id": rng.integers(0, 5, count).astype(np.int32),
+        "device_id": np.zeros(count, np.int32), "start_ns": start, "dispatch_end_ns": dispatch_end,
+        "submit_start_ns": submit_start, "submit_end_ns": submit_end,
+        "end_ns": submit_end + rng.gamma(4, 150, count).astype(np.int64),
+        "compile_ns": np.where(compilation >= 0, 300_000_000, 0), "compilation_id": compilation,
+        "cache": pa.DictionaryArray.from_arrays(
+            pa.array((compilation >= 0).astype(np.int32)), pa.array(["memory", "compiled"])
+        ),
+        "correlation_id": np.arange(count) * 3 + 17,
+    }
+    sizes = {"griddim_y": 1, "griddim_z": 1, "blockdim_x": 32, "blockdim_y": 1, "blockdim_z": 1, "sharedmem_bytes": 0}
+    few: Rows = {
+        "cells": [{"cell_id": i, "start_ns": int(start[i * 250_000]), "end_ns": int(start[i * 250_000]) + 10**9,
+                   "status": "ok", "source": "axpy[1, 32](a)\n" * 20} for i in range(4)],
+        "threads": [{"thread_id": i, "ident": 140_000 + i, "name": f"thread {i}"} for i in range(2)],
+        "devices": [{"device_id": 0, "ordinal": 0, "name": "NVIDIA H100"}],
+        "dispatchers": [{"dispatcher_id": i, "framework": "numba-cuda", "name": f"axpy{i}"} for i in range(2)],
+        "specializations": [{"specialization_id": i, "dispatcher_id": min(i, 1), "signature": f"(float{i})",
+                             "origin": "compiled"} for i in range(3)],
+        "configurations": [{"configuration_id": i, "griddim_x": i + 1, **sizes} for i in range(5)],
+        "compilations": [{"compilation_id": i, "dispatcher_id": min(i, 1), "specialization_id": i, "thread_id": 0,
+                          "launch_id": launch, "trigger": "launch", "signature": f"(float{i})",
+                          "start_ns": int(start[launch]), "end_ns": int(start[launch]) + 10**6,
+                          "outcome": "compiled"} for i, launch in enumerate([0, 5, 900_000])],
+    }
+    tables = {name: table_of_rows(name, records) for name, records in few.items()}
+    return Recording({**tables, "launches": make_table("launches", launches)}, {"name": "million"})
+
+
+@pytest.fixture
+def assert_same() -> Callable[[Recording, Recording], None]:
+    """Compare two recordings, whatever the chunks and dictionaries in which they are held."""
+
+    def compare(left: Recording, right: Recording) -> None:
+        assert dict(left.metadata) == dict(right.metadata)
+        for name in TABLES:
+            assert left.arrow(name).schema == right.arrow(name).schema
+            for column in TABLES[name].names:
+                one, other = left.arrow(name).column(column), right.arrow(name).column(column)
+                if pa.types.is_dictionary(one.type):
+                    one, other = one.cast(pa.string()), other.cast(pa.string())
+                assert one.combine_chunks().equals(other.combine_chunks()), f"{name}.{column}"
+
+    return compare
+
+
+@pytest.fixture
+def members_of() -> Callable[[Path], dict[str, bytes]]:
+    """Read the members of a file with `zipfile`, which knows nothing of how they were written."""
+
+    def read(path: Path) -> dict[str, bytes]:
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            return {name: archive.read(name) for name in archive.namelist()}
+
+    return read
+
+
+@pytest.fixture
+def rewrite(members_of: Callable[[Path], dict[str, bytes]]) -> Callable[..., None]:
+    """Replace members of a file and make its checksums right again, as someone with intent would."""
+
+    def write(path: Path, manifest: Callable[[dict[str, Any]], Any] | None = None, **tables: bytes | None) -> None:
+        members = members_of(path)
+        content: Any = json.loads(members["manifest.json"])
+        for name, data in tables.items():
+            if data is None:
+                del members[f"{name}.parquet"]
+            else:
+                members[f"{name}.parquet"] = data
+                content["tables"].setdefault(name, {"rows": 0})["crc32"] = zlib.crc32(data)
+        if manifest:
+            changed = manifest(content)
+            content = changed if isinstance(changed, bytes) else content
+        members["manifest.json"] = content if isinstance(content, bytes) else json.dumps(content).encode()
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(zipfile.ZipInfo(name), data)
+
+    return write

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope.recording.io import load, save
+from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import cut_paths
+from kernelscope.schema import TABLES
+
+Rows = dict[str, list[dict[str, Any]]]
+Make = Callable[..., Recording]
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A home folder with a blank in its name, and a working folder inside it."""
+    home = tmp_path / "homes" / "ännie lee"
+    work = home / "secret project"
+    work.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(work)
+    return str(home), str(work)
+
+
+def _everywhere(rows: Rows, text: str) -> Rows:
+    """The rows with `text` in every text that is not JSON, and inside every JSON."""
+    for name, table in TABLES.items():
+        for row in rows[name]:
+            for column in table.columns:
+                if column.name in ("attributes", "options", "launch_config"):
+                    row[column.name] = json.dumps({"deep": [{text: text}], "said": f"line\n{text}/x.py"})
+                elif column.dtype in ("string", "category"):
+                    row[column.name] = f"at {text}/file.py:3\n{text}"
+    return rows
+
+
+def _texts(recording: Recording) -> str:
+    tables = "".join(str(recording.rows(name)) for name in TABLES)
+    return tables + json.dumps(dict(recording.metadata), ensure_ascii=False)
+
+
+def test_no_text_leads_home(folders: tuple[str, str], rows: Rows, recording_of: Make, tmp_path: Path) -> None:
+    home, work = folders
+    for folder in (home, work):
+        recording = recording_of(_everywhere(rows, folder), executable=f"{folder}/bin/python", deep=[{folder: folder}])
+        content = _texts(load(save(recording, tmp_path / "cut.kscope")))
+        assert home not in content
+        assert "lee" not in content
+        assert "secret project" not in content
+        assert json.dumps(home)[1:-1] not in content
+        # The bytes too, where nothing is compressed: the manifest.
+        assert b"homes" not in (tmp_path / "cut.kscope").read_bytes()
+
+
+def test_everything_stays_on_request(folders: tuple[str, str], rows: Rows, recording_of: Make, tmp_path: Path,
+                                     assert_same: Callable[[Recording, Recording], None]) -> None:
+    recording = recording_of(_everywhere(rows, folders[1]), executable=folders[0])
+    assert_same(load(save(recording, tmp_path / "whole.kscope", paths=True)), recording)
+
+
+@pytest.mark.parametrize(("path", "name"), [
+    ("/home/ann/project/kernels.py", "kernels.py"), ("C:\\Users\\ann\\kernels.py", "kernels.py"),
+    ("/home/ann/folder/", "folder"), ("<ipython-input-3-0123>", "<ipython-input-3-0123>"), ("In[3]", "In[3]"),
+    ("kernels.py", "kernels.py"), ("", ""), ("../x/y.py", "y.py"), ("/tmp/ipykernel_7/123.py", "123.py"),
+])
+def test_path_columns_keep_the_file_name(path: str, name: str, rows: Rows, recording_of: Make, tmp_path: Path) -> None:
+    rows["dispatchers"][0]["filename"] = rows["compilations"][0]["cache_file"] = path
+    loaded = load(save(recording_of(rows), tmp_path / "x"))
+    assert loaded.rows("dispatchers")[0]["filename"] == name
+    assert loaded.rows("compilations")[0]["cache_file"] == name
+    assert loaded.rows("dispatchers")[1]["filename"] is None
+
+
+@pytest.mark.parametrize(("said", "kept"), [
+    ("cannot open /opt/data/x.npy", "cannot open x.npy"),
+    ("'/opt/conda/lib/python3.11/site-packages/numba/core.py:3'", "'core.py:3'"),
+    ("/data/a/b.py, /data/c", "b.py, c"),
+    ("a=/opt/x/y;b", "a=y;b"),
+    ("file:///opt/x/y.py", "y.py"),
+    ("line\n/opt/x/y.py", "line\ny.py"),
+    ("D:\\work\\ann\\y.py failed", "y.py failed"),
+    ("see https://example.org/a/b/c", "see https://example.org/a/b/c"),
+    ("300 ns/launch, 1/2, and/or", "300 ns/launch, 1/2, and/or"),
+    ("a / b / c", "a / b / c"),
+    ("//", "//"),
+    ("", ""),
+])
+def test_messages_json_and_metadata_keep_the_file_name(said: str, kept: str, rows: Rows, recording_of: Make) -> None:
+    for table, column in (("cells", "error"), ("compilations", "fix"), ("health", "message"), ("launches", "error")):
+        rows[table][0][column] = said
+    rows["dispatchers"][0]["options"] = json.dumps({"a": [said]})
+    recording = recording_of(rows, deep={"x": [said, 1, None, True]})
+    tables, metadata = cut_paths({name: recording.arrow(name) for name in TABLES}, recording.metadata)
+    for table, column in (("cells", "error"), ("compilations", "fix"), ("health", "message"), ("launches", "error")):
+        assert tables[table].column(column).to_pylist()[0] == kept
+    assert json.loads(tables["dispatchers"].column("options").to_pylist()[0]) == {"a": [kept]}
+    assert metadata["deep"] == {"x": [kept, 1, None, True]}
+
+
+def test_source_keeps_what_its_author_typed(rows: Rows, recording_of: Make, folders: tuple[str, str]) -> None:
+    rows["cells"][0]["source"] = f"a = load('/data/set/a.npy')\nb = load('{folders[0]}/b.npy')"
+    recording = recording_of(rows)
+    tables, _ = cut_paths({name: recording.arrow(name) for name in TABLES}, recording.metadata)
+    assert tables["cells"].column("source").to_pylist()[0] == "a = load('/data/set/a.npy')\nb = load('~/b.npy')"
+
+
+def test_tables_without_paths_are_the_same_objects(full: Recording) -> None:
+    tables, metadata = cut_paths({name: full.arrow(name) for name in TABLES}, full.metadata)
+    assert [name for name in TABLES if tables[name] is not full.arrow(name)] == []
+    assert metadata == full.metadata
+
+
+def test_paths_that_become_one_name_share_it(rows: Rows, recording_of: Make, tmp_path: Path) -> None:
+    rows["launches"][0]["error"], rows["launches"][1]["error"] = "/opt/a/E", "/opt/b/E"
+    loaded = load(save(recording_of(rows), tmp_path / "x"))
+    assert loaded.arrow("launches").column("error").to_pylist() == ["E", "E", None]
+
+
+def test_root_as_home_and_a_missing_working_folder(tmp_path: Path, full: Recording,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.setenv("HOME", "/")
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load(save(full, tmp_path / "x.kscope")).rows("launches") == full.rows("launches")

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernelscope.recording.thrift import BINARY, BOOL, I16, I32, I64, read_struct
+
+FIELDS: dict[int, Any] = {1: I32, 2: I64, 3: BINARY, 4: BOOL, 5: [I32], 6: {1: BOOL}, 7: I16, 8: [{}], 15: BOOL}
+
+
+@pytest.mark.parametrize(("data", "found"), [
+    ("00", {}),
+    ("15 01 00", {1: -1}),
+    ("15 fe ff ff ff 0f 00", {1: 2**31 - 1}),
+    ("26 ff ff ff ff ff ff ff ff ff 01 00", {2: -(2**63)}),
+    ("38 03 61 62 63 00", {3: b"abc"}),
+    ("41 00", {4: True}),
+    ("42 00", {4: False}),
+    ("59 35 02 04 06 00", {5: [1, 2, 3]}),
+    ("59 f5 0f" + "02" * 15 + "00", {5: [1] * 15}),
+    ("6c 11 00 00", {6: {1: True}}),
+    ("74 03 00", {7: -2}),
+    ("89 2c 00 00 00", {8: [{}, {}]}),
+    ("15 02 e2 00", {1: 1, 15: False}),
+])
+def test_values_are_read(data: str, found: dict[int, Any]) -> None:
+    raw = bytes.fromhex(data)
+    assert read_struct(raw, 0, FIELDS) == (found, len(raw))
+    assert read_struct(memoryview(b"\xff" + raw + b"\xff"), 1, FIELDS) == (found, len(raw) + 1)
+    for size in range(len(raw)):
+        with pytest.raises((IndexError, ValueError)):
+            read_struct(raw[:size], 0, FIELDS)
+
+
+@pytest.mark.parametrize("data", [
+    "95 02 00",  # field 9
+    "16 02 00",  # an i64 where an i32 is expected
+    "15 02 05 02 02 00",  # the long form: field 1 again
+    "15 80 80 80 80 10 00",  # 33 bits
+    "15 80 80 80 80 80 00 00",  # more bytes than any i32
+    "26 80 80 80 80 80 80 80 80 80 02 00",  # 65 bits
+    "38 80 80 80 80 80 00 00",  # a text's length
+    "59 36 02 02 02 00",  # a list of i64
+    "58 00 00",  # no list
+    "59 f5 ff ff ff ff 0f 00",  # 4 billion elements
+    "65 02 00",  # no struct
+    "45 02 00",  # no bool
+    "89 fc ff ff ff ff 0f 00",  # 4 billion empty structs
+])
+def test_anything_else_is_refused(data: str) -> None:
+    with pytest.raises((IndexError, ValueError)):
+        read_struct(bytes.fromhex(data), 0, FIELDS)
