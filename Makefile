@@ -34,9 +34,9 @@ test: lint pytest  ## check style, types and imports, then run the tests (ARGS="
 
 lint: $(VENV)/.test-$(CUDA)  ## check style (ruff), types (pyright) and the direction of imports (import-linter)
 	@echo "checking style, types and imports"
-	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff check --quiet --output-format concise
 	@$(BIN)/pyright --pythonpath $(BIN)/python
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)"

@@ -15,6 +15,7 @@ version = release = kernelscope.__version__
 
 extensions = [
     "myst_parser",
+    "property_colons",
     "schema_tables",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
@@ -31,6 +32,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = False
+# As text: a line such as "regs, max_threads : int or None" names several attributes.
+napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 

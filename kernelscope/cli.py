@@ -1,4 +1,4 @@
-"""``kernelscope``: the verbs of the magics, for scripts and CI. Arguments are read here; `cli_*` modules do the work."""
+"""``kernelscope``: the verbs of the magics for scripts and CI. Arguments are read here; `cli_*` modules do the rest."""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ from types import ModuleType, TracebackType
 from typing import NamedTuple
 
 from kernelscope.errors import KernelScopeError
+from kernelscope.magic_output import progress
+from kernelscope.magic_traceback import hide_frames
 
 _INTERRUPTED = 130
 
@@ -52,19 +54,29 @@ def main(arguments: argparse.Namespace) -> int:
         dryrun.enable()
     name = arguments.name or program.label
     recorder = Recorder(name, detail=arguments.detail)
-    _prepare(program)
+    run = _prepared(program)
     recorder.start()
     recorder.begin_cell(name)
     error: BaseException | None = None
     try:
-        _runner(program)()
-        _wait_for_threads()
+        run()
     except BaseException as raised:
         error = raised
-    # As `python -m` says it of a program that ended with exit(): that is no error of the cell.
-    recorder.end_cell(None if _is_exit(error) else error)
-    code = _exit_code(error)
-    return _finish(recorder.stop(), program) or code if code == 0 else _finish(recorder.stop(), program) and code
+    code = _tell(error)
+    _wait_for_threads()
+    # A program that ends with exit() has not failed; what it exits with is passed on.
+    recorder.end_cell(None if isinstance(error, SystemExit) else error)
+    try:
+        recording = recorder.stop()
+        print(recording.summary())
+        from kernelscope.recording.io import save
+
+        target = save(recording, program.output, progress=progress(recording, f"writing {program.output}"))
+        print(f"wrote {target}", flush=True)
+    except (KernelScopeError, BrokenPipeError):
+        if code == 0:
+            raise
+    return code
 
 
 def read_program(arguments: argparse.Namespace) -> Program:
@@ -86,3 +98,59 @@ def read_program(arguments: argparse.Namespace) -> Program:
     if not folder.is_dir():
         raise KernelScopeError(f"cannot write {output}: there is no folder {folder}")
     return Program(name, is_module, rest, output)
+
+
+def _prepared(program: Program) -> Callable[[], object]:
+    """Set up sys.argv and sys.path as ``python script.py`` does, and return what runs the program."""
+    sys.argv = [program.name, *program.arguments]
+    if program.is_module:
+        sys.path[0] = str(Path.cwd())
+        return lambda: runpy.run_module(program.name, run_name="__main__", alter_sys=True)
+    path = Path(program.name)
+    if not path.is_file():  # A folder or a zip file with a __main__ in it.
+        return lambda: runpy.run_path(program.name, run_name="__main__")
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise KernelScopeError(f"cannot read {program.name}: {error.strerror or error}") from None
+    sys.path[0] = str(path.resolve().parent)
+    module = ModuleType("__main__")
+    vars(module).update(__file__=program.name, __builtins__=__builtins__, __cached__=None)
+    # It stays in place when the script has ended: exit handlers and threads look up names in it.
+    sys.modules["__main__"] = module
+
+    def run() -> None:
+        exec(compile(source, program.name, "exec", dont_inherit=True), vars(module))
+
+    return run
+
+
+def _tell(error: BaseException | None) -> int:
+    """Show what ended the program as Python does, and return the exit code that Python ends with."""
+    sys.stdout.flush()
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        print(error.code, file=sys.stderr)
+        return 1
+    error.__traceback__ = _own_frames(error.__traceback__)
+    hide_frames(error)
+    sys.excepthook(type(error), error, error.__traceback__)
+    return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from the program's first frame on."""
+    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    while traceback is not None and traceback.tb_frame.f_code.co_filename in ours:
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _wait_for_threads() -> None:
+    """Wait for the program's threads, as Python does before it ends: they may launch too."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()

@@ -53,17 +53,22 @@ class OpenCell:
     automatic: bool = False
     by_magic: bool = False
     recorder: Recorder | None = None
-    ended: bool = False
+    recording: Recording | None = None
     thread: int = field(default_factory=threading.get_ident)
 
-    def code_ended(self, error: BaseException | None) -> None:
-        """Mark the end of the user's code: showing a traceback or drawing figures afterwards is not its time."""
-        if self.recorder is not None and not self.ended:
-            self.ended = True
-            try:
-                self.recorder.end_cell(error)
-            except Exception as problem:
-                magic_output.report(problem)
+    def stop(self, error: BaseException | None) -> None:
+        """Stop recording at the end of the user's code, with the exception that ended it.
+
+        What follows is not the cell's time: showing a traceback, drawing figures, keeping its history.
+        """
+        recorder, self.recorder = self.recorder, None
+        if recorder is None:
+            return
+        try:
+            recorder.end_cell(error)
+            self.recording = recorder.stop()
+        except (Exception, KeyboardInterrupt) as problem:
+            magic_output.report(problem)
 
 
 class NotebookSession:
@@ -148,7 +153,7 @@ class NotebookSession:
         result = self._shell.last_execution_result
         for cell in self._open:
             if result is not None and cell.info is not None and result.info is cell.info:
-                cell.code_ended(_error(result))
+                cell.stop(_error(result))
 
     def post_run_cell(self, result: Any) -> None:
         """Stop recording and show the card, after the cell's own traceback. IPython calls this."""
@@ -172,7 +177,7 @@ class NotebookSession:
             magic_output.report(problem)
 
     def _of(self, result: Any) -> OpenCell | None:
-        """The cell that has ended; IPython makes no result for a cancelled one, and a new one where it failed itself."""
+        """The cell that has ended. A cancelled one has no result, and one in which IPython failed has another info."""
         running = self._running()
         if result is None:
             return running[-1] if running else None
@@ -272,15 +277,10 @@ class NotebookSession:
             recorder.begin_cell(cell.options.name, execution_count=cell.number, source=cell.text)
 
     def _finish(self, cell: OpenCell, error: BaseException | None) -> Recording | None:
-        """Stop, and keep and save the recording; a problem of ours is one line and no recording."""
-        if cell.recorder is None or cell.options is None:
-            return None
-        cell.code_ended(error)
-        recorder, cell.recorder = cell.recorder, None
-        try:
-            recording = recorder.stop()
-        except (Exception, KeyboardInterrupt) as problem:
-            magic_output.report(problem)
+        """Stop if that was not done yet; keep and save the recording. None where there is none."""
+        cell.stop(error)
+        recording = cell.recording
+        if recording is None or cell.options is None:
             return None
         self.recordings.append(recording)
         self.keep(recording)
@@ -292,12 +292,8 @@ class NotebookSession:
         return recording
 
     def _discard(self, cell: OpenCell) -> None:
-        recorder, cell.recorder, cell.options = cell.recorder, None, None
-        if recorder is not None:
-            try:
-                recorder.stop()
-            except Exception as problem:
-                magic_output.report(problem)
+        cell.stop(None)
+        cell.recording = cell.options = None
 
     def _error_is_shown(self, error: BaseException) -> None:
         """The traceback of the running code is about to be shown: its time ends here."""
@@ -306,7 +302,7 @@ class NotebookSession:
             return
         for cell in self._open:
             if cell.info is not None and cell.info is result.info:
-                cell.code_ended(error)
+                cell.stop(error)
 
 
 def saved(recording: Recording, path: str) -> str:

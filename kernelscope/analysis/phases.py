@@ -88,8 +88,9 @@ class LaunchPhases:
         """Sum own times by group (int64, one a launch; below 0 is left out), for `size` groups."""
         hosts = sum_by(groups, self.own_ns, size)
         ended = count_by(groups, size, self.own_ns >= 0)
-        sums = {name: sum_by(groups, self._summable(name), size) for name in PHASES}
-        seen = {name: count_by(groups, size, self.own_phases[name] >= 0) for name in PHASES}
+        summable = {name: self._summable(name) for name in PHASES}
+        sums = {name: sum_by(groups, summable[name], size) for name in PHASES}
+        seen = {name: count_by(groups, size, summable[name] >= 0) for name in PHASES}
         totals: list[PhaseTotals] = []
         for group in range(size):
             host = int(hosts[group]) if ended[group] else None

@@ -60,7 +60,7 @@ class ArgumentType:
             return None
         if self.kind == "scalar":
             return dtype
-        if self.kind != "array" or not self.ndim:
+        if self.kind != "array" or not self.ndim or (self.layout == "F" and self.ndim == 1):
             return None
         axes = [":"] * self.ndim
         if self.layout == "C":

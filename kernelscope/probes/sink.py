@@ -39,6 +39,8 @@ class Sink:
         The launch records' layout: `PHASES` or `ENDS`.
     states : dict of int to ThreadState
         By `threading.get_ident()`; `state` makes those that are missing.
+    thread_listener : callable or None
+        Called with the `ThreadState` of each thread that comes, in that thread, before it has written anything.
     seconds : callable
         The host clock in seconds, which launch records are written in.
     dispatchers, specializations, configurations, devices : Interner
@@ -64,6 +66,7 @@ class Sink:
         # A plain dict by ident: on a launch path whose caches are cold it is 60 ns faster than `threading.local`.
         self.states: dict[int, ThreadState] = {}
         self._ends = threading.local()
+        self.thread_listener: Callable[[ThreadState], None] | None = None
         self.dispatchers = Interner(self.lock)
         self.specializations = Interner(self.lock)
         self.configurations = Interner(self.lock)
@@ -114,6 +117,8 @@ class Sink:
             with self.lock:
                 state = ThreadState(len(self.threads), self.record)
                 self.threads.append(state)
+                if self.thread_listener is not None:
+                    self.thread_listener(state)
             self.states[ident] = state
             self._ends.of_thread = _Farewell(self, ident)
         return self.states[ident]

@@ -12,10 +12,8 @@ import pyarrow.compute as pc
 
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.model import Recording
-from kernelscope.recording.select import Renumbering, keep_used, numbered, renumbered
+from kernelscope.recording.select import Renumbering, numbered, renumbered
 from kernelscope.schema import TABLES
-
-__all__ = ["keep_used", "merge"]
 
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
@@ -27,6 +25,7 @@ _TIMES = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_st
 # The wall clock is adjusted now and then; recordings of one boot differ by that much and need no moving.
 _SAME_CLOCK_NS = 2_000_000_000
 _LATEST_NS = 2**63
+_MOST = 2**31 - 1
 _SUMMED = ("dropped", "errors", "total_cost_ns")
 
 
@@ -167,7 +166,9 @@ def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
                 continue
             for column in _SUMMED:
                 if row[column] is not None:
-                    fact[column] = row[column] + (fact[column] or 0)
+                    total = row[column] + (fact[column] or 0)
+                    # Counts stop at the end of their type; that many are all the same to a reader.
+                    fact[column] = total if column == "total_cost_ns" else max(-_MOST - 1, min(_MOST, total))
             if fact["cost_ns"] is None:
                 fact["cost_ns"] = row["cost_ns"]
     return list(facts.values())

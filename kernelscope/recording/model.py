@@ -107,6 +107,11 @@ class Recording:
             if column.null_count:
                 column = column.fill_null(UNKNOWN)
             return column.to_numpy()
+        if pa.types.is_dictionary(column.type):
+            # Arrow's own conversion of such a column gives nulls its last word.
+            coded = column.unify_dictionaries().combine_chunks()
+            words = np.array([*coded.dictionary.to_pylist(), None], dtype=object)
+            return words[coded.indices.fill_null(UNKNOWN).to_numpy()]
         if pa.types.is_boolean(column.type) and column.null_count:
             column = column.fill_null(False)
         return column.to_numpy()

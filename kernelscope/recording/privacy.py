@@ -26,7 +26,7 @@ from kernelscope.schema import TABLES, Column
 _MESSAGES = ("error", "reason", "fix", "message")
 
 # The folders of an absolute path, not of a URL and not of a ratio such as ns/op; what follows is the file's name.
-_POSIX_FOLDERS = re.compile(r"""(?:\bfile://)?(?<![\w/~.])/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
+_POSIX_FOLDERS = re.compile(r"""(?:\bfile://|(?<![\w/~.]))/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
 _WINDOWS_FOLDERS = re.compile(r"""(?<!\w)[A-Za-z]:[\\/](?:[^\s\\/"'`<>|:;,]+[\\/]+)+(?=[^\s\\/])""")
 
 

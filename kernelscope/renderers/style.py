@@ -134,7 +134,7 @@ _TABLES = """
 .kscope summary:hover { background: var(--ks-tint); color: var(--ks-ink); }
 .kscope summary b { color: var(--ks-ink); font-weight: 600; }
 .kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
-.kscope .ks-sub { margin: 10px 0 0; padding-left: 4px; }
+.kscope .ks-sub { margin: 10px 0 0; }
 """
 
 _SIZES = """

@@ -12,7 +12,7 @@ from kernelscope.analysis.configurations import ConfigurationSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import Overview, overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals, launch_phases
-from kernelscope.analysis.units import count, counted, duration, percent, size
+from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import words
 from kernelscope.renderers.base import (
@@ -35,6 +35,7 @@ TOP_CONFIGURATIONS = 8
 
 _INDENT = "  "
 _WIDE = 96
+_DULL = ("", MISSING, "default", "0 B")
 
 
 def summary(recording: Recording, width: int | None = None) -> str:
@@ -207,7 +208,6 @@ def _compiles(shown: Overview, width: int) -> str:
 
 
 def _configurations(shown: Overview, width: int) -> str:
-    lines: list[str] = []
     rows: list[list[str]] = []
     for kernel in shown.by_kernel[:TOP_KERNELS]:
         used = shown.configurations_used.of(kernel.dispatcher_id, TOP_CONFIGURATIONS)
@@ -218,8 +218,10 @@ def _configurations(shown: Overview, width: int) -> str:
     if not rows:
         return ""
     headers = ["kernel", "grid", "block", "shared", "stream", "launches", "median", "occupancy", "regs"]
-    lines.append(_table(headers, rows, width))
-    return "Launch configurations\n" + "\n".join(lines)
+    # A column in which every row has the default, or nothing was recorded, tells nothing.
+    kept = [place for place in range(len(headers)) if any(row[place] not in _DULL for row in rows)]
+    table = _table([headers[place] for place in kept], [[row[place] for place in kept] for row in rows], width)
+    return f"Launch configurations\n{table}"
 
 
 def configuration_columns(each: ConfigurationSummary) -> list[str]:

@@ -31,6 +31,7 @@ EMPTY_CHECKS = (
     "kernels of a library that no probe knows are not seen; the probes are listed below",
 )
 
+_LONG_WAIT_NS = 1_000_000
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
 _PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
 
@@ -128,11 +129,14 @@ def outcome(each: CompilationSummary) -> str:
 
 
 def trigger(each: CompilationSummary) -> str:
-    """Return who asked for a compile."""
+    """Return who asked for a compile, and how long it waited for another one to end where that was long."""
     words = {
         "launch": "by a launch", "eager": "by @cuda.jit", "specialize": "by specialize", "recompile": "by recompile",
     }
-    return words.get(each.trigger, f"by {each.trigger}")
+    asked = words.get(each.trigger, f"by {each.trigger}")
+    if each.wait_ns is not None and each.wait_ns >= _LONG_WAIT_NS:
+        asked += f" ({duration(each.wait_ns)} waiting for the compiler lock)"
+    return asked
 
 
 def cost(shown: Overview) -> str:

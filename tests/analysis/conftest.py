@@ -108,6 +108,7 @@ def many_launches(launches: int, kernels: int) -> Recording:
         script.configuration((at + 1,))
     held = {name: table_of_rows(name, rows) for name, rows in script.rows.items()}
     dispatcher = np.minimum(random.geometric(min(0.4, 8 / kernels), launches) - 1, kernels - 1)
+    dispatcher[:kernels] = np.arange(kernels)
     start = script.now + np.arange(launches) * 30_000
     bounds = np.cumsum(random.integers(1_000, 5_000, (launches, 4)), axis=1) + start[:, None]
     held["launches"] = make_table("launches", {

@@ -164,7 +164,7 @@ with kernelscope.record(detail=sys.argv[1]) as r:
             touch[1, 32](arrays[device])
 recording = r.recording
 assert recording.devices.ordinal.tolist() == [0, 1], recording.devices
-assert recording.occupancies.device_id.tolist() == [0, 1] or len(recording.occupancies) == 2
+assert sorted(recording.occupancies.device_id) == [0, 1]
 assert len(recording.specializations) == 1
 assert recording.health.errors.isna().all(), recording.health.to_string()
 print(*recording.launches.device_id)

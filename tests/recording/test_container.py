@@ -64,8 +64,8 @@ def test_torn_member_is_named() -> None:
         _read(_zip()[:120])
     with pytest.raises(RecordingFileError, match=r"^the manifest is cut off at byte 50$"):
         _read(_zip()[:50])
-    end = len(_zip())
-    with pytest.raises(RecordingFileError, match=rf"^its directory, from byte \d+ on, is damaged, or cut off at byte {end - 1}"):
+    size = len(_zip()) - 1
+    with pytest.raises(RecordingFileError, match=rf"^its directory, from byte \d+ on, is .* cut off at byte {size}$"):
         _read(_zip()[:-1])
 
 

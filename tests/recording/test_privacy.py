@@ -34,6 +34,8 @@ def _everywhere(rows: Rows, text: str) -> Rows:
             for column in table.columns:
                 if column.name in ("attributes", "options", "launch_config"):
                     row[column.name] = json.dumps({"deep": [{text: text}], "said": f"line\n{text}/x.py"})
+                elif column.is_path:
+                    row[column.name] = f"{text}/file.py"
                 elif column.dtype in ("string", "category"):
                     row[column.name] = f"at {text}/file.py:3\n{text}"
     return rows

@@ -108,6 +108,7 @@ def many_launches(launches: int, kernels: int) -> Recording:
         script.configuration((at + 1,))
     held = {name: table_of_rows(name, rows) for name, rows in script.rows.items()}
     dispatcher = np.minimum(random.geometric(min(0.4, 8 / kernels), launches) - 1, kernels - 1)
+    dispatcher[:kernels] = np.arange(kernels)
     start = script.now + np.arange(launches) * 30_000
     bounds = np.cumsum(random.integers(1_000, 5_000, (launches, 4)), axis=1) + start[:, None]
     held["launches"] = make_table("launches", {
@@ -130,3 +131,71 @@ def script() -> type[Script]:
 @pytest.fixture
 def many() -> Any:
     return many_launches
+
+
+@pytest.fixture
+def story(script: type[Script]) -> Any:
+    """A cell of two kernels, five launches and two compiles."""
+
+    def make(**metadata: Any) -> Script:
+        made = script(**metadata)
+        made.cell(wall_ns=400 * MS, execution_count=7, name="sweep")
+        axpy, total = made.kernel("axpy"), made.kernel("block_sum", lineno=20)
+        made.specialization(axpy, regs=18, static_shared_bytes=0)
+        made.specialization(axpy, "(array(float64, 1d, C),)", regs=22, static_shared_bytes=0)
+        made.specialization(total, origin="before")
+        made.configuration()
+        made.configuration((16,), (256,))
+        made.occupancy(0, 0, 1.0)
+        made.compilation(axpy, 200 * MS, specialization_id=0, launch_id=0, cell_id=0)
+        made.launch(axpy, (3_000, 200 * MS, 4_000, 2_000, 1_000), 0)
+        made.compilation(axpy, 100 * MS, specialization_id=1, launch_id=1, cell_id=0,
+                         signature="(array(float64, 1d, C),)")
+        made.launch(axpy, (3_000, 100 * MS, 4_000, 2_000, 1_000), 1)
+        for _ in range(2):
+            made.launch(axpy)
+        made.launch(total, specialization=2, configuration=1)
+        made.health(message="numba-cuda 0.30.4", cost_ns=600.0, total_cost_ns=3_000.0)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def long(script: type[Script]) -> Any:
+    """Names, signatures and messages that are much too long."""
+
+    def make() -> Script:
+        made = script(name="recording_" * 20, dry_run=True)
+        made.cell(execution_count=1_234, name="a long name " * 17)
+        name = f"outer.<locals>.{'long_kernel_name_' * 12}_the_end".replace("<", "[").replace(">", "]")
+        made.kernel(name, filename=f"/home/u/{'deep/' * 40}{'file' * 30}.py", module="package." * 25)
+        record = "Record(a[type=int32;offset=0],b[type=nestedarray(float64, (2,));offset=4];20;False)"
+        made.specialization(0, f"({', '.join([record] * 4)})")
+        made.configuration((65_535, 65_535, 64), (16, 8, 8), sharedmem_bytes=232_448, stream=2**63 - 1)
+        made.compilation(0, 300 * MS, signature=f"({', '.join([record] * 4)})", specialization_id=0)
+        made.launch()
+        made.health("a_probe_" * 8, "degraded", message="message " * 30, fix="fix " * 30)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def hostile(script: type[Script]) -> Any:
+    """One and the same hostile name wherever user code, a file or an error can put a name."""
+
+    def make(name: str) -> Script:
+        made = script(name=name)
+        made.cell(execution_count=1, name=name, source=name, status="error", error=name)
+        made.device(name=name)
+        made.kernel(name, module=name, filename=name, options=name)
+        made.specialization(0, f"({name}, int64)", launch_config=name, launch_config_sensitive=True)
+        made.configuration()
+        made.compilation(0, 300 * MS, signature=f"({name}, int64)", outcome="failed", error=name, trigger=name)
+        made.compilation(0, 300 * MS, signature=f"(array({name}, 1d, C),)")
+        made.launch(error=name)
+        made.health(name, "degraded", message=name, fix=name)
+        return made
+
+    return make

@@ -153,29 +153,24 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
     return begin(context, hStream, mode, graph, dependencies, numDependencies);
 }
 
-static bool reaches(const Node *from, const Node *target)
-{
-    if (from == target) return true;
-    for (size_t i = 0; i < from->dependencies.count; i++)
-        if (reaches(from->dependencies.items[i], target)) return true;
-    return false;
-}
-
-static bool joined(const Stream *origin, const Node *node)
-{
-    for (size_t i = 0; i < origin->dependencies.count; i++)
-        if (reaches(origin->dependencies.items[i], node)) return true;
-    return false;
-}
-
-/* Every stream that joined the capture must have been joined back into its origin. */
+/* Every stream that joined the capture must have been joined back into its origin: what it did last must be among the
+ * nodes that the origin's next node would come after. A node is captured after those that it depends on, so one walk
+ * from the last node to the first finds them all. */
 static bool all_joined(const Capture *capture)
 {
-    for (const Stream *stream = all_streams; stream; stream = stream->next) {
-        if (stream->capture != capture || stream == capture->origin) continue;
-        for (size_t i = 0; i < stream->dependencies.count; i++)
-            if (!joined(capture->origin, stream->dependencies.items[i])) return false;
+    const Graph *graph = capture->graph;
+    const Stream *origin = capture->origin;
+    enum { APART, JOINED };
+    for (size_t i = 0; i < graph->node_count; i++) graph->nodes[i]->position = APART;
+    for (size_t i = 0; i < origin->dependencies.count; i++) origin->dependencies.items[i]->position = JOINED;
+    for (size_t i = graph->node_count; i-- > 0;) {
+        const Node *node = graph->nodes[i];
+        for (size_t j = 0; node->position == JOINED && j < node->dependencies.count; j++)
+            node->dependencies.items[j]->position = JOINED;
     }
+    for (const Stream *stream = all_streams; stream; stream = stream->next)
+        for (size_t i = 0; stream->capture == capture && i < stream->dependencies.count; i++)
+            if (stream->dependencies.items[i]->position != JOINED) return false;
     return true;
 }
 

@@ -10,6 +10,13 @@
 #include <cuda.h>
 CUresult CUDAAPI cuProfilerStart(void); /* of cudaProfiler.h, which is in another package */
 CUresult CUDAAPI cuProfilerStop(void);
+#if CUDA_VERSION < 13000 /* functions of CUDA 13 that a driver of 12 is not asked for, but that are compiled all the same */
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx);
+CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type);
+CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
+CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool);
+#endif
 #pragma GCC visibility pop
 
 #if CUDA_VERSION < 12080

@@ -137,10 +137,18 @@ CUresult node_set_launch(Node *node, const CUDA_KERNEL_NODE_PARAMS *parameters)
     return CUDA_SUCCESS;
 }
 
+/* Whether a node stands in `graph`, or in a graph inside it. */
+static bool is_inside(const Node *node, const Graph *graph)
+{
+    for (; node; node = node->graph->parent)
+        if (node->graph == graph) return true;
+    return false;
+}
+
 CUresult node_set_child(Node *node, CUgraph child)
 {
     const Graph *graph = graph_find(child);
-    REQUIRE_ARGUMENT(graph);
+    REQUIRE_ARGUMENT(graph && !is_inside(node, graph));
     Graph *clone = graph_clone(graph);
     REQUIRE_ARGUMENT(clone);
     if (node->as.child) graph_free(node->as.child);

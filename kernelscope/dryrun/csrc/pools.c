@@ -243,7 +243,6 @@ static CUresult pool_of_location(const CUmemLocation *location, CUmemAllocationT
     return CUDA_SUCCESS;
 }
 
-/* CUDA 13's; without prototypes in the header of CUDA 12. */
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type)
 {
     ENTER();

@@ -46,6 +46,7 @@ class NumbaCudaProbe:
         self._facts: Facts | None = None
         self._attachments: Attachments | None = None
         self._modules: Any = None
+        self._follows_devices = False
 
     def install(self, sink: Sink, detail: str) -> None:
         """Hook the launch path, or wait for numba-cuda's import. See `Probe.install`."""
@@ -140,7 +141,8 @@ class NumbaCudaProbe:
 
     def _hook_launches(self, sink: Sink) -> None:
         dispatcher = self._modules.dispatcher
-        originals = (vars(dispatcher.CUDADispatcher)["call"], vars(dispatcher._Kernel)["launch"], dispatcher.launch)
+        originals = (vars(dispatcher.CUDADispatcher)["call"], vars(dispatcher._Kernel)["launch"], dispatcher.launch,
+                     vars(self._modules.codegen.CUDACodeLibrary)["get_cufunc"])
         facts = self._facts
         assert facts is not None
         hooks = LaunchHooks(sink, originals, self._target, facts.configuration)
@@ -159,12 +161,12 @@ class NumbaCudaProbe:
 
     def _follow_devices(self) -> None:
         """Put the hook in that tells devices apart, once there is more than one."""
-        modules, hooks = self._modules, self._hooks
-        if hooks is None or modules.dispatcher.launch is hooks.submit_of_devices:
+        if self._hooks is None or self._follows_devices:
             return
-        driver = modules.driver.driver
-        if driver.is_initialized and driver.initialization_error is None and len(modules.devices.gpus) > 1:
-            self._patches.replace(modules.dispatcher, "launch", hooks.submit_of_devices)
+        driver = self._modules.driver.driver
+        if driver.is_initialized and driver.initialization_error is None and len(self._modules.devices.gpus) > 1:
+            self._follows_devices = True
+            self._patches.replace(self._modules.codegen.CUDACodeLibrary, "get_cufunc", self._hooks.load)
 
     def _capturing_stream(self) -> int | None:
         """Handle of a stream of this recording that is in the middle of a graph capture."""
@@ -231,7 +233,7 @@ def measure_cost(detail: str, rounds: int = 30, launches: int = 50) -> float:
     def call(self: Any, args: Any, launch_config: Any) -> None:
         inner[0](kernel, args, None, None, None, None)
 
-    hooks = LaunchHooks(sink, (call, launch, submit), lambda *_: 0, lambda *_: 0)
+    hooks = LaunchHooks(sink, (call, launch, submit, submit), lambda *_: 0, lambda *_: 0)
     hooked = [hooks.launch, hooks.submit or submit]
     differences = []
     state = sink.state()

@@ -190,12 +190,12 @@ class Facts:
         return self.sink.devices.intern((FRAMEWORK, ordinal), row)
 
     def _loaded_as(self, dispatcher: Any, loaded: Any) -> tuple[Any, Any, int]:
-        """Find the ``_Kernel`` and the device's ordinal that a ``cuda.core.Kernel`` was loaded for."""
+        """Find the ``_Kernel`` and the device's ordinal of a loaded function."""
         offspring = getattr(dispatcher, "_launch_config_specializations", {})
         for owner in (dispatcher, *offspring.values()):
             for kernel in list(owner.overloads.values()):
                 for ordinal, function in kernel._codelibrary._cufunc_cache.items():
-                    if function.kernel is loaded:
+                    if function is loaded:
                         return owner, kernel, ordinal
         raise LookupError(f"{dispatcher.py_func.__name__} launched a kernel that none of its overloads has")
 

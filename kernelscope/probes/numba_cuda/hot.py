@@ -23,11 +23,13 @@ targets: dict[Any, int] = {}
 configurations: dict[Any, int] = {}
 now: Callable[[], float] = time.perf_counter
 new_state: Callable[[], ThreadState]
+only: ThreadState
 nested: Callable[..., Any]
 settle: Callable[..., bool]
 original_call: Callable[..., Any]
 original_launch: Callable[..., Any]
 original_submit: Callable[..., Any]
+original_load: Callable[..., Any]
 write_phases, phases_size = PHASES.pack_into, PHASES.size
 write_ends, ends_size = ENDS.pack_into, ENDS.size
 
@@ -81,13 +83,18 @@ def submit_phases(*arguments: Any) -> Any:
     return result
 
 
-def submit_phases_of_devices(*arguments: Any) -> Any:
-    """As `submit_phases`, where there are several devices: the driver's kernel tells which it is."""
-    try:
-        state = states[ident()]
-    except KeyError:
-        state = new_state()
-    state.kernel = arguments[2]
+def launch_phases_alone(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0,
+                        sharedmem: Any = 0) -> Any:
+    """As `launch_phases`, while one thread is all that launches: its state need not be looked up."""
+    state = only
+    state.kernel = self
+    state.dispatch_end = now()
+    return original_launch(self, args, griddim, blockdim, stream, sharedmem)
+
+
+def submit_phases_alone(*arguments: Any) -> Any:
+    """As `submit_phases`, while one thread is all that launches."""
+    state = only
     state.submit_start = now()
     result = original_submit(*arguments)
     state.submit_end = now()
@@ -128,20 +135,29 @@ def launch_ends(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any =
     return original_launch(self, args, griddim, blockdim, stream, sharedmem)
 
 
-def submit_ends_of_devices(*arguments: Any) -> Any:
-    """In place of the global ``launch`` where there are several devices: the driver's kernel tells which it is."""
+def launch_ends_alone(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any = 0,
+                      sharedmem: Any = 0) -> Any:
+    """As `launch_ends`, while one thread is all that launches."""
+    only.kernel = self
+    return original_launch(self, args, griddim, blockdim, stream, sharedmem)
+
+
+def load(self: Any) -> Any:
+    """In place of ``CUDACodeLibrary.get_cufunc`` where there are several devices: each has a function of its own."""
+    function = original_load(self)
     try:
-        states[ident()].kernel = arguments[2]
+        states[ident()].kernel = function
     except KeyError:
-        new_state().kernel = arguments[2]
-    return original_submit(*arguments)
+        new_state().kernel = function
+    return function
 
 
-#: In place of the call, the kernel's launch, the driver call, and the driver call where there are several devices.
-PHASE_HOOKS = (call_phases, launch_phases, submit_phases, submit_phases_of_devices)
-END_HOOKS = (call_ends, launch_ends, None, submit_ends_of_devices)
+#: For the call, the kernel's launch and the driver call: the hook for one thread, and the one for several.
+PHASE_HOOKS = ((call_phases, call_phases), (launch_phases_alone, launch_phases), (submit_phases_alone, submit_phases))
+END_HOOKS = ((call_ends, call_ends), (launch_ends_alone, launch_ends))
 #: For `kernelscope.probes.base.hook_codes`.
-CODES: frozenset[CodeType] = frozenset(hook.__code__ for hook in (*PHASE_HOOKS, *END_HOOKS) if hook)
+CODES: frozenset[CodeType] = frozenset(
+    hook.__code__ for pair in (*PHASE_HOOKS, *END_HOOKS, (load,)) for hook in pair)
 
 
 def bind(hook: Any, namespace: dict[str, Any]) -> Any:

@@ -2,9 +2,9 @@
 
 ``CUDADispatcher.call`` begins and ends a launch, ``_Kernel.launch`` ends its dispatch and names the specialization,
 the global ``launch`` of ``numba.cuda.dispatcher`` is the driver call. They talk through the thread's `ThreadState`;
-one record is packed when the call ends. What `submit` is given, a ``cuda.core.Kernel``, is one specialization on one
-device: where there are several, `submit_of_devices` keeps that. ``--detail launch`` has no `submit`. The hooks
-themselves are in `hot`.
+one record is packed when the call ends. ``--detail launch`` leaves the driver call alone. Where there are several
+devices, ``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a function of its own, while the
+``cuda.core.Kernel`` behind it is one for all. The hooks themselves are in `hot`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class LaunchHooks:
     sink : Sink
         Where records go.
     originals : tuple of callable
-        ``CUDADispatcher.call``, ``_Kernel.launch`` and the global ``launch``.
+        ``CUDADispatcher.call``, ``_Kernel.launch``, the global ``launch`` and ``CUDACodeLibrary.get_cufunc``.
     target_of : callable
         ``(dispatcher, kernel or None, error or None) -> target id``, asked once a kernel. The kernel is a
-        ``_Kernel``, or the ``cuda.core.Kernel`` that it was loaded as on one device.
+        ``_Kernel``, or the function that it was loaded as on one device.
     configuration_of : callable
         ``(launch configuration) -> configuration id``, asked once an object.
     """
@@ -41,7 +41,7 @@ class LaunchHooks:
     def __init__(
         self,
         sink: Sink,
-        originals: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]],
+        originals: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]],
         target_of: Callable[[Any, Any, str | None], int],
         configuration_of: Callable[[Any], int],
     ) -> None:
@@ -53,22 +53,39 @@ class LaunchHooks:
         self.targets: dict[Any, int] = {}
         self.configurations: dict[Any, int] = {}
         self._namespace: dict[str, Any] = {
-            **vars(hot), "states": sink.states, "new_state": sink.state, "now": sink.seconds,
+            **vars(hot), "only": ThreadState(UNKNOWN, sink.record), "states": sink.states, "new_state": sink.state, "now": sink.seconds,
             "targets": self.targets, "configurations": self.configurations, "settle": self.settle,
             "nested": self.nested,
             "original_call": originals[0], "original_launch": originals[1], "original_submit": originals[2],
+            "original_load": originals[3],
         }
-        templates = hot.PHASE_HOOKS if sink.record is PHASES else hot.END_HOOKS
-        self.call, self.launch, self.submit, self.submit_of_devices = (
-            hook and hot.bind(hook, self._namespace) for hook in templates)
+        self._templates = hot.PHASE_HOOKS if sink.record is PHASES else hot.END_HOOKS
+        bound = [hot.bind(alone, self._namespace) for alone, _ in self._templates]
+        self.call, self.launch, self.submit = bound if len(bound) == 3 else (*bound, None)
+        self.load = hot.bind(hot.load, self._namespace)
+        self._bound = bound
         hook_codes.update(hot.CODES)
+        sink.thread_listener = self.thread_came
+
+    def thread_came(self, state: ThreadState) -> None:
+        """A thread launches for the first time: with the second one, hooks begin to look up whose launch it is.
+
+        The thread that comes is not past its call's beginning yet, so that it never runs a hook for one thread; the
+        first one may be in the middle of one, which goes on in the first one's state.
+        """
+        if state.thread_id == 0:
+            self._namespace["only"] = state
+            return
+        for hook, (_, shared) in zip(self._bound, self._templates, strict=True):
+            hook.__code__ = shared.__code__
 
     def disable(self) -> None:
         """Turn the hooks into pass-throughs, for callers that hold them and for wrappers put over them."""
         self.enabled = False
         idle = ThreadState(UNKNOWN, self.sink.record)
         idle.launch_config = self  # never free, so that `call` takes the nested path, which passes through
-        self._namespace["states"] = _Idle(idle)
+        self._namespace.update(states=_Idle(idle), only=idle)
+        self.sink.thread_listener = None
 
     def settle(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
                error: BaseException) -> bool:

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+from kernelscope.analysis.overview import overview
+
+MS = 1_000_000
+
+
+def _advice(made: Any) -> dict[str, str]:
+    return {each.code: each.text for each in overview(made.recording()).advice}
+
+
+def _launched(script: Any, launches: int, wall_ns: int, phases: tuple[int, ...] = (3_000, 0, 4_000, 2_000, 1_000),
+              grid: tuple[int, ...] = (400,), block: tuple[int, ...] = (128,)) -> Any:
+    made = script()
+    made.device(multiprocessors=132)
+    made.cell(wall_ns=wall_ns)
+    made.kernel("axpy")
+    made.specialization()
+    made.configuration(grid, block)
+    for _ in range(launches):
+        made.launch(phases=phases)
+    return made
+
+
+def test_a_quiet_cell_gets_no_advice(script: Any) -> None:
+    assert _advice(_launched(script, 20, 100 * MS)) == {}
+    assert _advice(script()) == {}
+
+
+def test_compiles_repeated_for_layouts_and_configurations(script: Any) -> None:
+    made = _launched(script, 1, 100 * MS)
+    for layout in ("C", "F", "A"):
+        made.compilation(0, 50 * MS, signature=f"(array(float32, 2d, {layout}),)")
+    assert _advice(made) == {
+        "repeated_layouts": "axpy was compiled 2 more times for other memory layouts, 100 ms in all: pass arrays of "
+                            "one layout."}
+    made = _launched(script, 1, 100 * MS)
+    for at in range(4):
+        made.configuration((at + 7,))
+        made.compilation(0, 50 * MS, configuration_id=at, launch_config_sensitive=True)
+    assert "compiled 3 more times for other launch configurations" in _advice(made)["launch_configurations"]
+
+
+def test_slow_compiles_without_a_disk_cache(script: Any) -> None:
+    made = _launched(script, 1, 100 * MS)
+    made.compilation(0, 150 * MS)
+    made.compilation(0, 150 * MS, signature="(int64,)", cache_file="x.nbi")
+    made.compilation(0, 10 * MS, signature="(int8,)")
+    assert _advice(made) == {
+        "no_disk_cache": "1 compile took 150 ms without a disk cache: cache=True in @cuda.jit would spare the next "
+                         "session those of axpy."}
+
+
+def test_many_launches_that_take_the_wall_time(script: Any) -> None:
+    assert _advice(_launched(script, 600, 8 * MS)) == {
+        "many_launches": "600 launches of axpy took 75 % of the wall time on the host, 10.0 µs each (median): launch "
+                         "less often with more work, or as a CUDA graph."}
+    assert _advice(_launched(script, 600, 80 * MS)) == {}
+
+
+def test_launches_that_mostly_prepare(script: Any) -> None:
+    found = _advice(_launched(script, 3, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000)))
+    assert found["slow_prepare"].startswith(
+        "a launch of axpy prepares its arguments for 90.0 µs (median, 90 % of its host time)")
+
+
+def test_few_blocks_need_a_known_device(script: Any) -> None:
+    made = _launched(script, 600, 800 * MS, grid=(1,), block=(32,))
+    assert "have 1 block at most, on a GPU with 132 multiprocessors" in _advice(made)["few_blocks"]
+    del made.rows["devices"]
+    assert _advice(made) == {}
+
+
+def test_partial_warps(script: Any) -> None:
+    found = _advice(_launched(script, 2, 100 * MS, block=(100,)))
+    assert found == {
+        "partial_warps": "2 launches of axpy had blocks that are no multiple of a warp's 32 threads: with 100 threads, "
+                         "28 of the last warp's lanes idle."}
+
+
+def test_one_line_a_rule_names_the_other_kernels(script: Any) -> None:
+    made = _launched(script, 2, 100 * MS, block=(100,))
+    for name in ("b", "c", "n" * 200):
+        kernel = made.kernel(name)
+        made.launch(kernel)
+    text = _advice(made)["partial_warps"]
+    assert text.endswith(f" The same goes for b, c, {'n' * 20}…{'n' * 20}.")

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+from kernelscope.analysis.configurations import Configurations, by_configuration
+
+
+def _recording(script: Any) -> Any:
+    made = script()
+    for name in ("a", "unused", "b"):
+        made.kernel(name)
+    made.specialization(0, regs=20)
+    made.specialization(0, "(float64,)", regs=30)
+    made.configuration((4, 2), (16, 16), sharedmem_bytes=256, stream=-7)
+    made.configuration((1,), (32,), cluster_x=2, cluster_y=1, cluster_z=1)
+    made.occupancy(0, 0, 0.5)
+    made.occupancy(1, 0, 0.75)
+    made.occupancy(1, 1, 1.0)
+    made.launch(0, (1, 0, 1, 1, 1), 0, 1)
+    made.launch(0, (1, 0, 1, 1, 7), 0, 0)
+    made.launch(0, (1, 0, 1, 1, 1), 1, 0, error="ValueError")
+    made.launch(2, (1, 0, 1, 1, 1), None, 1)
+    return made.recording()
+
+
+def test_configurations_by_kernel_with_most_launches_first(script: Any) -> None:
+    found = by_configuration(_recording(script))
+    assert list(found) == [0, 2]
+    first, second = found[0]
+    assert (first.griddim, first.blockdim, first.cluster) == ((4, 2, 1), (16, 16, 1), None)
+    assert (first.blocks, first.threads_per_block, first.sharedmem_bytes, first.stream) == (8, 256, 256, -7)
+    assert (first.launches, first.errors, first.host_ns, first.median_ns) == (2, 1, 14, 7)
+    assert (first.regs, first.occupancy) == ((20, 30), (0.5, 0.75))
+    assert (second.cluster, second.regs, second.occupancy) == ((2, 1, 1), (20, 20), None)
+    assert (found[2][0].launches, found[2][0].regs) == (1, None)
+
+
+def test_only_rows_that_are_asked_for(script: Any) -> None:
+    held = Configurations(_recording(script))
+    assert [held.count(dispatcher) for dispatcher in range(4)] == [2, 0, 1, 0]
+    assert len(held.of(0, 1)) == 1
+    assert held.of(9) == []
+
+
+def test_nothing_launched(script: Any) -> None:
+    assert by_configuration(script().recording()) == {}

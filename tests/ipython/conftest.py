@@ -1,0 +1,163 @@
+"""A real IPython kernel that the tests run cells in, on the dry run."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 60
+
+SETUP = """
+import asyncio, sys, time
+import numpy as np
+from numba import cuda
+import kernelscope, kernelscope.recorder
+
+@cuda.jit
+def axpy(out, a, x):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a * x[i]
+
+a = cuda.to_device(np.zeros(64, np.float32))
+axpy[2, 32](a, 2.0, a)
+shell = get_ipython()
+"""
+
+# What must hold after every cell, whatever it did.
+LEFT = """
+import numba.cuda.dispatcher as _d
+assert kernelscope.recorder._Session.active is None, "a recorder was left running"
+assert "showtraceback" not in vars(get_ipython()), "showtraceback is still ours"
+for _hooked in (_d.CUDADispatcher.call, _d.CUDADispatcher.compile, _d._Kernel.launch, _d.launch, _d.compile_cuda):
+    assert not _hooked.__module__.startswith("kernelscope"), _hooked
+"""
+
+
+@dataclass
+class Ran:
+    """What running one cell sent back, in order."""
+
+    status: str = ""
+    reply: dict[str, Any] = field(default_factory=dict)
+    messages: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The outputs' kinds; a card is called card, wherever it stands."""
+        return ["card" if is_card(content) else kind for kind, content in self.messages]
+
+    @property
+    def cards(self) -> list[dict[str, str]]:
+        return [content["data"] for _, content in self.messages if is_card(content)]
+
+    @property
+    def card(self) -> str:
+        """The text of the one card."""
+        assert len(self.cards) == 1, self.kinds
+        return self.cards[0]["text/plain"]
+
+    @property
+    def values(self) -> list[str]:
+        """What was shown as Out, as text; without cards."""
+        return [content["data"]["text/plain"] for kind, content in self.messages
+                if kind == "execute_result" and not is_card(content)]
+
+    @property
+    def stdout(self) -> str:
+        return self._stream("stdout")
+
+    @property
+    def stderr(self) -> str:
+        return self._stream("stderr")
+
+    @property
+    def traceback(self) -> str:
+        """The one traceback, without colors."""
+        shown = [content for kind, content in self.messages if kind == "error"]
+        assert len(shown) == 1, self.kinds
+        return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(shown[0]["traceback"]))
+
+    def _stream(self, name: str) -> str:
+        return "".join(content["text"] for kind, content in self.messages
+                       if kind == "stream" and content["name"] == name)
+
+
+def is_card(content: dict[str, Any]) -> bool:
+    return 'class="kscope"' in content.get("data", {}).get("text/html", "")
+
+
+class Notebook:
+    """Runs cells in a kernel."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._manager = KernelManager(kernel_name="python3")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1",
+                       "IPYTHONDIR": str(folder / "ipython")}
+        self._manager.start_kernel(env=environment, cwd=str(folder), extra_arguments=["--log-level=ERROR"])
+        self._client: BlockingKernelClient = self._manager.client()
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=TIMEOUT_S)
+
+    def run(self, code: str, *, interrupt: bool = False, **options: Any) -> Ran:
+        """Run a cell; `interrupt` it when its stdout says ``ready``."""
+        ran = Ran()
+
+        def on_output(message: dict[str, Any]) -> None:
+            kind, content = message["header"]["msg_type"], message["content"]
+            if kind in ("stream", "display_data", "execute_result", "error", "update_display_data"):
+                ran.messages.append((kind, content))
+            if interrupt and kind == "stream" and "ready" in content["text"]:
+                time.sleep(0.05)
+                self._manager.interrupt_kernel()
+
+        message = self._client.execute_interactive(code, timeout=TIMEOUT_S, output_hook=on_output, **options)
+        ran.reply = message["content"]
+        ran.status = ran.reply["status"]
+        return ran
+
+    def ok(self, code: str) -> Ran:
+        """Run a cell that must not fail."""
+        ran = self.run(code)
+        assert ran.status == "ok", ran.messages
+        return ran
+
+    def value(self, expression: str) -> str:
+        """What an expression gives, as text."""
+        return self.ok(expression).values[-1]
+
+    def close(self) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="session")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
+    """One kernel for the whole session: it takes a second to start and another to import numba."""
+    notebook = Notebook(tmp_path_factory.mktemp("notebook"))
+    try:
+        notebook.ok(SETUP)
+        yield notebook
+    finally:
+        notebook.close()
+
+
+@pytest.fixture
+def notebook(kernel: Notebook) -> Iterator[Notebook]:
+    """The kernel with a fresh extension; after the test nothing of a recording may be left."""
+    kernel.ok("%load_ext kernelscope")
+    yield kernel
+    kernel.ok(LEFT)
+    kernel.run("%unload_ext kernelscope")
+    kernel.ok(LEFT)

@@ -1,0 +1,135 @@
+"""What the magics' lines accept, and how a cell's text is read."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import TransformerManager
+
+from kernelscope import magic_line
+from kernelscope.magic_line import CellOptions, native_options, parse_cell, parse_line, without_heading
+from kernelscope.probes.base import DETAILS
+
+
+@pytest.mark.parametrize(("line", "options"), [
+    ("", CellOptions()),
+    ("-n first", CellOptions(name="first")),
+    ('--name "warm up" -q', CellOptions(name="warm up", quiet=True)),
+    ("-n <b>x</b> -o out.kscope", CellOptions(name="<b>x</b>", output="out.kscope")),
+    ("-r --detail launch --no-timeline", CellOptions(returns=True, detail="launch")),
+    ("-n ''", CellOptions()),
+    ("-n #1", CellOptions(name="#1")),
+])
+def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
+    assert parse_cell(line) == options
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("--foo", "unrecognized arguments: --foo"),
+    ("extra", "unrecognized arguments: extra"),
+    ("-n", "expected one argument"),
+    ("--detail all", "'launch', 'phases'"),
+    ("-n it's", "no closing quotation"),
+])
+def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_cell(line)
+    message = str(caught.value)
+    assert said in message
+    assert magic_line.CELL_USAGE in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(("line", "command", "target"), [
+    ("", None, None), ("on", "on", None), ("status", "status", None), ("report", "report", None),
+    ("report 3", "report", "3"), ('report "warm up"', "report", "warm up"), ("save all", "save", "all"),
+    ("attach axpy", "attach", "axpy"),
+])
+def test_a_line_is_parsed(line: str, command: str | None, target: str | None) -> None:
+    found = parse_line(line)
+    assert (found.command, found.target) == (command, target)
+
+
+def test_on_takes_options() -> None:
+    found = parse_line("on -q --detail launch")
+    assert (found.quiet, found.detail) == (True, "launch")
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("nothing", "no sub-command 'nothing'; known: on, off, status, cells"),
+    ("save", "FILE is missing; usage: %kernelscope save FILE"),
+    ("attach", "KERNEL is missing"),
+    ("off now", "'now' is too much; usage: %kernelscope off"),
+    ("save a b", "unrecognized arguments: b"),
+    ("cells -q", "belong to 'on'"),
+    ("-q", "belong to 'on'"),
+    ("on --detail all", "'launch', 'phases'"),
+])
+def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_line(line)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_details_are_the_probes_own() -> None:
+    assert magic_line.DETAILS == DETAILS
+
+
+def test_help_comes_from_the_code() -> None:
+    cell, line = magic_line.cell_arguments.__doc__ or "", magic_line.line_arguments.__doc__ or ""
+    assert "%%kernelscope [-n NAME]" in cell
+    assert "--no-timeline" in cell
+    assert all(command in line for command in magic_line.COMMANDS)
+
+
+@pytest.mark.parametrize("cell", [
+    "%%kernelscope\nx = 1\n",
+    "%%kernelscope -n a -q\n\n\nx = 1\n",
+    "%%kernelscope -r   \nx = 1\n",
+])
+def test_a_recorded_cell_keeps_its_line_numbers(cell: str) -> None:
+    lines = cell.splitlines(keepends=True)
+    assert without_heading(lines) == ["\n", *lines[1:]]
+
+
+def test_a_cell_magic_that_follows_becomes_the_first_line() -> None:
+    assert without_heading(["%%kernelscope -q\n", "\n", "%%time\n", "x = 1\n"]) == ["%%time\n", "x = 1\n"]
+
+
+@pytest.mark.parametrize("cell", [
+    "", "x = 1\n", "x = '''\n%%kernelscope\n'''\n", "%%time\n%%kernelscope\nx = 1\n", "%%kernelscope\n", "%%kernelscope\n\n",
+    "%%kernelscope --foo\nx = 1\n", "%%kernelscope?\n", "%%kernelscope?\nx = 1\n", "%%kernelscopes\nx = 1\n",
+    "# comment\n%%kernelscope\nx = 1\n", "%kernelscope on\n", "%%kernelscope -n it's\nx = 1\n",
+])
+def test_other_cells_are_left_as_they_are(cell: str) -> None:
+    lines = cell.splitlines(keepends=True)
+    assert native_options(lines) is None
+    assert without_heading(lines) == lines
+
+
+@pytest.mark.parametrize("cell", [
+    "\n\n  %%kernelscope -n a\n  x = 1\n", "In [1]: %%kernelscope -n a\n   ...: x = 1\n", ">>> %%kernelscope -n a\n>>> x = 1\n",
+])
+def test_indentation_and_prompts_are_no_obstacle(cell: str) -> None:
+    manager = TransformerManager()
+    manager.cleanup_transforms.append(without_heading)
+    assert manager.transform_cell(cell) == "\nx = 1\n"
+    lines = magic_line.cleaned(cell, manager.cleanup_transforms, without_heading)
+    assert native_options(lines) == CellOptions(name="a")
+
+
+def test_transforms_with_side_effects_are_not_run_again() -> None:
+    def counts(lines: list[str]) -> list[str]:
+        raise AssertionError("it was run")
+
+    counts.has_side_effects = True  # type: ignore[attr-defined]
+    assert magic_line.cleaned("x\n", [counts, without_heading], without_heading) == ["x\n"]
+
+
+@pytest.mark.parametrize(("cell", "manages"), [
+    ("%kernelscope cells", True), ("# all\n\n%kernelscope cells\n%kernelscope off", True), ("x = 1\n%kernelscope off", False),
+    ("%kernelscopes", False),
+])
+def test_cells_that_only_manage_are_recognized(cell: str, manages: bool) -> None:
+    assert magic_line.only_manages(cell.splitlines()) is manages

@@ -1,0 +1,79 @@
+"""Recordings made on a real GPU open, are consistent and render where neither numba nor CUDA is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelscope
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
+PATHS = sorted(FOLDER.glob("*.kscope"))
+BOUNDARIES = ["start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns"]
+
+
+def test_there_are_some():
+    assert {path.stem for path in PATHS} >= {"quickstart", "many_kernels", "threads"}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_real_recording_is_consistent(path):
+    assert path.stat().st_size < 1_000_000
+    recording = kernelscope.load(path)
+    assert not recording.is_dry_run
+    assert not recording.is_simulated
+    assert recording.devices.name.str.contains("NVIDIA").all()
+    launches = recording.launches
+    assert len(launches) > 100
+    made = launches[launches.error.isna()]
+    times = made[BOUNDARIES].astype("int64").to_numpy()
+    assert (np.diff(times, axis=1) >= 0).all()
+    for _, rows in made.groupby("thread_id"):
+        assert (rows.start_ns.to_numpy()[1:] >= rows.end_ns.to_numpy()[:-1]).all()
+    assert (recording.specializations.regs > 0).all()
+    assert recording.specializations.cubin_bytes.gt(0).all()
+    assert set(launches.cache.dropna()) <= {"memory", "compiled", "wait"}
+    compiled = launches.cache.eq("compiled").sum()
+    assert compiled == recording.compilations.outcome.eq("compiled").sum()
+    assert recording.occupancies.occupancy.between(0, 1).all()
+    assert recording.health.errors.isna().all()
+
+
+def test_the_quickstart_recording_has_what_the_notebook_tells():
+    recording = kernelscope.load(FOLDER / "quickstart.kscope")
+    assert len(recording.cells) == 3
+    assert len(recording.launches) == 157
+    assert recording.compilations.reason_code.tolist() == [
+        "first_signature", "new_dtype", "new_layout", "first_signature"]
+
+
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numba", "cuda", "numba_cuda", "llvmlite") or name.startswith(
+                ("kernelscope.recorder", "kernelscope.probes")):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import kernelscope
+
+for path in sys.argv[1:]:
+    recording = kernelscope.load(path)
+    assert "dry run" not in recording.summary()
+    assert len(recording._repr_html_()) > 1000
+    assert len(recording.launches) and len(recording.health)
+print("opened", len(sys.argv) - 1)
+"""
+
+
+def test_they_open_and_render_without_numba_and_cuda():
+    result = subprocess.run([sys.executable, "-W", "error", "-c", BLOCKED, *map(str, PATHS)],
+                            capture_output=True, text=True, check=False, cwd=FOLDER.parents[1])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["opened", str(len(PATHS))]

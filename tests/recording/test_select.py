@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelscope.errors import UnknownCellError
+from kernelscope.recording.integrity import check_tables
+from kernelscope.recording.merge import merge
+from kernelscope.recording.model import Recording
+from kernelscope.recording.select import keep_used, select_cell
+from kernelscope.schema import TABLES
+
+Rows = dict[str, list[dict[str, Any]]]
+Make = Callable[..., Recording]
+
+
+def _check(recording: Recording) -> dict[str, int]:
+    check_tables({name: recording.arrow(name) for name in TABLES})
+    return {name: recording.arrow(name).num_rows for name in TABLES}
+
+
+def test_first_cell_has_what_it_used(full: Recording) -> None:
+    cell = select_cell(full, 0)
+    assert _check(cell) == {
+        "cells": 1, "threads": 1, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
+        "occupancies": 1, "launches": 1, "compilations": 1, "passes": 1, "health": 2,
+    }
+    for name in ("cells", "devices", "dispatchers", "specializations", "launches", "compilations", "passes"):
+        assert cell.rows(name) == full.rows(name)[:1]
+    assert cell.metadata == full.metadata
+
+
+def test_second_cell_is_renumbered(full: Recording) -> None:
+    cell = select_cell(full, 1)
+    _check(cell)
+    assert cell.rows("cells") == [{**full.rows("cells")[1], "cell_id": 0}]
+    assert cell.rows("launches") == [{
+        **full.rows("launches")[2], "launch_id": 0, "cell_id": 0, "thread_id": 0, "dispatcher_id": 0,
+        "specialization_id": 0, "configuration_id": 0, "device_id": 0,
+        # Its parent was launched outside the cell.
+        "parent_launch_id": None,
+    }]
+    assert [row["name"] for row in cell.rows("dispatchers")] == [full.rows("dispatchers")[1]["name"]]
+    assert cell.rows("threads")[0]["ident"] == full.rows("threads")[1]["ident"]
+    assert cell.rows("occupancies") == [
+        {**full.rows("occupancies")[1], "specialization_id": 0, "configuration_id": 0, "device_id": 0}]
+    assert cell.rows("compilations") == cell.rows("passes") == []
+
+
+def test_compilation_inside_a_launch_belongs_to_its_cell(rows: Rows, recording_of: Make) -> None:
+    rows["compilations"][0]["cell_id"] = None
+    assert len(select_cell(recording_of(rows), 0).rows("compilations")) == 1
+
+
+def test_compilation_for_a_launch_elsewhere_loses_it(rows: Rows, recording_of: Make) -> None:
+    rows["compilations"][1].update(cell_id=1, launch_id=0)
+    cell = select_cell(recording_of(rows), 1)
+    _check(cell)
+    assert [(row["launch_id"], row["thread_id"]) for row in cell.rows("compilations")] == [(None, 0)]
+
+
+@pytest.mark.parametrize(("start", "kept"), [(99, 1), (100, 2), (925, 2), (950, 2), (951, 1), (None, 1)])
+def test_pass_without_compilation_belongs_to_the_cell_that_ran(start: int | None, kept: int, rows: Rows,
+                                                               recording_of: Make) -> None:
+    rows["passes"][1].update(start_ns=start, specialization_id=1)
+    cell = select_cell(recording_of(rows), 0)
+    _check(cell)
+    assert len(cell.rows("passes")) == kept
+    # Its specialization and that one's dispatcher come with it.
+    assert len(cell.rows("specializations")) == len(cell.rows("dispatchers")) == kept
+
+
+def test_cost_is_in_proportion_to_launches(full: Recording) -> None:
+    health = select_cell(full, 0).rows("health")
+    assert health[0] == {**full.rows("health")[0], "total_cost_ns": pytest.approx(901.5 / 3)}
+    assert health[1] == full.rows("health")[1]
+
+
+def test_cell_of_a_recording_without_launches(recording_of: Make) -> None:
+    row = {"cell_id": 0, "start_ns": 0, "end_ns": 1, "status": "ok"}
+    health = {"probe": "p", "status": "ok", "total_cost_ns": 5.0}
+    cell = select_cell(recording_of({"cells": [row], "health": [health]}), 0)
+    assert _check(cell)["launches"] == 0
+    assert cell.rows("health")[0]["total_cost_ns"] == 0
+
+
+@pytest.mark.parametrize("cell_id", [-1, 2, 99])
+def test_unknown_cell_names_the_known(cell_id: int, full: Recording) -> None:
+    with pytest.raises(UnknownCellError, match=rf"no cell {cell_id} in recording 'größe .*'; known: 0 to 1"):
+        select_cell(full, cell_id)
+    with pytest.raises(UnknownCellError, match="known: none"):
+        select_cell(Recording({}, {}), 0)
+
+
+def test_cells_together_have_every_launch_of_a_cell(million: Recording) -> None:
+    cells = [select_cell(million, number) for number in range(4)]
+    for cell in cells:
+        _check(cell)
+    starts = np.concatenate([cell.column("launches", "start_ns") for cell in cells])
+    assert np.array_equal(starts, million.column("launches", "start_ns"))
+    merged = merge(cells)
+    for name in ("cells", "launches", "specializations", "dispatchers"):
+        assert merged.arrow(name).num_rows == million.arrow(name).num_rows
+    for column in ("launch_id", "cell_id", "start_ns", "correlation_id"):
+        assert np.array_equal(merged.column("launches", column), million.column("launches", column))
+
+
+def test_keep_used_leaves_out_what_nothing_names(rows: Rows, recording_of: Make, full: Recording) -> None:
+    for name, own in (("threads", "thread_id"), ("devices", "device_id"), ("dispatchers", "dispatcher_id"),
+                      ("specializations", "specialization_id"), ("configurations", "configuration_id")):
+        rows[name].insert(0, {**rows[name][1], own: 0})
+        for table in TABLES:
+            for row in rows[table]:
+                if row.get(own) is not None and not (table == name and row is rows[name][0]):
+                    row[own] += 1
+    rows["occupancies"].append({"specialization_id": 0, "configuration_id": 0, "device_id": 0})
+    crowded = recording_of(rows)
+    _check(crowded)
+    kept = keep_used(crowded)
+    for name in TABLES:
+        assert kept.rows(name) == full.rows(name)
+    assert kept.metadata == crowded.metadata
+
+
+def test_keep_used_of_an_empty_recording() -> None:
+    assert keep_used(Recording({}, {})).arrow("launches").num_rows == 0

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernelscope.analysis.overview import HealthRow, overview
+from kernelscope.analysis.units import MISSING
+from kernelscope.renderers import words
+
+
+@pytest.mark.parametrize(("row", "place"), [
+    ({"module": "solver.step", "filename": "/home/u/solver/step.py", "lineno": 41}, "solver.step · step.py:41"),
+    ({"module": "m", "filename": r"C:\users\u\k.py", "lineno": 2}, "m · k.py:2"),
+    ({"filename": "/tmp/ipykernel_77/123.py", "lineno": 3}, "notebook cell, line 3"),
+    ({"filename": "<ipython-input-7-abcdef>", "lineno": 3}, "In [7], line 3"),
+    ({"filename": "<string>", "lineno": None}, "<string>"),
+    ({"module": None, "filename": None, "lineno": None}, MISSING),
+    ({"module": "__main__", "filename": None, "lineno": None}, "__main__"),
+])
+def test_places_hold_no_path_of_the_machine(script: Any, row: dict[str, Any], place: str) -> None:
+    made = script()
+    made.kernel(**row)
+    made.configuration()
+    made.launch(specialization=None)
+    assert words.place(overview(made.recording()).by_kernel[0]) == place
+
+
+def test_health_in_one_line() -> None:
+    assert words.health(HealthRow("p", "ok", None, None, None, None)) == ""
+    assert words.health(HealthRow("p", "ok", "m", None, 0, 0)) == "m"
+    assert words.health(HealthRow("p", "ok", "m", None, 1, 2)) == (
+        "m; 1 record dropped; 2 errors inside KernelScope, counted and swallowed")
+
+
+def test_waiting_for_the_device(script: Any) -> None:
+    made = script()
+    made.cell()
+    made.rows["cells"][0]["synchronized_ns"] = made.rows["cells"][0]["end_ns"] + 2_500_000
+    assert words.synchronize_note(overview(made.recording())) == "waited 2.50 ms for the device after the cell's end"
+    assert words.synchronize_note(overview(script().recording())) == ""
+
+
+@pytest.mark.parametrize(("wait_ns", "text"), [
+    (None, "by a launch"), (900_000, "by a launch"),
+    (20_000_000, "by a launch (20.0 ms waiting for the compiler lock)"),
+])
+def test_waiting_for_the_compiler_lock_is_told_where_it_is_long(script: Any, wait_ns: int | None, text: str) -> None:
+    made = script()
+    made.kernel()
+    made.compilation(wait_ns=wait_ns)
+    assert words.trigger(overview(made.recording()).compilations[0]) == text

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import kernelscope
+
+ROOT = Path(kernelscope.__file__).parents[1]
+HEAVY = ("numpy", "pandas", "pyarrow", "plotly", "numba", "cuda", "IPython", "anywidget", "ipywidgets")
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in an interpreter in which no dry run is asked for."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KERNELSCOPE_")}
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], env={**environment, "PYTHONPATH": str(ROOT)},
+                          capture_output=True, text=True, timeout=60, check=True)
+
+
+def test_public_names() -> None:
+    assert set(kernelscope.__all__) == {
+        "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording",
+        "RecordingFileError", "UnknownCellError", "__version__", "load", "load_ipython_extension", "record",
+        "recorded", "unload_ipython_extension",
+    }
+    assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))
+    assert set(kernelscope.__all__) <= set(dir(kernelscope))
+
+
+def test_names_of_finished_recordings_are_their_homes() -> None:
+    from kernelscope.recording import io, model
+
+    assert kernelscope.load is io.load
+    assert kernelscope.Recording is model.Recording
+    assert kernelscope.schema is sys.modules["kernelscope.schema"]
+
+
+def test_version_is_a_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|a\d+|b\d+|rc\d+)?", kernelscope.__version__)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'kernelscope' has no attribute 'nothing'"):
+        _ = kernelscope.nothing
+    assert not hasattr(kernelscope, "_nothing")
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = _python(f"import sys, kernelscope; print([n for n in {HEAVY} if n in sys.modules])").stdout
+    assert loaded == "[]\n"
+
+
+def test_import_has_no_side_effect() -> None:
+    code = ("import sys; before = set(sys.meta_path); import kernelscope; "
+            "print(sorted(n for n in sys.modules if n.startswith('kernelscope')), set(sys.meta_path) == before)")
+    assert _python(code).stdout == "['kernelscope'] True\n"
+
+
+def test_name_is_loaded_on_first_use() -> None:
+    code = "import sys, kernelscope; kernelscope.KernelScopeError; print('KernelScopeError' in vars(kernelscope), " \
+           "'kernelscope.recording.model' in sys.modules)"
+    assert _python(code).stdout == "True False\n"
+
+
+def test_import_is_quick() -> None:
+    def seconds(code: str) -> float:
+        before = time.perf_counter()
+        _python(code)
+        return time.perf_counter() - before
+
+    # Interleaved, so that a busy machine is as busy for both; the difference is the import alone.
+    pairs = [(seconds("pass"), seconds("import kernelscope")) for _ in range(7)]
+    assert statistics.median(loaded - empty for empty, loaded in pairs) < 0.1
