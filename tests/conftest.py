@@ -40,9 +40,9 @@ def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""
     yield
     from kernelscope.probes.base import ImportHook
-    from kernelscope.recorder import _Session
+    from kernelscope.session import Session
 
-    assert _Session.active is None, "a recorder was left running"
+    assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
     dispatcher = sys.modules.get("numba.cuda.dispatcher")
     if dispatcher is not None:

@@ -37,7 +37,7 @@ shell = get_ipython()
 # What must hold after every cell, whatever it did.
 LEFT = """
 import numba.cuda.dispatcher as _d
-assert kernelscope.recorder._Session.active is None, "a recorder was left running"
+assert kernelscope.session.Session.active is None, "a recorder was left running"
 assert "showtraceback" not in vars(get_ipython()), "showtraceback is still ours"
 for _hooked in (_d.CUDADispatcher.call, _d.CUDADispatcher.compile, _d._Kernel.launch, _d.launch, _d.compile_cuda):
     assert not _hooked.__module__.startswith("kernelscope"), _hooked

@@ -8,7 +8,8 @@ import kernelscope
 from kernelscope.clock import FakeClock
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
-from kernelscope.recorder import Recorder, _Session
+from kernelscope.recorder import Recorder
+from kernelscope.session import Session
 
 
 def test_a_recorder_records_once():
@@ -79,8 +80,8 @@ def test_a_recorder_inside_another_sees_its_part_and_the_outer_all():
     clock.advance(20_000)
     inner = Recorder("inner", clock=clock).start()
     inner.begin_cell()
-    assert _Session.active is not None
-    assert _Session.active.recorders == 2
+    assert Session.active is not None
+    assert Session.active.recorders == 2
     probe.emit(Compile("second", start_ns=clock(), trigger="eager", duration_ns=5))
     probe.emit(Launch("second", start_ns=clock()))
     clock.advance(20_000)
@@ -94,7 +95,7 @@ def test_a_recorder_inside_another_sees_its_part_and_the_outer_all():
     assert len(part.specializations) == 1
     assert len(whole.launches) == 3
     assert len(whole.compilations) == 2
-    assert _Session.active is None
+    assert Session.active is None
 
 
 def test_the_inner_one_gets_the_detail_of_the_session():
@@ -121,7 +122,7 @@ def test_a_base_exception_while_installing_leaves_nothing():
 
     with pytest.raises(KeyboardInterrupt):
         Recorder(probes=[ScriptedProbe(), Interrupting()]).start()
-    assert _Session.active is None
+    assert Session.active is None
 
 
 def test_metadata_are_plain_and_say_what_was_on():

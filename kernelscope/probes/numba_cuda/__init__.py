@@ -76,7 +76,8 @@ class NumbaCudaProbe:
             for row in self._facts.sink.devices.rows:
                 with self._modules.devices.gpus[row["ordinal"]]:
                     self._modules.driver.driver.cuCtxSynchronize()
-        except Exception as error:  # a kernel's own failure shows up here: the recording tells, the user's next call raises
+        except Exception as error:
+            # A kernel's own failure shows up here: the recording tells, and the user's next call raises it.
             return f"{type(error).__name__}: {error}"
         return None
 

@@ -16,20 +16,20 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from kernelscope.probes.sink import ENDS, PHASES, ThreadState
+from kernelscope.schema import UNKNOWN
 
-# What `bind` gives each recording: the values here are never used.
+def _unbound(*_: Any) -> Any:
+    raise RuntimeError("a hook runs only as bind() makes it")
+
+
+# What `bind` gives each recording: the values here stand for them.
 states: Any = {}
+only = ThreadState(UNKNOWN, PHASES)
 targets: dict[Any, int] = {}
 configurations: dict[Any, int] = {}
 now: Callable[[], float] = time.perf_counter
-new_state: Callable[[], ThreadState]
-only: ThreadState
-nested: Callable[..., Any]
-settle: Callable[..., bool]
-original_call: Callable[..., Any]
-original_launch: Callable[..., Any]
-original_submit: Callable[..., Any]
-original_load: Callable[..., Any]
+new_state: Callable[[], ThreadState] = _unbound
+nested = settle = original_call = original_launch = original_submit = original_load = _unbound
 write_phases, phases_size = PHASES.pack_into, PHASES.size
 write_ends, ends_size = ENDS.pack_into, ENDS.size
 

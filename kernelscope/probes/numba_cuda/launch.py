@@ -53,8 +53,8 @@ class LaunchHooks:
         self.targets: dict[Any, int] = {}
         self.configurations: dict[Any, int] = {}
         self._namespace: dict[str, Any] = {
-            **vars(hot), "only": ThreadState(UNKNOWN, sink.record), "states": sink.states, "new_state": sink.state, "now": sink.seconds,
-            "targets": self.targets, "configurations": self.configurations, "settle": self.settle,
+            **vars(hot), "states": sink.states, "only": ThreadState(UNKNOWN, sink.record),
+            "new_state": sink.state, "now": sink.seconds, "targets": self.targets, "configurations": self.configurations, "settle": self.settle,
             "nested": self.nested,
             "original_call": originals[0], "original_launch": originals[1], "original_submit": originals[2],
             "original_load": originals[3],

@@ -1,0 +1,170 @@
+"""The sub-commands of `%kernelscope`, and the extension's way in and out, in a real kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+LAUNCH = "axpy[2, 32](a, 2.0, a)"
+
+
+def test_without_a_command_it_is_one_line(notebook: Any) -> None:
+    ran = notebook.ok("%kernelscope")
+    assert ran.stdout.count("\n") == 1
+    assert "records cells that begin with %%kernelscope; 0 recordings" in ran.stdout
+    assert "usage: %kernelscope on" in ran.stdout
+
+
+def test_status(notebook: Any) -> None:
+    notebook.ok(f"%%kernelscope -q\n{LAUNCH}")
+    text = notebook.ok("%kernelscope status").stdout
+    assert "1 recording with 1 launch" in text
+    assert "dry run: kernels do not execute" in text
+    notebook.ok("%kernelscope on --detail launch")
+    assert "every cell (detail launch)" in notebook.ok("%kernelscope status").stdout
+
+
+def test_cells(notebook: Any) -> None:
+    assert notebook.ok("%kernelscope cells").stdout == "no cell was recorded yet\n"
+    notebook.ok(f"%%kernelscope -q -n fine\n{LAUNCH}\n{LAUNCH}")
+    notebook.run("%%kernelscope -q -n bad\naxpy[2, 4096](a, 2.0, a)")
+    notice, head, fine, bad = notebook.ok("%kernelscope cells").stdout.splitlines()
+    assert "dry run" in notice
+    assert head.split()[:5] == ["cell", "launches", "kernels", "compiles", "hits"]
+    for word in ("dispatch ms", "compile ms", "prepare ms", "submit ms", "finish ms", "errors"):
+        assert word in head
+    assert "fine" in fine and fine.split()[3:7] == ["2", "1", "0", "2"]
+    assert bad.split()[-2:] == ["1", "error"]
+
+
+def test_report(notebook: Any) -> None:
+    first = notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}").reply["execution_count"]
+    notebook.ok(f"%%kernelscope -q -n two\n{LAUNCH}\n{LAUNCH}")
+    assert "two" in notebook.ok("%kernelscope report").card
+    assert "one" in notebook.ok("%kernelscope report one").card
+    assert f"In [{first}]" in notebook.ok(f"%kernelscope report {first}").card
+    ran = notebook.run("%kernelscope report 9999")
+    assert ran.status == "error"
+    assert ran.stderr == f"UsageError: no recorded cell '9999'; known: {first} ('one'), {first + 1} ('two')\n"
+
+
+def test_report_of_nothing(notebook: Any) -> None:
+    assert "nothing was recorded yet" in notebook.run("%kernelscope report").stderr
+
+
+def test_save_and_load(notebook: Any) -> None:
+    assert notebook.run("%kernelscope save all").stderr == "UsageError: there is nothing to save: no cell was recorded yet\n"
+    notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}")
+    notebook.ok(f"%%kernelscope -q -n two\n{LAUNCH}")
+    saved = notebook.ok("%kernelscope save all").stdout
+    assert saved.startswith("kernelscope: wrote all.kscope (")
+    assert saved.endswith("2 recordings with 2 launches\n")
+    card = notebook.ok("%kernelscope load all").card
+    assert "one" in card and "two" in card
+    assert notebook.value("_kernelscope.cells.name.tolist()") == "['one', 'two']"
+    assert "2 recordings" in notebook.ok("%kernelscope status").stdout
+
+
+def test_load_refuses_in_one_line(notebook: Any) -> None:
+    notebook.ok("open('torn.kscope', 'w').write('no zip')")
+    for name in ("torn.kscope", "missing"):
+        ran = notebook.run(f"%kernelscope load {name}")
+        assert (ran.status, ran.reply["ename"]) == ("error", "UsageError")
+        assert ran.stderr.count("\n") == 1
+
+
+def test_dryrun(notebook: Any) -> None:
+    assert "dry run" in notebook.ok("%kernelscope dryrun").stdout
+
+
+def test_attach(notebook: Any) -> None:
+    assert notebook.ok("%kernelscope attach axpy").stdout == "kernelscope: axpy is attached when the next recording starts\n"
+    assert "Launches: 1" in notebook.ok(f"%%kernelscope\n%kernelscope attach axpy\n{LAUNCH}").card
+    ran = notebook.run("%kernelscope attach nothing")
+    assert ran.stderr == "UsageError: 'nothing' is no kernel: NameError: name 'nothing' is not defined\n"
+
+
+def test_attach_reaches_the_recorder(notebook: Any) -> None:
+    notebook.ok("from unittest import mock\nseen = mock.patch.object(kernelscope.recorder.Recorder, 'attach').start()")
+    notebook.ok("%kernelscope attach axpy")
+    notebook.ok("%%kernelscope -q\nbefore = seen.call_args_list[:]\n%kernelscope attach shell.user_ns['axpy']")
+    assert notebook.value("[call.args[0] is axpy for call in seen.call_args_list], len(before)") == "([True, True], 1)"
+    notebook.ok("mock.patch.stopall()")
+
+
+@pytest.mark.parametrize("line", ["nothing", "save", "off now", "-q"])
+def test_wrong_arguments_are_one_line(notebook: Any, line: str) -> None:
+    ran = notebook.run(f"%kernelscope {line}")
+    assert (ran.status, ran.reply["ename"]) == ("error", "UsageError")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_variables_are_not_expanded(notebook: Any) -> None:
+    notebook.ok("%%kernelscope -q -n {shell}\nx = 1")
+    assert notebook.value("_kernelscope.name") == "'{shell}'"
+
+
+def test_help(notebook: Any) -> None:
+    for magic, word in (("%kernelscope?", "report [CELL]"), ("%%kernelscope?", "--no-timeline")):
+        payload = notebook.ok(magic).reply["payload"]
+        assert word in payload[0]["data"]["text/plain"]
+
+
+STATE = """
+def state():
+    return (list(shell.input_transformers_cleanup), {name: list(each) for name, each in shell.events.callbacks.items()},
+            {kind: set(each) for kind, each in shell.magics_manager.magics.items()}, set(vars(shell)), set(shell.user_ns),
+            dict(shell.user_ns_hidden).keys())
+"""
+
+
+def test_unloading_restores_everything(notebook: Any) -> None:
+    notebook.run("%unload_ext kernelscope")
+    notebook.ok(STATE + "\nbefore = after = None\nbefore = state()")
+    notebook.ok("shell.run_line_magic('load_ext', 'kernelscope')\nshell.run_line_magic('load_ext', 'kernelscope')\n"
+                "kernelscope.load_ipython_extension(shell)")
+    notebook.ok(f"%%kernelscope -q\n{LAUNCH}")
+    notebook.ok("%kernelscope on")
+    notebook.ok(LAUNCH)
+    notebook.ok(f"{LAUNCH}\n%unload_ext kernelscope")
+    notebook.ok("after = state()")
+    assert notebook.value("[a == b for a, b in zip(before[:4], after[:4])]") == "[True, True, True, True]"
+    assert notebook.value("{n for n in after[4] ^ before[4] if not n.startswith('_') or 'kernel' in n}") == "set()"
+    assert notebook.run("%kernelscope").status == "error"
+    assert notebook.run("%%kernelscope\nx = 1").reply["ename"] == "UsageError"
+
+
+def test_reloading_works(notebook: Any) -> None:
+    notebook.ok("%reload_ext kernelscope")
+    assert len(notebook.ok(f"%%kernelscope\n{LAUNCH}").cards) == 1
+
+
+def test_loading_is_fast_and_imports_nothing_heavy(run_python: Callable[..., Any]) -> None:
+    ran = run_python("""
+import sys, time
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+begin = time.perf_counter()
+shell.run_line_magic("load_ext", "kernelscope")
+print(time.perf_counter() - begin < 0.15)
+print([name for name in ("pandas", "plotly", "numba", "numpy", "pyarrow", "cuda") if name in sys.modules])
+""", KERNELSCOPE_DRYRUN="0")
+    assert ran.stdout.split("\n")[:2] == ["True", "[]"]
+
+
+def test_a_terminal_shows_the_text(run_python: Callable[..., Any]) -> None:
+    ran = run_python("""
+from IPython.terminal.interactiveshell import TerminalInteractiveShell
+shell = TerminalInteractiveShell.instance(simple_prompt=True, colors="NoColor")
+shell.run_line_magic("load_ext", "kernelscope")
+shell.run_cell("%%kernelscope -n terminal\\n6 * 7", store_history=True)
+shell.run_cell("%%kernelscope -r\\nx = 1", store_history=True)
+shell.run_cell("%kernelscope cells", store_history=True)
+shell.run_line_magic("unload_ext", "kernelscope")
+""", IPYTHONDIR="ipython")
+    assert "Out[1]: 42" in ran.stdout
+    assert "KernelScope: In [1] terminal (ok)" in ran.stdout
+    assert "Out[2]: \nKernelScope: In [2] (ok)" in ran.stdout
+    assert "<div" not in ran.stdout
