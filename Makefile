@@ -51,7 +51,7 @@ clean:  ## remove the environment, what was built, and caches
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One line of output for each step. `python -m venv` needs ensurepip, which Debian packages apart from python3.
-$(BIN)/python:
+$(VENV)/.made:
 	@$(PYTHON) -c '' 2>/dev/null || { echo "KernelScope needs Python 3.11 to 3.13, but '$(PYTHON)' does not run: \
 	name another interpreter, as in  make demo PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "KernelScope needs \
@@ -61,18 +61,19 @@ $(BIN)/python:
 	install its venv module, on Debian and Ubuntu with  apt-get install python3-venv" >&2; exit 1; }
 	@echo "making $(VENV) with $$($(PYTHON) --version 2>&1)"
 	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
 
-$(VENV)/.demo-$(CUDA): $(SOURCES) | $(BIN)/python
+$(VENV)/.demo-$(CUDA): $(SOURCES) | $(VENV)/.made
 	@echo "installing KernelScope, JupyterLab and CUDA's wheels ($(CUDA)) into $(VENV) (about 2 minutes the first time)"
 	@$(PIP) install --editable '.[notebook$(WITH_CUDA)]'
 	@touch $@
 
-$(VENV)/.test-$(CUDA): $(SOURCES) | $(BIN)/python
+$(VENV)/.test-$(CUDA): $(SOURCES) | $(VENV)/.made
 	@echo "installing KernelScope, CUDA's wheels ($(CUDA)) and the test tools into $(VENV) (about 2 minutes the first time)"
 	@$(PIP) install --editable '.[test,notebook$(WITH_CUDA)]'
 	@touch $@ $(VENV)/.demo-$(CUDA)
 
-$(VENV)/.docs-$(CUDA): $(SOURCES) | $(BIN)/python
+$(VENV)/.docs-$(CUDA): $(SOURCES) | $(VENV)/.made
 	@echo "installing KernelScope and Sphinx into $(VENV)"
 	@$(PIP) install --editable '.[docs]'
 	@touch $@

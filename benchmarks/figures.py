@@ -134,12 +134,17 @@ def idle() -> list[dict[str, Any]]:
     """Loaded and idle: the methods are the originals."""
     from numba.cuda import dispatcher
 
-    before = (dispatcher.CUDADispatcher.call, dispatcher._Kernel.launch, dispatcher.launch)
+    functions = (dispatcher.CUDADispatcher.call, dispatcher._Kernel.launch)
+
+    def path() -> list[Any]:
+        return [dispatcher.launch, *functions, *[function.__code__ for function in functions]]
+
+    before = path()
     with kernelscope.record():
-        pass
-    same = before == (dispatcher.CUDADispatcher.call, dispatcher._Kernel.launch, dispatcher.launch)
-    return [{"figure": "added while loaded and idle", "measured": "nothing: the originals" if same else "WRAPPED",
-             "at_most": "nothing"}]
+        hooked = path() != before
+    same = hooked and path() == before and (dispatcher.CUDADispatcher.call, dispatcher._Kernel.launch) == functions
+    measured = "nothing: the original functions and code" if same else "HOOKED"
+    return [{"figure": "added while loaded and idle", "measured": measured, "at_most": "nothing"}]
 
 
 def memory() -> list[dict[str, Any]]:

@@ -30,7 +30,8 @@ myst_heading_anchors = 3
 autodoc_mock_imports = ["cuda", "cupti", "numba", "nvtx"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
+autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 # As text: a line such as "regs, max_threads : int or None" names several attributes.
 napoleon_custom_sections = [("Attributes", "params_style")]
@@ -38,5 +39,7 @@ napoleon_use_rtype = False
 napoleon_preprocess_types = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_title = f"KernelScope {version}"
 html_theme_options = {"navigation_with_keys": True}

@@ -111,7 +111,7 @@ def executed(notebook: Any, folder: Path, environment: dict[str, str]) -> Iterat
             try:
                 client.execute_cell(cell, place)
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-                reason = " ".join(line for line in str(error).strip().splitlines()[-1:])
+                reason = f"{error.ename}: {error.evalue}" if isinstance(error, CellExecutionError) else str(error)
                 raise KernelScopeError(f"cell {number} of the notebook failed: {reason}") from None
             yield from cards(cell)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 import threading
@@ -12,7 +13,7 @@ from types import ModuleType, TracebackType
 from typing import NamedTuple
 
 from kernelscope.errors import KernelScopeError
-from kernelscope.magic_output import progress
+from kernelscope.magic_output import progress, report
 from kernelscope.magic_traceback import hide_frames
 
 _INTERRUPTED = 130
@@ -63,7 +64,10 @@ def main(arguments: argparse.Namespace) -> int:
     except BaseException as raised:
         error = raised
     code = _tell(error)
-    _wait_for_threads()
+    try:
+        _wait_for_threads()
+    except KeyboardInterrupt as raised:
+        error, code = raised, _INTERRUPTED
     # A program that ends with exit() has not failed; what it exits with is passed on.
     recorder.end_cell(None if isinstance(error, SystemExit) else error)
     try:
@@ -73,9 +77,11 @@ def main(arguments: argparse.Namespace) -> int:
 
         target = save(recording, program.output, progress=progress(recording, f"writing {program.output}"))
         print(f"wrote {target}", flush=True)
-    except (KernelScopeError, BrokenPipeError):
-        if code == 0:
+    except Exception as problem:
+        if code == 0 and isinstance(problem, KernelScopeError | BrokenPipeError):
             raise
+        report(problem)
+        return code or 1
     return code
 
 
@@ -115,12 +121,13 @@ def _prepared(program: Program) -> Callable[[], object]:
         raise KernelScopeError(f"cannot read {program.name}: {error.strerror or error}") from None
     sys.path[0] = str(path.resolve().parent)
     module = ModuleType("__main__")
-    vars(module).update(__file__=program.name, __builtins__=__builtins__, __cached__=None)
+    filename = os.path.abspath(path)
+    vars(module).update(__file__=filename, __builtins__=__builtins__, __cached__=None)
     # It stays in place when the script has ended: exit handlers and threads look up names in it.
     sys.modules["__main__"] = module
 
     def run() -> None:
-        exec(compile(source, program.name, "exec", dont_inherit=True), vars(module))
+        exec(compile(source, filename, "exec", dont_inherit=True), vars(module))
 
     return run
 

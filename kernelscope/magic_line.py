@@ -118,6 +118,9 @@ def parse_line(line: str) -> Namespace:
     UsageError
         The line asks for what there is not; one line says what there is.
     """
+    command, _, rest = line.strip().partition(" ")
+    if command == "attach" and rest.strip():  # An expression keeps its quotes and spaces.
+        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None)
     found = _parsed(line_arguments, line, LINE_USAGE)
     if found.command is None:
         if found.quiet or found.detail:

@@ -65,8 +65,10 @@ class OpenCell:
         if recorder is None:
             return
         try:
-            recorder.end_cell(error)
-            self.recording = recorder.stop()
+            try:
+                recorder.end_cell(error)
+            finally:
+                self.recording = recorder.stop()
         except (Exception, KeyboardInterrupt) as problem:
             magic_output.report(problem)
 
@@ -131,6 +133,10 @@ class NotebookSession:
         """Empty the first line of a recorded cell. IPython calls this, with the cell's lines."""
         # Inside a running cell, a magic may transform its body and run it without any event (%%time does).
         return lines if self._running() else magic_line.without_heading(lines)
+
+    # It has none. IPython leaves such transformers out where it asks whether a cell is complete, so that in a
+    # terminal the cell goes on until an empty line, as with any cell magic.
+    vars(transform)["has_side_effects"] = True
 
     def pre_run_cell(self, info: Any) -> None:
         """Start recording, if this cell is to be recorded. IPython calls this."""
@@ -260,21 +266,23 @@ class NotebookSession:
     def _start(self, cell: OpenCell) -> None:
         if cell.options is None:
             return
-        recorder = None
         try:
             from kernelscope.recorder import Recorder
 
             recorder = Recorder(cell.options.name, detail=cell.options.detail)
             recorder.start()
+        except (Exception, KeyboardInterrupt) as problem:
+            magic_output.report(problem)
+            return
+        cell.recorder = recorder
+        try:
+            self._errors.install()
             attached, self._attached = self._attached, []
             for kernel in attached:
                 recorder.attach(kernel)
         except (Exception, KeyboardInterrupt) as problem:
             magic_output.report(problem)
-        if recorder is not None and recorder.is_recording:
-            self._errors.install()
-            cell.recorder = recorder
-            recorder.begin_cell(cell.options.name, execution_count=cell.number, source=cell.text)
+        recorder.begin_cell(cell.options.name, execution_count=cell.number, source=cell.text)
 
     def _finish(self, cell: OpenCell, error: BaseException | None) -> Recording | None:
         """Stop if that was not done yet; keep and save the recording. None where there is none."""

@@ -177,7 +177,7 @@ _costs: dict[tuple[str, str], float] = {}
 
 
 def _cost(probe: Probe, detail: str) -> float | None:
-    """The probe's calibrated cost, measured once a process: 5 ms are too much for every cell."""
+    """The probe's calibrated cost, measured once a process: 10 ms are too much for every cell."""
     key = (probe.name, detail)
     if key not in _costs:
         cost = probe.cost_per_launch_ns(detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -44,17 +45,25 @@ def no_hook_is_left() -> Iterator[None]:
 
     assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
+    for path in still_hooked():
+        pytest.fail(f"{path} is still hooked")
+
+
+def still_hooked() -> list[str]:
+    """Names of numba-cuda's functions that run code of ours."""
     dispatcher = sys.modules.get("numba.cuda.dispatcher")
-    if dispatcher is not None:
-        codegen, driver = sys.modules["numba.cuda.codegen"], sys.modules["numba.cuda.cudadrv.driver"]
-        for hooked in (
-            dispatcher.CUDADispatcher.call, dispatcher.CUDADispatcher.compile, dispatcher._Kernel.launch,
-            dispatcher.launch, dispatcher.compile_cuda, codegen.CUDACodeLibrary.get_asm_strs,
-            codegen.CUDACodeLibrary.get_cubin, codegen.CUDACodeLibrary.get_ltoir,
-            codegen.CUDACodeLibrary.get_cufunc, driver.Context.create_module_image,
-        ):
-            module = getattr(hooked, "__module__", "") or ""
-            assert not module.startswith("kernelscope"), f"{hooked!r} is still hooked"
+    if dispatcher is None:
+        return []
+    codegen, driver = sys.modules["numba.cuda.codegen"], sys.modules["numba.cuda.cudadrv.driver"]
+    found = []
+    for owner in (dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context):
+        for name, value in vars(owner).items():
+            function = inspect.unwrap(value) if callable(value) else None
+            code = getattr(function, "__code__", None)
+            ours = code is not None and code.co_filename.startswith(str(ROOT / "kernelscope"))
+            if ours or (getattr(function, "__module__", None) or "").startswith("kernelscope"):
+                found.append(f"{owner.__name__}.{name}")
+    return found
 
 
 @pytest.fixture

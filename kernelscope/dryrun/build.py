@@ -1,16 +1,18 @@
 """Building the null driver, once for a machine, into the user's cache folder.
 
 The library is ``$XDG_CACHE_HOME/kernelscope/dryrun/<key>/libcuda.so.1`` (``~/.cache`` where the variable is not set).
-The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler and the machine. A build
+The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler, the C library and the machine. A build
 happens in a folder of its own beside the final one and is then renamed, so any number of processes may build at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
 import shutil
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -48,7 +50,7 @@ def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
     progress
         Called with one line before a compilation.
     rebuild
-        Whether to compile even so, in place of a file that does not load.
+        Whether to compile even so: what the cache has does not load.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
     sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".c", ".h", ".inc"))
     folder = cache_folder() / _key(sources, compiler, header)
     library = folder / LIBRARY
-    if library.is_file() and not rebuild:
+    if not rebuild and _is_whole(library):
         return library
     progress("compiling the dry-run driver (once, about 3 s) ...")
     try:
@@ -69,8 +71,9 @@ def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
             fresh = Path(scratch) / folder.name
             fresh.mkdir()
             _compile(compiler, header, sources, fresh / LIBRARY)
-            if rebuild:
-                _move_aside(folder, Path(scratch) / "damaged")
+            if rebuild or not _is_whole(library):
+                with contextlib.suppress(FileNotFoundError):
+                    folder.rename(Path(scratch) / "damaged")
             _put_in_place(fresh, folder)
     except OSError as error:
         raise DryRunError(
@@ -112,8 +115,9 @@ def find_compiler() -> list[str]:
 def _key(sources: list[Path], compiler: list[str], header: CudaHeader) -> str:
     # The compiler is known by its file rather than by what it prints, which would take a process for every start.
     file = os.stat(os.path.realpath(compiler[0]))
+    libc = os.confstr("CS_GNU_LIBC_VERSION")
     digest = hashlib.sha256()
-    for part in (*compiler, file.st_size, file.st_mtime_ns, *FLAGS, *header, *os.uname()[::4]):
+    for part in (*compiler, file.st_size, file.st_mtime_ns, *FLAGS, *header, os.uname().machine, libc):
         digest.update(f"{part}\0".encode())
     for source in sources:
         digest.update(f"{source.name}\0".encode())
@@ -140,16 +144,23 @@ def _compile(compiler: list[str], header: CudaHeader, sources: list[Path], outpu
         )
 
 
-def _move_aside(folder: Path, aside: Path) -> None:
+def _is_whole(library: Path) -> bool:
+    """Whether a file is an ELF library to its end, where linkers put the section table; a cut-off one kills its loader."""
     try:
-        folder.rename(aside)
-    except FileNotFoundError:
-        return  # another process was faster
+        with open(library, "rb") as file:
+            head = file.read(64)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        return False
+    if len(head) < 64 or not head.startswith(b"\x7fELF"):
+        return False
+    table, entry_bytes, entries = struct.unpack_from("=40xQ10xHH", head)
+    return table + entry_bytes * entries <= size
 
 
 def _put_in_place(fresh: Path, folder: Path) -> None:
     try:
         fresh.rename(folder)
     except OSError:
-        if not (folder / LIBRARY).is_file():  # unless another process has put its own there, which is as good
+        if not _is_whole(folder / LIBRARY):  # unless another process has put its own there, which is as good
             raise

@@ -12,6 +12,8 @@ from kernelscope.errors import DryRunError
 OLDEST_VERSION = 12080
 """Older headers lack types that the null driver uses."""
 
+_DEFAULT_ROOT = "/usr/local/cuda"
+
 
 class CudaHeader(NamedTuple):
     """The folder that ``cuda.h`` is in, and the CUDA version that it states, such as 13000."""
@@ -45,7 +47,7 @@ def find_header() -> CudaHeader:
 
 def _folders() -> list[Path]:
     folders = [Path(folder) for folder in _pathfinder_folders()]
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), _DEFAULT_ROOT]
     folders += [Path(root) / "include" for root in roots if root]
     return folders
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterable
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
 
 from kernelscope.probes.sink import Sink
@@ -69,36 +70,94 @@ class Probe(Protocol):
 
 
 class Patches:
-    """Attributes replaced for a while. `undo` restores each one, unless somebody has replaced it since."""
+    """Functions that do something else for a while, and exact undo.
+
+    A plain function is given the hook's code and keeps its identity: whoever holds it is recorded, whoever wraps it
+    is left alone, and no class changes. (A class that changes loses the interpreter's caches of its attributes, and
+    CPython 3.12 and newer give up on caching them after 1,000 changes: launches would stay slower for good.) What is
+    no plain function, or has a closure, is replaced as an attribute instead; `undo` restores it unless somebody has
+    put another wrapper over it since.
+    """
 
     def __init__(self) -> None:
-        self._made: list[tuple[Any, str, Any, Any]] = []
+        self._swapped: list[tuple[FunctionType, CodeType, Any, Any]] = []
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
 
-    def replace(self, owner: Any, name: str, replacement: Any) -> None:
-        """Set ``owner.name`` to `replacement` and remember what was there.
+    def hook(self, owner: Any, name: str, make: Callable[[Any], Any]) -> FunctionType | None:
+        """Have ``owner.name`` run the hook that ``make(original)`` returns.
+
+        Parameters
+        ----------
+        owner : class or module
+            What has the attribute itself, not through a base class.
+        name : str
+            The attribute.
+        make : callable
+            Given a callable that does what the attribute did until now, returns the hook, a Python function.
+
+        Returns
+        -------
+        function or None
+            The function that runs the hook's code now; None where the attribute was replaced.
 
         Raises
         ------
         AttributeError
-            `owner` itself (not a base class) has no such attribute.
+            `owner` itself has no such attribute.
         """
         try:
-            original = vars(owner)[name]
+            current = vars(owner)[name]
         except KeyError:
             raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
-        self._made.append((owner, name, original, replacement))
+        function = inspect.unwrap(current)
+        if isinstance(function, FunctionType) and function.__closure__ is None:
+            self._swap(function, make(_copy(function)))
+            return function
+        replacement = make(current)
+        self._replaced.append((owner, name, current, replacement))
         setattr(owner, name, replacement)
+        return None
 
     def undo(self) -> list[str]:
-        """Restore in reverse order; return the names of those that another wrapper now covers."""
+        """Restore in reverse order; return the names of attributes that another wrapper now covers."""
+        while self._swapped:
+            function, code, defaults, keywords = self._swapped.pop()
+            if function.__code__ in hook_codes:
+                function.__code__ = code
+                function.__defaults__, function.__kwdefaults__ = defaults, keywords
         covered: list[str] = []
-        while self._made:
-            owner, name, original, replacement = self._made.pop()
+        while self._replaced:
+            owner, name, original, replacement = self._replaced.pop()
             if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
             else:
                 covered.append(f"{getattr(owner, '__name__', owner)}.{name}")
         return covered
+
+    def _swap(self, function: FunctionType, hook: Any) -> None:
+        self._swapped.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
+        if hook.__closure__ is None:
+            hook_codes.add(hook.__code__)
+            # Callers give every argument, so that the longer defaults mean nothing to the old code.
+            function.__defaults__ = hook.__defaults__
+            function.__code__ = hook.__code__
+        else:
+            function.__kwdefaults__ = {"_kernelscope_hook": hook}
+            function.__code__ = _hand_over.__code__
+
+
+def _hand_over(*args: Any, _kernelscope_hook: Any, **kwargs: Any) -> Any:
+    """What a function does whose hook has a closure, and so cannot lend its code."""
+    return _kernelscope_hook(*args, **kwargs)
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    """A function that goes on doing what `function` does now."""
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__qualname__ = function.__qualname__
+    copy.__module__ = function.__module__
+    return copy
 
 
 class ImportHook(importlib.abc.MetaPathFinder):
@@ -181,7 +240,7 @@ def without_frames(traceback: TracebackType | None, hidden: frozenset[CodeType])
 
 
 #: Code objects of hooks on the user's call path; `without_frames` takes them out of tracebacks.
-hook_codes: set[CodeType] = set()
+hook_codes: set[CodeType] = {_hand_over.__code__}
 
 
 def _is_loading(module: ModuleType) -> bool:

@@ -58,8 +58,8 @@ class SimulatorProbe:
     def _hook(self, module: ModuleType, sink: Sink) -> None:
         try:
             owner = vars(module)["FakeCUDAKernel"]
-            self._patches.replace(owner, "__getitem__", self._getitem(vars(owner)["__getitem__"], sink))
-            self._patches.replace(owner, "__call__", self._call(vars(owner)["__call__"], module, sink))
+            self._patches.hook(owner, "__getitem__", lambda original: self._getitem(original, sink))
+            self._patches.hook(owner, "__call__", lambda original: self._call(original, module, sink))
         except Exception as problem:
             self._patches.undo()
             sink.swallow(self.name, problem)

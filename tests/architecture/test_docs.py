@@ -47,12 +47,13 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_guide_s_probe_records_and_undoes(toy: Any) -> None:
-    probe_block, trial_block, *_ = python_blocks(DOCS / "guides" / "probes.md")
+    probe_block, trial_block, *_ = python_blocks(DOCS / "how-to-write-a-probe.md")
     names: dict[str, Any] = {"kernelscope": kernelscope, "toy": toy, "print": lambda *_: None}
-    original = toy.Kernel.run
+    original, code = toy.Kernel.run, toy.Kernel.run.__code__
     exec(probe_block, names)
     exec(trial_block, names)
     assert toy.Kernel.run is original
+    assert toy.Kernel.run.__code__ is code
 
     recording = names["recorder"].recording
     assert len(recording.launches) == 1
@@ -63,7 +64,7 @@ def test_the_guide_s_probe_records_and_undoes(toy: Any) -> None:
 
 def test_the_guide_s_probe_lets_errors_through(toy: Any) -> None:
     names: dict[str, Any] = {}
-    exec(python_blocks(DOCS / "guides" / "probes.md")[0], names)
+    exec(python_blocks(DOCS / "how-to-write-a-probe.md")[0], names)
     recorder = kernelscope.Recorder("trial", probes=[names["ToyProbe"]()])
     with pytest.raises(KeyboardInterrupt), recorder:
         toy.Kernel("axpy").run((4,), (128,), KeyboardInterrupt())

@@ -103,7 +103,8 @@ class Notebook:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._manager = KernelManager(kernel_name="python3")
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1",
+        path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT)])
+        environment = {**os.environ, "PYTHONPATH": path, "KERNELSCOPE_DRYRUN": "1",
                        "IPYTHONDIR": str(folder / "ipython")}
         self._manager.start_kernel(env=environment, cwd=str(folder), extra_arguments=["--log-level=ERROR"])
         self._client: BlockingKernelClient = self._manager.client()
@@ -158,6 +159,10 @@ def notebook(kernel: Notebook) -> Iterator[Notebook]:
     """The kernel with a fresh extension; after the test nothing of a recording may be left."""
     kernel.ok("%load_ext kernelscope")
     yield kernel
-    kernel.ok(LEFT)
-    kernel.run("%unload_ext kernelscope")
+    # While it is on, the cell that looks for what is left would itself be recorded.
+    kernel.run("%kernelscope off")
+    try:
+        kernel.ok(LEFT)
+    finally:
+        kernel.run("%unload_ext kernelscope")
     kernel.ok(LEFT)

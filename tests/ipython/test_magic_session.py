@@ -28,7 +28,7 @@ def test_output_value_and_card_in_this_order(notebook: Any) -> None:
 def test_execution_count_and_history_are_normal(notebook: Any) -> None:
     before = notebook.ok("1").reply["execution_count"]
     assert notebook.ok("%%kernelscope\n2").reply["execution_count"] == before + 1
-    assert notebook.value("In[-2]") == repr("%%kernelscope\n2")
+    assert notebook.value("shell.history_manager.input_hist_raw[-2]") == repr("%%kernelscope\n2")
     assert notebook.value("_kernelscope.cells.source[0]") == repr("%%kernelscope\n2")
 
 
@@ -46,7 +46,8 @@ def test_await_at_top_level(notebook: Any) -> None:
 
 
 def test_future_imports_work(notebook: Any) -> None:
-    ran = notebook.ok("%%kernelscope -q\nfrom __future__ import annotations\ndef f(x: nothing): pass\nf.__annotations__")
+    ran = notebook.ok("%%kernelscope -q\nfrom __future__ import annotations\n"
+                      "def f(x: nothing): pass\nf.__annotations__")
     assert ran.values == ["{'x': 'nothing'}"]
 
 
@@ -55,7 +56,7 @@ def test_a_semicolon_silences_the_value_only(notebook: Any) -> None:
 
 
 def test_a_magic_line_and_a_shell_command_inside(notebook: Any) -> None:
-    assert notebook.ok("%%kernelscope -q\nx = %pwd\n!echo shell").stdout == "shell\n"
+    assert notebook.ok("%%kernelscope -q\nx = %pwd\n!echo shell").stdout.split() == ["shell"]
 
 
 def test_an_error_shows_its_traceback_then_the_card(notebook: Any) -> None:
@@ -87,13 +88,17 @@ def test_a_syntax_error_is_shown_as_usual(notebook: Any) -> None:
 
 
 def test_a_time_ends_where_the_code_ends(notebook: Any) -> None:
-    notebook.ok("shell.events.register('post_execute', lambda: time.sleep(0.3)); late = shell.events.callbacks['post_execute'][-1]")
+    notebook.ok("shell.events.register('post_execute', lambda: time.sleep(0.3))\n"
+                "late = shell.events.callbacks['post_execute'][-1]")
     notebook.ok("%%kernelscope -q\nx = 1")
     notebook.ok("shell.events.unregister('post_execute', late)")
-    assert notebook.value("int(_kernelscope.cells.synchronized_ns[0] - _kernelscope.cells.start_ns[0]) < 2e8") == "True"
+    notebook.ok("cell = _kernelscope.cells.iloc[0]")
+    assert notebook.value("bool(cell.synchronized_ns - cell.start_ns < 2e8)") == "True"
 
 
-@pytest.mark.parametrize("waiting", [f"while True: {LAUNCH}", "await asyncio.sleep(30)", "time.sleep(30)"])
+@pytest.mark.parametrize("waiting", [
+    f"while True: {LAUNCH}", "for tick in range(600): await asyncio.sleep(0.05)", "time.sleep(30)",
+])
 def test_ctrl_c_gives_the_traceback_and_the_card(notebook: Any, waiting: str) -> None:
     ran = notebook.run(f"%%kernelscope\n{LAUNCH}\nprint('ready', flush=True)\n{waiting}", interrupt=True)
     assert ran.status == "error"
@@ -203,17 +208,19 @@ def test_time_around_takes_the_returned_recording(notebook: Any) -> None:
     assert notebook.value("_ is _kernelscope") == "True"
 
 
-@pytest.mark.parametrize("error", ["1 / 0", "axpy[2, 4096](a, 2.0, a)", "def f(:", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize("error", ["1 / 0", "axpy[2, 4096](a, 2.0, a)", "x = = 1", "raise KeyboardInterrupt"])
 def test_an_error_inside_time_is_shown_once(notebook: Any, error: str) -> None:
-    plain = notebook.run(error)
+    plain = notebook.run(f"%%time\n{error}")
     ran = notebook.run(f"%%time\n%%kernelscope\n{LAUNCH}\n{error}")
-    assert (ran.status, ran.reply["ename"]) == ("error", plain.reply["ename"])
+    # %%time of IPython 8 shows an error of its body and does not fail.
+    assert (ran.status, ran.reply.get("ename")) == (plain.status, plain.reply.get("ename"))
     assert [kind for kind in ran.kinds if kind != "stream"] == ["error", "card"]
     assert "kernelscope" not in ran.traceback.lower()
 
 
 def test_an_error_inside_can_be_caught(notebook: Any) -> None:
-    ran = notebook.ok("try:\n    shell.run_cell_magic('kernelscope', '-q', '1 / 0')\nexcept ZeroDivisionError:\n    print('caught')")
+    ran = notebook.ok("try:\n    shell.run_cell_magic('kernelscope', '-q', '1 / 0')\n"
+                      "except ZeroDivisionError:\n    print('caught')")
     assert "caught" in ran.stdout
 
 
@@ -240,7 +247,7 @@ def test_timeit_around_is_refused(notebook: Any) -> None:
 
 def test_wrong_arguments_inside_another_magic(notebook: Any) -> None:
     ran = notebook.run(f"%%time\n%%kernelscope --foo\n{LAUNCH}")
-    assert (ran.status, ran.reply["ename"]) == ("error", "UsageError")
+    assert ran.stderr.startswith("UsageError: unrecognized arguments: --foo")
     assert ran.stderr.count("\n") == 1
 
 
@@ -318,24 +325,26 @@ def test_a_wrong_line_is_not_recorded_while_on(notebook: Any) -> None:
 # ---- Problems of ours ----
 
 
-@pytest.mark.parametrize(("method", "cards"), [("start", 0), ("stop", 0), ("begin_cell", 0), ("end_cell", 0)])
-def test_a_recorder_that_fails_costs_one_line(notebook: Any, method: str, cards: int) -> None:
+@pytest.mark.parametrize(("method", "values"), [
+    ("Recorder.start", 0), ("Recorder.end_cell", 0), ("Recorder.attach", 1), ("build", 0),
+])
+def test_a_recorder_that_fails_costs_one_line(notebook: Any, method: str, values: int) -> None:
+    notebook.ok("%kernelscope attach axpy")
     notebook.ok("from unittest import mock\n"
-                f"broken = mock.patch.object(kernelscope.recorder.Recorder, {method!r}, side_effect=RuntimeError('broken\\nhere'))\n"
-                "broken.start()")
+                f"broken = mock.patch('kernelscope.recorder.{method}', side_effect=RuntimeError('broken\\nhere'))\n"
+                "broken.start();")
     ran = notebook.ok("%%kernelscope\n6 * 7")
-    notebook.ok("broken.stop()")
+    notebook.ok("broken.stop();")
     assert ran.values == ["42"]
     assert ran.stderr == "kernelscope: RuntimeError: broken here\n"
-    assert len(ran.cards) == cards
-    # A recorder whose stop itself is broken cannot leave; here it is the test that broke it.
-    notebook.ok("if kernelscope.recorder._Session.active: kernelscope.recorder._Session.active.leave()")
+    assert len(ran.cards) == values
 
 
 @pytest.mark.parametrize("options", ["", "-r"])
 def test_a_card_that_fails_costs_one_line(notebook: Any, options: str) -> None:
     notebook.ok("from unittest import mock\nfrom kernelscope.recording.model import Recording\n"
-                "broken = mock.patch.object(Recording, '_repr_html_', side_effect=RuntimeError('broken'))\nbroken.start()")
+                "broken = mock.patch.object(Recording, '_repr_html_', side_effect=RuntimeError('broken'))\n"
+                "broken.start()")
     ran = notebook.ok(f"%%kernelscope {options}\n6 * 7")
     notebook.ok("broken.stop()")
     assert ran.values == ["42"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr
+from dataclasses import replace
 
 import pytest
 
 from kernelscope import Recorder, Recording
+from kernelscope.clock import FakeClock
 from kernelscope.errors import UnknownCellError
 from kernelscope.magic_output import MANY_LAUNCHES, counts, progress, report
 from kernelscope.magic_tables import cells_table, find_cell
@@ -16,12 +18,12 @@ from kernelscope.recording.merge import merge
 
 
 def recorded(name: str, number: int, *events: Launch | Compile) -> Recording:
-    probe = ScriptedProbe()
-    recorder = Recorder(name, probes=[probe]).start()
+    probe, clock = ScriptedProbe(), FakeClock(start_ns=1_000_000_000 * number)
+    recorder = Recorder(name, probes=[probe], clock=clock).start()
     recorder.begin_cell(name, execution_count=number)
-    start = recorder._cells[-1]["start_ns"]
     for event in events:
-        probe.emit(type(event)(**{**vars(event), "start_ns": start + event.start_ns}))
+        probe.emit(replace(event, start_ns=clock.time_ns + event.start_ns))
+    clock.advance(100_000_000)
     recorder.end_cell()
     return recorder.stop()
 

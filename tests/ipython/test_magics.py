@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +56,8 @@ def test_report_of_nothing(notebook: Any) -> None:
 
 
 def test_save_and_load(notebook: Any) -> None:
-    assert notebook.run("%kernelscope save all").stderr == "UsageError: there is nothing to save: no cell was recorded yet\n"
+    refused = notebook.run("%kernelscope save all")
+    assert refused.stderr == "UsageError: there is nothing to save: no cell was recorded yet\n"
     notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}")
     notebook.ok(f"%%kernelscope -q -n two\n{LAUNCH}")
     saved = notebook.ok("%kernelscope save all").stdout
@@ -80,7 +82,8 @@ def test_dryrun(notebook: Any) -> None:
 
 
 def test_attach(notebook: Any) -> None:
-    assert notebook.ok("%kernelscope attach axpy").stdout == "kernelscope: axpy is attached when the next recording starts\n"
+    later = notebook.ok("%kernelscope attach axpy")
+    assert later.stdout == "kernelscope: axpy is attached when the next recording starts\n"
     assert "Launches: 1" in notebook.ok(f"%%kernelscope\n%kernelscope attach axpy\n{LAUNCH}").card
     ran = notebook.run("%kernelscope attach nothing")
     assert ran.stderr == "UsageError: 'nothing' is no kernel: NameError: name 'nothing' is not defined\n"
@@ -115,8 +118,8 @@ def test_help(notebook: Any) -> None:
 STATE = """
 def state():
     return (list(shell.input_transformers_cleanup), {name: list(each) for name, each in shell.events.callbacks.items()},
-            {kind: set(each) for kind, each in shell.magics_manager.magics.items()}, set(vars(shell)), set(shell.user_ns),
-            dict(shell.user_ns_hidden).keys())
+            {kind: set(each) for kind, each in shell.magics_manager.magics.items()}, set(vars(shell)),
+            set(shell.user_ns))
 """
 
 
@@ -154,17 +157,21 @@ print([name for name in ("pandas", "plotly", "numba", "numpy", "pyarrow", "cuda"
     assert ran.stdout.split("\n")[:2] == ["True", "[]"]
 
 
-def test_a_terminal_shows_the_text(run_python: Callable[..., Any]) -> None:
+def test_a_terminal_shows_the_text(run_python: Callable[..., Any], tmp_path: Path) -> None:
     ran = run_python("""
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
-shell = TerminalInteractiveShell.instance(simple_prompt=True, colors="NoColor")
+shell = TerminalInteractiveShell.instance(simple_prompt=True)
 shell.run_line_magic("load_ext", "kernelscope")
 shell.run_cell("%%kernelscope -n terminal\\n6 * 7", store_history=True)
 shell.run_cell("%%kernelscope -r\\nx = 1", store_history=True)
 shell.run_cell("%kernelscope cells", store_history=True)
+print("complete", shell.check_complete("%%kernelscope\\nx = 1")[0], shell.check_complete("%%kernelscope\\nx = 1\\n")[0],
+      shell.check_complete("%%time\\nx = 1")[0])
 shell.run_line_magic("unload_ext", "kernelscope")
-""", IPYTHONDIR="ipython")
+""", IPYTHONDIR=str(tmp_path))
     assert "Out[1]: 42" in ran.stdout
     assert "KernelScope: In [1] terminal (ok)" in ran.stdout
     assert "Out[2]: \nKernelScope: In [2] (ok)" in ran.stdout
     assert "<div" not in ran.stdout
+    # A cell magic's cell ends with an empty line.
+    assert "complete incomplete incomplete incomplete" in ran.stdout

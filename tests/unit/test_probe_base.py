@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,45 +14,135 @@ class Owner:
     def method(self):
         return "original"
 
+    def with_default(self, value=1):
+        return value
+
+    builtin = len
+
 
 class Heir(Owner):
     pass
 
 
-def test_patches_restore_the_very_object():
-    original = vars(Owner)["method"]
+def closed_over(value):
+    """A function with a closure: it cannot lend or take code."""
+    def method(self):
+        return value
+
+    return method
+
+
+def test_a_plain_function_keeps_its_identity_and_gets_its_code_back():
+    function = vars(Owner)["method"]
+    held, before = Owner().method, function.__code__
     patches = Patches()
-    patches.replace(Owner, "method", lambda self: "patched")
-    assert Owner().method() == "patched"
+    assert patches.hook(Owner, "method", lambda original: lambda self: "hooked") is function
+    assert Owner().method() == held() == "hooked"
+    assert vars(Owner)["method"] is function
     assert patches.undo() == []
-    assert vars(Owner)["method"] is original
+    assert held() == "original"
+    assert function.__code__ is before
+    assert function.__kwdefaults__ is None
 
 
-def test_patches_leave_what_another_has_replaced():
+def test_the_original_goes_on_working_inside_the_hook():
+    patches = Patches()
+    patches.hook(Owner, "with_default", lambda original: lambda self, *args: ("hooked", original(self, *args)))
+    try:
+        assert Owner().with_default() == ("hooked", 1)
+        assert Owner().with_default(5) == ("hooked", 5)
+    finally:
+        patches.undo()
+    assert Owner().with_default() == 1
+
+
+def test_a_class_is_not_changed_by_a_hook():
+    """A class that changes loses the interpreter's attribute caches, for good after 1,000 changes."""
+    changes = []
+
+    class Watching(type):
+        def __setattr__(cls, name, value):
+            changes.append(name)
+            super().__setattr__(name, value)
+
+    class Watched(metaclass=Watching):
+        def method(self):
+            return "original"
+
+    patches = Patches()
+    patches.hook(Watched, "method", lambda original: lambda self: "hooked")
+    patches.undo()
+    assert changes == []
+
+
+def test_what_is_no_plain_function_is_replaced_and_restored():
+    original = vars(Owner)["builtin"]
+    patches = Patches()
+    assert patches.hook(Owner, "builtin", lambda original: closed_over("hooked")) is None
+    assert Owner().builtin() == "hooked"
+    assert patches.undo() == []
+    assert vars(Owner)["builtin"] is original
+
+
+def test_a_replaced_attribute_that_another_covers_is_left():
+    patches = Patches()
+    original = vars(Owner)["builtin"]
+    patches.hook(Owner, "builtin", lambda original: closed_over("hooked"))
+    Owner.builtin = foreign = closed_over("foreign")
+    try:
+        assert patches.undo() == ["Owner.builtin"]
+        assert vars(Owner)["builtin"] is foreign
+    finally:
+        Owner.builtin = original
+
+
+def test_a_wrapper_over_a_hooked_function_is_left_alone():
     original = vars(Owner)["method"]
     patches = Patches()
-    patches.replace(Owner, "method", lambda self: "patched")
-    Owner.method = foreign = lambda self: "foreign"
+    patches.hook(Owner, "method", lambda original: lambda self: "hooked")
+    Owner.method = lambda self: ("foreign", original(self))
     try:
-        assert patches.undo() == ["Owner.method"]
-        assert vars(Owner)["method"] is foreign
+        assert Owner().method() == ("foreign", "hooked")
+        patches.undo()
+        assert Owner().method() == ("foreign", "original")
     finally:
         Owner.method = original
 
 
-def test_patches_do_not_shadow_an_inherited_name():
+def test_an_inherited_name_is_refused():
     with pytest.raises(AttributeError, match="of its own"):
-        Patches().replace(Heir, "method", None)
+        Patches().hook(Heir, "method", lambda original: original)
     assert "method" not in vars(Heir)
 
 
-def test_patches_undo_two_layers_in_reverse():
-    target = SimpleNamespace(value=1)
-    patches = Patches()
-    patches.replace(target, "value", 2)
-    patches.replace(target, "value", 3)
+def test_hooks_over_hooks_are_undone_in_reverse():
+    patches, others = Patches(), Patches()
+    patches.hook(Owner, "method", lambda original: lambda self: ("first", original(self)))
+    others.hook(Owner, "method", lambda original: lambda self: ("second", original(self)))
+    assert Owner().method() == ("second", ("first", "original"))
+    others.undo()
     patches.undo()
-    assert target.value == 1
+    assert Owner().method() == "original"
+
+
+def test_hooks_pass_keywords_and_exceptions():
+    def failing(original):
+        calls = []
+
+        def hook(self, *args, **kwargs):
+            calls.append(kwargs)
+            return original(self, *args, **kwargs)
+
+        return hook
+
+    patches = Patches()
+    patches.hook(Owner, "with_default", failing)
+    try:
+        assert Owner().with_default(value=7) == 7
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            Owner().with_default(other=7)
+    finally:
+        patches.undo()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 /* Device attributes. What is not listed reads 0, which for a capability means "not there": the dry run says no to
- * whatever it has no functions for (virtual memory management, IPC, stream memory operations, tensor maps). */
+ * whatever it has no functions for (textures, virtual memory management, IPC, stream memory operations, tensor
+ * maps). */
 #include "driver.h"
 
 /* Attributes that follow from the compute capability and its product. */
@@ -25,7 +26,7 @@ static bool from_profile(const Profile *profile, CUdevice_attribute attribute, i
         *value = profile->single_to_double_ratio;
         return true;
     case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
-        *value = profile->capability >= 80 ? profile->l2_bytes / 4 * 3 : 0;
+        *value = profile->capability >= 80 ? profile->l2_bytes / 8 * 5 : 0; /* an H100's share */
         return true;
     case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE:
         *value = profile->capability >= 80 ? 128 << 20 : 0;
@@ -56,12 +57,6 @@ static int common_value(CUdevice_attribute attribute)
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT: return 512;
     case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: return 32;
-    case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH:
-    case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH: return 131072;
-    case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT: return 65536;
-    case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH:
-    case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT:
-    case CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH: return 16384;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return 3;
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
@@ -75,7 +70,6 @@ static int common_value(CUdevice_attribute attribute)
     case CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-    case CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:

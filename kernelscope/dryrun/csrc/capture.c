@@ -19,22 +19,22 @@ static bool own_thread(const Capture *capture) { return pthread_equal(capture->t
 /* ---- what a capture forbids ---- */
 
 /* The legacy stream waits for all blocking streams, so it may not get work while one of them is captured. */
-static CUresult legacy_submit(const Stream *legacy)
+static Capture *capture_before_legacy(const Stream *legacy)
 {
-    for (Stream *stream = all_streams; stream; stream = stream->next) {
-        bool blocks = stream->capture && stream->device == legacy->device && !(stream->flags & CU_STREAM_NON_BLOCKING);
-        if (!blocks) continue;
-        stream->capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    return CUDA_SUCCESS;
+    for (Stream *stream = all_streams; stream; stream = stream->next)
+        if (stream->capture && stream->device == legacy->device && !(stream->flags & CU_STREAM_NON_BLOCKING))
+            return stream->capture;
+    return NULL;
 }
 
 CUresult stream_submit(Stream *stream, Capture **capture)
 {
     *capture = stream->capture;
     if (stream->capture) return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-    return all_captures && stream->legacy ? legacy_submit(stream) : CUDA_SUCCESS;
+    Capture *spoiled = all_captures && stream->legacy ? capture_before_legacy(stream) : NULL;
+    if (!spoiled) return CUDA_SUCCESS;
+    spoiled->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
 /* Calls such as cuMemAlloc, which may synchronize: see cuThreadExchangeStreamCaptureMode. */
@@ -187,8 +187,8 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
         capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    REQUIRE(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || own_thread(capture),
-            CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    bool may_end = capture->invalid || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || own_thread(capture);
+    REQUIRE(may_end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     CUresult result = CUDA_SUCCESS;
     if (capture->invalid) {
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -208,13 +208,13 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 static CUresult status_of(Stream *stream, CUstreamCaptureStatus *status)
 {
-    Capture *capture = NULL;
     REQUIRE_ARGUMENT(status);
+    REQUIRE(!stream->legacy || !capture_before_legacy(stream), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (stream->capture) {
         *status = stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     }
-    return stream->legacy ? stream_submit(stream, &capture) : CUDA_SUCCESS;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)

@@ -16,11 +16,11 @@ static void context_start(Context *context, CUdevice device)
     context->device = device;
     context->id = new_id();
     context->limits[CU_LIMIT_STACK_SIZE] = 1024;
-    context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
+    context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
-    context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
     context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
-    context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 128;
+    context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+    context->limits[CU_LIMIT_SHMEM_SIZE] = (size_t)state.devices[device].profile->shared_per_block_optin;
 }
 
 void contexts_start(void)
@@ -156,6 +156,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
     ENTER();
+    REQUIRE_ARGUMENT(ctx);
     REQUIRE(context_find(ctx), CUDA_ERROR_INVALID_CONTEXT);
     return push(ctx);
 }
@@ -224,7 +225,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 {
     ENTER_CONTEXT();
     REQUIRE_ARGUMENT(flags);
-    *flags = context->flags;
+    *flags = context->flags | CU_CTX_MAP_HOST; /* always so with unified addressing */
     return CUDA_SUCCESS;
 }
 
@@ -248,11 +249,18 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
     return CUDA_SUCCESS;
 }
 
+static CUresult check_limit(CUlimit limit)
+{
+    REQUIRE_ARGUMENT((unsigned)limit < CONTEXT_LIMITS);
+    bool absent = limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH || limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED;
+    return absent ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
     ENTER_CONTEXT();
     REQUIRE_ARGUMENT(pvalue);
-    REQUIRE((unsigned)limit < CONTEXT_LIMITS, CUDA_ERROR_UNSUPPORTED_LIMIT);
+    CHECK(check_limit(limit));
     *pvalue = context->limits[limit];
     return CUDA_SUCCESS;
 }
@@ -260,7 +268,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
     ENTER_CONTEXT();
-    REQUIRE((unsigned)limit < CONTEXT_LIMITS, CUDA_ERROR_UNSUPPORTED_LIMIT);
+    CHECK(check_limit(limit));
     context->limits[limit] = value;
     return CUDA_SUCCESS;
 }
@@ -308,7 +316,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 {
     ENTER_CONTEXT();
     Context *peer = context_find(peerContext);
-    REQUIRE(peer && peer->device != context->device, CUDA_ERROR_INVALID_CONTEXT);
+    REQUIRE(peer, CUDA_ERROR_INVALID_CONTEXT);
+    REQUIRE(peer->device != context->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     REQUIRE_ARGUMENT(Flags == 0);
     return CUDA_SUCCESS;
 }

@@ -82,6 +82,7 @@ CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS *fill)
     REQUIRE_ARGUMENT(fill->dst % fill->elementSize == 0);
     if (!fill->width || !fill->height) return CUDA_SUCCESS;
     REQUIRE_ARGUMENT(!__builtin_mul_overflow(fill->width, (size_t)fill->elementSize, &row_bytes));
+    REQUIRE_ARGUMENT(fill->height == 1 || fill->pitch >= row_bytes);
     REQUIRE_ARGUMENT(!__builtin_mul_overflow(fill->height - 1, fill->pitch, &bytes));
     REQUIRE_ARGUMENT(!__builtin_add_overflow(bytes, row_bytes, &bytes));
     REQUIRE_ARGUMENT(memory_holds(fill->dst, bytes));

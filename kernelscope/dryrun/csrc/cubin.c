@@ -23,6 +23,7 @@
 enum { FORMAT_SIZED = 4 };
 enum {
     INFO_MAX_THREADS = 0x05, INFO_FRAME_SIZE = 0x11, INFO_PARAMETER = 0x17, INFO_REGISTERS = 0x2f,
+    INFO_CLUSTER = 0x3d,
 };
 
 typedef struct Section {
@@ -115,7 +116,7 @@ static CUresult add_global(Library *library, const Cubin *cubin, const Elf64_Sym
 {
     const Section *section = &cubin->sections[symbol->st_shndx];
     bool variable = !strncmp(section->name, ".nv.global", 10) || !strncmp(section->name, ".nv.constant", 12);
-    if (!variable || ELF64_ST_BIND(symbol->st_info) == STB_LOCAL) return CUDA_SUCCESS;
+    if (!variable) return CUDA_SUCCESS;
     const unsigned char *value = NULL;
     if (section->body.data && inside(section->body, symbol->st_value, symbol->st_size)) {
         value = section->body.data + symbol->st_value;
@@ -167,6 +168,8 @@ static void read_attribute(Library *library, const Cubin *cubin, Kernel *kernel,
     } else if (kernel && number == INFO_MAX_THREADS && value.size >= 12) {
         uint64_t threads = (uint64_t)word(at) * (word(at + 4) & 0xffff) * (word(at + 8) & 0xffff);
         if (threads >= 1 && threads <= MAX_THREADS_PER_BLOCK) kernel->max_threads = (int)threads;
+    } else if (kernel && number == INFO_CLUSTER && value.size >= 12) {
+        for (int i = 0; i < 3; i++) kernel->required_cluster[i] = word(at + 4 * i) & 0xff;
     }
 }
 

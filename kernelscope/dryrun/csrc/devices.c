@@ -74,8 +74,8 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
     ENTER();
     REQUIRE_DEVICE(dev);
-    REQUIRE_ARGUMENT(pciBusId && len > 0);
-    snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", dev + 1);
+    REQUIRE_ARGUMENT(pciBusId && len >= (int)sizeof "0000:01:00.0");
+    snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", (unsigned)dev + 1);
     return CUDA_SUCCESS;
 }
 

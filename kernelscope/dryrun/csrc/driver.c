@@ -24,7 +24,8 @@
  *
  * The parts: handles, settings, profiles, attributes, devices, contexts, errors; memory, pools, copies; image, cubin,
  * ptx, libraries, kernels, occupancy; streams, events, capture; launch; graphs, graph_nodes, graph_parameters,
- * graph_exec, graph_update, graph_debug, user_objects; lookup. This file holds what all of them stand on.
+ * graph_add, graph_exec, graph_update, graph_memory, graph_debug, user_objects; lookup. This
+ * file holds what all of them stand on.
  */
 #include "driver.h"
 

@@ -10,7 +10,7 @@
 #include <cuda.h>
 CUresult CUDAAPI cuProfilerStart(void); /* of cudaProfiler.h, which is in another package */
 CUresult CUDAAPI cuProfilerStop(void);
-#if CUDA_VERSION < 13000 /* functions of CUDA 13 that a driver of 12 is not asked for, but that are compiled all the same */
+#if CUDA_VERSION < 13000 /* CUDA 13's: a driver of 12 does not give them out, but they are compiled all the same */
 CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx);
 CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type);
@@ -40,7 +40,7 @@ typedef struct Device {
     const struct Profile *profile; /* of its compute capability (profiles.c) */
     size_t bytes_in_use;
     struct Pool *default_pool, *current_pool;
-    unsigned long long graph_memory_high;
+    cuuint64_t graph_memory, graph_memory_high; /* bytes that graphs have allocated */
 } Device;
 
 typedef struct State {

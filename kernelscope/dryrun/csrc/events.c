@@ -21,7 +21,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
     ENTER_CONTEXT();
     REQUIRE_ARGUMENT(phEvent && (Flags & ~(unsigned)KNOWN_FLAGS) == 0);
-    REQUIRE(!(Flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
+    REQUIRE_ARGUMENT(!(Flags & CU_EVENT_INTERPROCESS) || Flags & CU_EVENT_DISABLE_TIMING);
     Event *event = allocate(1, sizeof *event);
     event->handle = handle_new(KIND_EVENT, event);
     event->device = context->device;
@@ -54,6 +54,7 @@ static CUresult record(const Context *context, CUevent event_handle, CUstream st
     CHECK(stream_find(context, stream_handle, &stream));
     REQUIRE(event->device == stream->device, CUDA_ERROR_INVALID_HANDLE);
     CHECK(stream_submit(stream, &capture));
+    REQUIRE(capture || flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_ILLEGAL_STATE); /* external: from a graph */
     if (!capture) {
         event_record_now(event);
     } else if (flags & CU_EVENT_RECORD_EXTERNAL) {
@@ -152,7 +153,8 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
     REQUIRE_ARGUMENT(Flags == CU_EVENT_WAIT_DEFAULT || Flags == CU_EVENT_WAIT_EXTERNAL);
     CHECK(stream_find(context, hStream, &stream));
     REQUIRE(!stream->capture || !stream->capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    if (stream->capture && Flags & CU_EVENT_WAIT_EXTERNAL) {
+    REQUIRE(stream->capture || Flags == CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_ILLEGAL_STATE);
+    if (Flags == CU_EVENT_WAIT_EXTERNAL) {
         CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &node));
         node->as.event = event->handle;
         return CUDA_SUCCESS;

@@ -32,12 +32,23 @@ static CUresult finish(Node *node, CUresult result, CUgraphNode *out)
 
 /* ---- any type ---- */
 
+/* A handle serves one node, in the graph that it was made for. */
+static bool take_conditional(Graph *graph, CUgraphConditionalHandle handle)
+{
+    for (size_t i = 0; i < graph->conditional_count; i++) {
+        if (graph->conditionals[i] != handle) continue;
+        graph->conditionals[i] = graph->conditionals[--graph->conditional_count];
+        return true;
+    }
+    return false;
+}
+
 static CUresult add_conditional(Node *node, CUDA_CONDITIONAL_NODE_PARAMS *parameters)
 {
     unsigned count = parameters->size, most = MAX_BODIES;
     if (parameters->type == CU_GRAPH_COND_TYPE_IF) most = 2;
     if (parameters->type == CU_GRAPH_COND_TYPE_WHILE) most = 1;
-    REQUIRE_ARGUMENT(parameters->handle && count >= 1 && count <= most);
+    REQUIRE_ARGUMENT(count >= 1 && count <= most && take_conditional(node->graph, parameters->handle));
     node->as.conditional.handle = parameters->handle;
     node->as.conditional.type = parameters->type;
     node->as.conditional.bodies = allocate(count, sizeof(Graph *));
@@ -110,9 +121,12 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
 {
     ENTER();
     (void)ctx;
-    REQUIRE_ARGUMENT(pHandle_out && graph_find(hGraph) && flags <= CU_GRAPH_COND_ASSIGN_DEFAULT);
+    Graph *graph = graph_find(hGraph);
+    REQUIRE_ARGUMENT(pHandle_out && graph && flags <= CU_GRAPH_COND_ASSIGN_DEFAULT);
     cuuint64_t value = flags == CU_GRAPH_COND_ASSIGN_DEFAULT ? defaultLaunchValue : 0;
     *pHandle_out = value << 32 | (new_id() & 0xffffffff);
+    graph->conditionals = reallocate(graph->conditionals, graph->conditional_count + 1, sizeof *graph->conditionals);
+    graph->conditionals[graph->conditional_count++] = *pHandle_out;
     return CUDA_SUCCESS;
 }
 
@@ -212,6 +226,7 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const 
 
 static CUresult set_freed(Node *node, CUdeviceptr pointer)
 {
+    REQUIRE_ARGUMENT(memory_find(pointer));
     node->as.freed = pointer;
     return CUDA_SUCCESS;
 }

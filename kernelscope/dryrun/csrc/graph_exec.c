@@ -22,32 +22,10 @@ static void exec_free(Exec *exec)
 
 /* ---- instantiate ---- */
 
-static CUresult check_launches(const Graph *graph, CUdevice device, const Node **wrong)
-{
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const Node *node = graph->nodes[i];
-        CUresult result = CUDA_SUCCESS;
-        *wrong = node;
-        if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
-            result = launch_check(&node->as.launch, device);
-        } else if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
-            result = check_launches(node->as.child, device, wrong);
-        } else if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-            for (unsigned j = 0; result == CUDA_SUCCESS && j < node->as.conditional.count; j++)
-                result = check_launches(node->as.conditional.bodies[j], device, wrong);
-        }
-        if (result != CUDA_SUCCESS) return result;
-    }
-    *wrong = NULL;
-    return CUDA_SUCCESS;
-}
-
-static CUresult instantiate(const Context *context, CUgraph handle, unsigned long long flags, CUgraphExec *out,
-                            const Node **wrong)
+static CUresult instantiate(CUgraph handle, unsigned long long flags, CUgraphExec *out)
 {
     const Graph *graph = graph_find(handle);
     REQUIRE_ARGUMENT(out && graph && (flags & ~(unsigned long long)KNOWN_FLAGS) == 0);
-    CHECK(check_launches(graph, context->device, wrong));
     Graph *clone = graph_clone(graph);
     REQUIRE_ARGUMENT(clone); /* it has a cycle */
     Exec *exec = allocate(1, sizeof *exec);
@@ -59,20 +37,17 @@ static CUresult instantiate(const Context *context, CUgraph handle, unsigned lon
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
 {
     ENTER_CONTEXT();
-    const Node *wrong = NULL;
-    return instantiate(context, hGraph, flags, phGraphExec, &wrong);
+    return instantiate(hGraph, flags, phGraphExec);
 }
 
 CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
     ENTER_CONTEXT();
-    const Node *wrong = NULL;
     REQUIRE_ARGUMENT(instantiateParams);
-    CUresult result = instantiate(context, hGraph, instantiateParams->flags, phGraphExec, &wrong);
-    instantiateParams->hErrNode_out = wrong ? wrong->handle : NULL;
+    CUresult result = instantiate(hGraph, instantiateParams->flags, phGraphExec);
+    instantiateParams->hErrNode_out = NULL;
     instantiateParams->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                                    : wrong                ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
                                                            : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
     return result;
 }
@@ -145,7 +120,7 @@ static CUresult run_graph(const Graph *graph)
     return CUDA_SUCCESS;
 }
 
-CUresult exec_launch(Exec *exec)
+static CUresult exec_launch(Exec *exec)
 {
     state.graph_launches++;
     exec->running++; /* a host function runs without the lock: another thread may destroy the graph meanwhile */
@@ -180,14 +155,14 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 
 /* ---- changing one node; not while the graph runs ---- */
 
-CUresult exec_node_to_change(CUgraphExec handle, CUgraphNode definition_node, CUgraphNodeType type, Node **node)
+static CUresult exec_node_to_change(CUgraphExec handle, CUgraphNode definition_node, CUgraphNodeType type, Node **node)
 {
     const Exec *exec = exec_find(handle);
     REQUIRE_ARGUMENT(exec);
     REQUIRE(!exec->running, CUDA_ERROR_ILLEGAL_STATE);
     for (size_t i = 0; i < exec->graph->node_count; i++) {
         *node = exec->graph->nodes[i];
-        if ((*node)->original == definition_node) return (*node)->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        if ((*node)->original == definition_node && (*node)->type == type) return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_VALUE;
 }
@@ -253,6 +228,27 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
     Node *node = NULL;
     CHECK(exec_node_to_change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_GRAPH, &node));
     return node_set_child(node, childGraph);
+}
+
+static CUresult set_event(CUgraphExec exec, CUgraphNode definition_node, CUgraphNodeType type, CUevent event)
+{
+    Node *node = NULL;
+    REQUIRE(event_find(event), CUDA_ERROR_INVALID_HANDLE);
+    CHECK(exec_node_to_change(exec, definition_node, type, &node));
+    node->as.event = event;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+    ENTER();
+    return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
+}
+
+CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)
+{
+    ENTER();
+    return set_event(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)

@@ -30,6 +30,11 @@ Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type)
     return node && node->type == type ? node : NULL;
 }
 
+bool node_has_memory(const Node *node)
+{
+    return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+
 void node_free(Node *node)
 {
     node_clear(node);
@@ -48,15 +53,6 @@ void node_remove(Node *node)
     }
     graph->node_count = kept;
     node_free(node);
-}
-
-static void graph_memory_release(GraphMemory *memory)
-{
-    if (--memory->references > 0) return;
-    const Allocation *allocation = memory_find(memory->pointer);
-    bool ours = allocation && allocation->id == memory->allocation_id; /* the caller may have freed it */
-    if (ours) memory_free(memory->pointer, 1u << MEMORY_DEVICE);
-    free(memory);
 }
 
 void node_clear(Node *node)
@@ -127,9 +123,14 @@ CUresult node_set_launch(Node *node, const CUDA_KERNEL_NODE_PARAMS *parameters)
                      .grid = {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ},
                      .block = {parameters->blockDimX, parameters->blockDimY, parameters->blockDimZ},
                      .dynamic_shared = parameters->sharedMemBytes};
-    REQUIRE_ARGUMENT(launch.kernel);
-    memcpy(launch.cluster, node->as.launch.cluster, sizeof launch.cluster);
-    launch.cooperative = node->as.launch.cooperative;
+    REQUIRE(launch.kernel, CUDA_ERROR_INVALID_HANDLE);
+    const Launch *before = &node->as.launch; /* attributes are set by other calls, and stay */
+    memcpy(launch.cluster, before->cluster, sizeof launch.cluster);
+    launch.has_cluster = before->has_cluster;
+    launch.cooperative = before->cooperative;
+    Context *context = NULL;
+    CHECK(context_current(&context));
+    CHECK(launch_check(&launch, context->device));
     CHECK(launch_keep_arguments(&launch, parameters->kernelParams, parameters->extra));
     launch.kernel->library->references++;
     launch_clear(&node->as.launch);
@@ -154,18 +155,6 @@ CUresult node_set_child(Node *node, CUgraph child)
     if (node->as.child) graph_free(node->as.child);
     clone->parent = node;
     node->as.child = clone;
-    return CUDA_SUCCESS;
-}
-
-CUresult node_add_allocation(Node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters, Context *context)
-{
-    Allocation *allocation = NULL;
-    CHECK(memory_allocate(parameters->bytesize, MEMORY_DEVICE, context, NULL, 0, &allocation));
-    GraphMemory *memory = allocate(1, sizeof *memory);
-    *memory = (GraphMemory){(CUdeviceptr)allocation->start, allocation->id, 1};
-    parameters->dptr = memory->pointer;
-    node->as.alloc.parameters = *parameters;
-    node->as.alloc.memory = memory;
     return CUDA_SUCCESS;
 }
 
@@ -238,6 +227,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
     ENTER();
     Node *node = node_find(hNode);
     REQUIRE_ARGUMENT(node);
+    REQUIRE(!node_has_memory(node), CUDA_ERROR_NOT_SUPPORTED);
     REQUIRE(!capture_uses(node->graph), CUDA_ERROR_ILLEGAL_STATE);
     node_remove(node);
     return CUDA_SUCCESS;

@@ -55,6 +55,7 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
     if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
         launch->cooperative = value->cooperative != 0;
     } else if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        launch->has_cluster = true;
         launch->cluster[0] = value->clusterDim.x;
         launch->cluster[1] = value->clusterDim.y;
         launch->cluster[2] = value->clusterDim.z;

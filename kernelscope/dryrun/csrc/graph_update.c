@@ -21,8 +21,8 @@ static bool same_dependencies(const Graph *exec, const Node *node, const Node *o
 static CUgraphExecUpdateResult compare_nodes(const Graph *exec, const Node *ours, const Node *node, const Node **wrong)
 {
     *wrong = node;
-    if (ours->type != node->type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     if (!same_dependencies(exec, node, ours)) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    if (ours->type != node->type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
     if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) return compare_graphs(ours->as.child, node->as.child, wrong);
     if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
         ours->as.alloc.parameters.bytesize != node->as.alloc.parameters.bytesize)

@@ -7,10 +7,16 @@
 
 /* ---- sets of nodes ---- */
 
-void node_set_add(NodeSet *set, Node *node)
+bool node_set_has(const NodeSet *set, const Node *node)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (set->items[i] == node) return;
+        if (set->items[i] == node) return true;
+    return false;
+}
+
+void node_set_add(NodeSet *set, Node *node)
+{
+    if (node_set_has(set, node)) return;
     if (set->count == set->capacity) {
         set->capacity = set->capacity ? 2 * set->capacity : 4;
         set->items = reallocate(set->items, set->capacity, sizeof *set->items);
@@ -55,6 +61,7 @@ void graph_free(Graph *graph)
 {
     for (size_t i = 0; i < graph->node_count; i++) node_free(graph->nodes[i]);
     user_objects_release(graph);
+    free(graph->conditionals);
     handle_free(graph->handle);
     free(graph->nodes);
     free(graph);
@@ -132,6 +139,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
     ENTER();
     const Graph *graph = graph_find(originalGraph);
     REQUIRE_ARGUMENT(phGraphClone && graph);
+    for (size_t i = 0; i < graph->node_count; i++) REQUIRE(!node_has_memory(graph->nodes[i]), CUDA_ERROR_NOT_SUPPORTED);
     Graph *clone = graph_clone(graph);
     REQUIRE_ARGUMENT(clone);
     *phGraphClone = clone->handle;
@@ -200,8 +208,7 @@ static CUresult give_dependents(CUgraphNode handle, CUgraphNode *out, CUgraphEdg
     NodeSet dependents = {0};
     for (size_t i = 0; i < node->graph->node_count; i++) {
         Node *other = node->graph->nodes[i];
-        for (size_t j = 0; j < other->dependencies.count; j++)
-            if (other->dependencies.items[j] == node) node_set_add(&dependents, other);
+        if (node_set_has(&other->dependencies, node)) node_set_add(&dependents, other);
     }
     CUresult result = give_nodes(dependents.items, dependents.count, out, edges, capacity);
     node_set_clear(&dependents);
@@ -275,6 +282,7 @@ static CUresult change_edges(CUgraph handle, const CUgraphNode *from, const CUgr
     for (size_t i = 0; i < count; i++) {
         const Node *before = node_find(from[i]), *after = node_find(to[i]);
         REQUIRE_ARGUMENT(before && after && before != after && before->graph == graph && after->graph == graph);
+        REQUIRE_ARGUMENT(node_set_has(&after->dependencies, before) != add);
     }
     for (size_t i = 0; i < count; i++) {
         Node *before = node_find(from[i]), *after = node_find(to[i]);

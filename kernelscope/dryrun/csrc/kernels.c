@@ -20,6 +20,13 @@ size_t kernel_parameter_bytes(const Kernel *kernel)
     return bytes;
 }
 
+/* What it may ask for at a launch: what cuFuncSetAttribute allowed, or the rest of the default. */
+int kernel_max_dynamic_shared(const Kernel *kernel, CUdevice device)
+{
+    int rest = DEFAULT_SHARED_PER_BLOCK - kernel->static_shared_bytes;
+    return kernel->max_dynamic_shared[device] ? kernel->max_dynamic_shared[device] : rest > 0 ? rest : 0;
+}
+
 /* ---- attributes ---- */
 
 CUresult kernel_attribute(const Kernel *kernel, CUfunction_attribute attribute, CUdevice device, int *value)
@@ -36,17 +43,14 @@ CUresult kernel_attribute(const Kernel *kernel, CUfunction_attribute attribute, 
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
         *value = kernel->library->portable || !capability ? state.devices[device].profile->capability : capability;
         break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = kernel->max_dynamic_shared[device] ? kernel->max_dynamic_shared[device]
-                                                    : DEFAULT_SHARED_PER_BLOCK - kernel->static_shared_bytes;
-        break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = kernel_max_dynamic_shared(kernel, device); break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = kernel->preferred_carveout - 1; break;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: *value = kernel->non_portable_cluster; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = kernel->required_cluster[0] > 0; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = (int)kernel->required_cluster[0]; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = (int)kernel->required_cluster[1]; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = (int)kernel->required_cluster[2]; break;
     case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: *value = 0; break;
     default: return CUDA_ERROR_INVALID_VALUE;
     }

@@ -22,18 +22,17 @@ static CUresult check_dimensions(const Launch *launch, unsigned long long *block
 
 static CUresult check_cluster(const Launch *launch, const Profile *profile)
 {
-    const unsigned *cluster = launch->cluster;
-    if (!cluster[0] && !cluster[1] && !cluster[2]) return CUDA_SUCCESS;
-    unsigned most = launch->kernel->non_portable_cluster ? MAX_CLUSTER_NON_PORTABLE : MAX_CLUSTER;
+    const Kernel *kernel = launch->kernel;
+    const unsigned *cluster = launch->has_cluster ? launch->cluster : kernel->required_cluster;
+    if (!launch->has_cluster && !cluster[0]) return CUDA_SUCCESS;
+    unsigned most = kernel->non_portable_cluster ? MAX_CLUSTER_NON_PORTABLE : MAX_CLUSTER;
     for (int i = 0; i < 3; i++) {
-        REQUIRE_ARGUMENT(cluster[i] > 0);
-        REQUIRE(cluster[i] <= most, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-        REQUIRE_ARGUMENT(launch->grid[i] % cluster[i] == 0);
+        bool fits = cluster[i] > 0 && cluster[i] <= most && launch->grid[i] % cluster[i] == 0;
+        REQUIRE(fits, CUDA_ERROR_INVALID_CLUSTER_SIZE);
     }
     unsigned blocks = cluster[0] * cluster[1] * cluster[2];
-    REQUIRE(blocks == 1 || profile->capability >= 90, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    REQUIRE(blocks <= most, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    return CUDA_SUCCESS;
+    bool possible = blocks <= most && (blocks == 1 || profile->capability >= 90);
+    return possible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
 CUresult launch_check(const Launch *launch, CUdevice device)
@@ -42,14 +41,11 @@ CUresult launch_check(const Launch *launch, CUdevice device)
     const Profile *profile = state.devices[device].profile;
     unsigned long long blocks = 0;
     unsigned threads = 0;
-    int allowed = kernel->max_dynamic_shared[device];
     REQUIRE(library_runs_on(kernel->library, device), CUDA_ERROR_NO_BINARY_FOR_GPU);
     CHECK(check_dimensions(launch, &blocks, &threads));
     REQUIRE_ARGUMENT(threads <= (unsigned)kernel->max_threads); /* its launch bounds, or 1024 */
-    if (allowed < DEFAULT_SHARED_PER_BLOCK - kernel->static_shared_bytes) {
-        allowed = DEFAULT_SHARED_PER_BLOCK - kernel->static_shared_bytes;
-    }
-    REQUIRE_ARGUMENT(allowed >= 0 && launch->dynamic_shared <= (unsigned)allowed);
+    int rest = DEFAULT_SHARED_PER_BLOCK - kernel->static_shared_bytes, allowed = kernel->max_dynamic_shared[device];
+    REQUIRE_ARGUMENT(launch->dynamic_shared <= (unsigned)(allowed > rest ? allowed : rest > 0 ? rest : 0));
     CHECK(check_cluster(launch, profile));
     int resident = occupancy_blocks(kernel, profile, (int)threads, launch->dynamic_shared);
     REQUIRE(resident > 0, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
@@ -130,9 +126,11 @@ static CUresult submit(const Context *context, CUfunction function, Launch launc
     REQUIRE(launch.kernel, CUDA_ERROR_INVALID_HANDLE);
     CHECK(stream_find(context, handle, &stream));
     REQUIRE(stream->device == context->device, CUDA_ERROR_INVALID_HANDLE);
-    CHECK(launch_check(&launch, context->device));
-    CHECK(check_arguments(launch.kernel, parameters, extra));
     CHECK(stream_submit(stream, &capture));
+    CUresult result = launch_check(&launch, context->device);
+    if (result == CUDA_SUCCESS) result = check_arguments(launch.kernel, parameters, extra);
+    if (result != CUDA_SUCCESS && capture) capture->invalid = true; /* a refused launch spoils the capture */
+    CHECK(result);
     if (capture) return capture_launch(stream, &launch, parameters, extra);
     state.launches++;
     return CUDA_SUCCESS;
@@ -170,6 +168,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
         if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
             launch.cooperative = value->cooperative != 0;
         } else if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+            launch.has_cluster = true;
             launch.cluster[0] = value->clusterDim.x;
             launch.cluster[1] = value->clusterDim.y;
             launch.cluster[2] = value->clusterDim.z;

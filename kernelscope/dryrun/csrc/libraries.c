@@ -114,16 +114,16 @@ static CUresult read_image(Library *library, Bytes image, Context *context)
     return ptx_read(library, image, context);
 }
 
-/* `context` is the one to load into; NULL for a library, which belongs to none: device 0 has its variables then. */
+/* `context` is the one to load into. A library belongs to none, and NULL is given: device 0 has its variables then, and
+ * whether its code fits a device is asked when a kernel is taken from it. */
 static CUresult load(Bytes image, Context *context, Library **out)
 {
     Library *library = allocate(1, sizeof *library);
     library->handle = handle_new(KIND_LIBRARY, library);
     library->references = 1;
     CUresult result = read_image(library, image, context ? context : context_primary(0));
-    if (result == CUDA_SUCCESS) {
-        bool runs = context ? library_runs_on(library, context->device) : runs_somewhere(library);
-        if (!runs) result = library->portable ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (result == CUDA_SUCCESS && context && !library_runs_on(library, context->device)) {
+        result = library->portable ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     if (result == CUDA_SUCCESS) {
         *out = library;
@@ -211,7 +211,8 @@ static CUresult get_kernel(const void *handle, const char *name, void **out)
 {
     Library *library = library_find(handle);
     REQUIRE(library, CUDA_ERROR_INVALID_HANDLE);
-    REQUIRE_ARGUMENT(name && out);
+    REQUIRE_ARGUMENT(name && *name && out);
+    REQUIRE(runs_somewhere(library), CUDA_ERROR_NO_BINARY_FOR_GPU);
     Kernel *kernel = library_find_kernel(library, name, strlen(name));
     if (!kernel && library->any_name) kernel = library_add_kernel(library, name, strlen(name));
     REQUIRE(kernel, CUDA_ERROR_NOT_FOUND);
@@ -312,7 +313,8 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname)
 
 CUresult cuModuleUnload(CUmodule hmod)
 {
-    ENTER_CONTEXT();
+    ENTER();
+    CHECK(capture_forbids_unsafe_call());
     return unload(hmod);
 }
 

@@ -79,7 +79,7 @@ CUresult memory_allocate(size_t bytes, MemoryKind kind, Context *context, Pool *
     if (pool) pool_used(pool, bytes);
     *allocation = add((Allocation){.start = start, .bytes = bytes, .mapped_bytes = mapped, .kind = kind,
                                    .device = context->device, .pool = pool, .context = context->handle,
-                                   .flags = flags});
+                                   .flags = flags, .sync_memops = kind == MEMORY_DEVICE});
     return CUDA_SUCCESS;
 }
 
@@ -137,10 +137,9 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
 
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-    ENTER_CONTEXT();
-    if (!dptr) return CUDA_SUCCESS;
+    ENTER();
     CHECK(capture_forbids_unsafe_call());
-    return memory_free(dptr, DEVICE_KINDS);
+    return dptr ? memory_free(dptr, DEVICE_KINDS) : CUDA_SUCCESS;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
@@ -202,24 +201,31 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
 
 /* ---- page-locked host memory ---- */
 
+/* All of it is mapped into the device, whether asked for or not. */
+static CUresult allocate_host(void **out, size_t bytes, Context *context, unsigned flags)
+{
+    if (bytes || !out) return allocate_for_caller(out, bytes, MEMORY_HOST, context, flags | CU_MEMHOSTALLOC_DEVICEMAP);
+    *out = NULL;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
     ENTER_CONTEXT();
-    return allocate_for_caller(pp, bytesize, MEMORY_HOST, context, Flags);
+    return allocate_host(pp, bytesize, context, Flags);
 }
 
 CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
     ENTER_CONTEXT();
-    return allocate_for_caller(pp, bytesize, MEMORY_HOST, context, 0);
+    return allocate_host(pp, bytesize, context, 0);
 }
 
 CUresult cuMemFreeHost(void *p)
 {
-    ENTER_CONTEXT();
-    if (!p) return CUDA_SUCCESS;
+    ENTER();
     CHECK(capture_forbids_unsafe_call());
-    return memory_free((CUdeviceptr)p, 1u << MEMORY_HOST);
+    return p ? memory_free((CUdeviceptr)p, 1u << MEMORY_HOST) : CUDA_SUCCESS;
 }
 
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
@@ -228,13 +234,13 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
     REQUIRE_ARGUMENT(p && bytesize);
     REQUIRE(!memory_find((CUdeviceptr)p), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     add((Allocation){.start = p, .bytes = bytesize, .kind = MEMORY_REGISTERED, .device = context->device,
-                     .context = context->handle, .flags = Flags});
+                     .context = context->handle, .flags = Flags | CU_MEMHOSTREGISTER_DEVICEMAP});
     return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostUnregister(void *p)
 {
-    ENTER_CONTEXT();
+    ENTER();
     CUresult result = memory_free((CUdeviceptr)p, 1u << MEMORY_REGISTERED);
     return result == CUDA_SUCCESS ? result : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

@@ -22,7 +22,7 @@ CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice dev
 
 /* ---- contexts (contexts.c) ---- */
 
-#define CONTEXT_LIMITS 16
+#define CONTEXT_LIMITS 10
 
 typedef struct Context {
     CUcontext handle;
@@ -94,6 +94,7 @@ typedef struct Kernel {
     int parameter_count; /* -1: not known */
     Parameter *parameters;
     int max_dynamic_shared[MAX_DEVICES]; /* what cuFuncSetAttribute allowed, 0 when nothing */
+    unsigned required_cluster[3]; /* compiled into it; 0 when free */
     int preferred_carveout, non_portable_cluster;
 } Kernel;
 
@@ -132,6 +133,7 @@ void library_release(Library *library);
 
 Kernel *kernel_find(CUfunction handle);
 size_t kernel_parameter_bytes(const Kernel *kernel);
+int kernel_max_dynamic_shared(const Kernel *kernel, CUdevice device);
 CUresult kernel_attribute(const Kernel *kernel, CUfunction_attribute attribute, CUdevice device, int *value);
 
 int occupancy_blocks(const Kernel *kernel, const Profile *profile, int block_threads, size_t dynamic_shared);
@@ -143,6 +145,7 @@ typedef struct NodeSet {
     size_t count, capacity;
 } NodeSet;
 
+bool node_set_has(const NodeSet *set, const struct Node *node);
 void node_set_add(NodeSet *set, struct Node *node);
 void node_set_add_all(NodeSet *set, const NodeSet *other);
 void node_set_remove(NodeSet *set, const struct Node *node);
@@ -205,7 +208,7 @@ typedef struct Launch {
     Kernel *kernel;
     unsigned grid[3], block[3], cluster[3];
     unsigned dynamic_shared;
-    bool cooperative;
+    bool has_cluster, cooperative;
     char *arguments;      /* a copy of the argument values; NULL outside graphs */
     void **argument_list; /* pointers into it */
 } Launch;
@@ -220,6 +223,8 @@ void call_unlocked(CUhostFn function, void *argument);
 
 typedef struct GraphMemory { /* of an allocation node and its clones */
     CUdeviceptr pointer;
+    CUdevice device;
+    size_t bytes;
     unsigned long long allocation_id;
     long references;
 } GraphMemory;
@@ -276,6 +281,8 @@ typedef struct Graph {
     size_t node_count, node_capacity;
     OwnedObject *objects;
     size_t object_count;
+    CUgraphConditionalHandle *conditionals; /* handles that no node uses yet */
+    size_t conditional_count;
 } Graph;
 
 typedef struct Exec {
@@ -298,15 +305,15 @@ Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type);
 void node_remove(Node *node); /* from its graph, and free it */
 void node_free(Node *node);
 void node_clear(Node *node); /* releases what its parameters hold */
+bool node_has_memory(const Node *node); /* allocates or frees: such nodes cannot be cloned by the caller, nor removed */
 bool node_copy_parameters(Node *copy, const Node *source); /* false when a graph inside has a cycle */
 CUresult node_set_parameters(Node *node, const CUgraphNodeParams *parameters);
 CUresult node_set_launch(Node *node, const CUDA_KERNEL_NODE_PARAMS *parameters);
 CUresult node_set_child(Node *node, CUgraph child);
 CUresult node_add_allocation(Node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters, Context *context);
+void graph_memory_release(GraphMemory *memory);
 
 Exec *exec_find(CUgraphExec handle);
-CUresult exec_node_to_change(CUgraphExec exec, CUgraphNode definition_node, CUgraphNodeType type, Node **node);
-CUresult exec_launch(Exec *exec);
 
 void user_objects_clone(Graph *clone, const Graph *source);
 void user_objects_release(Graph *graph);

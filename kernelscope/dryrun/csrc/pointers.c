@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-static bool host_only(const Allocation *found) { return found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED; }
+static bool host_only(const Allocation *found)
+{
+    return found->kind == MEMORY_HOST || found->kind == MEMORY_REGISTERED;
+}
 
 /* Write the attribute of an allocation that was found. */
 static CUresult attribute_of(const Allocation *found, CUpointer_attribute attribute, CUdeviceptr pointer, void *out)
@@ -16,7 +19,7 @@ static CUresult attribute_of(const Allocation *found, CUpointer_attribute attrib
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)out = pointer; break;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         *(void **)out = found->kind == MEMORY_DEVICE ? NULL : (void *)pointer;
-        break;
+        return found->kind == MEMORY_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long *)out = found->id; break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)out = found->kind == MEMORY_MANAGED; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)out = found->device; break;
@@ -27,6 +30,7 @@ static CUresult attribute_of(const Allocation *found, CUpointer_attribute attrib
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: *(unsigned *)out = 0; break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: *(unsigned long long *)out = 0; break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: *(int *)out = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         *(CUmemoryPool *)out = found->pool ? found->pool->handle : NULL;
         break;
@@ -63,9 +67,8 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
     ENTER_CONTEXT();
     REQUIRE_ARGUMENT(data);
     const Allocation *found = memory_find(ptr);
-    if (found) return attribute_of(found, attribute, ptr, data);
-    clear(attribute, data);
-    return CUDA_ERROR_INVALID_VALUE;
+    REQUIRE_ARGUMENT(found);
+    return attribute_of(found, attribute, ptr, data);
 }
 
 /* Unlike the call for one, this succeeds for a pointer that is not ours. */

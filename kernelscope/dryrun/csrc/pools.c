@@ -1,10 +1,13 @@
-/* Memory pools and stream-ordered allocation. A pool is an account: memory comes from the host and goes back at once. */
+/* Memory pools and stream-ordered allocation. A pool is an account: memory comes from the host and goes back at
+ * once. */
 #include "driver.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define DEVICE_KINDS (1u << MEMORY_DEVICE | 1u << MEMORY_MANAGED | 1u << MEMORY_HOST)
+
+#define MANAGED_ALLOCATION 2 /* CU_MEM_ALLOCATION_TYPE_MANAGED, which CUDA 12's header does not have */
 
 static Pool device_pools[MAX_DEVICES], host_pool, managed_pool;
 
@@ -55,7 +58,7 @@ static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, C
 {
     Stream *stream = NULL;
     Capture *capture = NULL;
-    REQUIRE_ARGUMENT(out && pool && bytes);
+    REQUIRE_ARGUMENT(out && pool);
     CHECK(stream_find(context, handle, &stream));
     CHECK(stream_submit(stream, &capture));
     if (capture) {
@@ -66,6 +69,8 @@ static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, C
         *out = parameters.dptr;
         return CUDA_SUCCESS;
     }
+    *out = 0;
+    if (bytes == 0) return CUDA_SUCCESS;
     Allocation *allocation = NULL;
     CHECK(memory_allocate(bytes, pool->kind, context, pool, 0, &allocation));
     *out = (CUdeviceptr)allocation->start;
@@ -93,6 +98,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
     CHECK(stream_submit(stream, &capture));
     if (capture) {
         Node *node = NULL;
+        REQUIRE_ARGUMENT(memory_find(dptr));
         CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, &node));
         node->as.freed = dptr;
         return CUDA_SUCCESS;
@@ -108,10 +114,12 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
     REQUIRE_ARGUMENT(pool && poolProps);
     REQUIRE(poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
     bool on_device = poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (on_device) REQUIRE_DEVICE(poolProps->location.id);
+    bool managed = (int)poolProps->allocType == MANAGED_ALLOCATION;
+    REQUIRE_ARGUMENT(managed || poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
+    REQUIRE_ARGUMENT(!on_device || device_exists(poolProps->location.id));
     Pool *created = allocate(1, sizeof *created);
     pool_start(created, on_device ? MEMORY_DEVICE : MEMORY_HOST, poolProps->location.type, poolProps->location.id);
-    if ((int)poolProps->allocType == 2) created->kind = MEMORY_MANAGED; /* CU_MEM_ALLOCATION_TYPE_MANAGED of CUDA 13 */
+    if (managed) created->kind = MEMORY_MANAGED;
     created->properties = *poolProps;
     *pool = created->handle;
     return CUDA_SUCCESS;
@@ -232,7 +240,7 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 static CUresult pool_of_location(const CUmemLocation *location, CUmemAllocationType type, bool current, Pool **pool)
 {
     REQUIRE_ARGUMENT(location);
-    if ((int)type == 2) { /* CU_MEM_ALLOCATION_TYPE_MANAGED of CUDA 13 */
+    if ((int)type == MANAGED_ALLOCATION) {
         *pool = &managed_pool;
     } else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE) {
         REQUIRE_DEVICE(location->id);
@@ -267,6 +275,6 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
 {
     ENTER();
     REQUIRE_ARGUMENT(location);
-    REQUIRE(location->type == CU_MEM_LOCATION_TYPE_DEVICE && (int)type != 2, CUDA_ERROR_NOT_SUPPORTED);
+    REQUIRE(location->type == CU_MEM_LOCATION_TYPE_DEVICE && (int)type != MANAGED_ALLOCATION, CUDA_ERROR_NOT_SUPPORTED);
     return set_current(location->id, pool);
 }

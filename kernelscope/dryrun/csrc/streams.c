@@ -115,10 +115,9 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int 
 
 CUresult cuStreamDestroy_v2(CUstream hStream)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    CHECK(stream_find(context, hStream, &stream));
-    REQUIRE(!stream->built_in, CUDA_ERROR_INVALID_HANDLE);
+    ENTER();
+    Stream *stream = handle_object(hStream, KIND_STREAM); /* never a default stream */
+    REQUIRE(stream, CUDA_ERROR_INVALID_HANDLE);
     unlink_stream(stream);
     handle_free(stream->handle);
     free(stream);

@@ -93,7 +93,8 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
     UserObject *found = find(object);
     REQUIRE_ARGUMENT(owner && found);
     OwnedObject *entry = owned(owner, found);
-    REQUIRE_ARGUMENT(entry && count > 0 && count <= entry->count);
+    REQUIRE_ARGUMENT(entry && count > 0);
+    if (count > entry->count) count = (unsigned)entry->count; /* more than it has: all of them, as a real driver does */
     entry->count -= count;
     if (entry->count == 0) *entry = owner->objects[--owner->object_count];
     release(found, count);

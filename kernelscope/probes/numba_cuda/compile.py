@@ -22,6 +22,9 @@ _TRIGGERS = {
     "jit": "eager",
 }
 
+#: The wrapper that numba's compiler lock puts around ``compile``.
+_LOCKED = "_acquire_compile_lock"
+
 #: CUDACodeLibrary's methods that build something, the cache that grows when they do, and the phase's name.
 _BUILDERS = (("get_asm_strs", "_ptx_cache", "nvvm"), ("get_ltoir", "_ltoir_cache", "lto"),
              ("get_cubin", "_cubin_cache", "link"))
@@ -51,14 +54,12 @@ class CompileHooks:
         modules, missing = self.modules, []
 
         def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            original = vars(owner).get(name)
-            if not callable(original):
+            if not callable(vars(owner).get(name)):
                 missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
                 return
-            hook = make(original)
-            hook_codes.add(hook.__code__)
-            patches.replace(owner, name, hook)
+            patches.hook(owner, name, lambda original: self._seen(make(original)))
 
+        attempt(modules.dispatcher.CUDADispatcher, "_compile_for_args", self._asking)
         attempt(modules.dispatcher.CUDADispatcher, "compile", self._compile)
         attempt(modules.dispatcher, "compile_cuda", self._pipeline)
         for method, cache, phase in _BUILDERS:
@@ -67,6 +68,23 @@ class CompileHooks:
         attempt(modules.driver.Context, "create_module_image", self._load)
         return missing
 
+    @staticmethod
+    def _seen(hook: Any) -> Any:
+        hook_codes.add(hook.__code__)
+        return hook
+
+    def _asking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A launch found no specialization: from here it waits for numba's compiler lock, which `compile` holds."""
+        def _compile_for_args(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            state = self.sink.state()
+            state.asked = self.sink.clock()
+            try:
+                return original(self_, *args, **kwargs)
+            finally:
+                state.asked = UNKNOWN
+
+        return _compile_for_args
+
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         sink, now = self.sink, self.sink.clock
 
@@ -74,11 +92,12 @@ class CompileHooks:
             if not self.enabled:
                 return original(self_, sig)
             state = sink.state()
-            asked = sys._getframe(1).f_code.co_name
-            start = now()
-            # The lock is numba's own and reentrant: holding it here makes the counters' difference ours alone.
+            locked = now()
+            start, state.asked = (state.asked if state.asked != UNKNOWN else locked), UNKNOWN
+            # The lock is numba's own and reentrant. It is held already where this runs inside numba's own wrapper;
+            # where it is not, holding it here makes the counters' difference this compile's alone.
             with self.modules.lock:
-                row = self._begin(self_, sig, asked, start, now())
+                row = self._begin(self_, sig, _caller(), start, locked)
                 outer, state.compilation = state.compilation, row
                 try:
                     kernel = original(self_, sig)
@@ -205,6 +224,14 @@ class CompileHooks:
                 self.sink.passes.append({**entry, "specialization_id": None if known == UNKNOWN else known})
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
+
+
+def _caller() -> str:
+    """Name of the function of numba-cuda that called ``compile``."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and (frame.f_code in hook_codes or frame.f_code.co_name == _LOCKED):
+        frame = frame.f_back
+    return frame.f_code.co_name
 
 
 def _pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:

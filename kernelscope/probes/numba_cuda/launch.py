@@ -9,11 +9,12 @@ devices, ``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a functio
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
+from threading import get_ident
+from types import FunctionType
 from typing import Any
 
-from kernelscope.probes.base import hook_codes
+from kernelscope.probes.base import Patches, hook_codes
 from kernelscope.probes.numba_cuda import hot
 from kernelscope.probes.sink import PHASES, Sink, ThreadState
 from kernelscope.schema import UNKNOWN
@@ -23,14 +24,12 @@ _MOST_CONFIGURATIONS_BY_IDENTITY = 1024
 
 
 class LaunchHooks:
-    """Replacements for the three functions, and what they do away from the hot path.
+    """The hooks on the launch path, and what they do away from it.
 
     Parameters
     ----------
     sink : Sink
         Where records go.
-    originals : tuple of callable
-        ``CUDADispatcher.call``, ``_Kernel.launch``, the global ``launch`` and ``CUDACodeLibrary.get_cufunc``.
     target_of : callable
         ``(dispatcher, kernel or None, error or None) -> target id``, asked once a kernel. The kernel is a
         ``_Kernel``, or the function that it was loaded as on one device.
@@ -38,34 +37,37 @@ class LaunchHooks:
         ``(launch configuration) -> configuration id``, asked once an object.
     """
 
-    def __init__(
-        self,
-        sink: Sink,
-        originals: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]],
-        target_of: Callable[[Any, Any, str | None], int],
-        configuration_of: Callable[[Any], int],
-    ) -> None:
+    def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
+                 configuration_of: Callable[[Any], int]) -> None:
         self.sink = sink
         self.enabled = True
-        self.original_call = originals[0]
         self.target_of = target_of
         self.configuration_of = configuration_of
         self.targets: dict[Any, int] = {}
         self.configurations: dict[Any, int] = {}
-        self._namespace: dict[str, Any] = {
-            **vars(hot), "states": sink.states, "only": ThreadState(UNKNOWN, sink.record),
-            "new_state": sink.state, "now": sink.seconds, "targets": self.targets, "configurations": self.configurations, "settle": self.settle,
-            "nested": self.nested,
-            "original_call": originals[0], "original_launch": originals[1], "original_submit": originals[2],
-            "original_load": originals[3],
-        }
-        self._templates = hot.PHASE_HOOKS if sink.record is PHASES else hot.END_HOOKS
-        bound = [hot.bind(alone, self._namespace) for alone, _ in self._templates]
-        self.call, self.launch, self.submit = bound if len(bound) == 3 else (*bound, None)
-        self.load = hot.bind(hot.load, self._namespace)
-        self._bound = bound
+        self.call: Any = None
+        self.launch: Any = None
+        self.submit: Any = None
+        self.original_call: Any = None
+        self._states: Any = sink.states
+        self._only = ThreadState(UNKNOWN, sink.record)
+        self._shared = False
+        self._originals: dict[str, Any] = {}
+        self._running: dict[str, list[Any]] = {"call": [], "launch": [], "load": []}
+        self._submit_globals: dict[str, Any] = {}
         hook_codes.update(hot.CODES)
         sink.thread_listener = self.thread_came
+
+    def install(self, patches: Patches, dispatcher: Any) -> None:
+        """Put the hooks in: `dispatcher` is the module ``numba.cuda.dispatcher``."""
+        self._put(patches, dispatcher.CUDADispatcher, "call", "call")
+        self._put(patches, dispatcher._Kernel, "launch", "launch")
+        if self.sink.record is PHASES:
+            patches.hook(dispatcher, "launch", self._make_submit)
+
+    def install_load(self, patches: Patches, library: Any) -> None:
+        """Put the hook in that tells devices apart: `library` is ``CUDACodeLibrary``."""
+        self._put(patches, library, "get_cufunc", "load")
 
     def thread_came(self, state: ThreadState) -> None:
         """A thread launches for the first time: with the second one, hooks begin to look up whose launch it is.
@@ -74,23 +76,81 @@ class LaunchHooks:
         first one may be in the middle of one, which goes on in the first one's state.
         """
         if state.thread_id == 0:
-            self._namespace["only"] = state
+            self._only = state
+        elif self._shared:
             return
-        for hook, (_, shared) in zip(self._bound, self._templates, strict=True):
-            hook.__code__ = shared.__code__
+        else:
+            self._shared = True
+        self._publish()
 
     def disable(self) -> None:
-        """Turn the hooks into pass-throughs, for callers that hold them and for wrappers put over them."""
+        """Turn the hooks into pass-throughs, for wrappers that were put over those that replaced an attribute."""
         self.enabled = False
         idle = ThreadState(UNKNOWN, self.sink.record)
         idle.launch_config = self  # never free, so that `call` takes the nested path, which passes through
-        self._namespace.update(states=_Idle(idle), only=idle)
+        self._states, self._only = _Idle(idle), idle
+        self._running = {name: functions[:1] for name, functions in self._running.items()}
+        self._publish()
         self.sink.thread_listener = None
+
+    def _put(self, patches: Patches, owner: Any, attribute: str, name: str) -> None:
+        def make(original: Any) -> Any:
+            self._originals[name] = original
+            template = self._template(name)
+            hook = FunctionType(template.__code__, {"__builtins__": __builtins__, "__name__": __name__},
+                                attribute, self._defaults(name))
+            self._running[name].append(hook)
+            if name == "call":
+                self.call, self.original_call = hook, original
+            elif name == "launch":
+                self.launch = hook
+            return hook
+
+        swapped = patches.hook(owner, attribute, make)
+        if swapped is not None:
+            self._running[name].append(swapped)
+
+    def _publish(self) -> None:
+        """Have every function that runs a hook's code use the present states, and the code for their number."""
+        for name, functions in self._running.items():
+            for function in functions:
+                function.__defaults__ = self._defaults(name)
+                function.__code__ = self._template(name).__code__
+        self._submit_globals.update(states=self._states, only=self._only)
+        if self.submit is not None and self._shared:
+            self.submit.__code__ = hot.submit_phases.__code__
+
+    def _template(self, name: str) -> Any:
+        phases = self.sink.record is PHASES
+        if name == "call":
+            return hot.call_phases if phases else hot.call_ends
+        if name == "launch" and self._shared:
+            return hot.launch_phases if phases else hot.launch_ends
+        if name == "launch":
+            return hot.launch_phases_alone if phases else hot.launch_ends_alone
+        return hot.load
+
+    def _defaults(self, name: str) -> tuple[Any, ...]:
+        """What the template's parameters behind the launch's own are; `launch` has two defaults of its own."""
+        common = (get_ident, self._states, self.sink.state)
+        if name == "call":
+            record = self.sink.record
+            return (*common, self.sink.seconds, record.pack_into, record.size, self.targets, self.configurations,
+                    self.nested, self.settle, self._originals[name])
+        if name == "launch":
+            return (0, 0, *common, self.sink.seconds, self._only, self._originals[name])
+        return (*common, self._originals[name])
+
+    def _make_submit(self, original: Any) -> Any:
+        self._submit_globals = {**vars(hot), "ident": get_ident, "states": self._states, "only": self._only,
+                                "new_state": self.sink.state, "now": self.sink.seconds, "original_submit": original}
+        self.submit = FunctionType(hot.submit_phases_alone.__code__, self._submit_globals, "launch")
+        return self.submit
 
     def settle(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
                error: BaseException) -> bool:
         """Deal with an exception in `call`; return whether it was ours and the launch itself is fine."""
-        ours = end != 0.0 and isinstance(error, KeyError | struct.error)
+        ours = end != 0.0 and isinstance(error, Exception)  # an interrupt is the user's
         name = None if end else type(error).__name__
         try:
             if not (end and state.last_start() == start):

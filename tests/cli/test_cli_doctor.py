@@ -1,0 +1,89 @@
+"""`kernelscope doctor`: it says what works, and it never fails itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope import cli_doctor, cli_machine
+
+SECTIONS = ("GPU", "dry run", "probes", "CUDA", "packages", "missing")
+
+
+def test_a_machine_with_the_dry_run(cli: Any) -> None:
+    text = cli("doctor", KERNELSCOPE_DRYRUN=None).stdout
+    assert [line.split("  ")[0] for line in text.splitlines() if line[:1].strip()][1:-1] == list(SECTIONS)
+    assert "works: a launch was recorded" in text
+    assert "numba-cuda: ok" in text
+    assert "numba-cuda 0." in text
+
+
+def test_json(cli: Any) -> None:
+    found = json.loads(cli("doctor", "--json").stdout)
+    assert found["can_record"] is True
+    assert found["dry_run"]["launches"] == 1
+    assert "numba-cuda" in [row["probe"] for row in found["probes"]]
+    assert found["packages"]["numba-cuda"]
+    assert all({"what", "command"} == set(row) for row in found["missing"])
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A folder for PYTHONPATH that hides numba, as on a machine that has nothing."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nfor name in ('numba', 'cuda'): sys.modules[name] = None\n")
+    return tmp_path
+
+
+def test_a_machine_on_which_nothing_works(cli: Any, bare: Path) -> None:
+    root = Path(cli_doctor.__file__).parents[1]
+    ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, PYTHONPATH=f"{bare}{os.pathsep}{root}")
+    assert "does not work: " in ran.stdout
+    assert ran.stdout.endswith("Recording is not possible here: see what is missing above.\n")
+    assert "pip install 'kernelscope[cu13]'" in ran.stdout
+
+
+def test_without_a_compiler_the_dry_run_says_so(cli: Any, tmp_path: Path) -> None:
+    ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, CC="nothing", XDG_CACHE_HOME=str(tmp_path), PATH=str(tmp_path))
+    assert "does not work: DryRunError: the dry run needs a C compiler" in ran.stdout
+    assert "a C compiler (for the dry run): apt-get install gcc libc6-dev" in ran.stdout
+
+
+FOUND = {
+    "kernelscope": "1", "python": "3", "platform": "p", "packages": {"numpy": "2"}, "simulator": True, "libraries": {},
+    "missing": [], "can_record": True, "dry_run": {"problem": "no"},
+    "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
+    "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
+            "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},
+}
+
+
+def test_a_machine_with_a_gpu() -> None:
+    text = "\n".join(cli_doctor.lines(FOUND))
+    assert "NVIDIA X, compute capability 9.0" in text
+    assert "CUDA driver 13.0; a launch was recorded" in text
+    assert "numba-cuda: degraded, part; fix: upgrade" in text
+    assert text.endswith("Recording works here, on the GPU.")
+    failing = {**FOUND, "gpu": {**FOUND["gpu"], "trial": {"problem": "it broke"}}, "can_record": False}  # type: ignore[dict-item]
+    assert "a launch failed: it broke" in "\n".join(cli_doctor.lines(failing))
+
+
+def test_children_that_fail_are_problems() -> None:
+    assert cli_machine.ask("raise ValueError('no')", {}) == {"problem": "ValueError: no"}
+    assert cli_machine.ask("import os; os._exit(3)", {}) == {"problem": "exit code 3"}
+    assert cli_machine.ask("print('not json')", {})["problem"]
+    assert cli_machine.ask("print('{\"a\": 1}')", {}) == {"a": 1}
+
+
+def test_a_child_that_hangs_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_machine, "_TIMEOUT_S", 0.2)
+    assert cli_machine.ask("import time; time.sleep(60)", {}) == {"problem": "no answer within 0.2 s"}
+
+
+def test_the_gpu_is_asked_in_another_process() -> None:
+    found = cli_machine.gpu()
+    assert set(found) == {"problem", "driver", "devices"}
+    assert bool(found["devices"]) is not bool(found["problem"])

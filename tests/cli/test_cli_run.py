@@ -1,0 +1,124 @@
+"""`kernelscope run`: the program runs as Python runs it, and its recording is saved however it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernelscope
+
+Write = Callable[..., Path]
+
+SAYS = """
+import os
+print(__name__, __file__, __doc__, __spec__, sys.argv, sys.path[0], sys.modules["__main__"].__dict__ is globals())
+"""
+
+
+def test_a_script_is_recorded_and_saved(cli: Any, script: Write, tmp_path: Path) -> None:
+    script()
+    ran = cli("run", "--dryrun", "script.py", KERNELSCOPE_DRYRUN=None)
+    assert "Launches: 3" in ran.stdout
+    assert "dry run: kernels did not execute" in ran.stdout
+    assert ran.stdout.endswith("wrote script.kscope\n")
+    recording = kernelscope.load(tmp_path / "script.kscope")
+    assert (recording.name, len(recording.launches)) == ("script.py", 3)
+    assert recording.cells.status.tolist() == ["ok"]
+
+
+def test_the_script_sees_what_python_shows_it(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "beside.py").write_text("")
+    (tmp_path / "folder" / "script.py").write_text('"""Doc."""\nimport sys, beside' + SAYS)
+    command = ["folder/script.py", "-o", "x", "--name", "--", "-m"]
+    plain = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ran = cli("run", "-o", "out", *command)
+    assert ran.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
+
+
+def test_a_module_sees_what_python_shows_it(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "__main__.py").write_text('import sys\nprint(__name__, __package__, sys.argv, sys.path[0])')
+    command = ["-m", "package", "-n", "1"]
+    plain = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    ran = cli("run", *command)
+    assert ran.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
+    assert (tmp_path / "package.kscope").is_file()
+
+
+def test_a_zip_of_a_program_runs(cli: Any, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as archive:
+        archive.writestr("__main__.py", "import inside")
+        archive.writestr("inside.py", "print('from the zip')")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__main__.py").write_text("print('from the folder')")
+    assert "from the folder" in cli("run", "app").stdout
+
+
+@pytest.mark.parametrize(("more", "code", "status"), [
+    ("sys.exit()", 0, "ok"),
+    ("sys.exit(7)", 7, "ok"),
+    ("sys.exit('bye')", 1, "ok"),
+    ("raise ValueError('no')", 1, "error"),
+    ("raise KeyboardInterrupt", 130, "interrupted"),
+])
+def test_how_it_ends_is_passed_on(cli: Any, script: Write, tmp_path: Path, more: str, code: int, status: str) -> None:
+    script(more)
+    ran = cli("run", "-o", "out", "script.py", code=code)
+    assert ("bye" in ran.stderr) == ("bye" in more)
+    assert "wrote out.kscope" in ran.stdout
+    recording = kernelscope.load(tmp_path / "out.kscope")
+    assert (len(recording.launches), recording.cells.status.tolist()) == (3, [status])
+
+
+def test_a_traceback_is_python_s_own(cli: Any, script: Write, tmp_path: Path) -> None:
+    script("def fail():\n    axpy[2, 4096](array, 2.0, array)\n\n"
+           "try:\n    fail()\nexcept Exception as error:\n    raise ValueError('x') from error")
+    environment = {**os.environ, "PYTHONPATH": str(Path(kernelscope.__file__).parents[1]), "KERNELSCOPE_DRYRUN": "1"}
+    plain = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, env=environment,
+                           check=False)
+    assert "ValueError: x" in plain.stderr
+    assert cli("run", "script.py", code=1).stderr == plain.stderr
+
+
+def test_a_syntax_error_is_python_s_own(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("x = 1\ndef f(:\n")
+    plain = subprocess.run([sys.executable, "bad.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert cli("run", "bad.py", code=1).stderr == plain.stderr
+
+
+def test_threads_are_waited_for(cli: Any, script: Write, tmp_path: Path) -> None:
+    script("import threading, time\ndef late():\n    time.sleep(0.2)\n    axpy[2, 32](array, 2.0, array)\n"
+           "threading.Thread(target=late).start()")
+    assert "Launches: 4" in cli("run", "--dryrun", "script.py").stdout
+
+
+def test_name_detail_and_output(cli: Any, script: Write, tmp_path: Path) -> None:
+    script("assert sys.argv == ['script.py', 'a', '-x'], sys.argv")
+    cli("run", "--dryrun", "-n", "<b>named</b>", "--detail", "launch", "script.py", "a", "-x", "-o", "last.kscope")
+    recording = kernelscope.load(tmp_path / "last.kscope")
+    assert (recording.name, recording.metadata["detail"]) == ("<b>named</b>", "launch")
+
+
+def test_a_folder_that_is_missing_is_said_before_it_runs(cli: Any, script: Write) -> None:
+    script("print('ran')")
+    ran = cli("run", "-o", "nowhere/out.kscope", "script.py", code=1)
+    assert ran.stderr == "kernelscope: cannot write nowhere/out.kscope: there is no folder nowhere\n"
+    assert ran.stdout == ""
+
+
+def test_a_file_that_cannot_be_written_does_not_hide_the_program_s_end(cli: Any, script: Write, tmp_path: Path) -> None:
+    (tmp_path / "out.kscope").mkdir()
+    script()
+    ran = cli("run", "-o", "out.kscope", "script.py", code=1)
+    assert "cannot write" in ran.stderr
+    script("sys.exit(7)")
+    assert "cannot write" in cli("run", "-o", "out.kscope", "script.py", code=7).stderr

@@ -1,0 +1,77 @@
+"""`kernelscope show`: a file as text, tables and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope import cli_show, load
+from kernelscope.schema import SCHEMA_VERSION, TABLES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_card(cli: Any, recorded: Path) -> None:
+    text = cli("show", str(recorded)).stdout
+    assert "Launches: 3" in text
+    assert "<second>" in text
+
+
+def test_cells_and_launches(cli: Any, recorded: Path) -> None:
+    notice, head, first, second = cli("show", str(recorded), "--cells").stdout.splitlines()
+    assert "dry run" in notice
+    assert head.startswith("cell")
+    assert first.split()[3:6] == ["3", "1", "0"]
+    assert "<second>" in second
+    assert len(cli("show", str(recorded), "--launches").stdout.splitlines()) == 2 + 3
+    assert "and 2 more launches" in cli("show", str(recorded), "--launches", "--limit", "1").stdout
+    assert len(cli("show", str(recorded), "--launches", "--limit", "0").stdout.splitlines()) == 2 + 3
+
+
+@pytest.mark.parametrize("cell", ["1", "first"])
+def test_one_cell(cli: Any, recorded: Path, cell: str) -> None:
+    found = json.loads(cli("show", str(recorded), "--json", "--cell", cell).stdout)
+    assert [row["name"] for row in found["tables"]["cells"]] == ["first"]
+
+
+def test_an_unknown_cell_is_one_line(cli: Any, recorded: Path) -> None:
+    ran = cli("show", str(recorded), "--cell", "9", code=1)
+    assert ran.stderr == "kernelscope: no recorded cell '9'; known: 1 ('first'), 2 ('<second>')\n"
+
+
+def test_json_has_everything(cli: Any, recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = json.loads(cli("show", str(recorded), "--json").stdout)
+    recording = load(recorded)
+    assert found["schema_version"] == SCHEMA_VERSION
+    assert found["metadata"] == dict(recording.metadata)
+    assert found["tables"] == {name: recording.rows(name) for name in TABLES}
+    first = found["summary"][0]
+    assert (first["label"], first["status"], first["launches"], first["host_ns"]) == ("In [1] first", "ok", 3, 30_000)
+    assert [first[f"{phase}_ns"] for phase in ("prepare", "submit", "finish")] == [6000, 9000, 12_000]
+    monkeypatch.setattr(cli_show, "_ROWS_AT_ONCE", 2)
+    assert json.loads("".join(cli_show.json_parts(recording))) == found
+
+
+@pytest.mark.parametrize("option", ["--json", "--launches"])
+def test_a_reader_that_goes_away_is_no_error(recorded: Path, option: str) -> None:
+    process = subprocess.Popen([sys.executable, "-W", "error", "-m", "kernelscope", "show", str(recorded), option],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(60), errors) == (141, "")
+
+
+def test_a_torn_file_is_one_line(cli: Any, recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "torn.kscope").write_bytes(recorded.read_bytes()[:500])
+    ran = cli("show", "torn", code=1)
+    assert ran.stderr.startswith("kernelscope: torn.kscope: ")
+    assert ran.stderr.count("\n") == 1

@@ -1,0 +1,222 @@
+"""Building the driver: the cache, two builds at once, and every way in which it can fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernelscope.dryrun import build as building
+from kernelscope.dryrun import headers
+from kernelscope.errors import DryRunError
+
+BUILD = """
+from kernelscope.dryrun.build import build
+print(build(lambda line: print(line)))
+"""
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache folder of its own, and one small source in the place of the driver's."""
+    sources = tmp_path / "csrc"
+    sources.mkdir()
+    (sources / "small.c").write_text("int kernelscope_dryrun_interface(void) { return 1; }\n")
+    monkeypatch.setattr(building, "SOURCES", sources)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return sources
+
+
+def lines() -> tuple[list[str], Callable[[str], None]]:
+    said: list[str] = []
+    return said, said.append
+
+
+def test_the_driver_compiles_without_a_warning(tmp_path: Path) -> None:
+    output = tmp_path / "libcuda.so.1"
+    header = headers.find_header()
+    units = sorted(str(path) for path in building.SOURCES.glob("*.c"))
+    done = subprocess.run(
+        [*building.find_compiler(), *building.FLAGS, "-Werror", f"-I{header.folder}", *units, "-o", str(output)],
+        capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names = subprocess.run(["nm", "-D", "--defined-only", str(output)], capture_output=True, text=True, check=True)
+    exported = [line.split()[-1] for line in names.stdout.splitlines()]
+    assert "cuMemAlloc_v2" in exported
+    assert not [name for name in exported if not name.startswith(("cu", "kernelscope_dryrun_"))]
+
+
+def test_it_is_built_once_and_found_again(quick: Path, tmp_path: Path) -> None:
+    said, progress = lines()
+    first = building.build(progress)
+    assert first.is_file()
+    assert first.parents[3] == tmp_path / "cache"
+    assert len(said) == 1 and "compiling the dry-run driver" in said[0]
+    assert building.build(progress) == first
+    assert len(said) == 1
+    assert [path.name for path in first.parent.parent.iterdir()] == [first.parent.name]
+
+
+def test_another_source_flag_or_compiler_is_another_build(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, progress = lines()
+    built = [building.build(progress)]
+    (quick / "small.c").write_text("int kernelscope_dryrun_interface(void) { return 1; } /* changed */\n")
+    built.append(building.build(progress))
+    monkeypatch.setattr(building, "FLAGS", (*building.FLAGS, "-O1"))
+    built.append(building.build(progress))
+    monkeypatch.setenv("CC", "cc -DCHANGED")
+    built.append(building.build(progress))
+    assert len(set(built)) == len(said) == 4
+
+
+@pytest.mark.parametrize("kept", [0, 10, 5000, -1])
+def test_a_file_that_is_cut_off_is_built_again(quick: Path, kept: int) -> None:
+    said, progress = lines()
+    library = building.build(progress)
+    whole = library.read_bytes()
+    library.write_bytes(whole[:kept])
+    assert building.build(progress) == library
+    assert library.stat().st_size == len(whole)
+    assert len(said) == 2
+    assert len(list(library.parent.parent.iterdir())) == 1
+
+
+def test_enable_builds_a_driver_again_that_does_not_load(run_python, tmp_path: Path) -> None:
+    """A whole ELF file that the loader refuses: its machine is another."""
+    code = """
+from kernelscope.dryrun.build import build
+library = build(print)
+image = bytearray(library.read_bytes())
+image[18:20] = b"\\x02\\x00"
+library.write_bytes(image)
+from kernelscope import dryrun
+assert dryrun.enable(print).library == str(library)
+"""
+    result = run_python(code, KERNELSCOPE_DRYRUN="", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert result.stdout.count("compiling") == 2
+
+
+def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(root), "KERNELSCOPE_DRYRUN": ""}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", BUILD],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    paths = []
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        paths.append(out.split()[-1])
+    assert paths[0] == paths[1]
+    assert sorted(path.name for path in (tmp_path / "kernelscope" / "dryrun").iterdir()) == [Path(paths[0]).parent.name]
+
+
+def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert building.cache_folder() == Path.home() / ".cache" / "kernelscope" / "dryrun"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert building.cache_folder() == Path.home() / ".cache" / "kernelscope" / "dryrun"
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(DryRunError, match="none of cc, gcc, clang is on PATH; install one .*apt install gcc.* or set CC"):
+        building.build(print)
+
+
+def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "nocc -m64")
+    with pytest.raises(DryRunError, match="CC names 'nocc', which is not there"):
+        building.build(print)
+
+
+def test_a_compiler_that_fails(quick: Path) -> None:
+    (quick / "wrong.c").write_text("this is no C\n")
+    with pytest.raises(DryRunError, match=r"could not compile the dry-run driver \(exit status 1\)") as caught:
+        building.build(lambda line: None)
+    assert "wrong.c:1" in str(caught.value)
+    assert not list(building.cache_folder().iterdir())
+
+
+def test_a_compiler_that_makes_nothing(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(DryRunError, match=r"true could not compile the dry-run driver \(exit status 0\)"):
+        building.build(lambda line: None)
+
+
+def test_a_compiler_that_cannot_run(quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/nonexistent/interpreter\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    with pytest.raises(DryRunError, match="cannot be run: No such file or directory"):
+        building.build(lambda line: None)
+
+
+def test_a_compiler_that_hangs(quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slow = tmp_path / "cc"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("CC", str(slow))
+    monkeypatch.setattr(building, "_TIMEOUT_S", 0.2)
+    with pytest.raises(DryRunError, match=r"did not compile the dry-run driver in 0\.2 s"):
+        building.build(lambda line: None)
+
+
+def test_a_cache_that_cannot_be_written(quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with pytest.raises(DryRunError, match="cannot be written to .*file/kernelscope/dryrun: Not a directory; set XDG_CACHE"):
+        building.build(lambda line: None)
+
+
+# ---- cuda.h ----
+
+
+@pytest.fixture
+def only_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """CUDA_HOME as the only place with a header."""
+    monkeypatch.setattr(headers, "_pathfinder_folders", list)
+    monkeypatch.setattr(headers, "_DEFAULT_ROOT", str(tmp_path / "none"))
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    (tmp_path / "include").mkdir()
+    return tmp_path / "include"
+
+
+def test_the_header_of_this_environment() -> None:
+    header = headers.find_header()
+    assert (Path(header.folder) / "cuda.h").is_file()
+    assert header.version >= headers.OLDEST_VERSION
+
+
+def test_the_header_of_cuda_home(only_home: Path) -> None:
+    (only_home / "cuda.h").write_text("/* CUDA */\n#define CUDA_VERSION 13000\n")
+    assert headers.find_header() == (str(only_home), 13000)
+
+
+def test_no_header(only_home: Path) -> None:
+    with pytest.raises(DryRunError, match=r"needs cuda.h .*pip install 'kernelscope\[cu13\]'") as caught:
+        headers.find_header()
+    assert f"looked in {only_home}, " in str(caught.value)
+
+
+def test_a_header_that_is_too_old(only_home: Path) -> None:
+    (only_home / "cuda.h").write_text("#define CUDA_VERSION 12040\n")
+    with pytest.raises(DryRunError, match=r"include \(CUDA 12\.4\)"):
+        headers.find_header()
+
+
+def test_a_header_without_a_version(only_home: Path) -> None:
+    (only_home / "cuda.h").write_text("#define SOMETHING_ELSE 1\n")
+    with pytest.raises(DryRunError, match="needs cuda.h"):
+        headers.find_header()

@@ -1,0 +1,155 @@
+"""The tables that cuGetProcAddress looks into, against the header that lists NVIDIA's."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+
+from kernelscope import dryrun
+from kernelscope.dryrun import build, headers
+
+SUCCESS, NOT_FOUND = 0, 500
+FOUND, NO_SYMBOL, TOO_OLD = 0, 1, 2
+
+
+def entries() -> list[tuple[str, int, str]]:
+    lines = (build.SOURCES / "entries.inc").read_text().splitlines()
+    found = [re.fullmatch(r"ENTRY\((\w+), (\d+), (\w+)\)", line) for line in lines]
+    return [(m[1], int(m[2]), m[3]) for m in found if m]
+
+
+def missing() -> list[tuple[str, int]]:
+    lines = (build.SOURCES / "missing.inc").read_text().splitlines()
+    found = [re.fullmatch(r"MISSING\((\w+), (\d+)\)", line) for line in lines]
+    return [(m[1], int(m[2])) for m in found if m]
+
+
+def published() -> dict[str, set[int]]:
+    """Function names of cudaTypedefs.h and the versions of their interfaces."""
+    text = (Path(headers.find_header().folder) / "cudaTypedefs.h").read_text()
+    versions: dict[str, set[int]] = {}
+    for name, version in re.findall(r"\*PFN_(cu[A-Z]\w*?)_v(\d+)\)", text):
+        versions.setdefault(name, set()).add(int(version))
+    return versions
+
+
+def test_every_published_function_is_in_one_of_the_tables() -> None:
+    there, absent = {name for name, _, _ in entries()}, {name for name, _ in missing()}
+    assert not there & absent
+    assert not set(published()) - there - absent
+    assert len(absent) == len(missing())
+
+
+def test_versions_are_the_published_ones() -> None:
+    known = published()
+    wrong = [
+        (name, version)
+        for name, version, _ in entries()
+        if name in known and version not in known[name] and version <= headers.find_header().version
+    ]
+    assert wrong == []
+    assert len({(name, version) for name, version, _ in entries()}) == len(entries())
+
+
+def test_newer_interfaces_have_newer_functions() -> None:
+    order: dict[str, list[tuple[int, int]]] = {}
+    for name, version, function in entries():
+        suffix = re.fullmatch(rf"{name}(?:_v(\d))?", function)
+        assert suffix, function
+        order.setdefault(name, []).append((version, int(suffix[1] or 1)))
+    for name, pairs in order.items():
+        assert [suffix for _, suffix in sorted(pairs)] == sorted(suffix for _, suffix in pairs), name
+
+
+# ---- asking the driver ----
+
+
+@pytest.fixture(scope="module")
+def library() -> ctypes.CDLL:
+    path = dryrun.enable().library
+    assert path is not None
+    return ctypes.CDLL(path)
+
+
+def ask(library: ctypes.CDLL, name: bytes, version: int) -> tuple[int, int, int]:
+    function, status = ctypes.c_void_p(1), ctypes.c_int(-1)
+    error = library.cuGetProcAddress_v2(
+        name, ctypes.byref(function), version, ctypes.c_uint64(0), ctypes.byref(status)
+    )
+    return error, status.value, function.value or 0
+
+
+def address(library: ctypes.CDLL, name: str) -> int:
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "function"),
+    [
+        ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
+        ("cuMemAlloc", 12000, "cuMemAlloc_v2"),
+        ("cuCtxCreate", 3020, "cuCtxCreate_v2"),
+        ("cuCtxCreate", 11040, "cuCtxCreate_v3"),
+        ("cuCtxCreate", 12040, "cuCtxCreate_v3"),
+        ("cuCtxCreate", 12050, "cuCtxCreate_v4"),
+        ("cuStreamGetCaptureInfo", 10010, "cuStreamGetCaptureInfo"),
+        ("cuStreamGetCaptureInfo", 12000, "cuStreamGetCaptureInfo_v2"),
+        ("cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"),
+        ("cuGraphGetEdges", 12000, "cuGraphGetEdges"),
+        ("cuGraphGetEdges", 12030, "cuGraphGetEdges_v2"),
+    ],
+)
+def test_the_newest_interface_not_newer_than_asked_for(library, name: str, version: int, function: str) -> None:
+    assert ask(library, name.encode(), version) == (SUCCESS, FOUND, address(library, function))
+
+
+def test_a_function_that_is_not_there_has_a_stand_in(library) -> None:
+    error, status, function = ask(library, b"cuArrayCreate", 12000)
+    assert (error, status) == (SUCCESS, FOUND)
+    before = dryrun.counters().missing.get("cuArrayCreate", 0)
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(function)() == 801
+    assert dryrun.counters().missing["cuArrayCreate"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "status"),
+    [
+        (b"cuMemAlloc", 2000, TOO_OLD),
+        (b"cuMemAlloc", 0, TOO_OLD),
+        (b"cuGraphAddNode", 12000, TOO_OLD),
+        (b"cuMemAlloc", 99000, NO_SYMBOL),
+        (b"cuMemAlloc_v2", 12000, NO_SYMBOL),
+        (b"cuNothingOfTheKind", 12000, NO_SYMBOL),
+        (b"", 12000, NO_SYMBOL),
+    ],
+)
+def test_what_is_not_found(library, name: bytes, version: int, status: int) -> None:
+    assert ask(library, name, version) == (NOT_FOUND, status, 0)
+
+
+def test_wrong_arguments_and_private_tables(library) -> None:
+    function = ctypes.c_void_p()
+    assert library.cuGetProcAddress_v2(None, ctypes.byref(function), 12000, ctypes.c_uint64(0), None) == 1
+    assert library.cuGetProcAddress_v2(b"cuInit", None, 12000, ctypes.c_uint64(0), None) == 1
+    assert library.cuGetProcAddress(b"cuInit", ctypes.byref(function), 12000, ctypes.c_uint64(0)) == SUCCESS
+    table = ctypes.c_void_p(1)
+    assert library.cuGetExportTable(ctypes.byref(table), b"0" * 16) == NOT_FOUND
+    assert table.value is None
+
+
+@pytest.mark.parametrize(("version", "found"), [("12.9", False), ("13.0", True)])
+def test_functions_newer_than_the_driver_are_not_there(run_python, version: str, found: bool) -> None:
+    code = """
+import ctypes
+from kernelscope import dryrun
+library = ctypes.CDLL(dryrun.status().library)
+function = ctypes.c_void_p()
+print(dryrun.status().driver_version)
+for name, version in ((b"cuMemGetMemPool", 13000), (b"cuMemGetMemPool", 12000), (b"cuCtxGetDevice", 12000)):
+    print(library.cuGetProcAddress_v2(name, ctypes.byref(function), version, ctypes.c_uint64(0), None))
+"""
+    out = run_python(code, KERNELSCOPE_DRYRUN_DRIVER_VERSION=version).stdout.split()
+    assert out == (["13000", "0", "500", "0"] if found else ["12090", "500", "500", "0"])

@@ -1,0 +1,80 @@
+"""Every notebook runs from top to bottom in a real kernel, and its cards say what it tells."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+
+
+def execute(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> nbformat.NotebookNode:
+    """Run a notebook on the dry run, with folders of its own for everything that it writes."""
+    for name, value in {"KERNELSCOPE_DRYRUN": "1", "PYTHONPATH": str(FOLDER.parent), "IPYTHONDIR": str(folder / "ip"),
+                        "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", raising=False)
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    return notebook
+
+
+def outputs(notebook: nbformat.NotebookNode, mime: str) -> list[str]:
+    """All outputs of one type, in order."""
+    return [output["data"][mime] for cell in notebook.cells if cell.cell_type == "code"
+            for output in cell.outputs if mime in output.get("data", {})]
+
+
+def printed(notebook: nbformat.NotebookNode, stream: str) -> str:
+    """Everything written to a stream."""
+    return "".join(output["text"] for cell in notebook.cells if cell.cell_type == "code"
+                   for output in cell.outputs if output.get("name") == stream)
+
+
+def test_there_are_notebooks():
+    assert [path.name for path in NOTEBOOKS] == ["00_quickstart.ipynb", "01_cells_caches_lcs.ipynb"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_committed_without_outputs(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+        assert os.sep + "home" not in cell.source
+
+
+def test_the_quickstart(tmp_path, monkeypatch):
+    notebook = execute(FOLDER / "00_quickstart.ipynb", tmp_path, monkeypatch)
+    cards = [text for text in outputs(notebook, "text/plain") if "Kernels by host time" in text]
+    assert len(cards) == 3
+    first, second, third = cards
+    assert "first launches" in first
+    assert "Launches: 100" in first
+    assert "Found in memory: 99" in first
+    assert "array(float64, 1d, C)" in second
+    assert "array(float32, 1d, A)" in second
+    assert "axpy" in third
+    assert "stencil" in third
+    assert "host arrays are copied in" in third
+    for card in (*cards, *[text for text in outputs(notebook, "text/html") if "By phase" in text]):
+        assert "dry run: kernels did not execute" in card
+    assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
+    assert "first launches" in printed(notebook, "stdout") + "".join(outputs(notebook, "text/plain"))
+
+
+def test_cells_caches_and_lcs(tmp_path, monkeypatch):
+    notebook = execute(FOLDER / "01_cells_caches_lcs.ipynb", tmp_path, monkeypatch)
+    values = outputs(notebook, "text/plain")
+    everything = "\n".join(values) + printed(notebook, "stdout")
+    assert "['compiled', 'memory']" in everything, everything
+    assert "options_ignored_by_cache" in everything
+    blocks = next(text for text in values if "blockdim_x" in text)
+    assert [line.split()[-1] for line in blocks.splitlines()[1:]] == [
+        "compiled", "compiled", "memory", "memory", "compiled"]
+    assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
