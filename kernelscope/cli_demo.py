@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,14 +27,16 @@ _TEMPLATE = """\
 <style>main { max-width: 1100px; margin: 0 auto; padding: 24px 16px; }</style>
 {%- endblock html_head_css -%}
 """
+# Of an output with several forms the first of these; a widget's live one would need its script.
 _SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain"]
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Execute, print the cards as text, write the HTML; return the exit code."""
     try:
-        import nbclient  # noqa: F401 - asked for now, so that nothing runs before what is missing is said
-        import nbconvert  # noqa: F401
+        # Asked for now, so that nothing runs before what is missing is said.
+        for name in ("nbclient", "nbconvert", "ipykernel"):
+            importlib.import_module(name)
         import nbformat
     except ImportError as error:
         raise KernelScopeError(f"the demo needs {error.name}: pip install 'kernelscope[notebook]'") from None
@@ -128,12 +131,14 @@ def as_html(notebook: Any, title: str) -> str:
     """Return an executed notebook as one HTML document that loads nothing."""
     from jinja2 import DictLoader
     from nbconvert import HTMLExporter
+    from traitlets.config import Config
 
     notebook.metadata.setdefault("title", title)
     notebook.metadata.setdefault("language_info", {"name": "python", "pygments_lexer": "ipython3"})
-    exporter = HTMLExporter(template_name="lab", extra_loaders=[DictLoader({"self_contained.j2": _TEMPLATE})])
+    exporter = HTMLExporter(
+        config=Config({"NbConvertBase": {"display_data_priority": _SHOWN}}), template_name="lab",
+        extra_loaders=[DictLoader({"self_contained.j2": _TEMPLATE})])
     exporter.template_file = "self_contained.j2"
-    exporter.display_data_priority = _SHOWN
     document: str = exporter.from_notebook_node(notebook)[0]
     return document
 

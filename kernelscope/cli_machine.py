@@ -62,14 +62,15 @@ def ask(code: str, environment: dict[str, str]) -> dict[str, Any]:
             [sys.executable, "-c", code], env=child_environment(environment), capture_output=True, text=True,
             timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
         )
-        found: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
         return {"problem": f"no answer within {_TIMEOUT_S} s"}
+    except OSError as error:
+        return {"problem": f"{sys.executable} does not run: {error}"}
+    try:
+        found: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         last = run.stderr.strip().splitlines()[-1:] or [f"exit code {run.returncode}"]
         return {"problem": re.sub(r"^[\w.]+\.(?=\w+: )", "", last[0])}
-    except OSError as error:
-        return {"problem": f"{sys.executable} does not run: {error}"}
     return found
 
 

@@ -174,7 +174,7 @@ class NotebookSession:
         if recording is None or cell.options is None:
             return
         try:
-            if cell.options.returns and error is None:
+            if cell.options.returns and error is None and result is not None:
                 result.result = recording
                 magic_output.give(self._shell, recording, cell.number, quiet=cell.options.quiet)
             elif not cell.options.quiet and (not cell.automatic or _has_news(recording)):

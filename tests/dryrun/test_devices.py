@@ -41,8 +41,8 @@ def test_the_device(driver) -> None:
     assert driver.do("cuDeviceGetUuid", 0).bytes == b"kernelscope\0\0\0\0\1"
     bus = driver.do("cuDeviceGetPCIBusId", 64, 0).split(b"\0")[0]
     assert bus == b"0000:01:00.0"
-    assert driver.do("cuDeviceGetByPCIBusId", bus) == 0
-    assert driver.do("cuDeviceGetByPCIBusId", b"01:00") == 0
+    assert int(driver.do("cuDeviceGetByPCIBusId", bus)) == 0
+    assert int(driver.do("cuDeviceGetByPCIBusId", b"01:00")) == 0
     assert driver.do("cuDeviceComputeCapability", 0) == (9, 0)
 
 

@@ -21,7 +21,8 @@ SETUP = """
 import asyncio, sys, time
 import numpy as np
 from numba import cuda
-import kernelscope, kernelscope.recorder
+import numba.cuda.dispatcher as dispatcher
+import kernelscope, kernelscope.recorder, kernelscope.session
 
 @cuda.jit
 def axpy(out, a, x):
@@ -32,15 +33,20 @@ def axpy(out, a, x):
 a = cuda.to_device(np.zeros(64, np.float32))
 axpy[2, 32](a, 2.0, a)
 shell = get_ipython()
+
+def launch_path():
+    functions = [dispatcher.CUDADispatcher.call, dispatcher.CUDADispatcher.compile, dispatcher._Kernel.launch,
+                 dispatcher.launch, dispatcher.compile_cuda]
+    return [(function, getattr(function, "__code__", None)) for function in functions]
+
+own_launch_path = launch_path()
 """
 
 # What must hold after every cell, whatever it did.
 LEFT = """
-import numba.cuda.dispatcher as _d
 assert kernelscope.session.Session.active is None, "a recorder was left running"
 assert "showtraceback" not in vars(get_ipython()), "showtraceback is still ours"
-for _hooked in (_d.CUDADispatcher.call, _d.CUDADispatcher.compile, _d._Kernel.launch, _d.launch, _d.compile_cuda):
-    assert not _hooked.__module__.startswith("kernelscope"), _hooked
+assert launch_path() == own_launch_path, "the launch path is still hooked"
 """
 
 

@@ -300,3 +300,39 @@ def test_arguments_that_numba_refuses_are_the_users(kernels):
     with kernelscope.record() as r, pytest.raises(ValueError, match="too large"):
         kernels.axpy[1, 32](np.zeros(1, np.float32), 2**80, np.zeros(1, np.float32))
     assert len(r.recording.launches) == 1
+
+
+def test_nothing_of_a_recording_is_kept_after_stop(kernels, array):
+    import gc
+    import weakref
+
+    recorder = Recorder().start()
+    sink = weakref.ref(recorder._session.sink)
+    kernels.axpy[2, 32](array, 2.0, array)
+    kernels.axpy.forall(64)(array, 1.0, array)
+    recorder.stop()
+    gc.collect()
+    assert sink() is None
+
+
+def test_a_forked_child_goes_on_by_itself(run_python):
+    result = run_python("""
+import os
+import kernelscope
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def touch(x):
+    x[0] = 1
+
+with kernelscope.record() as r:
+    touch[1, 32](cuda.device_array(4, np.float32))
+    child = os.fork()
+    if child == 0:
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    touch[1, 32](cuda.device_array(4, np.float32))
+print(len(r.recording.launches))
+""", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
+    assert result.stdout.split() == ["2"]

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+
+
+def test_streams(driver, make_stream, context) -> None:
+    blocking, other = make_stream(0), make_stream(1)
+    assert driver.do("cuStreamGetFlags", blocking) == 0
+    assert driver.do("cuStreamGetFlags", other) == 1
+    assert int(driver.do("cuStreamGetDevice", other)) == 0 if hasattr(driver.api, "cuStreamGetDevice") else True
+    assert driver.do("cuStreamGetId", blocking) != driver.do("cuStreamGetId", other)
+    for call in ("cuStreamQuery", "cuStreamSynchronize"):
+        assert driver.code(call, blocking) == driver.code(call, 0) == "SUCCESS"
+    urgent = driver.do("cuStreamCreateWithPriority", 1, -99)
+    assert driver.do("cuStreamGetPriority", urgent) == -5
+    driver.do("cuStreamDestroy", urgent)
+    assert driver.code("cuStreamCreate", 2) == "INVALID_VALUE"
+
+
+@pytest.mark.parametrize("handle", [12345, 1 << 60, (1 << 24) - 1])
+def test_a_made_up_handle_is_refused(driver, context, handle: int) -> None:
+    for call in ("cuStreamSynchronize", "cuStreamDestroy", "cuStreamGetFlags"):
+        assert driver.code(call, driver.CUstream(handle)) == "INVALID_HANDLE"
+    assert driver.code("cuEventSynchronize", driver.CUevent(handle)) == "INVALID_HANDLE"
+    assert driver.code("cuModuleUnload", driver.CUmodule(handle)) == "INVALID_HANDLE"
+    assert driver.code("cuLaunchKernel", driver.CUfunction(handle), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0) == "INVALID_HANDLE"
+    assert driver.code("cuGraphDestroy", driver.CUgraph(handle)) == "INVALID_VALUE"
+    assert driver.code("cuGraphLaunch", driver.CUgraphExec(handle), 0) == "INVALID_VALUE"
+    assert driver.code("cuMemPoolDestroy", driver.CUmemoryPool(handle)) == "INVALID_VALUE"
+
+
+def test_a_destroyed_handle_is_refused_even_when_its_place_is_taken(driver, context) -> None:
+    first = driver.do("cuStreamCreate", 0)
+    driver.do("cuStreamDestroy", first)
+    second = driver.do("cuStreamCreate", 0)
+    assert driver.code("cuStreamSynchronize", first) == driver.code("cuStreamDestroy", first) == "INVALID_HANDLE"
+    assert driver.code("cuStreamSynchronize", second) == "SUCCESS"
+    driver.do("cuStreamDestroy", second)
+
+
+def test_a_handle_of_another_kind_is_refused(driver, stream) -> None:
+    assert driver.code("cuEventSynchronize", driver.CUevent(int(stream))) == "INVALID_HANDLE"
+
+
+def test_events(driver, stream) -> None:
+    first, second, untimed = (driver.do("cuEventCreate", flags) for flags in (0, 0, 2))
+    assert driver.code("cuEventQuery", first) == driver.code("cuEventSynchronize", first) == "SUCCESS"
+    assert driver.code("cuEventElapsedTime", first, second) == "INVALID_HANDLE"
+    for event in (first, second, untimed):
+        driver.do("cuEventRecord", event, stream)
+    assert 0 <= driver.do("cuEventElapsedTime", first, second) < 1000
+    assert driver.do("cuEventElapsedTime", second, first) <= 0
+    assert driver.code("cuEventElapsedTime", first, untimed) == "INVALID_HANDLE"
+    driver.do("cuStreamWaitEvent", stream, second, 0)
+    assert driver.code("cuStreamWaitEvent", stream, second, 1) == "ILLEGAL_STATE"
+    assert driver.code("cuEventRecordWithFlags", first, stream, 1) == "ILLEGAL_STATE"
+    assert driver.code("cuEventRecordWithFlags", first, stream, 2) == "INVALID_VALUE"
+    assert driver.code("cuEventCreate", 64) == "INVALID_VALUE"
+    for event in (first, second, untimed):
+        driver.do("cuEventDestroy", event)
+    assert driver.code("cuEventRecord", first, stream) == "INVALID_HANDLE"
+
+
+def test_streams_and_events_of_numba(context) -> None:
+    from numba import cuda
+
+    stream = cuda.stream()
+    start, end = cuda.event(), cuda.event()
+    start.record(stream)
+    end.record(stream)
+    end.wait(stream)
+    end.synchronize()
+    stream.synchronize()
+    assert cuda.event_elapsed_time(start, end) >= 0
+    assert end.query()
+    with stream.auto_synchronize():
+        pass
+
+
+def test_streams_and_events_of_cuda_core(context) -> None:
+    from cuda.core import Device, EventOptions, StreamOptions
+
+    device = Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    timed = EventOptions(timing_enabled=True)
+    first, second = stream.record(options=timed), stream.record(options=timed)
+    second.sync()
+    device.sync()
+    other = device.create_stream(options=StreamOptions(nonblocking=True, priority=-1))
+    other.wait(first)
+    other.wait(stream)
+    assert second - first >= 0
+    assert first.is_done and other.priority == -1 and stream.device == device
+    stream.close()
+    other.close()
+
+
+def test_callbacks_may_call_the_driver(driver, context) -> None:
+    """They run with no lock held, so the driver does not wait for itself."""
+    from numba import cuda
+
+    seen = []
+    stream = cuda.stream()
+    stream.add_callback(lambda stream, status, argument: seen.append((argument, driver.do("cuCtxGetDevice"))), 42)
+    stream.synchronize()
+    assert [argument for argument, _ in seen] == [42]
+
+
+def test_per_thread_default_streams(run_python) -> None:
+    code = """
+import kernelscope, threading
+from cuda.bindings import driver
+driver.cuInit(0)
+context = driver.cuDevicePrimaryCtxRetain(0)[1]
+ids = []
+def ask():
+    driver.cuCtxSetCurrent(context)
+    ids.append(driver.cuStreamGetId(driver.CUstream(0))[1])
+    assert driver.cuStreamBeginCapture(driver.CUstream(2), driver.CUstreamCaptureMode(2))[0] == 0
+threads = [threading.Thread(target=ask) for _ in range(3)]
+for thread in threads:
+    thread.start()
+    thread.join()
+print(len(set(ids)))
+assert driver.cuCtxSetCurrent(context)[0] == 0 and driver.cuCtxSynchronize()[0] == 0  # their captures went with them
+"""
+    assert run_python(code, CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM="1").stdout.strip() == "3"
+    assert run_python(code, CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM="0").stdout.strip() == "1"
