@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,5 +66,14 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, *_ROOMS})
 
 
+def _dry_run_from_environment() -> None:
+    """Do what ``KERNELSCOPE_DRYRUN`` asks for; where it cannot be done say so, and again at the first recording."""
+    dryrun = importlib.import_module("kernelscope.dryrun")
+    try:
+        dryrun.enable_from_environment()
+    except importlib.import_module("kernelscope.errors").DryRunError as problem:
+        warnings.warn(f"KERNELSCOPE_DRYRUN is set, but {problem}", RuntimeWarning, stacklevel=3)
+
+
 if os.environ.get("KERNELSCOPE_DRYRUN"):
-    importlib.import_module("kernelscope.dryrun").enable_from_environment()
+    _dry_run_from_environment()

@@ -48,6 +48,7 @@ _QUIET = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
 _TRIAL = """
 import json, os, sys
 import kernelscope
+kernelscope.dryrun.enable_from_environment()
 out = {"dry_run": kernelscope.dryrun.status()._asdict()} if kernelscope.dryrun.is_enabled() else {}
 try:
     from numba import cuda

@@ -62,7 +62,7 @@ class KernelScopeMagics:
 
     def _line_magic(self) -> Any:
         # IPython calls a magic with the line alone and shows its docstring as help; a bound method's is read-only.
-        @no_var_expand
+        # Names in braces are expanded, as in other line magics: %kernelscope save {path}
         def kernelscope(line: str) -> None:
             self._run_command(line)
 

@@ -33,6 +33,8 @@ class Session:
     lock = threading.RLock()
 
     def __init__(self, detail: str, probes: Sequence[Probe] | None, clock: Clock) -> None:
+        if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
+            dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
         self.sink = Sink(clock, detail)
         self.alignment = align(clock)
         self.installed: list[Probe] = []

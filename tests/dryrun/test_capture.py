@@ -37,11 +37,9 @@ def test_what_is_captured_becomes_a_chain(driver, stream, kernels, memory, count
     driver.do("cuMemcpyDtoHAsync", back, memory, 4, stream)
     assert bytes(back) == bytes(4)
     graph = driver.do("cuStreamEndCapture", stream)
-    nodes, count = driver.do("cuGraphGetNodes", graph, 10)
-    assert count == 3
+    nodes = driver.do("cuGraphGetNodes", graph, driver.do("cuGraphGetNodes", graph, 0)[1])[0]
     assert [driver.do("cuGraphNodeGetType", node).name.split("TYPE_")[1] for node in nodes] == ["KERNEL", "MEMSET", "MEMCPY"]
-    edges = driver.do("cuGraphGetEdges", graph, 10)
-    assert edges[-1] == 2
+    assert driver.do("cuGraphGetEdges", graph, 0)[-1] == 2
     assert counted() == (0, 1, 0, 0)
     executable = driver.do("cuGraphInstantiate", graph, 0)
     driver.do("cuGraphLaunch", executable, stream)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 
 
@@ -96,15 +98,27 @@ def test_streams_and_events_of_cuda_core(context) -> None:
     other.close()
 
 
-def test_callbacks_may_call_the_driver(driver, context) -> None:
+@pytest.mark.parametrize("kind", ["host function", "callback"])
+def test_callbacks_may_call_the_driver(driver, stream, kind: str) -> None:
     """They run with no lock held, so the driver does not wait for itself."""
-    from numba import cuda
-
     seen = []
-    stream = cuda.stream()
-    stream.add_callback(lambda stream, status, argument: seen.append((argument, driver.do("cuCtxGetDevice"))), 42)
-    stream.synchronize()
-    assert [argument for argument, _ in seen] == [42]
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    def host_function(argument) -> None:
+        seen.append((argument, driver.code("cuStreamQuery", stream)))
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    def callback(on, status, argument) -> None:
+        assert (on, status) == (int(stream), 0)
+        host_function(argument)
+
+    function = ctypes.cast(host_function if kind == "host function" else callback, ctypes.c_void_p).value
+    if kind == "host function":
+        driver.do("cuLaunchHostFunc", stream, driver.CUhostFn(function), 42)
+    else:
+        driver.do("cuStreamAddCallback", stream, driver.CUstreamCallback(function), 42, 0)
+        assert driver.code("cuStreamAddCallback", stream, driver.CUstreamCallback(function), 0, 1) == "INVALID_VALUE"
+    assert seen == [(42, "SUCCESS")]
 
 
 def test_per_thread_default_streams(run_python) -> None:

@@ -77,3 +77,23 @@ def test_import_is_quick() -> None:
     # Interleaved, so that a busy machine is as busy for both; the difference is the import alone.
     pairs = [(seconds("pass"), seconds("import kernelscope")) for _ in range(7)]
     assert statistics.median(loaded - empty for empty, loaded in pairs) < 0.1
+
+
+def test_a_dry_run_that_cannot_be_had_warns_at_import_and_fails_at_the_first_recording(tmp_path: Path) -> None:
+    code = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import kernelscope
+assert "the dry run needs a C compiler" in str(caught[0].message), caught
+try:
+    with kernelscope.record():
+        pass
+except kernelscope.DryRunError as error:
+    assert "needs a C compiler" in str(error)
+else:
+    raise AssertionError("it recorded without a driver")
+"""
+    environment = {**os.environ, "KERNELSCOPE_DRYRUN": "1", "CC": "no-such-compiler", "PATH": str(tmp_path),
+                   "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
