@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.phases import PHASES
 from kernelscope.magic_output import progress
-from kernelscope.magic_tables import cells_table, find_cell
+from kernelscope.magic_tables import find_cell
 from kernelscope.recording.io import load
+from kernelscope.renderers.cells import cells_text
 from kernelscope.renderers.text import launches_table
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
@@ -33,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
         for part in json_parts(recording):
             sys.stdout.write(part)
     elif arguments.cells:
-        print(cells_table([recording]))
+        print(cells_text([recording]))
     elif arguments.launches:
         print(launches_table(recording, arguments.limit or recording.arrow("launches").num_rows))
     else:

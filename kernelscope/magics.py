@@ -113,10 +113,14 @@ class KernelScopeMagics:
         print(self._state())
 
     def _cells(self) -> None:
-        from kernelscope.magic_tables import cells_table
+        from kernelscope.renderers.cells import cells_card, cells_text
 
         recordings = self._session.recordings
-        print(cells_table(recordings) if recordings else "no cell was recorded yet")
+        if recordings:
+            data = {"text/plain": cells_text(recordings), "text/html": cells_card(recordings)}
+            self._shell.display_pub.publish(data=data)
+        else:
+            print("no cell was recorded yet")
 
     def _report(self, cell: str | None = None) -> None:
         from kernelscope.magic_tables import find_cell

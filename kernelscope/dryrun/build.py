@@ -1,8 +1,10 @@
 """Building the null driver, once for a machine, into the user's cache folder.
 
-The library is ``$XDG_CACHE_HOME/kernelscope/dryrun/<key>/libcuda.so.1`` (``~/.cache`` where the variable is not set).
-The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler, the C library and the machine. A build
-happens in a folder of its own beside the final one and is then renamed, so any number of processes may build at once.
+The library is ``$XDG_CACHE_HOME/kernelscope/dryrun/<key>/libcuda.so.1``; ``~/.cache`` stands for the variable where
+it is not set.
+The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler, the C library and the
+machine. A build happens in a folder of its own beside the final one and is then renamed, so any number of
+processes may build at once.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ def _compile(compiler: list[str], header: CudaHeader, sources: list[Path], outpu
 
 
 def _is_whole(library: Path) -> bool:
-    """Whether a file is an ELF library to its end, where linkers put the section table; a cut-off one kills its loader."""
+    """Whether a file is an ELF library to its end, the section table; a cut-off one would kill its loader."""
     try:
         with open(library, "rb") as file:
             head = file.read(64)

@@ -96,7 +96,12 @@ def _read_driver_version(environ: Mapping[str, str]) -> int | None:
         return None
     major, dot, minor = text.partition(".")
     version = 0
-    if text.isascii() and major.isdigit() and len(major) <= 5 and (not dot or (minor.isdigit() and len(minor) == 1)):
+    if (
+        text.isascii()
+        and major.isdigit()
+        and len(major) <= 5
+        and (not dot or (minor.isdigit() and len(minor) == 1))
+    ):
         version = int(major) * 1000 + int(minor) * 10 if dot else int(major)
     if not OLDEST_DRIVER <= version <= NEWEST_DRIVER:
         raise DryRunError(

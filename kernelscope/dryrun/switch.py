@@ -147,9 +147,7 @@ def status() -> DryRunStatus:
         settings = read_settings(os.environ)
         return DryRunStatus(False, None, settings.devices, settings.capabilities, settings.driver_version)
     settings = _enabled.settings
-    return DryRunStatus(
-        True, _enabled.path, settings.devices, settings.capabilities, _enabled.driver_version
-    )
+    return DryRunStatus(True, _enabled.path, settings.devices, settings.capabilities, _enabled.driver_version)
 
 
 def counters() -> DryRunCounters:

@@ -106,7 +106,7 @@ def kernels_part(shown: Overview) -> str:
         ("phases", "By phase", _thin(shown.totals)),
     )
     html = heading("Kernels", "by host time in launches")
-    html += _table(columns, [_kernel_row(kernel, host) for kernel in top], left=(0, 6))
+    html += table_of(columns, [_kernel_row(kernel, host) for kernel in top], left=(0, 6))
     if rest:
         html += _more_kernels(rest, host)
     return html
@@ -145,7 +145,7 @@ def _more_kernels(rest: Sequence[KernelSummary], host: int | None) -> str:
         for kernel in rest[:MOST_ROWS]
     ]
     summary = f"<b>{escape(counted(len(rest), 'more kernel'))}</b>, {escape(duration(spent))}{escape(share)}"
-    return _folded(summary, _table(columns, rows, dense=True) + _left_out(len(rest), MOST_ROWS))
+    return _folded(summary, table_of(columns, rows, dense=True) + _left_out(len(rest), MOST_ROWS))
 
 
 def compiles_part(shown: Overview) -> str:
@@ -157,13 +157,13 @@ def compiles_part(shown: Overview) -> str:
         ("third", "Kernel", "signature"), ("time", "Took", ""), ("word", "Outcome", "asked for"), ("", "Why", "fix"),
     )
     note = f"and disk-cache loads: {counted(len(shown.compilations), 'request')}, {duration(shown.compile_ns)} in all"
-    html = heading("Compiles", note) + _table(columns, [_compile_row(each) for each in top], left=(0, 2, 3))
+    html = heading("Compiles", note) + table_of(columns, [_compile_row(each) for each in top], left=(0, 2, 3))
     if rest:
         spent = duration(sum(each.duration_ns for each in rest))
         rows = [_compile_row(each) for each in rest[:MOST_ROWS]]
         html += _folded(
             f"<b>{escape(counted(len(rest), 'more compile'))}</b>, {escape(spent)}",
-            _table(columns, rows, left=(0, 2, 3)) + _left_out(len(rest), MOST_ROWS),
+            table_of(columns, rows, left=(0, 2, 3)) + _left_out(len(rest), MOST_ROWS),
         )
     return html
 
@@ -209,7 +209,7 @@ def _configurations(shown: Overview, kernel: KernelSummary) -> str:
     for each in used.of(kernel.dispatcher_id, MOST_DETAILS):
         grid, *others = (escape(cell) for cell in configuration_columns(each))
         rows.append(f'<td class="ks-left">{grid}</td>' + "".join(f"<td>{cell}</td>" for cell in others))
-    return _table(columns, rows, dense=True) + _left_out(used.count(kernel.dispatcher_id), MOST_DETAILS)
+    return table_of(columns, rows, dense=True) + _left_out(used.count(kernel.dispatcher_id), MOST_DETAILS)
 
 
 def _specializations(shown: Overview, kernel: KernelSummary) -> str:
@@ -221,7 +221,7 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> str:
         ("time", "Shared", "static"), ("time", "Local", ""), ("time", "Code", ""),
     )
     rows = [_specialization_row(each) for each in held[:MOST_DETAILS]]
-    return f'<div class="ks-sub">{_table(columns, rows, dense=True)}</div>' + _left_out(len(held), MOST_DETAILS)
+    return f'<div class="ks-sub">{table_of(columns, rows, dense=True)}</div>' + _left_out(len(held), MOST_DETAILS)
 
 
 def _specialization_row(each: SpecializationSummary) -> str:
@@ -257,10 +257,10 @@ def cells_part(shown: Overview) -> str:
             + _two(duration(cell.totals.host_ns), duration(cell.wall_ns))
             + f'<td class="ks-left">{escape(words.cell_problem(cell))}</td><td class="ks-phase">{phases}</td>'
         )
-    html = heading("Cells") + _table(columns, rows[:TOP_CELLS], left=(0, 4, 5))
+    html = heading("Cells") + table_of(columns, rows[:TOP_CELLS], left=(0, 4, 5))
     if len(rows) > TOP_CELLS:
         more = len(shown.by_cell) - TOP_CELLS
-        table = _table(columns, rows[TOP_CELLS:], left=(0, 4, 5)) + _left_out(len(shown.by_cell), MOST_ROWS)
+        table = table_of(columns, rows[TOP_CELLS:], left=(0, 4, 5)) + _left_out(len(shown.by_cell), MOST_ROWS)
         html += _folded(f"<b>{escape(counted(more, 'more cell'))}</b>", table)
     return html
 
@@ -277,10 +277,13 @@ def _two(value: str, below: str) -> str:
     return f"<td>{escape(value)}<small>{escape(below)}</small></td>"
 
 
-def _table(
+def table_of(
     columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False
 ) -> str:
-    """Columns are (class of width, label, label of the line below); rows are cells that are already HTML."""
+    """Return a table of the card's kind.
+
+    Columns are (class of width, label, label of the line below); rows are cells that are already HTML.
+    """
     widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
     labels = "".join(
         f"<th{_LEFT if place in left else ''}>{escape(label)}"

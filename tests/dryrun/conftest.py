@@ -1,4 +1,4 @@
-"""Driver calls, a stream and compiled kernels for the tests of the null driver; all on the dry run of this process."""
+"""Driver calls, streams, memory and kernels for the tests of the null driver, in this process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ extern "C" __global__ void nothing() {}
 
 
 @functools.cache
-def compile_kernels(kind: str = "cubin", capability: int = 90, source: str = KERNELS) -> bytes:
+def compile_source(kind: str = "cubin", capability: int = 90, source: str = KERNELS) -> bytes:
     """Compile with NVRTC itself, which needs no device."""
     from cuda.bindings import nvrtc
 
@@ -57,6 +57,17 @@ def compile_kernels(kind: str = "cubin", capability: int = 90, source: str = KER
     assert not get(program, image)[0]
     nvrtc.nvrtcDestroyProgram(program)
     return image
+
+
+@pytest.fixture(scope="session")
+def compile_kernels() -> Callable[..., bytes]:
+    """Compile KERNELS, or another source, to a "cubin" or to "ptx" for a capability."""
+    return compile_source
+
+
+@pytest.fixture(scope="session")
+def kernel_source() -> str:
+    return KERNELS
 
 
 class Driver:
@@ -128,7 +139,7 @@ def memory(driver: Driver, context: Any) -> Iterator[int]:
 @pytest.fixture
 def kernels(driver: Driver, context: Any) -> Iterator[Callable[[str], Any]]:
     """Return the kernel of a name in KERNELS."""
-    module = driver.do("cuModuleLoadData", compile_kernels())
+    module = driver.do("cuModuleLoadData", compile_source())
     yield lambda name: driver.do("cuModuleGetFunction", module, name.encode())
     driver.code("cuModuleUnload", module)
 

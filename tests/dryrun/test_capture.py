@@ -38,7 +38,11 @@ def test_what_is_captured_becomes_a_chain(driver, stream, kernels, memory, count
     assert bytes(back) == bytes(4)
     graph = driver.do("cuStreamEndCapture", stream)
     nodes = driver.do("cuGraphGetNodes", graph, driver.do("cuGraphGetNodes", graph, 0)[1])[0]
-    assert [driver.do("cuGraphNodeGetType", node).name.split("TYPE_")[1] for node in nodes] == ["KERNEL", "MEMSET", "MEMCPY"]
+    assert [driver.do("cuGraphNodeGetType", node).name.split("TYPE_")[1] for node in nodes] == [
+        "KERNEL",
+        "MEMSET",
+        "MEMCPY",
+    ]
     assert driver.do("cuGraphGetEdges", graph, 0)[-1] == 2
     assert counted() == (0, 1, 0, 0)
     executable = driver.do("cuGraphInstantiate", graph, 0)
@@ -85,7 +89,9 @@ def test_calls_that_a_capture_forbids(driver, capture, stream, mode, call, error
 
 
 @pytest.mark.parametrize("call", ["cuStreamSynchronize", "cuStreamQuery"])
-def test_waiting_for_a_capturing_stream_spoils_the_capture(driver, capture, stream, kernels, call: str) -> None:
+def test_waiting_for_a_capturing_stream_spoils_the_capture(
+    driver, capture, stream, kernels, call: str
+) -> None:
     capture.begin(stream)
     assert driver.code(call, stream) == "STREAM_CAPTURE_UNSUPPORTED"
     launch = ("cuLaunchKernel", kernels("nothing"), 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
@@ -95,13 +101,14 @@ def test_waiting_for_a_capturing_stream_spoils_the_capture(driver, capture, stre
 
 def test_a_refused_launch_spoils_the_capture(driver, capture, stream, kernels) -> None:
     capture.begin(stream)
-    assert driver.code("cuLaunchKernel", kernels("nothing"), 0, 1, 1, 1, 1, 1, 0, stream, 0, 0) == "INVALID_VALUE"
+    assert (
+        driver.code("cuLaunchKernel", kernels("nothing"), 0, 1, 1, 1, 1, 1, 0, stream, 0, 0)
+        == "INVALID_VALUE"
+    )
     assert capture.end(stream) == "STREAM_CAPTURE_INVALIDATED"
 
 
-def test_loading_a_module_is_allowed_and_unloading_is_not(driver, capture, stream) -> None:
-    from tests.dryrun.conftest import compile_kernels
-
+def test_loading_a_module_is_allowed_and_unloading_is_not(driver, capture, stream, compile_kernels) -> None:
     capture.begin(stream)
     module = driver.do("cuModuleLoadData", compile_kernels())
     assert driver.code("cuModuleUnload", module) == "STREAM_CAPTURE_UNSUPPORTED"

@@ -16,7 +16,13 @@ def no_context(driver):
 
 def test_what_needs_a_context(driver, no_context) -> None:
     assert int(driver.do("cuCtxGetCurrent")) == 0
-    for call in (("cuCtxGetDevice",), ("cuCtxSynchronize",), ("cuMemAlloc", 8), ("cuStreamCreate", 0), ("cuCtxPopCurrent",)):
+    for call in (
+        ("cuCtxGetDevice",),
+        ("cuCtxSynchronize",),
+        ("cuMemAlloc", 8),
+        ("cuStreamCreate", 0),
+        ("cuCtxPopCurrent",),
+    ):
         assert driver.code(*call) == "INVALID_CONTEXT", call
 
 
@@ -49,7 +55,9 @@ def test_the_stack_is_not_endless(driver, no_context) -> None:
 def test_a_destroyed_context_is_known_as_such(driver, no_context) -> None:
     import threading
 
-    created = driver.do("cuCtxCreate", None, 0, 0) if has_create_v4(driver) else driver.do("cuCtxCreate", 0, 0)
+    created = (
+        driver.do("cuCtxCreate", None, 0, 0) if has_create_v4(driver) else driver.do("cuCtxCreate", 0, 0)
+    )
     seen = []
     ready, destroyed = threading.Event(), threading.Event()
 

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.dryrun.conftest import KERNELS
 
 
 @pytest.fixture
@@ -42,10 +41,14 @@ def kernel():
 
 
 @pytest.fixture
-def axpy(device):
+def axpy(device, kernel_source):
     from cuda.core import Program, ProgramOptions
 
-    return Program(KERNELS, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin").get_kernel("axpy")
+    return (
+        Program(kernel_source, "c++", ProgramOptions(arch=f"sm_{device.arch}"))
+        .compile("cubin")
+        .get_kernel("axpy")
+    )
 
 
 def kinds(builder) -> list[str]:
@@ -65,12 +68,12 @@ def test_the_device(device, core_stream) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
-def test_a_program(device, core_stream, counted, kind: str) -> None:
+def test_a_program(device, core_stream, counted, kernel_source, kind: str) -> None:
     from cuda.core import LaunchConfig, Program, ProgramOptions, launch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NVRTC's PTX is newer than what a driver of 13.0 takes
-        module = Program(KERNELS, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile(kind)
+        module = Program(kernel_source, "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile(kind)
     kernel = module.get_kernel("axpy")
     buffer = device.allocate(256, stream=core_stream)
     launch(core_stream, LaunchConfig(grid=4, block=64), kernel, np.float32(2), buffer, buffer, np.int32(64))

@@ -138,7 +138,8 @@ def test_arguments_are_kept(driver, graph, kernels, memory) -> None:
     for name in ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ"):
         setattr(node, name, 1)
     node.kernelParams = (
-        (2.5, memory, memory + 8, 42), (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+        (2.5, memory, memory + 8, 42),
+        (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
     )
     added = driver.do("cuGraphAddKernelNode", graph, [], 0, node)
     clone = driver.do("cuGraphClone", graph)
@@ -153,9 +154,7 @@ def test_arguments_are_kept(driver, graph, kernels, memory) -> None:
     assert driver.code("cuGraphKernelNodeGetParams", copied) == "INVALID_VALUE"
 
 
-def test_a_kernel_outlives_its_module_in_a_graph(driver, graph, context, stream) -> None:
-    from tests.dryrun.conftest import compile_kernels
-
+def test_a_kernel_outlives_its_module_in_a_graph(driver, graph, context, stream, compile_kernels) -> None:
     module = driver.do("cuModuleLoadData", compile_kernels())
     node = driver.CUDA_KERNEL_NODE_PARAMS()
     node.func = driver.do("cuModuleGetFunction", module, b"nothing")
@@ -178,7 +177,13 @@ def update(executable, graph) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("change", "result"),
-    [("nothing", 0), ("one more", 2), ("another type", 2), ("other edges", 2), ("another type, same edges", 3)],
+    [
+        ("nothing", 0),
+        ("one more", 2),
+        ("another type", 2),
+        ("other edges", 2),
+        ("another type, same edges", 3),
+    ],
 )
 def test_updates(driver, graph, add_kernel, change: str, result: int) -> None:
     first = add_kernel(graph)[1]

@@ -9,15 +9,21 @@ import re
 import struct
 
 import pytest
-from tests.dryrun.conftest import compile_kernels
 
-ATTRIBUTES = ("MAX_THREADS_PER_BLOCK", "SHARED_SIZE_BYTES", "CONST_SIZE_BYTES", "LOCAL_SIZE_BYTES", "NUM_REGS")
+ATTRIBUTES = (
+    "MAX_THREADS_PER_BLOCK",
+    "SHARED_SIZE_BYTES",
+    "CONST_SIZE_BYTES",
+    "LOCAL_SIZE_BYTES",
+    "NUM_REGS",
+)
 
 
 def attributes(driver, function) -> dict[str, int]:
     kinds = driver.CUfunction_attribute
     return {
-        name: driver.do("cuFuncGetAttribute", getattr(kinds, f"CU_FUNC_ATTRIBUTE_{name}"), function) for name in ATTRIBUTES
+        name: driver.do("cuFuncGetAttribute", getattr(kinds, f"CU_FUNC_ATTRIBUTE_{name}"), function)
+        for name in ATTRIBUTES
     }
 
 
@@ -34,7 +40,10 @@ def test_a_cubin(driver, kernels) -> None:
     assert parameters(driver, bounded) == [(0, 8), (8, 1), (10, 2), (16, 8)]
     assert parameters(driver, kernels("nothing")) == []
     assert attributes(driver, bounded) | {"NUM_REGS": 0} == {
-        "MAX_THREADS_PER_BLOCK": 128, "SHARED_SIZE_BYTES": 1024, "CONST_SIZE_BYTES": 400, "LOCAL_SIZE_BYTES": 0,
+        "MAX_THREADS_PER_BLOCK": 128,
+        "SHARED_SIZE_BYTES": 1024,
+        "CONST_SIZE_BYTES": 400,
+        "LOCAL_SIZE_BYTES": 0,
         "NUM_REGS": 0,
     }
     assert attributes(driver, dynamic)["SHARED_SIZE_BYTES"] == 0
@@ -43,7 +52,7 @@ def test_a_cubin(driver, kernels) -> None:
     assert driver.do("cuFuncGetName", axpy) == b"axpy"
 
 
-def test_a_kernel_that_is_not_in_it(driver, context) -> None:
+def test_a_kernel_that_is_not_in_it(driver, context, compile_kernels) -> None:
     module = driver.do("cuModuleLoadData", compile_kernels())
     assert driver.code("cuModuleGetFunction", module, b"absent") == "NOT_FOUND"
     assert driver.code("cuModuleGetFunction", module, b"") == "INVALID_VALUE"
@@ -53,7 +62,7 @@ def test_a_kernel_that_is_not_in_it(driver, context) -> None:
     assert driver.code("cuFuncGetName", function) == "INVALID_HANDLE"
 
 
-def test_global_variables(driver, context) -> None:
+def test_global_variables(driver, context, compile_kernels) -> None:
     free = driver.do("cuMemGetInfo")[0]
     module = driver.do("cuModuleLoadData", compile_kernels())
     pointer, size = driver.do("cuModuleGetGlobal", module, b"numbers")
@@ -67,7 +76,7 @@ def test_global_variables(driver, context) -> None:
     assert driver.do("cuMemGetInfo")[0] == free
 
 
-def test_a_library(driver, context) -> None:
+def test_a_library(driver, context, compile_kernels) -> None:
     library = driver.do("cuLibraryLoadData", compile_kernels(), [], [], 0, [], [], 0)
     assert driver.do("cuLibraryGetKernelCount", library) == 4
     kernel = driver.do("cuLibraryGetKernel", library, b"axpy")
@@ -81,7 +90,7 @@ def test_a_library(driver, context) -> None:
 
 
 @pytest.mark.parametrize("capability", [75, 80, 100, 120])
-def test_a_cubin_of_another_capability(driver, context, capability: int) -> None:
+def test_a_cubin_of_another_capability(driver, context, compile_kernels, capability: int) -> None:
     image = compile_kernels(capability=capability)
     assert driver.code("cuModuleLoadData", image) == "NO_BINARY_FOR_GPU"
     library = driver.do("cuLibraryLoadData", image, [], [], 0, [], [], 0)
@@ -89,7 +98,7 @@ def test_a_cubin_of_another_capability(driver, context, capability: int) -> None
     driver.do("cuLibraryUnload", library)
 
 
-def test_ptx(driver, context) -> None:
+def test_ptx(driver, context, compile_kernels) -> None:
     module = driver.do("cuModuleLoadData", compile_kernels("ptx"))
     axpy, bounded = (driver.do("cuModuleGetFunction", module, name) for name in (b"axpy", b"bounded"))
     assert parameters(driver, axpy) == [(0, 4), (8, 8), (16, 8), (24, 4)]
@@ -142,7 +151,7 @@ def test_a_fat_binary_is_not_read_and_has_every_name(driver, context) -> None:
     driver.do("cuModuleUnload", module)
 
 
-def test_files(driver, context, tmp_path) -> None:
+def test_files(driver, context, compile_kernels, tmp_path) -> None:
     for kind in ("cubin", "ptx"):
         path = tmp_path / f"kernels.{kind}"
         path.write_bytes(compile_kernels(kind).rstrip(b"\0") if kind == "ptx" else compile_kernels(kind))
@@ -155,7 +164,9 @@ def test_files(driver, context, tmp_path) -> None:
     assert driver.code("cuModuleLoad", str(tmp_path).encode()) == "FILE_NOT_FOUND"
 
 
-@pytest.mark.parametrize("image", [b"", b"no image", b"\x7fELF", b"\x7fELF" + bytes(100), b".target sm_90\n.version 8.0"])
+@pytest.mark.parametrize(
+    "image", [b"", b"no image", b"\x7fELF", b"\x7fELF" + bytes(100), b".target sm_90\n.version 8.0"]
+)
 def test_what_is_no_image(driver, context, image: bytes) -> None:
     assert driver.code("cuModuleLoadData", image + bytes(8)) == "INVALID_IMAGE"
 
@@ -185,7 +196,9 @@ def load_and_look(driver, address: int) -> bool:
     if error:
         return False
     count = driver.do("cuLibraryGetKernelCount", driver.CUlibrary(int(module)))
-    for kernel in driver.do("cuLibraryEnumerateKernels", count, driver.CUlibrary(int(module))) if count else []:
+    for kernel in (
+        driver.do("cuLibraryEnumerateKernels", count, driver.CUlibrary(int(module))) if count else []
+    ):
         function = driver.CUfunction(int(kernel))
         attributes(driver, function)
         parameters(driver, function)
@@ -195,10 +208,12 @@ def load_and_look(driver, address: int) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
-def test_cut_off_images(driver, context, edge: AtTheEdge, kind: str) -> None:
+def test_cut_off_images(driver, context, compile_kernels, edge: AtTheEdge, kind: str) -> None:
     image = compile_kernels(kind)
     table, count = struct.unpack_from("<Q", image, 40)[0], struct.unpack_from("<H", image, 60)[0]
-    needed = table + count * 64 if kind == "cubin" else len(image)  # a loader's table may come after the sections'
+    needed = (
+        table + count * 64 if kind == "cubin" else len(image)
+    )  # a loader's table may come after the sections'
     for size in [*range(80), *range(80, len(image), 97)]:
         cut = image[:size] if kind == "cubin" else image[:size].rstrip(b"\0") + b"x"
         assert not load_and_look(driver, edge.put(cut)) or size >= needed
@@ -206,7 +221,7 @@ def test_cut_off_images(driver, context, edge: AtTheEdge, kind: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_images_with_wrong_bytes(driver, context, edge: AtTheEdge, seed: int) -> None:
+def test_images_with_wrong_bytes(driver, context, compile_kernels, edge: AtTheEdge, seed: int) -> None:
     """Whatever comes of them, nothing crashes and no memory stays behind."""
     chance = random.Random(seed)
     image = compile_kernels("cubin" if seed % 2 else "ptx")
@@ -217,23 +232,28 @@ def test_images_with_wrong_bytes(driver, context, edge: AtTheEdge, seed: int) ->
         for _ in range(chance.randrange(1, 12)):
             start = chance.choice([0, tables])
             end = chance.choice([start + 64, len(damaged)])
-            damaged[chance.randrange(start, min(end, len(damaged)))] = chance.choice([0, 255, chance.randrange(256)])
+            damaged[chance.randrange(start, min(end, len(damaged)))] = chance.choice(
+                [0, 255, chance.randrange(256)]
+            )
         load_and_look(driver, edge.put(bytes(damaged)))
     assert driver.do("cuMemGetInfo")[0] == free
 
 
-def test_registers_are_those_that_the_compiler_reports(driver, context) -> None:
+def test_registers_are_those_that_the_compiler_reports(
+    driver, context, compile_kernels, kernel_source
+) -> None:
     """NVRTC's verbose log is the independent source."""
     from cuda.bindings import nvrtc
-    from tests.dryrun.conftest import KERNELS
 
-    _, program = nvrtc.nvrtcCreateProgram(KERNELS.encode(), b"kernels.cu", 0, [], [])
+    _, program = nvrtc.nvrtcCreateProgram(kernel_source.encode(), b"kernels.cu", 0, [], [])
     options = [b"-arch=sm_90", b"--ptxas-options=-v"]
     if nvrtc.nvrtcCompileProgram(program, len(options), options)[0]:
         pytest.skip("this NVRTC has no --ptxas-options")
     log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
     nvrtc.nvrtcGetProgramLog(program, log)
-    told = re.findall(r"entry function '(\w+)'.*?Used (\d+) registers", log.decode(errors="replace"), re.DOTALL)
+    told = re.findall(
+        r"entry function '(\w+)'.*?Used (\d+) registers", log.decode(errors="replace"), re.DOTALL
+    )
     if not told:
         pytest.skip("this NVRTC does not report registers")
     module = driver.do("cuModuleLoadData", compile_kernels())

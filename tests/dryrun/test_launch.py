@@ -56,7 +56,10 @@ def test_launch_bounds_and_shared_memory(driver, kernels, memory) -> None:
     four = ((memory, 1, 1, 1.0), (ctypes.c_void_p, ctypes.c_char, ctypes.c_short, ctypes.c_double))
     one = ((memory,), (ctypes.c_void_p,))
     for threads, shared, error in (
-        (128, 0, "SUCCESS"), (129, 0, "INVALID_VALUE"), (32, 47 * 1024, "SUCCESS"), (32, 48 * 1024, "INVALID_VALUE"),
+        (128, 0, "SUCCESS"),
+        (129, 0, "INVALID_VALUE"),
+        (32, 47 * 1024, "SUCCESS"),
+        (32, 48 * 1024, "INVALID_VALUE"),
     ):
         assert driver.code("cuLaunchKernel", bounded, 1, 1, 1, threads, 1, 1, shared, 0, four, 0) == error
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -108,7 +111,12 @@ def test_occupancy(driver, kernels) -> None:
     blocks = {
         (threads, shared): driver.do("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, threads, shared)
         for function, threads, shared in (
-            (nothing, 32, 0), (nothing, 128, 0), (nothing, 1024, 0), (dynamic, 32, 40000), (nothing, 1000, 5000))
+            (nothing, 32, 0),
+            (nothing, 128, 0),
+            (nothing, 1024, 0),
+            (dynamic, 32, 40000),
+            (nothing, 1000, 5000),
+        )
     }
     assert blocks == {(32, 0): 32, (128, 0): 16, (1024, 0): 2, (32, 40000): 5, (1000, 5000): 2}
     assert driver.code("cuOccupancyMaxActiveBlocksPerMultiprocessor", nothing, 0, 0) == "INVALID_VALUE"

@@ -107,7 +107,9 @@ def test_what_is_known_about_a_pointer(driver, memory, context) -> None:
     assert int(driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_RANGE_SIZE, memory + 8)) == 4096
     assert int(driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, memory + 8)) == 0
     assert int(driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_CONTEXT, memory)) == int(context)
-    assert driver.code("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 12345) == "INVALID_VALUE"
+    assert (
+        driver.code("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 12345) == "INVALID_VALUE"
+    )
     managed = driver.do("cuMemAllocManaged", 64, 1)
     assert driver.do("cuPointerGetAttribute", kind.CU_POINTER_ATTRIBUTE_IS_MANAGED, managed)
     driver.do("cuMemFree", managed)
@@ -121,7 +123,12 @@ def test_boxes_are_copied_row_by_row(driver, memory, context) -> None:
     driver.do("cuMemcpyHtoD", memory, source, 64)
     target = bytearray(64)
     copy = driver.CUDA_MEMCPY3D()
-    copy.srcMemoryType, copy.srcDevice, copy.srcPitch, copy.srcHeight = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE, memory, 8, 4
+    copy.srcMemoryType, copy.srcDevice, copy.srcPitch, copy.srcHeight = (
+        driver.CUmemorytype.CU_MEMORYTYPE_DEVICE,
+        memory,
+        8,
+        4,
+    )
     host = (ctypes.c_char * 64).from_buffer(target)
     copy.dstMemoryType, copy.dstHost = driver.CUmemorytype.CU_MEMORYTYPE_HOST, ctypes.addressof(host)
     copy.dstPitch, copy.dstHeight = 4, 2

@@ -21,7 +21,9 @@ def test_available() -> None:
     assert cuda.get_current_device().uuid.startswith("GPU-")
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64", "bool"]
+)
 def test_launches_of_many_types(counted, dtype: str) -> None:
     from numba import cuda
 
@@ -108,7 +110,8 @@ def test_registers_and_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "block", "shared"), [((1,), (1025,), 0), ((1, 65536), (1,), 0), ((1,), (1, 1, 65), 0), ((1,), (1,), 1 << 20)]
+    ("grid", "block", "shared"),
+    [((1,), (1025,), 0), ((1, 65536), (1,), 0), ((1,), (1, 1, 65), 0), ((1,), (1,), 1 << 20)],
 )
 def test_launches_beyond_the_limits_fail(grid, block, shared) -> None:
     from numba import cuda

@@ -34,7 +34,9 @@ def test_capabilities(devices: str, text: str, expected: tuple[tuple[int, int], 
     assert settings.capabilities == expected
 
 
-@pytest.mark.parametrize(("text", "version"), [("13000", 13000), ("13.0", 13000), ("12.9", 12090), ("12080", 12080)])
+@pytest.mark.parametrize(
+    ("text", "version"), [("13000", 13000), ("13.0", 13000), ("12.9", 12090), ("12080", 12080)]
+)
 def test_driver_version(text: str, version: int) -> None:
     assert read_settings({PREFIX + "DRIVER_VERSION": text}).driver_version == version
 
@@ -95,7 +97,5 @@ for device in range(status.devices):
     assert (major, minor) == status.compute_capabilities[device]
 print(status.devices)
 """
-    result = run_python(
-        code, KERNELSCOPE_DRYRUN_DEVICES=str(len(CAPABILITIES)), KERNELSCOPE_DRYRUN_CC=listed
-    )
+    result = run_python(code, KERNELSCOPE_DRYRUN_DEVICES=str(len(CAPABILITIES)), KERNELSCOPE_DRYRUN_CC=listed)
     assert result.stdout.strip() == str(len(CAPABILITIES))

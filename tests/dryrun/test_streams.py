@@ -9,7 +9,9 @@ def test_streams(driver, make_stream, context) -> None:
     blocking, other = make_stream(0), make_stream(1)
     assert driver.do("cuStreamGetFlags", blocking) == 0
     assert driver.do("cuStreamGetFlags", other) == 1
-    assert int(driver.do("cuStreamGetDevice", other)) == 0 if hasattr(driver.api, "cuStreamGetDevice") else True
+    assert (
+        int(driver.do("cuStreamGetDevice", other)) == 0 if hasattr(driver.api, "cuStreamGetDevice") else True
+    )
     assert driver.do("cuStreamGetId", blocking) != driver.do("cuStreamGetId", other)
     for call in ("cuStreamQuery", "cuStreamSynchronize"):
         assert driver.code(call, blocking) == driver.code(call, 0) == "SUCCESS"
@@ -25,7 +27,10 @@ def test_a_made_up_handle_is_refused(driver, context, handle: int) -> None:
         assert driver.code(call, driver.CUstream(handle)) == "INVALID_HANDLE"
     assert driver.code("cuEventSynchronize", driver.CUevent(handle)) == "INVALID_HANDLE"
     assert driver.code("cuModuleUnload", driver.CUmodule(handle)) == "INVALID_HANDLE"
-    assert driver.code("cuLaunchKernel", driver.CUfunction(handle), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0) == "INVALID_HANDLE"
+    assert (
+        driver.code("cuLaunchKernel", driver.CUfunction(handle), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+        == "INVALID_HANDLE"
+    )
     assert driver.code("cuGraphDestroy", driver.CUgraph(handle)) == "INVALID_VALUE"
     assert driver.code("cuGraphLaunch", driver.CUgraphExec(handle), 0) == "INVALID_VALUE"
     assert driver.code("cuMemPoolDestroy", driver.CUmemoryPool(handle)) == "INVALID_VALUE"
@@ -35,7 +40,9 @@ def test_a_destroyed_handle_is_refused_even_when_its_place_is_taken(driver, cont
     first = driver.do("cuStreamCreate", 0)
     driver.do("cuStreamDestroy", first)
     second = driver.do("cuStreamCreate", 0)
-    assert driver.code("cuStreamSynchronize", first) == driver.code("cuStreamDestroy", first) == "INVALID_HANDLE"
+    assert (
+        driver.code("cuStreamSynchronize", first) == driver.code("cuStreamDestroy", first) == "INVALID_HANDLE"
+    )
     assert driver.code("cuStreamSynchronize", second) == "SUCCESS"
     driver.do("cuStreamDestroy", second)
 
@@ -117,7 +124,10 @@ def test_callbacks_may_call_the_driver(driver, stream, kind: str) -> None:
         driver.do("cuLaunchHostFunc", stream, driver.CUhostFn(function), 42)
     else:
         driver.do("cuStreamAddCallback", stream, driver.CUstreamCallback(function), 42, 0)
-        assert driver.code("cuStreamAddCallback", stream, driver.CUstreamCallback(function), 0, 1) == "INVALID_VALUE"
+        assert (
+            driver.code("cuStreamAddCallback", stream, driver.CUstreamCallback(function), 0, 1)
+            == "INVALID_VALUE"
+        )
     assert seen == [(42, "SUCCESS")]
 
 

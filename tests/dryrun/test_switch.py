@@ -44,7 +44,12 @@ assert status == (False, None, 1, ((9, 0),), None), status
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-S", "-c", code],
-            env={"PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60, check=False)
+            env={"PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         times.append(float(done.stdout))
     assert min(times) < 0.03
@@ -68,13 +73,21 @@ def test_counters(driver, context, stream) -> None:
     assert driver.code("cuCtxResetPersistingL2Cache") == "NOT_SUPPORTED"
     after = dryrun.counters()
     assert after.calls["cuMemAlloc"] == before.calls.get("cuMemAlloc", 0) + 1
-    assert after.missing["cuCtxResetPersistingL2Cache"] == before.missing.get("cuCtxResetPersistingL2Cache", 0) + 1
+    assert (
+        after.missing["cuCtxResetPersistingL2Cache"]
+        == before.missing.get("cuCtxResetPersistingL2Cache", 0) + 1
+    )
     assert after.launches == before.launches
 
 
 @pytest.mark.parametrize(
     "first",
-    ["", "import numba.cuda", "import cuda.bindings.driver, cuda.core", "import numba.cuda; numba.cuda.is_available()"],
+    [
+        "",
+        "import numba.cuda",
+        "import cuda.bindings.driver, cuda.core",
+        "import numba.cuda; numba.cuda.is_available()",
+    ],
     ids=["nothing", "numba", "cuda", "numba asked for a device"],
 )
 def test_enable_after_others_were_imported(run_python, first: str) -> None:
@@ -99,7 +112,8 @@ def test_a_driver_that_is_there_already_is_not_replaced(run_python, tmp_path: Pa
     source.write_text("int cuInit(unsigned flags) { return (int)flags; }\n")
     other = tmp_path / "libcuda.so.1"
     subprocess.run(
-        [*find_compiler(), "-shared", "-fPIC", str(source), "-o", str(other), "-Wl,-soname,libcuda.so.1"], check=True
+        [*find_compiler(), "-shared", "-fPIC", str(source), "-o", str(other), "-Wl,-soname,libcuda.so.1"],
+        check=True,
     )
     code = f"""
 import ctypes
@@ -164,7 +178,9 @@ except OSError:
 
 def test_run_a_program_in_the_dry_run(tmp_path: Path, run_python) -> None:
     program = tmp_path / "program.py"
-    program.write_text("import sys\nfrom numba import cuda\nprint(cuda.get_current_device().name, sys.argv)\n")
+    program.write_text(
+        "import sys\nfrom numba import cuda\nprint(cuda.get_current_device().name, sys.argv)\n"
+    )
     code = f"""
 import runpy, sys
 sys.argv = ["kernelscope.dryrun", {str(program)!r}, "--flag"]
@@ -177,7 +193,8 @@ runpy.run_module("kernelscope.dryrun", run_name="__main__", alter_sys=True)
 def test_a_program_that_is_a_module(run_python) -> None:
     code = """
 import runpy, sys
-sys.argv = ["kernelscope.dryrun", "-m", "timeit", "-n", "1", "-r", "1", "import kernelscope; kernelscope.dryrun.counters()"]
+statement = "import kernelscope; kernelscope.dryrun.counters()"
+sys.argv = ["kernelscope.dryrun", "-m", "timeit", "-n", "1", "-r", "1", statement]
 runpy.run_module("kernelscope.dryrun", run_name="__main__", alter_sys=True)
 """
     assert "1 loop" in run_python(code, KERNELSCOPE_DRYRUN="").stdout

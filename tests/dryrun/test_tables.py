@@ -102,7 +102,9 @@ def address(library: ctypes.CDLL, name: str) -> int:
         ("cuGraphGetEdges", 12030, "cuGraphGetEdges_v2"),
     ],
 )
-def test_the_newest_interface_not_newer_than_asked_for(library, name: str, version: int, function: str) -> None:
+def test_the_newest_interface_not_newer_than_asked_for(
+    library, name: str, version: int, function: str
+) -> None:
     assert ask(library, name.encode(), version) == (SUCCESS, FOUND, address(library, function))
 
 

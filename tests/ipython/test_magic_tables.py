@@ -12,9 +12,10 @@ from kernelscope import Recorder, Recording
 from kernelscope.clock import FakeClock
 from kernelscope.errors import UnknownCellError
 from kernelscope.magic_output import MANY_LAUNCHES, counts, progress, report
-from kernelscope.magic_tables import cells_table, find_cell
+from kernelscope.magic_tables import find_cell
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
 from kernelscope.recording.merge import merge
+from kernelscope.renderers.cells import cells_card, cells_text
 
 
 def recorded(name: str, number: int, *events: Launch | Compile) -> Recording:
@@ -31,12 +32,16 @@ def recorded(name: str, number: int, *events: Launch | Compile) -> Recording:
 def test_the_table_has_a_line_a_cell() -> None:
     one = recorded("one", 1, Launch(start_ns=10, phases_ns=(1_000_000, 2_000_000, 3_000_000, 4_000_000)))
     two = recorded("\x1b[31mtwo", 2, Launch(error="ValueError", signature=None, phases_ns=(5,)))
-    head, first, second = [line for line in cells_table([one, two]).splitlines() if not line.startswith("***")]
+    head, first, second = [line for line in cells_text([one, two]).splitlines() if not line.startswith("***")]
     assert head.split("  ")[0] == "cell"
     assert "2.000" in first and "3.000" in first and "10.000" in first
     assert r"\x1b[31mtwo" in second
     assert "–" in second  # noqa: RUF001 - phases that were not recorded
     assert second.split()[-2:] == ["1", "ok"]
+    html = cells_card([one, two])
+    assert html.count("<tr>") == 3
+    assert r"\x1b[31mtwo" in html
+    assert "10.000" in html
 
 
 def test_cells_are_found_by_number_and_name() -> None:

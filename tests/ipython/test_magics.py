@@ -31,7 +31,10 @@ def test_cells(notebook: Any) -> None:
     assert notebook.ok("%kernelscope cells").stdout == "no cell was recorded yet\n"
     notebook.ok(f"%%kernelscope -q -n fine\n{LAUNCH}\n{LAUNCH}")
     notebook.run("%%kernelscope -q -n bad\naxpy[2, 4096](a, 2.0, a)")
-    notice, head, fine, bad = notebook.ok("%kernelscope cells").stdout.splitlines()
+    ran = notebook.ok("%kernelscope cells")
+    assert ran.kinds == ["card"]
+    assert ran.cards[0]["text/html"].count("<tr>") == 3
+    notice, head, fine, bad = ran.card.splitlines()
     assert "dry run" in notice
     assert head.split()[:5] == ["cell", "launches", "kernels", "compiles", "hits"]
     for word in ("dispatch ms", "compile ms", "prepare ms", "submit ms", "finish ms", "errors"):
