@@ -112,6 +112,7 @@ _TABLES = """
 .kscope col.ks-word { width: 104px; }
 .kscope col.ks-phases { width: 22%; }
 .kscope col.ks-share { width: 13%; }
+.kscope col.ks-twelfth { width: 6.6%; }
 .kscope col.ks-third { width: 36%; }
 .kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
   unicode-bidi: isolate; white-space: pre; }

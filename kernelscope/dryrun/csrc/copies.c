@@ -91,7 +91,7 @@ CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS *fill)
 
 void fill_run(const CUDA_MEMSET_NODE_PARAMS *fill)
 {
-    for (size_t y = 0; y < fill->height; y++) {
+    for (size_t y = 0; fill->width && y < fill->height; y++) {
         char *start = (char *)fill->dst + y * fill->pitch;
         if (fill->elementSize == 1) {
             memset(start, (int)fill->value, fill->width);

@@ -41,15 +41,26 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+static CUresult get_uuid(CUuuid *uuid, CUdevice device)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    REQUIRE_DEVICE(device);
     REQUIRE_ARGUMENT(uuid);
     memset(uuid, 0, sizeof *uuid);
     memcpy(uuid->bytes, "kernelscope", 11);
-    uuid->bytes[15] = (char)(dev + 1);
+    uuid->bytes[15] = (char)(device + 1);
     return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+    ENTER();
+    return get_uuid(uuid, dev);
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+    ENTER();
+    return get_uuid(uuid, dev);
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
