@@ -12,6 +12,7 @@ KERNELSCOPE_DRYRUN_DRIVER_VERSION  the CUDA version that the driver reports, as 
 
 The driver version is 13.0 by default, or where only CUDA 12 is installed, that of its header. The driver reads the
 same variables when it is loaded; here they are checked first, so that an error can say what is wrong.
+``CUDA_VISIBLE_DEVICES`` has no effect on the dry run.
 """
 
 from __future__ import annotations

@@ -142,7 +142,13 @@ def is_enabled() -> bool:
 
 
 def status() -> DryRunStatus:
-    """Return what the dry run is in this process; before `enable`, what it would be with the present settings."""
+    """Return what the dry run is in this process; before `enable`, what it would be with the present settings.
+
+    Raises
+    ------
+    DryRunError
+        If it is not enabled yet and a setting is out of range.
+    """
     if _enabled is None:
         settings = read_settings(os.environ)
         return DryRunStatus(False, None, settings.devices, settings.capabilities, settings.driver_version)

@@ -55,7 +55,7 @@ def test_the_account_of_memory(driver, context) -> None:
         (lambda p, h: ("cuMemcpyHtoD", p + 4090, h, 8), "INVALID_VALUE"),
         (lambda p, h: ("cuMemcpyDtoH", h, 0, 4), "INVALID_VALUE"),
         (lambda p, h: ("cuMemcpyDtoH", h, 12345, 0), "SUCCESS"),
-        (lambda p, h: ("cuMemcpyDtoD", p, p + 4096, 1), "INVALID_VALUE"),
+        (lambda p, h: ("cuMemcpyDtoD", p, p + 4092, 8), "INVALID_VALUE"),
         (lambda p, h: ("cuMemsetD8", p, 1, 4097), "INVALID_VALUE"),
         (lambda p, h: ("cuMemsetD32", p + 1, 1, 1), "INVALID_VALUE"),
         (lambda p, h: ("cuMemsetD16", p + 1, 1, 1), "INVALID_VALUE"),
@@ -66,7 +66,7 @@ def test_the_account_of_memory(driver, context) -> None:
         (lambda p, h: ("cuMemAllocPitch", 100, 10, 3), "INVALID_VALUE"),
         (lambda p, h: ("cuMemAllocPitch", MANY, MANY, 4), "OUT_OF_MEMORY"),
         (lambda p, h: ("cuMemAllocManaged", 100, 0), "INVALID_VALUE"),
-        (lambda p, h: ("cuMemGetAddressRange", p + 4096), "NOT_FOUND"),
+        (lambda p, h: ("cuMemGetAddressRange", 12345), "NOT_FOUND"),
         (lambda p, h: ("cuMemFreeHost", p), "INVALID_VALUE"),
         (lambda p, h: ("cuMemHostUnregister", p), "HOST_MEMORY_NOT_REGISTERED"),
         (lambda p, h: ("cuMemHostGetFlags", 12345), "INVALID_VALUE"),
@@ -184,12 +184,14 @@ def test_memory_resources_of_cuda_core(driver, context) -> None:
     device = Device(0)
     device.set_current()
     stream = device.create_stream()
-    for resource, on_host in (
+    resources = [
         (DeviceMemoryResource(device), False),
         (DeviceMemoryResource(device, DeviceMemoryResourceOptions(max_size=1 << 20)), False),
-        (PinnedMemoryResource(), True),
         (LegacyPinnedMemoryResource(), True),
-    ):
+    ]
+    if driver.do("cuDriverGetVersion") >= 13000:
+        resources.append((PinnedMemoryResource(), True))
+    for resource, on_host in resources:
         buffer = resource.allocate(100, stream=stream)
         assert (buffer.size, buffer.is_device_accessible, buffer.is_host_accessible) == (100, True, on_host)
         buffer.close()

@@ -101,13 +101,13 @@ bool node_copy_parameters(Node *copy, const Node *source)
     switch ((int)source->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: launch_copy(&copy->as.launch, &source->as.launch); return true;
     case CU_GRAPH_NODE_TYPE_GRAPH:
-        copy->as.child = graph_clone(source->as.child);
+        copy->as.child = source->as.child ? graph_clone(source->as.child) : NULL;
         if (copy->as.child) copy->as.child->parent = copy;
         return copy->as.child != NULL;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: return copy_conditional(copy, source);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         copy->as.alloc = source->as.alloc;
-        copy->as.alloc.memory->references++;
+        if (copy->as.alloc.memory) copy->as.alloc.memory->references++;
         return true;
     default: copy->as = source->as; return true;
     }

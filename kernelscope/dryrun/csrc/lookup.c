@@ -62,34 +62,43 @@ int kernelscope_dryrun_missing_name(unsigned index, char *name, size_t capacity,
 typedef struct Entry {
     const char *name;
     int version; /* the CUDA version that this binary interface of the function came with */
-    void *function;
+    void *function; /* NULL for an interface that is not there */
 } Entry;
 
 static const Entry entries[] = {
 #define ENTRY(name, version, function) {#name, version, (void *)function},
+#define OLDER(name, version) {#name, version, NULL},
 #include "entries.inc"
 #undef ENTRY
+#undef OLDER
 #define MISSING(name, version) {#name, version, (void *)missing_##name},
 #include "missing.inc"
 #undef MISSING
 };
 
-/* The newest interface of a function that is not newer than asked for, nor than the driver. */
+/* Of two interfaces of a function, whether `entry` fits a version better: the newest that is not newer than asked for,
+ * or the oldest where all are. (numba-cuda-mlir asks for cuFuncSetAttribute, of 9.0, as of 2.0.) */
+static bool fits_better(const Entry *entry, const Entry *best, int version)
+{
+    if (!best) return true;
+    bool entry_fits = entry->version <= version, best_fits = best->version <= version;
+    if (entry_fits != best_fits) return entry_fits;
+    return entry_fits ? entry->version > best->version : entry->version < best->version;
+}
+
 static CUresult lookup(const char *name, int version, void **function, CUdriverProcAddressQueryResult *status)
 {
     const Entry *best = NULL;
-    bool known = false;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const Entry *entry = &entries[i];
-        if (entry->version > state.driver_version || strcmp(entry->name, name) != 0) continue;
-        known = true;
-        if (entry->version <= version && (!best || entry->version > best->version)) best = entry;
+        bool there = entry->version <= state.driver_version && !strcmp(entry->name, name);
+        if (there && fits_better(entry, best, version)) best = entry;
     }
     *function = best ? best->function : NULL;
-    *status = best    ? CU_GET_PROC_ADDRESS_SUCCESS
-              : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                      : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return best ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS
+              : best    ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                        : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 static CUresult get(const char *name, void **function, int version, cuuint64_t flags,

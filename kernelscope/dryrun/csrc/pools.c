@@ -65,7 +65,9 @@ static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, C
         Node *node = NULL;
         CUDA_MEM_ALLOC_NODE_PARAMS parameters = {.poolProps = pool->properties, .bytesize = bytes};
         CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &node));
-        CHECK(node_add_allocation(node, &parameters, context));
+        CUresult result = node_add_allocation(node, &parameters, context);
+        if (result != CUDA_SUCCESS) capture->invalid = true;
+        CHECK(result);
         *out = parameters.dptr;
         return CUDA_SUCCESS;
     }
