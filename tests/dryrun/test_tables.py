@@ -126,7 +126,11 @@ def test_the_newest_interface_not_newer_than_asked_for(
 
 def test_below_the_oldest_interface_the_oldest_is_given(library) -> None:
     """As numba-cuda-mlir relies on."""
-    assert ask(library, b"cuFuncSetAttribute", 2000) == (SUCCESS, FOUND, address(library, "cuFuncSetAttribute"))
+    assert ask(library, b"cuFuncSetAttribute", 2000) == (
+        SUCCESS,
+        FOUND,
+        address(library, "cuFuncSetAttribute"),
+    )
     assert ask(library, b"cuGraphAddNode", 12000) == (SUCCESS, FOUND, address(library, "cuGraphAddNode"))
 
 

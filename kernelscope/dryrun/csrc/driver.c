@@ -25,10 +25,10 @@
  *     the real one was followed, except for the above, for clusters' occupancy, and for attributes of what is absent.
  *     The attributes of other devices come from NVIDIA's published tables.
  *
- * The parts: handles, settings, profiles, attributes, devices, contexts, errors; memory, pointers, pools, copies; image,
- * cubin, ptx, libraries, kernels, occupancy; streams, events, capture; launch; graphs, graph_nodes, graph_parameters,
- * graph_add, graph_exec, graph_update, graph_memory, graph_debug, user_objects; lookup, with its tables entries.inc and
- * missing.inc. This file holds what all of them stand on.
+ * The parts: handles, settings, profiles, attributes, devices, contexts, errors; memory, pointers, pools, copies;
+ * image, cubin, ptx, libraries, kernels, occupancy; streams, events, capture; launch; graphs, graph_nodes,
+ * graph_parameters, graph_add, graph_exec, graph_update, graph_memory, graph_debug, user_objects; lookup, with its
+ * tables entries.inc and missing.inc. This file holds what all of them stand on.
  */
 #include "driver.h"
 
