@@ -189,16 +189,17 @@ def test_a_wrapper_put_over_ours_before_stop_stays_and_passes_through(kernels, a
     assert len(second.recording.launches) == 2
 
 
-def test_a_missing_private_name_falls_back_to_the_documented_seam(kernels, array, monkeypatch):
-    original = numba_dispatcher._Kernel.launch
+@pytest.mark.parametrize("private_name", ["call", "_update_launch_config_sensitivity", "compile"])
+def test_a_missing_private_name_falls_back_to_the_documented_seam(kernels, array, monkeypatch, private_name):
+    original = vars(numba_dispatcher.CUDADispatcher)[private_name]
 
-    def launch(self, args, config):
-        return original(self, args, config.griddim, config.blockdim)
+    def other(self, everything):
+        raise AssertionError("not called here")
 
-    launch.__module__ = "numba.cuda.dispatcher"
-    monkeypatch.setattr(numba_dispatcher._Kernel, "launch", launch)
+    other.__module__ = "numba.cuda.dispatcher"
+    monkeypatch.setattr(numba_dispatcher.CUDADispatcher, private_name, other)
     recorder = Recorder().start()
-    monkeypatch.setattr(numba_dispatcher._Kernel, "launch", original)
+    monkeypatch.setattr(numba_dispatcher.CUDADispatcher, private_name, original)
     recorder.attach(kernels.axpy)
     recorder.attach(kernels.axpy)
     kernels.axpy[2, 32](array, 2.0, array)
@@ -214,7 +215,7 @@ def test_a_missing_private_name_falls_back_to_the_documented_seam(kernels, array
     assert launches.specialization_id.notna().all()
     assert recording.compilations.outcome.tolist() == ["compiled"]
     degraded = recording.health[recording.health.status == "degraded"].iloc[0]
-    assert "_Kernel.launch takes (self, args, config)" in degraded.message
+    assert f"CUDADispatcher.{private_name} takes (self, everything)" in degraded.message
     assert "phases" in degraded.message
 
 

@@ -186,7 +186,8 @@ def self_check(dispatcher: Any) -> list[str]:
     """Compare the private names that the hooks rely on with what they should be; return what differs."""
     problems = []
     for path, wanted, calls in (
-        ("CUDADispatcher.call", ["self", "args", "launch_config"], "launch"),
+        ("CUDADispatcher.call", ["self", "args", "launch_config"], "_update_launch_config_sensitivity"),
+        ("CUDADispatcher._update_launch_config_sensitivity", ["self", "kernel", "launch_config"], None),
         ("_Kernel.launch", ["self", "args", "griddim", "blockdim", "stream", "sharedmem"], "launch"),
         ("_LaunchConfiguration.__call__", ["self", "args"], "call"),
         ("CUDADispatcher.compile", ["self", "sig"], None),
@@ -238,26 +239,23 @@ def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
 
 
 class _FakeDispatcher:
-    """What `measure_cost` launches with: it calls as `CUDADispatcher` does."""
+    """What `measure_cost` launches with: its calls are those that numba-cuda makes."""
 
     def call(self, args: Any, launch_config: Any) -> None:
         json.loads(json.dumps(_OTHER_WORK))
-        launch_config.kernel.launch(args, None, None, launch_config, None)
+        self._update_launch_config_sensitivity(launch_config.kernel, launch_config)
+        launch_config.launch(0, 0, 0)
 
-
-class _FakeKernel:
-    """Its kernel: the driver call does nothing."""
-
-    def launch(self, args: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> None:
-        stream.launch(0, 0, 0)
+    def _update_launch_config_sensitivity(self, kernel: Any, launch_config: Any) -> None:
+        if getattr(kernel, "launch_config_sensitive", False):
+            raise ValueError("a launch that does nothing has no such kernel")
 
 
 class _FakeModule:
-    """The module of the two, and the launch configuration as well."""
+    """The dispatcher's module, and the launch configuration as well."""
 
     CUDADispatcher = _FakeDispatcher
-    _Kernel = _FakeKernel
 
     def __init__(self) -> None:
-        self.dispatcher, self.kernel = _FakeDispatcher(), _FakeKernel()
+        self.dispatcher, self.kernel = _FakeDispatcher(), object()
         self.launch: Any = max  # no Python function, as the driver call is none

@@ -7,7 +7,6 @@ measured on a launch path whose caches are cold: see ``benchmarks/``. What is no
 first time, a full chunk, an exception, a launch within a launch) is in `LaunchHooks`.
 """
 
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -81,41 +80,48 @@ def call_ends(self: Any, args: Any, launch_config: Any, ident: Any, states: Any,
         return result  # type: ignore[possibly-unbound]
 
 
-def launch_phases(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any, sharedmem: Any,
-                  ident: Any, states: Any, new_state: Any, now: Any, only: Any, original: Any) -> Any:
-    """In place of ``_Kernel.launch``: dispatch has ended, and `self` is the specialization."""
+def found_phases(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
+                 only: Any, original: Any) -> None:
+    """In place of ``CUDADispatcher._update_launch_config_sensitivity``: dispatch has found the specialization.
+
+    numba-cuda's function does nothing for most kernels; this one asks what it asks and so need not call it for them.
+    """
     try:
         state = states[ident()]
     except KeyError:
         state = new_state()
-    state.kernel = self
+    state.kernel = kernel
     state.dispatch_end = now()
-    return original(self, args, griddim, blockdim, stream, sharedmem)
+    if getattr(kernel, "launch_config_sensitive", False):
+        original(self, kernel, launch_config)
 
 
-def launch_phases_alone(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any, sharedmem: Any,
-                        ident: Any, states: Any, new_state: Any, now: Any, only: Any, original: Any) -> Any:
-    """As `launch_phases`, while one thread is all that launches: its state need not be looked up."""
-    only.kernel = self
+def found_phases_alone(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
+                       only: Any, original: Any) -> None:
+    """As `found_phases`, while one thread is all that launches: its state need not be looked up."""
+    only.kernel = kernel
     only.dispatch_end = now()
-    return original(self, args, griddim, blockdim, stream, sharedmem)
+    if getattr(kernel, "launch_config_sensitive", False):
+        original(self, kernel, launch_config)
 
 
-def launch_ends(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any, sharedmem: Any,
-                ident: Any, states: Any, new_state: Any, now: Any, only: Any, original: Any) -> Any:
-    """In place of ``_Kernel.launch``: `self` is the specialization."""
+def found_ends(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
+               only: Any, original: Any) -> None:
+    """As `found_phases`, without the boundary."""
     try:
-        states[ident()].kernel = self
+        states[ident()].kernel = kernel
     except KeyError:
-        new_state().kernel = self
-    return original(self, args, griddim, blockdim, stream, sharedmem)
+        new_state().kernel = kernel
+    if getattr(kernel, "launch_config_sensitive", False):
+        original(self, kernel, launch_config)
 
 
-def launch_ends_alone(self: Any, args: Any, griddim: Any, blockdim: Any, stream: Any, sharedmem: Any,
-                      ident: Any, states: Any, new_state: Any, now: Any, only: Any, original: Any) -> Any:
-    """As `launch_ends`, while one thread is all that launches."""
-    only.kernel = self
-    return original(self, args, griddim, blockdim, stream, sharedmem)
+def found_ends_alone(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
+                     only: Any, original: Any) -> None:
+    """As `found_ends`, while one thread is all that launches."""
+    only.kernel = kernel
+    if getattr(kernel, "launch_config_sensitive", False):
+        original(self, kernel, launch_config)
 
 
 def load(self: Any, ident: Any, states: Any, new_state: Any, original: Any) -> Any:
@@ -154,5 +160,5 @@ def submit_phases_alone(*arguments: Any) -> Any:
 
 #: For `kernelscope.probes.base.hook_codes`.
 CODES: frozenset[CodeType] = frozenset(hook.__code__ for hook in (
-    call_phases, call_ends, launch_phases, launch_phases_alone, launch_ends, launch_ends_alone, load, submit_phases,
+    call_phases, call_ends, found_phases, found_phases_alone, found_ends, found_ends_alone, load, submit_phases,
     submit_phases_alone))

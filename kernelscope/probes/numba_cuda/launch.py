@@ -1,10 +1,11 @@
-"""The three hooks on numba-cuda's launch path, and everything that they leave to somebody else.
+"""The hooks on numba-cuda's launch path, and everything that they leave to somebody else.
 
-``CUDADispatcher.call`` begins and ends a launch, ``_Kernel.launch`` ends its dispatch and names the specialization,
-the global ``launch`` of ``numba.cuda.dispatcher`` is the driver call. They talk through the thread's `ThreadState`;
-one record is packed when the call ends. ``--detail launch`` leaves the driver call alone. Where there are several
-devices, ``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a function of its own, while the
-``cuda.core.Kernel`` behind it is one for all. The hooks themselves are in `hot`.
+``CUDADispatcher.call`` begins and ends a launch. ``CUDADispatcher._update_launch_config_sensitivity``, which it calls
+as soon as it has a specialization, ends its dispatch and names that. The global ``launch`` of
+``numba.cuda.dispatcher`` is the driver call; ``--detail launch`` leaves it alone. Where there are several devices,
+``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a function of its own, while the ``cuda.core.Kernel``
+behind it is one for all. They talk through the thread's `ThreadState`; one record is packed when the call ends. The
+hooks themselves are in `hot`.
 """
 
 from __future__ import annotations
@@ -46,14 +47,13 @@ class LaunchHooks:
         self.targets: dict[Any, int] = {}
         self.configurations: dict[Any, int] = {}
         self.call: Any = None
-        self.launch: Any = None
         self.submit: Any = None
         self.original_call: Any = None
         self._states: Any = sink.states
         self._only = ThreadState(UNKNOWN, sink.record)
         self._shared = False
         self._originals: dict[str, Any] = {}
-        self._running: dict[str, list[Any]] = {"call": [], "launch": [], "load": []}
+        self._running: dict[str, list[Any]] = {"call": [], "found": [], "load": []}
         self._submit_globals: dict[str, Any] = {}
         hook_codes.update(hot.CODES)
         sink.thread_listener = self.thread_came
@@ -61,7 +61,7 @@ class LaunchHooks:
     def install(self, patches: Patches, dispatcher: Any) -> None:
         """Put the hooks in: `dispatcher` is the module ``numba.cuda.dispatcher``."""
         self._put(patches, dispatcher.CUDADispatcher, "call", "call")
-        self._put(patches, dispatcher._Kernel, "launch", "launch")
+        self._put(patches, dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", "found")
         if self.sink.record is PHASES:
             patches.hook(dispatcher, "launch", self._make_submit)
 
@@ -102,8 +102,6 @@ class LaunchHooks:
             self._running[name].append(hook)
             if name == "call":
                 self.call, self.original_call = hook, original
-            elif name == "launch":
-                self.launch = hook
             return hook
 
         swapped = patches.hook(owner, attribute, make)
@@ -124,21 +122,21 @@ class LaunchHooks:
         phases = self.sink.record is PHASES
         if name == "call":
             return hot.call_phases if phases else hot.call_ends
-        if name == "launch" and self._shared:
-            return hot.launch_phases if phases else hot.launch_ends
-        if name == "launch":
-            return hot.launch_phases_alone if phases else hot.launch_ends_alone
+        if name == "found" and self._shared:
+            return hot.found_phases if phases else hot.found_ends
+        if name == "found":
+            return hot.found_phases_alone if phases else hot.found_ends_alone
         return hot.load
 
     def _defaults(self, name: str) -> tuple[Any, ...]:
-        """What the template's parameters behind the launch's own are; `launch` has two defaults of its own."""
+        """What the template's parameters behind the launch's own are."""
         common = (get_ident, self._states, self.sink.state)
         if name == "call":
             record = self.sink.record
             return (*common, self.sink.seconds, record.pack_into, record.size, self.targets, self.configurations,
                     self.nested, self.settle, self._originals[name])
-        if name == "launch":
-            return (0, 0, *common, self.sink.seconds, self._only, self._originals[name])
+        if name == "found":
+            return (*common, self.sink.seconds, self._only, self._originals[name])
         return (*common, self._originals[name])
 
     def _make_submit(self, original: Any) -> Any:
