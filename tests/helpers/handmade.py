@@ -1,0 +1,122 @@
+"""Recordings made by hand, row by row: what a probe would need a long story for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.model import Recording
+
+US = 1_000
+MS = 1_000_000
+
+
+class Script:
+    """Writes a recording by hand: each method adds a row and returns its id."""
+
+    def __init__(self, **metadata: Any) -> None:
+        self.metadata = metadata
+        self.rows: dict[str, list[dict[str, Any]]] = {}
+        self.now = 1_000 * MS
+
+    def _add(self, table: str, key: str | None, row: dict[str, Any]) -> int:
+        rows = self.rows.setdefault(table, [])
+        if key:
+            row[key] = len(rows)
+        rows.append(row)
+        return len(rows) - 1
+
+    def cell(self, wall_ns: int = 100 * MS, **row: Any) -> int:
+        row = {"start_ns": self.now, "end_ns": self.now + wall_ns, "status": "ok"} | row
+        return self._add("cells", "cell_id", row)
+
+    def device(self, **row: Any) -> int:
+        return self._add("devices", "device_id", {"ordinal": 0} | row)
+
+    def kernel(self, name: str = "axpy", **row: Any) -> int:
+        row = {"framework": "numba-cuda", "name": name, "module": "__main__", "filename": "/home/u/k.py",
+               "lineno": 7} | row
+        return self._add("dispatchers", "dispatcher_id", row)
+
+    def specialization(self, dispatcher: int = 0, signature: str = "(array(float32, 1d, C),)", **row: Any) -> int:
+        row = {"dispatcher_id": dispatcher, "signature": signature, "origin": "compiled"} | row
+        return self._add("specializations", "specialization_id", row)
+
+    def configuration(self, grid: tuple[int, ...] = (4,), block: tuple[int, ...] = (128,), **row: Any) -> int:
+        dims = dict(zip(("griddim_x", "griddim_y", "griddim_z"), (*grid, 1, 1), strict=False))
+        dims |= dict(zip(("blockdim_x", "blockdim_y", "blockdim_z"), (*block, 1, 1), strict=False))
+        return self._add("configurations", "configuration_id", dims | {"sharedmem_bytes": 0, "stream": 0} | row)
+
+    def launch(
+        self, dispatcher: int = 0, phases: tuple[int, int, int, int, int] | None = (3_000, 0, 4_000, 2_000, 1_000),
+        specialization: int | None = 0, configuration: int = 0, **row: Any,
+    ) -> int:
+        """Add a launch; `phases` are dispatch, compile, prepare, submit and finish in nanoseconds."""
+        held: dict[str, Any] = {
+            "cell_id": 0 if "cells" in self.rows else None, "thread_id": 0, "dispatcher_id": dispatcher,
+            "specialization_id": specialization, "configuration_id": configuration, "start_ns": self.now,
+            "cache": "memory",
+        }
+        if phases is None:
+            held["end_ns"] = self.now + 10_000
+        else:
+            dispatch, compiling, prepare, submit, finish = phases
+            dispatched = self.now + dispatch + compiling
+            held |= {
+                "compile_ns": compiling, "dispatch_end_ns": dispatched, "submit_start_ns": dispatched + prepare,
+                "submit_end_ns": dispatched + prepare + submit,
+                "end_ns": dispatched + prepare + submit + finish,
+            }
+            if compiling:
+                held["cache"] = "compiled"
+        held |= row
+        self.now = max(self.now, held.get("end_ns") or 0) + 5_000
+        return self._add("launches", "launch_id", held)
+
+    def compilation(self, dispatcher: int = 0, duration_ns: int = 250 * MS, **row: Any) -> int:
+        row = {
+            "dispatcher_id": dispatcher, "thread_id": 0, "trigger": "launch", "outcome": "compiled",
+            "signature": "(array(float32, 1d, C),)", "start_ns": self.now, "end_ns": self.now + duration_ns,
+        } | row
+        return self._add("compilations", "compilation_id", row)
+
+    def occupancy(self, specialization: int, configuration: int, value: float) -> None:
+        self._add("occupancies", None, {
+            "specialization_id": specialization, "configuration_id": configuration, "device_id": 0,
+            "active_blocks_per_multiprocessor": 8, "occupancy": value,
+        })
+
+    def health(self, probe: str = "numba-cuda", status: str = "ok", **row: Any) -> None:
+        self._add("health", None, {"probe": probe, "status": status} | row)
+
+    def recording(self) -> Recording:
+        return Recording({name: table_of_rows(name, rows) for name, rows in self.rows.items()}, self.metadata)
+
+
+def many_launches(launches: int, kernels: int) -> Recording:
+    """A recording of many launches, made by columns."""
+    random = np.random.default_rng(7)
+    script = Script(name="many")
+    script.cell(wall_ns=launches * 40_000)
+    for at in range(kernels):
+        script.kernel(f"kernel_{at:03}", lineno=at + 1)
+        script.specialization(at)
+        script.specialization(at, "(array(float64, 1d, C),)")
+        script.configuration((at + 1,))
+    held = {name: table_of_rows(name, rows) for name, rows in script.rows.items()}
+    dispatcher = np.minimum(random.geometric(min(0.4, 8 / kernels), launches) - 1, kernels - 1)
+    dispatcher[:kernels] = np.arange(kernels)
+    start = script.now + np.arange(launches) * 30_000
+    bounds = np.cumsum(random.integers(1_000, 5_000, (launches, 4)), axis=1) + start[:, None]
+    held["launches"] = make_table("launches", {
+        "launch_id": np.arange(launches), "cell_id": np.zeros(launches, np.int32),
+        "thread_id": np.zeros(launches, np.int32), "dispatcher_id": dispatcher,
+        "specialization_id": dispatcher * 2 + random.integers(0, 2, launches),
+        "configuration_id": random.integers(0, kernels, launches),
+        "start_ns": start, "dispatch_end_ns": bounds[:, 0], "submit_start_ns": bounds[:, 1],
+        "submit_end_ns": bounds[:, 2], "end_ns": bounds[:, 3], "compile_ns": np.zeros(launches, np.int64),
+        "cache": ["memory"] * launches,
+    })
+    return Recording(held, script.metadata)
