@@ -86,11 +86,19 @@ class Session:
             self.installed.append(probe)
 
     def _uninstall(self) -> None:
+        interrupt: BaseException | None = None
         for probe in reversed(self.installed):
-            try:
-                probe.uninstall()
-            except Exception as error:
-                self.sink.swallow(probe.name, error)
+            while True:
+                try:
+                    probe.uninstall()
+                except Exception as error:
+                    self.sink.swallow(probe.name, error)
+                except BaseException as error:  # a Ctrl-C: no hook may stay, so the undoing is taken up again
+                    interrupt = error
+                    continue
+                break
+        if interrupt is not None:
+            raise interrupt
 
 
 class Part:

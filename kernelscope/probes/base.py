@@ -120,18 +120,22 @@ class Patches:
 
     def undo(self) -> list[str]:
         """Restore in reverse order; return the names of attributes that another wrapper now covers."""
+        # Each is forgotten after it was restored: what a Ctrl-C interrupts, the next call takes up.
         while self._swapped:
-            function, code, defaults, keywords = self._swapped.pop()
+            function, code, defaults, keywords = self._swapped[-1]
             if function.__code__ in hook_codes:
                 function.__code__ = code
+            if function.__code__ is code:
                 function.__defaults__, function.__kwdefaults__ = defaults, keywords
+            self._swapped.pop()
         covered: list[str] = []
         while self._replaced:
-            owner, name, original, replacement = self._replaced.pop()
+            owner, name, original, replacement = self._replaced[-1]
             if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
-            else:
+            elif vars(owner).get(name) is not original:
                 covered.append(f"{getattr(owner, '__name__', owner)}.{name}")
+            self._replaced.pop()
         return covered
 
     def _swap(self, function: FunctionType, hook: Any) -> None:

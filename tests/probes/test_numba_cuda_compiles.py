@@ -35,6 +35,7 @@ def test_a_launch_contains_its_compile(kernels, array):
     assert compilation.launch_id == 0
     assert launch.start_ns < compilation.start_ns < compilation.end_ns < launch.dispatch_end_ns
     assert launch.compile_ns == compilation.end_ns - compilation.start_ns
+    assert 0 < compilation.wait_ns < launch.compile_ns
 
 
 def test_the_launch_configuration_is_the_one_seen_while_compiling(kernels, array):
@@ -64,6 +65,7 @@ def test_recompile_is_recorded_as_such(kernels, array):
     with kernelscope.record() as r:
         kernels.axpy.recompile()
     assert r.recording.compilations.trigger.tolist() == ["recompile"]
+    assert r.recording.compilations.wait_ns.isna().all()
 
 
 def test_asking_for_what_is_there_is_no_compile(kernels, array):

@@ -337,3 +337,45 @@ with kernelscope.record() as r:
 print(len(r.recording.launches))
 """, NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
     assert result.stdout.split() == ["2"]
+
+
+def test_a_thread_that_comes_while_the_hooks_go_does_not_put_them_back(kernels, array):
+    """A first launch may stand between the hook's code and the thread's state when another thread stops."""
+    from kernelscope.probes.numba_cuda import NumbaCudaProbe
+    from kernelscope.probes.sink import Sink, ThreadState
+
+    probe, sink = NumbaCudaProbe(), Sink()
+    probe.install(sink, "phases")
+    kernels.axpy[2, 32](array, 2.0, array)
+    hooks = probe._hooks
+    before = numba_dispatcher.CUDADispatcher.call.__code__
+    probe.uninstall()
+    assert numba_dispatcher.CUDADispatcher.call.__code__ is not before
+    hooks.thread_came(ThreadState(1, sink.record))
+    probe._modules.devices = type("TwoDevices", (), {"gpus": [0, 1]})
+    probe._follow_devices()
+    probe._imported(numba_dispatcher, sink)
+    # the fixture that runs after every test finds any hook that is left
+    assert numba_dispatcher.CUDADispatcher.call.__code__ is not before
+    kernels.axpy[2, 32](array, 2.0, array)
+    assert sink.state().count() == 1
+
+
+def test_ctrl_c_while_hooks_are_undone_leaves_none(kernels, array, monkeypatch):
+    from kernelscope.probes.base import Patches
+
+    original, calls = Patches.undo, []
+
+    def interrupted_once(self):
+        calls.append(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return original(self)
+
+    recorder = Recorder().start()
+    kernels.axpy[2, 32](array, 2.0, array)
+    monkeypatch.setattr(Patches, "undo", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.stop()
+    assert len(calls) > 1
+    # the fixture that runs after every test finds any hook that is left

@@ -7,6 +7,7 @@ import inspect
 import json
 import statistics
 import sys
+import threading
 from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -49,23 +50,31 @@ class NumbaCudaProbe:
         self._attachments: Attachments | None = None
         self._modules: Any = None
         self._follows_devices = False
+        # Other threads import numba-cuda and launch on a second device while one uninstalls.
+        self._lock = threading.RLock()
+        self._installed = False
 
     def install(self, sink: Sink, detail: str) -> None:
         """Hook the launch path, or wait for numba-cuda's import. See `Probe.install`."""
+        self._installed = True
         self._import_hook = ImportHook("numba.cuda.dispatcher", lambda module: self._imported(module, sink))
         self._import_hook.arm()
 
     def uninstall(self) -> None:
         """Undo every hook. See `Probe.uninstall`."""
-        if self._import_hook is not None:
-            self._import_hook.disarm()
-        if self._attachments is not None:
-            self._attachments.detach()
-        self._patches.undo()
-        if self._hooks is not None:
-            self._hooks.disable()
-        if self._compiles is not None:
-            self._compiles.enabled = False
+        with self._lock:
+            self._installed = False
+            if self._import_hook is not None:
+                self._import_hook.disarm()
+            if self._attachments is not None:
+                self._attachments.detach()
+            if self._hooks is not None:
+                self._hooks.release()
+            self._patches.undo()
+            if self._hooks is not None:
+                self._hooks.disable()
+            if self._compiles is not None:
+                self._compiles.enabled = False
 
     def synchronize(self) -> str | None:
         """Synchronize every device that was launched on, unless a capture is under way. See `Probe.synchronize`."""
@@ -109,7 +118,9 @@ class NumbaCudaProbe:
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
         try:
-            self._hook(sink)
+            with self._lock:
+                if self._installed:
+                    self._hook(sink)
         except ProbeUnavailableError as problem:
             sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem),
                                 "fix": "pip install --upgrade 'numba-cuda>=0.30.4'"})
@@ -160,8 +171,10 @@ class NumbaCudaProbe:
             return
         driver = self._modules.driver.driver
         if driver.is_initialized and driver.initialization_error is None and len(self._modules.devices.gpus) > 1:
-            self._follows_devices = True
-            self._hooks.install_load(self._patches, self._modules.codegen.CUDACodeLibrary)
+            with self._lock:
+                if self._installed and not self._follows_devices:
+                    self._follows_devices = True
+                    self._hooks.install_load(self._patches, self._modules.codegen.CUDACodeLibrary)
 
     def _capturing_stream(self) -> int | None:
         """Handle of a stream of this recording that is in the middle of a graph capture."""

@@ -93,11 +93,11 @@ class CompileHooks:
                 return original(self_, sig)
             state = sink.state()
             locked = now()
-            start, state.asked = (state.asked if state.asked != UNKNOWN else locked), UNKNOWN
+            asked, state.asked = state.asked, UNKNOWN
             # The lock is numba's own and reentrant. It is held already where this runs inside numba's own wrapper;
             # where it is not, holding it here makes the counters' difference this compile's alone.
             with self.modules.lock:
-                row = self._begin(self_, sig, _caller(), start, locked)
+                row = self._begin(self_, sig, _caller(), locked, asked)
                 outer, state.compilation = state.compilation, row
                 try:
                     kernel = original(self_, sig)
@@ -111,14 +111,16 @@ class CompileHooks:
 
         return compile
 
-    def _begin(self, dispatcher: Any, sig: Any, asked: str, start: int, locked: int) -> dict[str, Any]:
+    def _begin(self, dispatcher: Any, sig: Any, caller: str, locked: int, asked: int) -> dict[str, Any]:
         """The part of the row that is known before; ``_`` keys are taken out again by `_end`."""
-        row: dict[str, Any] = {"start_ns": start, "wait_ns": locked - start, "outcome": "failed",
-                               "thread_id": self.sink.state().thread_id, "_passes": []}
+        row: dict[str, Any] = {"start_ns": locked, "outcome": "failed", "thread_id": self.sink.state().thread_id,
+                               "_passes": []}
+        if asked != UNKNOWN:
+            row["start_ns"], row["wait_ns"] = asked, locked - asked
         try:
             row["_before"] = (sum(dispatcher._cache_hits.values()), sum(dispatcher._cache_misses.values()))
             row["_sig"] = sig
-            row["trigger"] = _TRIGGERS.get(asked, "compile")
+            row["trigger"] = _TRIGGERS.get(caller, "compile")
             row["signature"] = self.facts.signature_text(sig)
             row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
             known = self.facts.known_before(dispatcher)

@@ -83,15 +83,22 @@ class LaunchHooks:
             self._shared = True
         self._publish()
 
+    def release(self) -> None:
+        """Let go of the functions that run the hooks' code, before it is taken out of them.
+
+        A thread whose first launch is in the middle of a hook must not put the hooks back in (`thread_came`).
+        """
+        with self.sink.lock:
+            self.sink.thread_listener = None
+            self._running = {name: functions[:1] for name, functions in self._running.items()}
+
     def disable(self) -> None:
         """Turn the hooks into pass-throughs, for wrappers that were put over those that replaced an attribute."""
         self.enabled = False
         idle = ThreadState(UNKNOWN, self.sink.record)
         idle.launch_config = self  # never free, so that `call` takes the nested path, which passes through
         self._states, self._only = _Idle(idle), idle
-        self._running = {name: functions[:1] for name, functions in self._running.items()}
         self._publish()
-        self.sink.thread_listener = None
 
     def _put(self, patches: Patches, owner: Any, attribute: str, name: str) -> None:
         def make(original: Any) -> Any:
