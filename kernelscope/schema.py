@@ -195,8 +195,8 @@ _TABLES = (
         _text("signature", "Argument types that were asked for.", nullable=False),
         _time("start_ns", "When it was asked for; the launch's own start where a probe cannot see it."),
         _time("end_ns", "When it was done or had failed; null where a probe cannot see it.", nullable=True),
-        Column("wait_ns", "int64", "Of that, from a launch's request until numba's compiler lock was held, the "
-               "typing of arguments included; null for other triggers.", unit="ns", nullable=True),
+        Column("wait_ns", "int64", "Of that, waiting for numba's compiler lock; null where unknown.", unit="ns",
+               nullable=True),
         _word("outcome", "compiled, disk, wait (another thread had compiled it meanwhile), or failed."),
         _word("reason_code", "Why it was needed: see `kernelscope.analysis.reasons`.", nullable=True),
         _text("reason", "The same as a sentence."),

@@ -55,8 +55,10 @@ def still_hooked() -> list[str]:
     if dispatcher is None:
         return []
     codegen, driver = sys.modules["numba.cuda.codegen"], sys.modules["numba.cuda.cudadrv.driver"]
+    locks = sys.modules["numba.cuda.core.compiler_lock"]
     found = []
-    for owner in (dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context):
+    for owner in (dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context,
+                  type(locks.global_compiler_lock)):
         for name, value in vars(owner).items():
             function = inspect.unwrap(value) if callable(value) else None
             code = getattr(function, "__code__", None)

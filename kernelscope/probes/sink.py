@@ -140,7 +140,8 @@ class ThreadState:
         Layout of one launch record.
     """
 
-    __slots__ = ("asked", "buffer", "compilation", "dispatch_end", "full", "ident", "kernel", "launch_config", "name",
+    __slots__ = ("buffer", "compilation", "dispatch_end", "full", "ident", "kernel", "launch_config", "lock_asked",
+                 "lock_held", "name",
                  "offset", "record", "submit_end", "submit_start", "thread_id")
 
     def __init__(self, thread_id: int, record: struct.Struct) -> None:
@@ -159,7 +160,7 @@ class ThreadState:
         self.launch_config: Any = None
         self.kernel: Any = None
         self.compilation: Any = None
-        self.asked = UNKNOWN
+        self.lock_asked = self.lock_held = UNKNOWN
         self.dispatch_end = self.submit_start = self.submit_end = float(UNKNOWN)
 
     def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,

@@ -59,7 +59,7 @@ class CompileHooks:
                 return
             patches.hook(owner, name, lambda original: self._seen(make(original)))
 
-        attempt(modules.dispatcher.CUDADispatcher, "_compile_for_args", self._asking)
+        attempt(type(modules.lock), "acquire", self._lock)
         attempt(modules.dispatcher.CUDADispatcher, "compile", self._compile)
         attempt(modules.dispatcher, "compile_cuda", self._pipeline)
         for method, cache, phase in _BUILDERS:
@@ -73,17 +73,17 @@ class CompileHooks:
         hook_codes.add(hook.__code__)
         return hook
 
-    def _asking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A launch found no specialization: from here it waits for numba's compiler lock, which `compile` holds."""
-        def _compile_for_args(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            state = self.sink.state()
-            state.asked = self.sink.clock()
-            try:
-                return original(self_, *args, **kwargs)
-            finally:
-                state.asked = UNKNOWN
+    def _lock(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """numba's compiler lock, which its wrapper around ``compile`` takes just before: how long that takes."""
 
-        return _compile_for_args
+        def acquire(lock: Any) -> Any:
+            state = self.sink.state()
+            asked = self.sink.clock()
+            result = original(lock)
+            state.lock_asked, state.lock_held = asked, self.sink.clock()
+            return result
+
+        return acquire
 
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         sink, now = self.sink, self.sink.clock
@@ -92,12 +92,14 @@ class CompileHooks:
             if not self.enabled:
                 return original(self_, sig)
             state = sink.state()
-            locked = now()
-            asked, state.asked = state.asked, UNKNOWN
+            # numba's wrapper has just taken its lock in this thread.
+            asked, held = state.lock_asked, state.lock_held
+            if asked == UNKNOWN:
+                held = now()
             # The lock is numba's own and reentrant. It is held already where this runs inside numba's own wrapper;
             # where it is not, holding it here makes the counters' difference this compile's alone.
             with self.modules.lock:
-                row = self._begin(self_, sig, _caller(), locked, asked)
+                row = self._begin(self_, sig, _caller(), held, asked)
                 outer, state.compilation = state.compilation, row
                 try:
                     kernel = original(self_, sig)
@@ -111,12 +113,12 @@ class CompileHooks:
 
         return compile
 
-    def _begin(self, dispatcher: Any, sig: Any, caller: str, locked: int, asked: int) -> dict[str, Any]:
+    def _begin(self, dispatcher: Any, sig: Any, caller: str, held: int, asked: int) -> dict[str, Any]:
         """The part of the row that is known before; ``_`` keys are taken out again by `_end`."""
-        row: dict[str, Any] = {"start_ns": locked, "outcome": "failed", "thread_id": self.sink.state().thread_id,
+        row: dict[str, Any] = {"start_ns": held, "outcome": "failed", "thread_id": self.sink.state().thread_id,
                                "_passes": []}
         if asked != UNKNOWN:
-            row["start_ns"], row["wait_ns"] = asked, locked - asked
+            row["start_ns"], row["wait_ns"] = asked, held - asked
         try:
             row["_before"] = (sum(dispatcher._cache_hits.values()), sum(dispatcher._cache_misses.values()))
             row["_sig"] = sig
