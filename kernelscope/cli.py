@@ -60,14 +60,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         code: int = importlib.import_module(_HOMES[arguments.verb]).main(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KernelScopeError as error:
         print("kernelscope: " + " ".join(str(error).split()), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader has gone (`| head`). Python flushes stdout once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
+    except ImportError as error:
+        print(f"kernelscope: {error}; kernelscope doctor says what is missing", file=sys.stderr)
+        return 1
+    except OSError as error:  # such as a full disk behind stdout
+        print(f"kernelscope: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("kernelscope: interrupted", file=sys.stderr)
         return _INTERRUPTED

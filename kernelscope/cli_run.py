@@ -56,6 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
     name = arguments.name or program.label
     recorder = Recorder(name, detail=arguments.detail)
     run = _prepared(program)
+    process = os.getpid()
     recorder.start()
     recorder.begin_cell(name)
     error: BaseException | None = None
@@ -64,6 +65,8 @@ def main(arguments: argparse.Namespace) -> int:
     except BaseException as raised:
         error = raised
     code = _tell(error)
+    if os.getpid() != process:  # A child of the program's os.fork() that came out here: the recording is its parent's.
+        return code
     try:
         _wait_for_threads()
     except KeyboardInterrupt as raised:
@@ -72,11 +75,15 @@ def main(arguments: argparse.Namespace) -> int:
     recorder.end_cell(None if isinstance(error, SystemExit) else error)
     try:
         recording = recorder.stop()
-        print(recording.summary())
         from kernelscope.recording.io import save
 
-        target = save(recording, program.output, progress=progress(recording, f"writing {program.output}"))
-        print(f"wrote {target}", flush=True)
+        # Saved before anything is printed: whoever reads stdout may have gone, as in `| head`.
+        try:
+            target = save(recording, program.output, progress=progress(recording, f"writing {program.output}"))
+        except KernelScopeError:
+            print(recording.summary())
+            raise
+        print(f"{recording.summary()}\nwrote {target}", flush=True)
     except Exception as problem:
         if code == 0 and isinstance(problem, KernelScopeError | BrokenPipeError):
             raise
@@ -100,6 +107,8 @@ def read_program(arguments: argparse.Namespace) -> Program:
         arguments.parser.error(f"there is no file {name!r}")
     if output is None:
         output = f"{name if is_module else Path(name).stem or 'script'}.kscope"
+    if not Path(output).name:
+        raise KernelScopeError(f"{output!r} names no file")
     folder = Path(output).expanduser().parent
     if not folder.is_dir():
         raise KernelScopeError(f"cannot write {output}: there is no folder {folder}")
@@ -134,7 +143,8 @@ def _prepared(program: Program) -> Callable[[], object]:
 
 def _tell(error: BaseException | None) -> int:
     """Show what ended the program as Python does, and return the exit code that Python ends with."""
-    sys.stdout.flush()
+    if sys.stdout is not None:  # as it is where the program was started with a closed stdout
+        sys.stdout.flush()
     if error is None:
         return 0
     if isinstance(error, SystemExit):

@@ -36,7 +36,9 @@ def find_cell(recordings: Sequence[Recording], wanted: str | None = None) -> Rec
                 return recording if len(cells) == 1 else select_cell(recording, row["cell_id"])
     known = dict.fromkeys(_known(row) for recording in recordings for row in recording.rows("cells"))
     listed = ", ".join(known) or "none, since nothing was recorded yet"
-    raise UnknownCellError(f"no recorded cell {wanted!r}; known: {listed}" if wanted else f"no recorded cell: {listed}")
+    if wanted is None:
+        raise UnknownCellError(f"no recorded cell: {listed}")
+    raise UnknownCellError(f"no recorded cell {wanted!r}; known: {listed}")
 
 
 def _known(row: dict[str, object]) -> str:

@@ -104,7 +104,9 @@ class KernelScopeMagics:
         from kernelscope import dryrun
 
         always = self._session.always
-        which = "cells that begin with %%kernelscope" if always is None else f"every cell (detail {always.detail})"
+        which = "cells that begin with %%kernelscope"
+        if always is not None:
+            which = f"every cell (detail {always.detail}{', no cards' if always.quiet else ''})"
         driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
         return (f"kernelscope {__version__}: records {which}; "
                 f"{magic_output.counts(self._session.recordings)} in this session{driver}")

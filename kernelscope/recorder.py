@@ -131,7 +131,7 @@ class Recorder:
         cell["end_ns"] = self._clock()
         if error is not None:
             cell["status"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
-            cell["error"] = f"{type(error).__name__}: {error}"
+            cell["error"] = f"{type(error).__name__}: {error}".removesuffix(": ")
 
     def attach(self, kernel: Any) -> None:
         """Record one kernel by its framework's documented means, where the probe could not hook all of them.

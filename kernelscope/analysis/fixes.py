@@ -32,6 +32,8 @@ def fix_for(
     attributes : mapping, optional
         The row's attributes.
     """
+    if code == "failed" and (row["error"] or "").startswith("KeyboardInterrupt"):
+        return "it was interrupted; the next launch compiles it"
     if code == "failed":
         return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
     if code in ("first_signature", "unknown"):

@@ -12,6 +12,7 @@ from kernelscope.analysis.configurations import Configurations
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
+from kernelscope.analysis.units import brief
 from kernelscope.recording.model import Recording
 
 
@@ -158,7 +159,7 @@ def overview(recording: Recording) -> Overview:
         title=_title(recording, cells),
         notice=recording.notice,
         status=_worst(cells),
-        error=next((cell.error for cell in cells if cell.error), None),
+        error=next((brief(cell.error) for cell in cells if cell.error), None),
         detail=_text(recording, "detail"),
         device=_devices(recording),
         launches=row_count(recording, "launches"),

@@ -53,6 +53,12 @@ def percent(share: float | None) -> str:
     return f"{value:.1f} %" if value < 9.95 and value != 0 else f"{value:,.0f} %"
 
 
+def brief(message: str, lines: int = 3) -> str:
+    """Return the first lines of a message as one line; numba's messages go on for pages."""
+    said = [" ".join(line.split()) for line in message.splitlines() if line.strip()]
+    return " ".join(said[:lines]) + (" ..." if len(said) > lines else "")
+
+
 def _three_digits(value: float) -> str:
     """A number below 1000 with three digits that count; 1000 where it rounds up to that."""
     for decimals, limit in ((2, 9.995), (1, 99.95)):

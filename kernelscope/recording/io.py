@@ -141,7 +141,7 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
             done += len(member)
         check_tables(tables)
     except RecordingFileError as error:
-        raise RecordingFileError(f"{source.name}: {error}") from error.__cause__
+        raise RecordingFileError(f"{source.name or repr(str(path))}: {error}") from error.__cause__
     if progress:
         progress(1.0, f"read {source.name}")
     return Recording(tables, manifest.metadata)

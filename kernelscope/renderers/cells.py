@@ -34,15 +34,15 @@ def cells_card(recordings: Sequence[Recording]) -> str:
     notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
     rows = [_columns(cell) for recording in recordings for cell in by_cell(recording)]
     last = len(_HEADERS) - 1
-    columns = [("twelfth" if place else "", header.removesuffix(" ms"), "ms" if header.endswith(" ms") else "")
-               for place, header in enumerate(_HEADERS)]
+    columns = [("", header.removesuffix(" ms"), "ms" if header.endswith(" ms") else "")
+               for header in _HEADERS]
     body = [
         "".join(f'<td class="ks-left">{escape(text)}</td>' if place in (0, last) else f"<td>{escape(text)}</td>"
                 for place, text in enumerate(row))
         for row in rows
     ]
     notes = "".join(f'<div class="ks-notice">{escape(notice)}</div>' for notice in notices)
-    table = table_of(columns, body, left=(0, last), dense=True)
+    table = table_of(columns, body, left=(0, last), dense=True, natural=True)
     return f'<style>{style()}</style><div class="kscope">{notes}{heading("Recorded cells")}{table}</div>'
 
 

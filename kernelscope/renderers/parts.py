@@ -12,7 +12,7 @@ from kernelscope.analysis.signatures import parse_signature
 from kernelscope.analysis.specializations import SpecializationSummary
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.renderers import words
-from kernelscope.renderers.base import clean, escape
+from kernelscope.renderers.base import clean, escape, shorten
 from kernelscope.renderers.text import configuration_columns
 
 #: How many rows stand outside a <details>, and how many at most inside it.
@@ -25,6 +25,8 @@ MOST_DETAILS = 20
 
 #: A name's end that stays in sight when its middle is cut off.
 _TAIL = 14
+#: Of a cell's label, in the table of cells.
+_CELL_WIDTH = 80
 _LEFT = ' class="ks-left"'
 
 
@@ -194,7 +196,9 @@ def configurations_part(shown: Overview) -> str:
     )
     if len(kernels) > FEW_KERNELS:
         count_all = sum(used.count(kernel.dispatcher_id) for kernel in kernels)
-        summary = f"<b>{escape(counted(len(kernels), 'kernel'))}</b>, {escape(counted(count_all, 'configuration'))}"
+        of_all = f" of {len(shown.by_kernel):,}" if len(shown.by_kernel) > len(kernels) else ""
+        summary = (f"<b>{escape(counted(len(kernels), 'kernel'))}</b>{of_all}, "
+                   f"{escape(counted(count_all, 'configuration'))}")
         folded = f"<details><summary>{summary}</summary>{folded}</details>"
     return heading("Launch configurations", "and specializations") + folded
 
@@ -251,7 +255,7 @@ def cells_part(shown: Overview) -> str:
     for cell in shown.by_cell[:MOST_ROWS]:
         phases = bars(cell.totals) if cell.totals.segments else MISSING
         rows.append(
-            f'<td class="ks-left">{escape(cell.label)}</td>'
+            f'<td class="ks-left" title="{escape(cell.label)}">{escape(shorten(cell.label, _CELL_WIDTH))}</td>'
             + _two(count(cell.launches), count(cell.kernels))
             + _two(count(cell.compiles), count(cell.disk_hits))
             + _two(duration(cell.totals.host_ns), duration(cell.wall_ns))
@@ -278,11 +282,13 @@ def _two(value: str, below: str) -> str:
 
 
 def table_of(
-    columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False
+    columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
+    natural: bool = False,
 ) -> str:
     """Return a table of the card's kind.
 
-    Columns are (class of width, label, label of the line below); rows are cells that are already HTML.
+    Columns are (class of width, label, label of the line below); rows are cells that are already HTML. The columns of
+    a `natural` table are as wide as what is in them, and it scrolls where it has too little room.
     """
     widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
     labels = "".join(
@@ -291,7 +297,7 @@ def table_of(
         for place, (_, label, below) in enumerate(columns)
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    kind = "ks-table ks-dense" if dense else "ks-table"
+    kind = "ks-table" + (" ks-dense" if dense else "") + (" ks-natural" if natural else "")
     return (
         f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"

@@ -106,13 +106,16 @@ _TABLES = """
 .kscope table.ks-table .ks-left { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 .kscope table.ks-table small { display: block; color: var(--ks-soft); font-size: 11.5px; font-weight: 400; }
 .kscope table.ks-table.ks-dense td { padding-top: 2px; padding-bottom: 2px; }
+.kscope .ks-x:has(> table.ks-natural) { overflow-x: auto; }
+.kscope table.ks-table.ks-natural { table-layout: auto; }
+.kscope table.ks-table.ks-natural .ks-left:first-child { min-width: 120px; }
+.kscope table.ks-table.ks-natural .ks-left:last-child { white-space: nowrap; }
 .kscope table.ks-table .ks-phase { padding-top: 10px; }
 .kscope col.ks-number { width: 78px; }
 .kscope col.ks-time { width: 84px; }
 .kscope col.ks-word { width: 104px; }
 .kscope col.ks-phases { width: 22%; }
 .kscope col.ks-share { width: 13%; }
-.kscope col.ks-twelfth { width: 6.6%; }
 .kscope col.ks-third { width: 36%; }
 .kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
   unicode-bidi: isolate; white-space: pre; }
@@ -155,6 +158,17 @@ _SIZES = """
   .kscope .ks-figures { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }
   .kscope .ks-x { overflow-x: auto; }
   .kscope .ks-x > table.ks-table { min-width: 540px; }
+  .kscope .ks-x > table.ks-table:has(col.ks-phases) { min-width: 0; }
+  .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
+  .kscope table.ks-table:has(col.ks-phases) col.ks-number, .kscope table.ks-table:has(col.ks-phases) col.ks-time {
+    width: 15%; }
+  .kscope table.ks-table:has(col.ks-phases) :is(th, td) { padding-left: 4px; }
+  .kscope table.ks-table:has(col.ks-phases) * + .ks-left { padding-left: 10px; }
+  .kscope .ks-x > table.ks-table:has(col.ks-third) { display: block; min-width: 0; }
+  .kscope table.ks-table:has(col.ks-third) thead { display: none; }
+  .kscope table.ks-table:has(col.ks-third) tbody { display: block; }
+  .kscope table.ks-table:has(col.ks-third) tr { display: grid; grid-template-columns: 1fr auto auto; }
+  .kscope table.ks-table:has(col.ks-third) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px; border: 0; }
 }
 @media print {
   .kscope { break-inside: auto; max-width: none; }

@@ -113,7 +113,7 @@ def place(kernel: KernelSummary) -> str:
 def resources(kernel: KernelSummary) -> str:
     """Return a kernel's configurations, specializations, registers, shared memory and occupancy."""
     parts = [counted(kernel.configurations, "configuration"), counted(kernel.specializations, "specialization")]
-    if kernel.regs is not None:
+    if kernel.regs is not None and kernel.specializations:
         parts.append(f"{span(kernel.regs)} registers")
     if kernel.shared_bytes is not None and kernel.shared_bytes[1]:
         parts.append(f"{sizes(kernel.shared_bytes)} shared")

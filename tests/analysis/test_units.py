@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
+from kernelscope.analysis.units import MISSING, brief, count, counted, duration, percent, size
 
 
 @pytest.mark.parametrize(("value", "text"), [
@@ -35,3 +35,10 @@ def test_counts() -> None:
     assert (count(1_234), count(None)) == ("1,234", MISSING)
     assert (counted(1, "launch", "launches"), counted(1_234, "launch", "launches")) == ("1 launch", "1,234 launches")
     assert counted(0, "kernel") == "0 kernels"
+
+
+@pytest.mark.parametrize(("message", "text"), [
+    ("", ""), ("ValueError: x", "ValueError: x"), ("a\n\n  b\tc \n", "a b c"), ("1\n2\n3\n4\n5", "1 2 3 ..."),
+])
+def test_a_message_of_many_lines_becomes_one_line(message: str, text: str) -> None:
+    assert brief(message) == text

@@ -15,6 +15,7 @@ import pytest
 import kernelscope
 
 Write = Callable[..., Path]
+ROOT = str(Path(__file__).resolve().parents[2])
 
 SAYS = """
 import os
@@ -122,3 +123,33 @@ def test_a_file_that_cannot_be_written_does_not_hide_the_program_s_end(cli: Any,
     assert "cannot write" in ran.stderr
     script("sys.exit(7)")
     assert "cannot write" in cli("run", "-o", "out.kscope", "script.py", code=7).stderr
+
+
+def test_the_recording_is_saved_when_nobody_reads_stdout(cli: Any, script: Write) -> None:
+    path = script()
+    for where in (">&-", "> /dev/full", "| true"):
+        ran = subprocess.run(f"{sys.executable} -m kernelscope run {path} -o out.kscope {where}", shell=True,
+                             cwd=path.parent, env={**os.environ, "PYTHONPATH": ROOT, "KERNELSCOPE_DRYRUN": "1"},
+                             capture_output=True, text=True, timeout=180, check=False)
+        assert "Traceback" not in ran.stderr, (where, ran.stderr)
+        assert kernelscope.load(path.parent / "out.kscope").arrow("launches").num_rows == 3, where
+        (path.parent / "out.kscope").unlink()
+
+
+def test_a_forked_child_leaves_the_recording_to_its_parent(cli: Any, script: Write) -> None:
+    # The child ends after the parent: what it wrote would be what stays.
+    ran = cli("run", str(script("""
+import os, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.close(write)
+    os.read(read, 1)
+    sys.exit(5)
+""")), "-o", "out.kscope")
+    assert ran.stdout.count("KernelScope:") == ran.stdout.count("wrote out.kscope") == 1
+
+
+def test_an_output_without_a_name_is_refused_before_the_program_runs(cli: Any, script: Write) -> None:
+    ran = cli("run", "-o", ".", str(script("print('it ran')")), code=1)
+    assert "it ran" not in ran.stdout
+    assert ran.stderr == "kernelscope: '.' names no file\n"

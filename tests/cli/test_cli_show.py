@@ -75,3 +75,12 @@ def test_a_torn_file_is_one_line(cli: Any, recorded: Path, tmp_path: Path) -> No
     ran = cli("show", "torn", code=1)
     assert ran.stderr.startswith("kernelscope: torn.kscope: ")
     assert ran.stderr.count("\n") == 1
+
+
+def test_a_full_disk_behind_stdout_is_one_line(cli: Any, recorded: Path) -> None:
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([sys.executable, "-m", "kernelscope", "show", str(recorded)], stdout=full,
+                             stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode in (1, 120)
+    assert ran.stderr.splitlines()[0] == "kernelscope: [Errno 28] No space left on device"
+    assert "Traceback" not in ran.stderr

@@ -100,7 +100,8 @@ def test_a_time_ends_where_the_code_ends(notebook: Any) -> None:
     f"while True: {LAUNCH}", "for tick in range(600): await asyncio.sleep(0.05)", "time.sleep(30)",
 ])
 def test_ctrl_c_gives_the_traceback_and_the_card(notebook: Any, waiting: str) -> None:
-    ran = notebook.run(f"%%kernelscope\n{LAUNCH}\nprint('ready', flush=True)\n{waiting}", interrupt=True)
+    ready = "print('ready' + chr(10), end='', flush=True)"  # one message: the line's end would be one of its own
+    ran = notebook.run(f"%%kernelscope\n{LAUNCH}\n{ready}\n{waiting}", interrupt=True)
     assert ran.status == "error"
     assert ran.reply["ename"] in ("KeyboardInterrupt", "CancelledError")
     assert ran.kinds == ["stream", "error", "card"]

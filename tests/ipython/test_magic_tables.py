@@ -85,3 +85,16 @@ def test_problems_are_one_line(problem: BaseException | str, line: str) -> None:
     with redirect_stderr(told):
         report(problem)
     assert told.getvalue() == line + "\n"
+
+
+def test_an_empty_name_is_no_name() -> None:
+    with pytest.raises(UnknownCellError, match="no recorded cell ''; known: "):
+        find_cell([recorded("a", 1)], "")
+
+
+def test_columns_are_as_wide_as_their_numbers() -> None:
+    """Columns of a fixed width let the milliseconds of a long cell run over its neighbors."""
+    html = cells_card([recorded("a", 1)])
+    assert 'class="ks-table ks-dense ks-natural"' in html
+    assert "ks-natural { table-layout: auto; }" in html
+    assert "<col class=" not in html

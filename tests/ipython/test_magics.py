@@ -25,6 +25,8 @@ def test_status(notebook: Any) -> None:
     assert "dry run: kernels do not execute" in text
     notebook.ok("%kernelscope on --detail launch")
     assert "every cell (detail launch)" in notebook.ok("%kernelscope status").stdout
+    notebook.ok("%kernelscope on -q")
+    assert "every cell (detail phases, no cards)" in notebook.ok("%kernelscope status").stdout
 
 
 def test_cells(notebook: Any) -> None:

@@ -379,3 +379,15 @@ def test_ctrl_c_while_hooks_are_undone_leaves_none(kernels, array, monkeypatch):
         recorder.stop()
     assert len(calls) > 1
     # the fixture that runs after every test finds any hook that is left
+
+
+def test_a_failed_compile_says_what_is_wrong_and_not_only_where():
+    def unknown(array):
+        array[0] = there_is_no_such_name  # noqa: F821
+
+    kernel = cuda.jit(unknown)
+    with kernelscope.record() as r, pytest.raises(TypingError):
+        kernel[1, 1](np.zeros(1))
+    row = r.recording.compilations.iloc[0]
+    assert "there_is_no_such_name" in row.error
+    assert "there_is_no_such_name" in row.reason

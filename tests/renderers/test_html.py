@@ -286,3 +286,54 @@ loaded = {name for name in sys.modules if name.split(".")[0] == "kernelscope"}
 assert not [name for name in loaded if name.split(".")[1:2] in (["recorder"], ["probes"], ["dryrun"])], loaded
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
+
+
+def test_an_error_of_many_lines_is_shown_in_brief(script: Any) -> None:
+    made = script()
+    made.cell(status="error", error="TypingError: No match\n \n >>> mul(a, b)\n" + "candidate\n" * 40)
+    for text in (card(made.recording()), summary(made.recording())):
+        assert "\\n" not in text
+        assert text.count("candidate") == 1
+
+
+def test_long_cell_names_do_not_fill_the_card(script: Any) -> None:
+    made = script()
+    made.kernel()
+    made.specialization()
+    made.configuration()
+    for _ in range(2):
+        made.cell(name="word " * 200)
+    made.launch()
+    assert (">" + "word " * 20) not in re.sub(r'title="[^"]*"', "", card(made.recording()))
+
+
+def test_the_kernels_that_are_not_under_configurations_are_counted(many: Any) -> None:
+    recording = many(40, 20)
+    kernels = len(overview(recording).by_kernel)
+    assert f"<b>12 kernels</b> of {kernels:,}, " in card(recording)
+
+
+def test_a_kernel_without_specializations_here_has_no_registers(script: Any) -> None:
+    made = script()
+    made.cell()
+    made.kernel()
+    made.specialization(regs=14)
+    made.configuration()
+    made.launch(specialization=None, error="TypingError")
+    assert overview(made.recording()).by_kernel[0].specializations == 0
+    assert "0 specializations, 1 launch failed" in summary(made.recording())
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [440, 500, 800])
+def test_nothing_of_a_card_s_tables_is_cut_off(story: Any, width: int, tmp_path: Any) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    (tmp_path / "card.html").write_text(page(story().recording(), "card"), encoding="utf-8")
+    with sync_api.sync_playwright() as run:
+        browser = run.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        shown = browser.new_page(viewport={"width": width, "height": 900})
+        shown.goto((tmp_path / "card.html").as_uri())
+        cut = shown.evaluate("[...document.querySelectorAll('.kscope > .ks-x')]"
+                             ".filter(x => x.scrollWidth > x.clientWidth).length")
+        browser.close()
+    assert cut == 0

@@ -144,3 +144,10 @@ def test_the_summary_says_dry_run():
         pass
     assert "dry run: kernels did not execute" in r.recording.summary()
     assert "dry run: kernels did not execute" in r.recording._repr_html_()
+
+
+def test_an_error_without_a_message_is_its_name() -> None:
+    recorder = Recorder(probes=[ScriptedProbe()], clock=FakeClock()).start()
+    recorder.begin_cell()
+    recorder.end_cell(KeyboardInterrupt())
+    assert recorder.stop().rows("cells")[0]["error"] == "KeyboardInterrupt"

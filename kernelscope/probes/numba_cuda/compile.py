@@ -141,7 +141,7 @@ class CompileHooks:
             hits, misses = row.pop("_before")
             sig, passes, attributes = row.pop("_sig"), row.pop("_passes"), row.pop("_attributes")
             if error is not None:
-                row["error"] = f"{type(error).__name__}: {_first_line(error)}"
+                row["error"] = f"{type(error).__name__}: {_first_line(error)}".removesuffix(": ")
             elif sum(dispatcher._cache_misses.values()) > misses:
                 row["outcome"] = "compiled"
             elif sum(dispatcher._cache_hits.values()) > hits:
@@ -247,5 +247,8 @@ def _pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # numba's "Failed in cuda mode pipeline (step: ...)" only says where; what is wrong stands below it.
+    if len(lines) > 1 and lines[0].startswith("Failed in "):
+        del lines[0]
     return lines[0][:300] if lines else ""
