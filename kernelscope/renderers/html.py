@@ -20,6 +20,7 @@ from kernelscope.renderers.parts import (
     heading,
     kernels_part,
     legend,
+    ranges_part,
 )
 from kernelscope.renderers.style import PAGE, style
 
@@ -58,7 +59,7 @@ def _body(shown: Overview) -> str:
     else:
         parts += [
             _figures(shown), _phases(shown), _advice(shown), cells_part(shown), kernels_part(shown),
-            compiles_part(shown), configurations_part(shown),
+            ranges_part(shown), compiles_part(shown), configurations_part(shown),
         ]
     parts.append(_foot(shown))
     return f'<div class="kscope">{"".join(parts)}</div>'
