@@ -153,18 +153,18 @@ def _times(recording: Recording) -> tuple[Ints, Ints]:
 
 def _innermost(launched: Ints, ids: Ints, start: Ints, end: Ints, parent: Ints) -> Ints:
     """The innermost of the ranges `ids`, all of one thread and in order of start, at each of the times."""
-    around = parent[ids]
-    # A parent that lasted no time holds nothing and is not among them; a file may say anything.
-    known = (around < 0) | (np.isin(around, ids) if bool((around >= 0).any()) else True)
-    inside = np.where(around >= 0, end[ids] <= end[around], True)
-    if not bool((known & inside).all()):
-        return _newest(launched, ids, start, end)
     # Where a range ends, the one around it is the innermost again. At one instant ends come before starts, inner ends
     # before outer ones: the sort is stable.
     closed = ids[end[ids] < _EVER.max][::-1]
     times = np.concatenate((end[closed], start[ids]))
     order = np.argsort(times, kind="stable")
-    return _at(launched, times[order], np.concatenate((parent[closed], ids))[order])
+    after = np.concatenate((parent[closed], ids))[order]
+    # Ranges of two domains need not be inside each other, and a file may say anything: what ends must have been the
+    # innermost, and what starts must start inside of its parent.
+    before = np.concatenate((closed, parent[ids]))[order]
+    if not np.array_equal(before, np.concatenate(([UNKNOWN], after[:-1]))):
+        return _newest(launched, ids, start, end)
+    return _at(launched, times[order], after)
 
 
 def _newest(launched: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:

@@ -55,7 +55,7 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
 def _body(shown: Overview) -> str:
     parts = [_head(shown)]
     if shown.is_empty:
-        parts.append(_empty())
+        parts += [_empty(), ranges_part(shown)]
     else:
         parts += [
             _figures(shown), _phases(shown), _advice(shown), cells_part(shown), kernels_part(shown),

@@ -55,6 +55,7 @@ def summary(recording: Recording, width: int | None = None) -> str:
     if shown.is_empty:
         checks = "\n".join(f"{_INDENT}- {check}" for check in words.EMPTY_CHECKS)
         parts.append(f"{words.EMPTY}; check:\n{checks}")
+        parts.append(_ranges(shown, columns))
     else:
         parts += [
             _kernels(shown, columns),

@@ -24,6 +24,8 @@ from kernelscope.probes.sink import RANGE_EXIT, RANGE_POP, RANGE_PUSH, RANGE_STA
 #: Ids of start/end ranges that no tool has given begin here; nvtx takes any unsigned integer of 64 bits.
 FIRST_ID = 1 << 62
 
+_ident = threading.get_ident
+
 # Numbers of all sessions: an id that is held from an earlier one ends no range of this one.
 _numbers = itertools.count()
 
@@ -45,6 +47,7 @@ class RangeWriter:
         self.labels: dict[Any, int] = {}
         self.open: dict[int, int] = {}
         self.handle: Any = None
+        self._write, self._now, self._states = sink.ranges.extend, sink.seconds, sink.states
 
     def label(self, *arguments: Any) -> int:
         """Return the id of a label; the arguments are those of ``nvtx.annotate``."""
@@ -60,11 +63,9 @@ class RangeWriter:
     def event(self, kind: int, arguments: tuple[Any, ...]) -> None:
         """Write one event of now; what goes wrong is counted and swallowed."""
         try:
-            sink = self.sink
-            now = sink.seconds()
-            sink.ranges.extend((now, kind, self.label(*arguments), sink.state().thread_id))
-        except Exception as problem:
-            self.sink.swallow(self.name, problem)
+            self._write((self._now(), kind, self.labels[arguments], self._states[_ident()].thread_id))
+        except Exception:
+            self._first(kind, arguments)
 
     def start(self, arguments: tuple[Any, ...], given: int | None = None) -> int:
         """Write the start of a start/end range; return its id: the one that a tool has given, or a new one."""
@@ -87,6 +88,14 @@ class RangeWriter:
         except Exception as problem:
             self.sink.swallow(self.name, problem)
             return None
+
+    def _first(self, kind: int, arguments: tuple[Any, ...]) -> None:
+        """Write an event whose label or thread is seen for the first time, or whose label cannot be a key."""
+        try:
+            now = self._now()
+            self._write((now, kind, self.label(*arguments), self.sink.state().thread_id))
+        except Exception as problem:
+            self.sink.swallow(self.name, problem)
 
     def _intern(self, key: Any, arguments: tuple[Any, ...]) -> int:
         return self.sink.range_labels.intern(key, lambda: label_row(*arguments))
