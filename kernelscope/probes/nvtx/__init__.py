@@ -95,7 +95,7 @@ class NvtxProbe:
             ("pop_range", lambda original: hooks.pop(writer, original)),
             ("start_range", lambda original: hooks.start(writer, original)),
             ("end_range", lambda original: hooks.end(writer, original)),
-            ("get_domain", lambda original: get_domain(writer, original, module)),
+            ("get_domain", lambda original: get_domain(module, original)),
         ):
             self._patches.hook(module, name, make)
         for name, kind in (("libnvtx_push_range", RANGE_PUSH), ("libnvtx_pop_range", RANGE_POP)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from kernelscope.probes.base import Patches
@@ -17,22 +18,28 @@ _named: dict[Any, Any] = {}
 _classes: dict[Any, tuple[type, type]] = {}
 
 
-def get_domain(writer: RangeWriter, original: Any, module: Any) -> Callable[..., Any]:
-    """In place of ``nvtx.get_domain``: without a tool, a dummy that knows its name. Nvtx itself gets its own."""
+def get_domain(module: Any, original: Any) -> FunctionType:
+    """In place of ``nvtx.get_domain``: without a tool, a dummy that knows its name. Nvtx itself gets its own.
+
+    It has no closure: nvtx's function runs its code, which ``annotate`` and the functions call each time.
+    """
     named, _ = _dummies(module)
 
-    def get_domain(name: Any = None) -> Any:
-        domain = original(name)
-        # Above this function is the one that hands over to it, and above that its caller.
-        inside = sys._getframe(2).f_globals is vars(module)
-        if inside or name is None or domain is not module.dummy_domain:
-            return domain
+    def of_name(name: Any) -> Any:
         if name not in _named:
             _named[name] = named()
             _named[name].name = name
         return _named[name]
 
-    return get_domain
+    return FunctionType(_get_domain.__code__, globals(), "get_domain", (
+        *(original.__defaults__ or ()), original, module.dummy_domain, sys._getframe, vars(module), of_name))
+
+
+def _get_domain(name: Any, _original: Any, _dummy: Any, _frame: Any, _inside: Any, _of_name: Any) -> Any:
+    domain = _original(name)
+    if name is None or domain is not _dummy or _frame(1).f_globals is _inside:
+        return domain
+    return _of_name(name)
 
 
 def hook_domains(writer: RangeWriter, patches: Patches, module: Any) -> None:
