@@ -14,6 +14,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nvtx import annotate as annotate
+
     from kernelscope.errors import DryRunError as DryRunError
     from kernelscope.errors import KernelScopeError as KernelScopeError
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "annotate": "nvtx",
     "Recorder": "kernelscope.recorder",
     "record": "kernelscope.recorder",
     "recorded": "kernelscope.recorder",

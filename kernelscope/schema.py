@@ -105,7 +105,7 @@ _TABLES = (
         _text("source", "The cell's source text."),
         _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
     )),
-    Table("threads", "one host thread that launched or compiled", (
+    Table("threads", "one host thread that launched, compiled or made an NVTX range", (
         _id("thread_id", "Row number."),
         Column("ident", "int64", "Python's `threading.get_ident()` of it."),
         _text("name", "Python's name of the thread."),
@@ -217,6 +217,23 @@ _TABLES = (
         _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
         Column("duration_ns", "int64", "How long it took, phases inside it included.", unit="ns"),
     )),
+    Table("ranges", "one NVTX range or mark, made in Python", (
+        _id("range_id", "Row number; rows are in order of start_ns, an unknown start first."),
+        _id("cell_id", "The cell that ran when it started; null between cells.", nullable=True),
+        _id("thread_id", "The host thread that started it."),
+        _id("parent_range_id", "The push/pop range that was innermost on that thread then; null for start/end ranges.",
+            nullable=True),
+        _text("name", "Its message; empty where it was given none.", nullable=False),
+        _word("domain", "The domain's name; null for the default domain, and for a Domain object that was made before "
+                        "recording began.", nullable=True),
+        _word("category", "The category's name or number.", nullable=True),
+        _word("color", "The color as #rrggbb; null where none was given.", nullable=True),
+        _text("payload", "The payload as text: numbers in full, of arrays the type and shape."),
+        _word("kind", "Kind of it: push_pop, start_end or mark."),
+        _time("start_ns", "When it was opened; null where that was before recording began.", nullable=True),
+        _time("end_ns", "When it was closed; null where it was open when recording ended.", nullable=True),
+        _count("depth", "Push/pop ranges around it on its thread; 0 for start/end ranges.", nullable=False),
+    )),
     Table("health", "one fact about the recording itself", (
         _word("probe", "The probe, or recorder."),
         _word("status", "ok, degraded (part of it is missing), unavailable, or failed."),
@@ -225,7 +242,8 @@ _TABLES = (
         _count("dropped", "Records known to be lost."),
         _count("errors", "Exceptions of KernelScope's own that were counted and swallowed."),
         Column("cost_ns", "float64", "Calibrated cost of recording one launch.", unit="ns", nullable=True),
-        Column("total_cost_ns", "float64", "That cost times the launches.", unit="ns", nullable=True),
+        Column("total_cost_ns", "float64", "The cost of one launch, or of one range, times their number.", unit="ns",
+               nullable=True),
     )),
 )
 

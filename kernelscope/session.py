@@ -18,12 +18,14 @@ from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
 from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE, RawRecording
+from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython")
 
 
 class Session:
@@ -40,7 +42,7 @@ class Session:
         self.installed: list[Probe] = []
         self.recorders = 0
         try:
-            for probe in [NumbaCudaProbe(), SimulatorProbe()] if probes is None else probes:
+            for probe in [NumbaCudaProbe(), SimulatorProbe(), NvtxProbe()] if probes is None else probes:
                 self._install(probe)
         except BaseException:
             self._uninstall()
@@ -106,13 +108,14 @@ class Part:
 
     def __init__(self, sink: Sink | None = None) -> None:
         self._records: dict[ThreadState, int] = {}
-        self._compilations = self._passes = 0
+        self._compilations = self._passes = self._ranges = 0
         if sink is None:
             return
         with sink.lock:
             self._records = {state: state.count() for state in sink.threads}
             self._compilations = len(sink.compilations)
             self._passes = len(sink.passes)
+            self._ranges = len(sink.ranges) // 4
 
     def launches(self, sink: Sink) -> list[tuple[int, np.ndarray]]:
         """Each thread's records of this part."""
@@ -136,6 +139,12 @@ class Part:
             for row in sink.passes[self._passes:]
         ]
 
+    def ranges(self, sink: Sink) -> RawRanges:
+        """All NVTX events of the session until now, and which is the first of this part."""
+        count = len(sink.ranges) // 4 * 4
+        events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
+        return RawRanges(events, list(sink.range_labels.rows), self._ranges)
+
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
                   notes: list[dict[str, Any]]) -> RawRecording:
@@ -148,6 +157,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
     session.describe(used)
     total = sum(len(block) for _, block in launches)
+    ranges = part.ranges(sink)
     raw = RawRecording(
         launches=launches,
         targets=list(sink.targets.rows),
@@ -160,13 +170,14 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         compilations=part.compilations(sink),
         passes=part.passes(sink),
         occupancies=list(sink.occupancies),
-        health=[*_health(session, total), *notes],
+        ranges=ranges,
+        health=[*_health(session, total, ranges.count()), *notes],
     )
     raw.metadata = _metadata(name, session, raw)
     return raw
 
 
-def _health(session: Session, launches: int) -> list[dict[str, Any]]:
+def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]]:
     """What the probes had to say, and what recording cost."""
     sink = session.sink
     rows = list(sink.health)
@@ -180,6 +191,10 @@ def _health(session: Session, launches: int) -> list[dict[str, Any]]:
         if cost is not None:
             rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * launches,
                          "message": f"calibrated: {cost:.0f} ns a launch with detail '{sink.detail}'"})
+        if ranges and isinstance(probe, NvtxProbe):
+            cost = _range_cost()
+            rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
+                         "message": f"calibrated: {cost:.0f} ns a range"})
     return rows
 
 
@@ -195,6 +210,11 @@ def _cost(probe: Probe, detail: str) -> float | None:
             return None
         _costs[key] = cost
     return _costs[key]
+
+
+@functools.cache
+def _range_cost() -> float:
+    return measure_cost()
 
 
 def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str, Any]:

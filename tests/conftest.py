@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,22 +51,30 @@ def no_hook_is_left() -> Iterator[None]:
 
 
 def still_hooked() -> list[str]:
-    """Names of numba-cuda's functions that run code of ours."""
+    """Names of numba-cuda's and nvtx's functions that run code of ours."""
+    owners: list[Any] = []
+    nvtx = sys.modules.get("nvtx.nvtx")
+    if nvtx is not None:
+        owners += [nvtx, sys.modules["nvtx"], nvtx.annotate, nvtx.Domain, nvtx.DummyDomain]
     dispatcher = sys.modules.get("numba.cuda.dispatcher")
-    if dispatcher is None:
-        return []
-    codegen, driver = sys.modules["numba.cuda.codegen"], sys.modules["numba.cuda.cudadrv.driver"]
-    locks = sys.modules["numba.cuda.core.compiler_lock"]
+    if dispatcher is not None:
+        owners += _owners_of_numba(dispatcher)
     found = []
-    for owner in (dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context,
-                  type(locks.global_compiler_lock)):
+    for owner in owners:
         for name, value in vars(owner).items():
             function = inspect.unwrap(value) if callable(value) else None
             code = getattr(function, "__code__", None)
-            ours = code is not None and code.co_filename.startswith(str(ROOT / "kernelscope"))
+            ours = code is not None and getattr(code, "co_filename", "").startswith(str(ROOT / "kernelscope"))
             if ours or (getattr(function, "__module__", None) or "").startswith("kernelscope"):
                 found.append(f"{owner.__name__}.{name}")
     return found
+
+
+def _owners_of_numba(dispatcher: Any) -> list[Any]:
+    codegen, driver = sys.modules["numba.cuda.codegen"], sys.modules["numba.cuda.cudadrv.driver"]
+    locks = sys.modules["numba.cuda.core.compiler_lock"]
+    return [dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context,
+            type(locks.global_compiler_lock)]
 
 
 @pytest.fixture

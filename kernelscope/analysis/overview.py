@@ -11,6 +11,7 @@ from kernelscope.analysis.compilations import CompilationSummary, compilations, 
 from kernelscope.analysis.configurations import Configurations
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
+from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
 from kernelscope.analysis.units import brief
 from kernelscope.recording.model import Recording
@@ -81,8 +82,10 @@ class Overview:
         Time in which the device was waited for after the cells' ends.
     totals : PhaseTotals
         Own host time of all launches, by phase.
-    by_kernel, by_cell, compilations, advice, health : tuple
+    by_kernel, by_cell, by_range, compilations, advice, health : tuple
         The rows of each part.
+    marks : int
+        NVTX marks.
     configurations_used : Configurations
         Launch configurations by dispatcher id.
     by_specialization : dict
@@ -115,6 +118,8 @@ class Overview:
     totals: PhaseTotals
     by_kernel: tuple[KernelSummary, ...]
     by_cell: tuple[CellSummary, ...]
+    by_range: tuple[RangeSummary, ...]
+    marks: int
     compilations: tuple[CompilationSummary, ...]
     configurations_used: Configurations
     by_specialization: dict[int, list[SpecializationSummary]]
@@ -180,6 +185,8 @@ def overview(recording: Recording) -> Overview:
         totals=totals,
         by_kernel=kernels,
         by_cell=cells,
+        by_range=tuple(by_range(recording, phases)),
+        marks=mark_count(recording),
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),

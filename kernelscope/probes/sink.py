@@ -22,6 +22,10 @@ PHASES = struct.Struct("5d2i")
 ENDS = struct.Struct("2d2i")
 _RECORDS_A_CHUNK = 4096
 
+#: What happened, in an NVTX event: a push/pop range was opened; one was closed of which the domain is known, or the
+#: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.
+RANGE_PUSH, RANGE_POP, RANGE_EXIT, RANGE_MARK, RANGE_START = range(5)
+
 
 class Sink:
     """Collects what the probes of one recording session see.
@@ -48,6 +52,11 @@ class Sink:
     targets : Interner
         What a launch record's target id stands for: dicts with ``dispatcher_id``, ``specialization_id``,
         ``device_id`` and ``error``.
+    ranges : list of float and int
+        NVTX events, four values each: when (s), what happened, a range label's id, the thread's id; what happened is
+        one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
+    range_labels : Interner
+        What a range label stands for: dicts with ``name``, ``domain``, ``category``, ``color`` and ``payload``.
     compilations, passes, occupancies, health : list of dict
         Rows as they happened; `list.append` is atomic, so that threads need no lock.
     errors, dropped : Counter
@@ -72,6 +81,9 @@ class Sink:
         self.configurations = Interner(self.lock)
         self.devices = Interner(self.lock)
         self.targets = Interner(self.lock)
+        # Numbers only, which the garbage collector does not walk; `list.extend` is atomic.
+        self.ranges: list[float] = []
+        self.range_labels = Interner(self.lock)
         self.compilations: list[dict[str, Any]] = []
         self.passes: list[dict[str, Any]] = []
         self.occupancies: list[dict[str, Any]] = []

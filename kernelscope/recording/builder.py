@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.model import Recording
+from kernelscope.recording.ranges import RawRanges, range_rows
 from kernelscope.schema import TABLES, UNKNOWN
 
 #: The launch record of full detail, as NumPy sees it: seconds of the host clock, negative where unknown. One of
@@ -38,6 +39,8 @@ class RawRecording:
         and ``error``.
     threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, occupancies, health
         Rows of the tables of that name; compilations and passes as they happened.
+    ranges : RawRanges
+        NVTX events as they happened.
     metadata : dict
         The recording's metadata.
     """
@@ -53,6 +56,7 @@ class RawRecording:
     compilations: list[Row] = field(default_factory=list)
     passes: list[Row] = field(default_factory=list)
     occupancies: list[Row] = field(default_factory=list)
+    ranges: RawRanges = field(default_factory=RawRanges)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -62,7 +66,8 @@ def build(raw: RawRecording) -> Recording:
     launches = _columns(raw)
     compilations = sorted(({**row, "_number": number} for number, row in enumerate(raw.compilations)),
                           key=lambda row: row["start_ns"])
-    _add_cells(launches, compilations, raw.cells)
+    ranges = range_rows(raw.ranges)
+    _add_cells(launches, [*compilations, *ranges], raw.cells)
     _add_parents(launches)
     _add_compilations(launches, compilations, raw)
     renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
@@ -80,6 +85,7 @@ def build(raw: RawRecording) -> Recording:
         "launches": make_table("launches", launches),
         "compilations": table_of_rows("compilations", compilations),
         "passes": table_of_rows("passes", passes),
+        "ranges": table_of_rows("ranges", ranges),
         "health": table_of_rows("health", raw.health),
     }
     return Recording(tables, raw.metadata)
@@ -128,8 +134,8 @@ def _merged(blocks: Sequence[np.ndarray], name: str) -> np.ndarray:
     return np.where(values < 0, UNKNOWN, np.rint(values * 1e9)).astype(np.int64)
 
 
-def _add_cells(launches: dict[str, Any], compilations: list[Row], cells: Sequence[Row]) -> None:
-    """Give launches and compiles the cell that was running when they started."""
+def _add_cells(launches: dict[str, Any], others: list[Row], cells: Sequence[Row]) -> None:
+    """Give launches, compiles and ranges the cell that was running when they started."""
     for number, row in enumerate(cells):
         row["cell_id"] = number
     starts = np.array([row["start_ns"] for row in cells], dtype=np.int64)
@@ -143,8 +149,9 @@ def _add_cells(launches: dict[str, Any], compilations: list[Row], cells: Sequenc
         return np.where(inside, found, UNKNOWN).astype(np.int32)
 
     launches["cell_id"] = cell_of(launches["start_ns"])
-    times = np.array([row["start_ns"] for row in compilations], dtype=np.int64)
-    for row, cell in zip(compilations, cell_of(times).tolist(), strict=True):
+    known = [row for row in others if row["start_ns"] is not None]
+    times = np.array([row["start_ns"] for row in known], dtype=np.int64)
+    for row, cell in zip(known, cell_of(times).tolist(), strict=True):
         row["cell_id"] = None if cell == UNKNOWN else cell
 
 

@@ -28,13 +28,17 @@ REFERENCES = {
     "launch_id": "launches",
     "parent_launch_id": "launches",
     "compilation_id": "compilations",
+    "range_id": "ranges",
+    "parent_range_id": "ranges",
 }
 #: Text columns that hold JSON objects.
 JSON_COLUMNS = ("attributes", "options", "launch_config")
 #: JSON nested deeper than this is refused: readers walk it recursively.
 MAX_JSON_DEPTH = 40
 
-_IN_ORDER = ("launches", "compilations")
+_IN_ORDER = ("launches", "compilations", "ranges")
+#: What stands for an unknown start where rows are ordered: before every other.
+FIRST = np.iinfo(np.int64).min
 
 
 def check_tables(tables: Mapping[str, pa.Table]) -> None:
@@ -49,8 +53,8 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     ------
     RecordingFileError
         A column that may have no nulls has some; a table's own ids are not its row numbers; an id names a row that
-        does not exist; launches or compilations are not in order of their start; a launch is its own ancestor; an
-        ``attributes``, ``options`` or ``launch_config`` is not a JSON object.
+        does not exist; launches, compilations or ranges are not in order of their start; a launch is its own ancestor;
+        a range comes before its parent; an ``attributes``, ``options`` or ``launch_config`` is not a JSON object.
     """
     for name, table in tables.items():
         own = own_id(name)
@@ -68,6 +72,7 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     for name in _IN_ORDER:
         _check_order(name, tables[name].column("start_ns"))
     _check_parents(tables["launches"].column("parent_launch_id"))
+    _check_range_parents(tables["ranges"].column("parent_range_id"))
 
 
 def own_id(table: str) -> str | None:
@@ -132,7 +137,7 @@ def _check_json(table: str, column: Column, values: pa.ChunkedArray) -> None:
 def _check_order(table: str, values: pa.ChunkedArray) -> None:
     last: int | None = None
     place = 0
-    for chunk in values.chunks:
+    for chunk in (values.fill_null(FIRST) if values.null_count else values).chunks:
         times = chunk.to_numpy()
         if not len(times):
             continue
@@ -159,3 +164,11 @@ def _check_parents(values: pa.ChunkedArray) -> None:
     nested = np.flatnonzero(ancestors != UNKNOWN)
     if len(nested):
         raise RecordingFileError(f"launch {nested[0]} is inside itself: its parents lead in a circle")
+
+
+def _check_range_parents(values: pa.ChunkedArray) -> None:
+    """Ranges are in order of their start, so that a parent's row is above: then no parents lead in a circle."""
+    parents = values.fill_null(UNKNOWN).to_numpy()
+    wrong = np.flatnonzero(parents >= np.arange(len(parents)))
+    if len(wrong):
+        raise RecordingFileError(f"range {wrong[0]} is inside range {parents[wrong[0]]}, which begins no earlier")

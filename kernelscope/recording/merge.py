@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.recording.arrow import table_of_rows
+from kernelscope.recording.integrity import FIRST
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import Renumbering, numbered, renumbered
 from kernelscope.schema import TABLES
@@ -18,7 +19,7 @@ from kernelscope.schema import TABLES
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
 _KEPT_FROM_FIRST = {"specializations": ("origin",)}
-_IN_ORDER = ("cells", "launches", "compilations")
+_IN_ORDER = ("cells", "launches", "compilations", "ranges")
 _FACT = ("probe", "status", "message", "fix")
 # Instants, as distinct from durations, which have the same unit.
 _TIMES = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
@@ -34,9 +35,10 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
 
     Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
     that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's. Equal facts of
-    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added. Cells, launches and compilations are
-    in order of their start. Times are on the first recording's host clock: those of a recording whose clock began at
-    another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the metadata says.
+    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added. Cells, launches, compilations and
+    ranges are in order of their start. Times are on the first recording's host clock: those of a recording whose clock
+    began at another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the
+    metadata says.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, 
 
 def _place_in_order(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> None:
     """Tell `places` where the rows of one table go when those of all recordings are sorted by start."""
-    starts = [recording.column(table, "start_ns") for recording in recordings]
+    starts = [recording.arrow(table).column("start_ns").fill_null(FIRST).to_numpy() for recording in recordings]
     order = np.argsort(np.concatenate(starts), kind="stable")
     new = np.empty(len(order), dtype=np.int64)
     new[order] = np.arange(len(order))

@@ -27,6 +27,7 @@ SIMULATOR_NOTICE = "CUDA simulator: times say nothing about a GPU"
 _VIEWS = {
     "summary": ("kernelscope.renderers.text", "summary"),
     "card": ("kernelscope.renderers.html", "card"),
+    "by_range": ("kernelscope.analysis.ranges", "range_table"),
 }
 
 _PANDAS_NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
@@ -181,6 +182,11 @@ class Recording:
         return self.table("passes")
 
     @property
+    def ranges(self) -> pd.DataFrame:
+        """One row an NVTX range or mark."""
+        return self.table("ranges")
+
+    @property
     def health(self) -> pd.DataFrame:
         """One row a fact about the recording itself."""
         return self.table("health")
@@ -209,6 +215,14 @@ class Recording:
     def summary(self) -> str:
         """Return the card as plain text: kernels, launches, compiles, hits, host time by phase, health."""
         return _view("summary")(self)
+
+    def by_range(self) -> pd.DataFrame:
+        """Return launches and their host time by NVTX range: a new DataFrame, one row a path of ranges.
+
+        A path is the names of the ranges around one another, joined by `` / ``. A launch belongs to the innermost
+        range that was open on its thread when it started, so that the rows add up; times are in nanoseconds.
+        """
+        return _view("by_range")(self)
 
     def __repr__(self) -> str:
         """Return the text card, which is what a terminal's IPython shows."""

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from kernelscope.errors import UnknownCellError
 from kernelscope.recording.arrow import make_table
-from kernelscope.recording.integrity import REFERENCES, own_id
+from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES, UNKNOWN
 
-_EVENTS = ("launches", "compilations", "passes")
+_EVENTS = ("launches", "compilations", "passes", "ranges")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -25,8 +25,9 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
 
     It has the cell's launches and compilations, the compilations inside those launches and the passes of all of these,
     and the rows of the other tables that they name, all renumbered. A parent launch or a requesting launch in another
-    cell becomes null. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of
-    the recording as a whole and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+    cell becomes null. Ranges and marks stay that were open at any time while the cell ran. A pass that belongs to no
+    compilation is the cell's if it began while the cell ran. Health is of the recording as a whole and stays, with
+    ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep["compilations"] = recording.column("compilations", "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["passes"] = _passes(recording, cell_id, keep["compilations"])
+    keep["ranges"] = _ranges(recording, cell_id)
     tables = _part(recording, keep)
     launches = recording.arrow("launches").num_rows
     share = tables["launches"].num_rows / launches if launches else 0.0
@@ -60,7 +62,7 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
 
 
 def keep_used(recording: Recording) -> Recording:
-    """Return the recording without the rows that none of its launches, compilations and passes names.
+    """Return the recording without the rows that none of its launches, compilations, passes and ranges names.
 
     Threads, devices, dispatchers, specializations, configurations and occupancies can be of other recordings that ran
     at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it is.
@@ -103,7 +105,7 @@ def _masks(recording: Recording, whole: Sequence[str]) -> dict[str, Any]:
 
 
 def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
-    """The tables with the kept launches, compilations and passes and with what these name, renumbered."""
+    """The tables with the kept launches, compilations, passes and ranges and with what these name, renumbered."""
     for referring in _EVENTS:
         for referred in ("threads", "devices", "specializations", "configurations", "dispatchers"):
             _mark(recording, keep, referring, referred)
@@ -137,6 +139,15 @@ def _passes(recording: Recording, cell_id: int, compilations: Any) -> Any:
     found = alone & known & (began >= cell["start_ns"]) & (began <= end)
     found[~alone] = compilations[compilation[~alone]]
     return found
+
+
+def _ranges(recording: Recording, cell_id: int) -> Any:
+    """A mask of the ranges that were open while the cell ran; its launches can be in those of earlier cells."""
+    cell = recording.arrow("cells").slice(cell_id, 1).to_pylist()[0]
+    ranges = recording.arrow("ranges")
+    starts = ranges.column("start_ns").fill_null(FIRST).to_numpy()
+    ends = ranges.column("end_ns").fill_null(np.iinfo(np.int64).max).to_numpy()
+    return (starts <= cell["end_ns"]) & (ends >= cell["start_ns"])
 
 
 def _renumbering(mask: Any) -> Renumbering:

@@ -20,6 +20,7 @@ from kernelscope.renderers.parts import (
     heading,
     kernels_part,
     legend,
+    ranges_part,
 )
 from kernelscope.renderers.style import PAGE, style
 
@@ -54,11 +55,11 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
 def _body(shown: Overview) -> str:
     parts = [_head(shown)]
     if shown.is_empty:
-        parts.append(_empty())
+        parts += [_empty(), ranges_part(shown)]
     else:
         parts += [
             _figures(shown), _phases(shown), _advice(shown), cells_part(shown), kernels_part(shown),
-            compiles_part(shown), configurations_part(shown),
+            ranges_part(shown), compiles_part(shown), configurations_part(shown),
         ]
     parts.append(_foot(shown))
     return f'<div class="kscope">{"".join(parts)}</div>'

@@ -8,6 +8,7 @@ from kernelscope.analysis.compilations import CompilationSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals
+from kernelscope.analysis.ranges import RangeSummary
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.analysis.specializations import SpecializationSummary
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
@@ -20,6 +21,7 @@ TOP_KERNELS = 12
 TOP_COMPILES = 6
 FEW_KERNELS = 5
 TOP_CELLS = 12
+TOP_RANGES = 12
 MOST_ROWS = 500
 MOST_DETAILS = 20
 
@@ -148,6 +150,36 @@ def _more_kernels(rest: Sequence[KernelSummary], host: int | None) -> str:
     ]
     summary = f"<b>{escape(counted(len(rest), 'more kernel'))}</b>, {escape(duration(spent))}{escape(share)}"
     return _folded(summary, table_of(columns, rows, dense=True) + _left_out(len(rest), MOST_ROWS))
+
+
+def ranges_part(shown: Overview) -> str:
+    """Return the paths of NVTX ranges by host time, where there are any: the first ones in sight, the rest folded."""
+    if not shown.by_range and not shown.marks:
+        return ""
+    html = heading("Ranges", words.ranges_note(shown))
+    if not shown.by_range:
+        return html
+    columns = (
+        ("", "Path", ""), ("number", "Ranges", ""), ("number", "Launches", ""), ("time", "Host time", "share"),
+        ("phases", "By phase", _thin(shown.totals)),
+    )
+    host = shown.totals.host_ns
+    rows = [_range_row(each, host) for each in shown.by_range[:MOST_ROWS]]
+    html += table_of(columns, rows[:TOP_RANGES], left=(0, 4))
+    if len(rows) > TOP_RANGES:
+        table = table_of(columns, rows[TOP_RANGES:], left=(0, 4)) + _left_out(len(shown.by_range), MOST_ROWS)
+        html += _folded(f"<b>{escape(counted(len(shown.by_range) - TOP_RANGES, 'more path'))}</b>", table)
+    return html
+
+
+def _range_row(each: RangeSummary, host: int | None) -> str:
+    share = each.host_ns / host if host and each.host_ns is not None else None
+    phases = bars(each.totals) if each.totals.segments else MISSING
+    return (
+        f'<td class="ks-left">{name_of(each.name)}</td><td>{escape(count(each.ranges))}</td>'
+        f"<td>{escape(count(each.launches))}</td>{_two(duration(each.host_ns), percent(share))}"
+        f'<td class="ks-phase">{phases}</td>'
+    )
 
 
 def compiles_part(shown: Overview) -> str:

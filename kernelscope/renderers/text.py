@@ -32,6 +32,7 @@ MAKES = Makes("text/plain", ".txt")
 TOP_KERNELS = 12
 TOP_COMPILES = 8
 TOP_CONFIGURATIONS = 8
+TOP_RANGES = 12
 
 _INDENT = "  "
 _WIDE = 96
@@ -54,10 +55,12 @@ def summary(recording: Recording, width: int | None = None) -> str:
     if shown.is_empty:
         checks = "\n".join(f"{_INDENT}- {check}" for check in words.EMPTY_CHECKS)
         parts.append(f"{words.EMPTY}; check:\n{checks}")
+        parts.append(_ranges(shown, columns))
     else:
         parts += [
             _kernels(shown, columns),
             _phases(shown, columns),
+            _ranges(shown, columns),
             _compiles(shown, columns),
             _configurations(shown, columns),
             _advice(shown, columns),
@@ -185,6 +188,23 @@ def _phases(shown: Overview, width: int) -> str:
     if not shown.totals.unsplit_ns:
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     return f"Host time in launches by phase\n{_table(headers, rows, width)}"
+
+
+def _ranges(shown: Overview, width: int) -> str:
+    if not shown.by_range and not shown.marks:
+        return ""
+    headers = ["path", "ranges", "launches", "host", *PHASES, "unsplit"]
+    rows = [
+        [clean(each.name), count(each.ranges), count(each.launches), duration(each.host_ns),
+         *_phase_columns(each.totals)]
+        for each in shown.by_range[:TOP_RANGES]
+    ]
+    if not any(each.totals.unsplit_ns for each in shown.by_range[:TOP_RANGES]):
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
+    if width < _WIDE:
+        headers, rows = headers[:4], [row[:4] for row in rows]
+    table = f"\n{_table(headers, rows, width)}" if rows else ""
+    return f"Ranges ({words.ranges_note(shown)})" + table + _rest(len(shown.by_range), TOP_RANGES, "path")
 
 
 def _phase_columns(totals: PhaseTotals) -> list[str]:

@@ -122,6 +122,17 @@ def resources(kernel: KernelSummary) -> str:
     return ", ".join(parts)
 
 
+def ranges_note(shown: Overview) -> str:
+    """Return how many ranges and marks there are, and how many ranges were never closed."""
+    parts = [counted(sum(each.ranges for each in shown.by_range), "range")]
+    if shown.marks:
+        parts.append(counted(shown.marks, "mark"))
+    unclosed = sum(each.unclosed for each in shown.by_range)
+    if unclosed:
+        parts.append(f"{count(unclosed)} still open at the end")
+    return ", ".join(parts)
+
+
 def outcome(each: CompilationSummary) -> str:
     """Return what came of a compile."""
     words = {"compiled": "compiled", "disk": "from disk", "wait": "waited", "failed": "failed"}

@@ -88,6 +88,10 @@ class Script:
             "active_blocks_per_multiprocessor": 8, "occupancy": value,
         })
 
+    def range(self, name: str = "step", **row: Any) -> int:
+        row = {"name": name, "thread_id": 0, "kind": "push_pop", "start_ns": 0, "end_ns": None, "depth": 0} | row
+        return self._add("ranges", "range_id", row)
+
     def health(self, probe: str = "numba-cuda", status: str = "ok", **row: Any) -> None:
         self._add("health", None, {"probe": probe, "status": status} | row)
 

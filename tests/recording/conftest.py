@@ -91,6 +91,12 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "duration_ns": 5},
             {"kind": "phase", "name": "load", "duration_ns": INT64[1]},
         ],
+        "ranges": [
+            {"range_id": 0, "thread_id": 1, "name": "", "kind": "push_pop", "depth": 0},
+            {"range_id": 1, "cell_id": 0, "thread_id": 0, "parent_range_id": 0, "name": "größe \U0001f680",
+             "domain": "d", "category": "c", "color": "#ff0000", "payload": "3", "kind": "push_pop", "start_ns": 150,
+             "end_ns": 400, "depth": 1},
+        ],
         "health": [
             {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0, "errors": INT32[0],
              "cost_ns": 300.5, "total_cost_ns": 901.5},

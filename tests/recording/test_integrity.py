@@ -59,8 +59,9 @@ def test_every_id_column_of_the_schema_is_known() -> None:
     assert ids - {"correlation_id"} == set(REFERENCES)
 
 
-@pytest.mark.parametrize("table", ["launches", "compilations"])
+@pytest.mark.parametrize("table", ["launches", "compilations", "ranges"])
 def test_events_are_in_order_of_start(table: str, rows: Rows) -> None:
+    rows[table][0]["start_ns"] = 100
     rows[table][1]["start_ns"] = -(2**63)
     with pytest.raises(RecordingFileError, match=f"table '{table}' is not in order of start_ns at row 1"):
         check_tables(_tables(rows))
@@ -131,3 +132,9 @@ def test_depth_is_bounded(make: Callable[[Any], Any]) -> None:
     check_depth(_nested(make, MAX_JSON_DEPTH - 1), "it")
     with pytest.raises(RecordingFileError, match="it is nested deeper than 40 levels"):
         check_depth(_nested(make, MAX_JSON_DEPTH + 1), "it")
+
+
+def test_range_before_its_parent_is_refused(rows: Rows) -> None:
+    rows["ranges"][0]["parent_range_id"] = 1
+    with pytest.raises(RecordingFileError, match="range 0 is inside range 1, which begins no earlier"):
+        check_tables(_tables(rows))

@@ -89,7 +89,7 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     counts = {name: merged.arrow(name).num_rows for name in TABLES}
     assert counts == {
         "cells": 3, "threads": 2, "devices": 3, "dispatchers": 3, "specializations": 3, "configurations": 2,
-        "occupancies": 3, "launches": 5, "compilations": 3, "passes": 3, "health": 3,
+        "occupancies": 3, "launches": 5, "compilations": 3, "passes": 3, "ranges": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]
@@ -139,7 +139,7 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
     merged = merge([full, full])
     _check(merged)
     for name in TABLES:
-        times = 2 if name in ("cells", "launches", "compilations", "passes") else 1
+        times = 2 if name in ("cells", "launches", "compilations", "passes", "ranges") else 1
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows, name
 
 

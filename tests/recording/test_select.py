@@ -25,8 +25,8 @@ def _check(recording: Recording) -> dict[str, int]:
 def test_first_cell_has_what_it_used(full: Recording) -> None:
     cell = select_cell(full, 0)
     assert _check(cell) == {
-        "cells": 1, "threads": 1, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
-        "occupancies": 1, "launches": 1, "compilations": 1, "passes": 1, "health": 2,
+        "cells": 1, "threads": 2, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
+        "occupancies": 1, "launches": 1, "compilations": 1, "passes": 1, "ranges": 2, "health": 2,
     }
     for name in ("cells", "devices", "dispatchers", "specializations", "launches", "compilations", "passes"):
         assert cell.rows(name) == full.rows(name)[:1]
@@ -127,3 +127,14 @@ def test_keep_used_leaves_out_what_nothing_names(rows: Rows, recording_of: Make,
 
 def test_keep_used_of_an_empty_recording() -> None:
     assert keep_used(Recording({}, {})).arrow("launches").num_rows == 0
+
+
+def test_ranges_stay_in_every_cell_in_which_they_were_open(full: Recording) -> None:
+    first, second = select_cell(full, 0), select_cell(full, 1)
+    assert first.rows("ranges") == full.rows("ranges")
+    assert [row["name"] for row in second.rows("ranges")] == [""]
+    assert second.rows("ranges")[0]["cell_id"] is None
+
+
+def test_ranges_of_a_nested_recording_stay(full: Recording) -> None:
+    assert keep_used(full).rows("ranges") == full.rows("ranges")

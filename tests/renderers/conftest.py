@@ -80,6 +80,7 @@ def hostile(script: type[Script]) -> Any:
         made.compilation(0, 300 * MS, signature=f"({name}, int64)", outcome="failed", error=name, trigger=name)
         made.compilation(0, 300 * MS, signature=f"(array({name}, 1d, C),)")
         made.launch(error=name)
+        made.range(name, domain=name, category=name, color=name, payload=name)
         made.health(name, "degraded", message=name, fix=name)
         return made
 

@@ -337,3 +337,44 @@ def test_nothing_of_a_card_s_tables_is_cut_off(story: Any, width: int, tmp_path:
                              ".filter(x => x.scrollWidth > x.clientWidth).length")
         browser.close()
     assert cut == 0
+
+
+def test_ranges_are_shown_where_there_are_any(story: Any) -> None:
+    made = story()
+    assert "Ranges" not in Reader(card(made.recording())).text
+    assert "Ranges" not in summary(made.recording())
+    made.range("epoch")
+    made.range("step <1>", parent_range_id=0, depth=1)
+    made.range("mark", kind="mark", end_ns=0)
+    recording = made.recording()
+    read = Reader(card(recording))
+    assert "2 ranges, 1 mark, 2 still open at the end" in read.text
+    row = next(row for row in read.rows if row[0].startswith("epoch / step <1>"))
+    assert row[1:3] == ["1", "5"]
+    assert row[3].startswith(duration(overview(recording).totals.host_ns))
+    text = summary(recording, 120)
+    assert "Ranges (2 ranges, 1 mark, 2 still open at the end)" in text
+    assert "epoch / step <1>" in text
+    assert max(len(line) for line in summary(recording, 80).splitlines()) <= 80
+
+
+def test_many_paths_are_folded(story: Any) -> None:
+    made = story()
+    for number in range(30):
+        made.range(f"range {number}")
+    assert "18 more paths" in Reader(card(made.recording())).text
+    assert "and 18 more paths" in summary(made.recording(), 120)
+
+
+def test_ranges_without_launches(script: Any) -> None:
+    made = script()
+    made.range("alone")
+    assert "alone" in Reader(card(made.recording())).text
+    assert "alone" in summary(made.recording())
+
+
+def test_marks_alone(story: Any) -> None:
+    made = story()
+    made.range("mark", kind="mark", end_ns=0)
+    assert "0 ranges, 1 mark" in Reader(card(made.recording())).text
+    assert "Ranges (0 ranges, 1 mark)" in summary(made.recording())

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from handmade import Script, many_launches
+
+from kernelscope.analysis.overview import overview
+from kernelscope.analysis.phases import PHASES
+from kernelscope.analysis.ranges import UNNAMED, attribute, by_range
+from kernelscope.recording.arrow import make_table
+from kernelscope.recording.merge import merge
+from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES
+
+
+def recording_of(ranges: list[dict[str, Any]], launches: list[tuple[int, int]]) -> Recording:
+    """Ranges by hand, and launches of 1 ns at (time, thread)."""
+    script = Script()
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    for start, thread in launches:
+        script.launch(start_ns=start, thread_id=thread, phases=None, end_ns=start + 1)
+    for row in ranges:
+        script.range(**row)
+    return script.recording()
+
+
+def brute_force(ranges: list[dict[str, Any]], launches: list[tuple[int, int]]) -> list[int]:
+    found = []
+    for at, thread in launches:
+        begun = [number for number, row in enumerate(ranges) if row["start_ns"] is None or row["start_ns"] <= at]
+        open_ = [number for number in begun if ranges[number]["end_ns"] is None or at < ranges[number]["end_ns"]]
+        nested = [each for each in open_ if ranges[each].get("kind", "push_pop") == "push_pop"
+                  and ranges[each].get("thread_id", 0) == thread]
+        process = [each for each in open_ if ranges[each].get("kind") == "start_end"]
+        found.append(nested[-1] if nested else process[-1] if process else -1)
+    return found
+
+
+def test_innermost_range_of_the_thread() -> None:
+    ranges = [
+        {"start_ns": 0, "end_ns": 100},
+        {"start_ns": 10, "end_ns": 50, "parent_range_id": 0},
+        {"start_ns": 20, "end_ns": 30, "parent_range_id": 1},
+        {"start_ns": 50, "end_ns": 100, "parent_range_id": 0},
+        {"start_ns": 120, "end_ns": None},
+    ]
+    launches = [(at, 0) for at in (0, 9, 10, 20, 29, 30, 49, 50, 99, 100, 119, 120, 500)] + [(600, 1)]
+    found = attribute(recording_of(ranges, launches)).tolist()
+    assert found == [0, 0, 1, 2, 2, 1, 1, 3, 3, -1, -1, 4, 4, -1]
+    assert found == brute_force(ranges, launches)
+
+
+def test_domains_need_not_nest() -> None:
+    ranges = [{"start_ns": 0, "end_ns": 20, "domain": "a"},
+              {"start_ns": 10, "end_ns": 30, "domain": "b", "parent_range_id": 0}]
+    assert attribute(recording_of(ranges, [(5, 0), (15, 0), (25, 0), (30, 0)])).tolist() == [0, 1, 1, -1]
+
+
+def test_start_end_ranges_where_no_other_is_open() -> None:
+    ranges = [
+        {"start_ns": 0, "end_ns": 100, "kind": "start_end", "thread_id": 1},
+        {"start_ns": 10, "end_ns": 20, "kind": "start_end"},
+        {"start_ns": 30, "end_ns": 40},
+        {"start_ns": 35, "end_ns": 35, "kind": "mark", "parent_range_id": 2},
+    ]
+    launches = [(5, 0), (15, 0), (25, 0), (35, 0), (36, 1), (45, 0), (100, 0)]
+    assert attribute(recording_of(ranges, launches)).tolist() == [0, 1, 0, 2, 0, 0, -1]
+
+
+def test_range_without_a_start_and_one_of_no_time() -> None:
+    ranges = [{"start_ns": None, "end_ns": 50}, {"start_ns": None, "end_ns": 20, "parent_range_id": 0},
+              {"start_ns": 30, "end_ns": 30, "parent_range_id": 0},
+              {"start_ns": 30, "end_ns": 40, "parent_range_id": 2}]
+    assert attribute(recording_of(ranges, [(1, 0), (20, 0), (30, 0), (45, 0), (50, 0)])).tolist() == [1, 0, 3, 0, -1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_brute_force_does(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    starts = np.sort(random.choice(10_000, 60, replace=False)).tolist()
+    ranges: list[dict[str, Any]] = [
+        {"start_ns": start, "end_ns": None if random.random() < 0.1 else start + int(random.integers(1, 3000)),
+         "thread_id": int(random.integers(0, 2)), "kind": str(random.choice(["push_pop", "push_pop", "start_end"]))}
+        for start in starts
+    ]
+    launches = [(at, int(random.integers(0, 3))) for at in np.sort(random.choice(14_000, 300, replace=False)).tolist()]
+    assert attribute(recording_of(ranges, launches)).tolist() == brute_force(ranges, launches)
+
+
+def story() -> Recording:
+    script = Script()
+    script.cell()
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    begin = script.now
+    script.launch()
+    first = script.now
+    script.launch()
+    script.launch(phases=(1_000, 0, 1_000, 1_000, 1_000))
+    second = script.now
+    script.launch()
+    end = script.now
+    script.launch()
+    for row in (
+        {"name": "epoch", "start_ns": begin, "end_ns": end},
+        {"name": "step", "start_ns": first, "end_ns": second - 1, "parent_range_id": 0, "depth": 1},
+        {"name": "step", "start_ns": second, "end_ns": end, "parent_range_id": 0, "depth": 1, "domain": "d"},
+        {"name": "m", "start_ns": second, "end_ns": second, "kind": "mark", "parent_range_id": 2, "depth": 2},
+        {"name": "", "start_ns": end + 1_000_000, "end_ns": None},
+    ):
+        script.range(**row)
+    return script.recording()
+
+
+def test_by_range_adds_up() -> None:
+    recording = story()
+    rows = by_range(recording)
+    assert [(row.path, row.ranges, row.unclosed, row.launches, row.host_ns) for row in rows] == [
+        (("epoch", "step"), 2, 0, 3, 24_000), (("epoch",), 1, 0, 1, 10_000), ((UNNAMED,), 1, 1, 0, None)]
+    assert rows[0].totals.segments == (("dispatch", 7_000), ("prepare", 9_000), ("submit", 5_000), ("finish", 3_000))
+    assert overview(recording).marks == 1
+
+
+def test_view_is_a_table() -> None:
+    table = story().by_range()
+    assert table.path.tolist() == ["epoch / step", "epoch", UNNAMED]
+    assert table.launches.tolist() == [3, 1, 0]
+    assert table.host_ns.isna().tolist() == [False, False, True]
+    assert table[[f"{name}_ns" for name in PHASES]].iloc[0].tolist() == [7_000, 0, 9_000, 5_000, 3_000]
+    empty = recording_of([], []).by_range()
+    assert list(empty.columns) == list(table.columns)
+    assert len(empty) == 0
+
+
+def test_merged_recordings_keep_their_ranges() -> None:
+    merged = merge([story(), story()])
+    assert next((row.path, row.ranges, row.launches) for row in by_range(merged)) == (("epoch", "step"), 4, 6)
+
+
+def large(kind: str) -> Recording:
+    recording = many_launches(1_000_000, 5)
+    count, times = 100_000, recording.column("launches", "start_ns")
+    step = int(times[-1] - times[0]) // (count // 10)
+    outer = times[0] + np.arange(count // 10) * step
+    start = (outer[:, None] + np.arange(10) * (step // 10)).ravel()
+    inner = np.arange(count) % 10 != 0
+    ranges = make_table("ranges", {
+        "range_id": np.arange(count), "thread_id": np.zeros(count, np.int32),
+        "parent_range_id": np.where(inner & (kind == "push_pop"), np.arange(count) // 10 * 10, -1),
+        "name": [f"r{number % 10}" for number in range(count)], "kind": [kind] * count, "start_ns": start,
+        "end_ns": np.where(inner, start + step // 12, start + step - 1), "depth": inner.astype(np.int32),
+    })
+    return Recording({**{name: recording.arrow(name) for name in TABLES}, "ranges": ranges}, {})
+
+
+def test_a_million_launches_are_attributed_in_no_time() -> None:
+    recording = large("push_pop")
+    best = float("inf")
+    for _ in range(5):
+        begun = time.perf_counter()
+        found = attribute(recording)
+        best = min(best, time.perf_counter() - begun)
+    assert best < 0.05
+    assert np.array_equal(found, attribute(large("start_end")))

@@ -1,0 +1,439 @@
+"""Ranges of the real nvtx: without a tool here, and with one attached in interpreters of their own."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import nvtx
+import pytest
+from nvtx.nvtx import dummy_domain
+
+import kernelscope
+from kernelscope.probes import nvtx as probe
+from kernelscope.recording.model import Recording
+
+HELD = nvtx.get_domain("held")
+FUNCTIONS = ("push_range", "pop_range", "start_range", "end_range", "mark", "get_domain")
+
+
+def shown(recording: Recording, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[column] for column in columns) for row in recording.rows("ranges")]
+
+
+def by_name(recording: Recording) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in recording.rows("ranges")}
+
+
+def no_errors(recording: Recording) -> None:
+    assert sum(row["errors"] or 0 for row in recording.rows("health")) == 0, recording.rows("health")
+
+
+def test_annotate_as_a_context_manager() -> None:
+    with (
+        kernelscope.record() as r,
+        nvtx.annotate("outer", color="red", domain="d", category="c", payload=3) as given,
+    ):
+        with nvtx.annotate("inner", 0xFF123456, category=7):
+            pass
+        with nvtx.annotate():
+            pass
+    assert isinstance(given, nvtx.annotate)
+    assert shown(r.recording, "name", "domain", "category", "color", "payload", "kind", "depth", "parent_range_id") == [
+        ("outer", "d", "c", "#ff0000", "3", "push_pop", 0, None),
+        ("inner", None, "7", "#123456", None, "push_pop", 1, 0),
+        ("", None, None, None, None, "push_pop", 1, 0),
+    ]
+    for row in r.recording.rows("ranges"):
+        assert row["cell_id"] == 0
+        cell = r.recording.rows("cells")[0]
+        assert cell["start_ns"] < row["start_ns"] < row["end_ns"] < cell["end_ns"]
+    no_errors(r.recording)
+
+
+def test_annotate_as_a_decorator() -> None:
+    with kernelscope.record() as r:
+        @nvtx.annotate(color="green")
+        def work(number: int, *, more: int = 0) -> int:
+            """Add."""
+            return number + more
+
+        @nvtx.annotate("named", domain="d")
+        def other() -> int:
+            return work(1)
+
+        assert (work(1, more=2), other()) == (3, 1)
+    assert shown(r.recording, "name", "domain", "color", "depth") == [
+        ("work", None, "#008000", 0), ("named", "d", None, 0), ("work", None, "#008000", 1)]
+    assert (work.__name__, work.__doc__) == ("work", "Add.")
+    assert str(inspect.signature(work)) == "(number: 'int', *, more: 'int' = 0) -> 'int'"
+    assert work(4) == 4  # nothing records
+    with kernelscope.record() as later:
+        work(1)
+    assert shown(later.recording, "name") == [("work",)]
+
+
+def test_what_is_no_plain_function_stays_itself() -> None:
+    class Kernel:
+        def __call__(self) -> None:
+            pass
+
+    async def coroutine() -> None:
+        pass
+
+    def generator() -> Any:
+        yield 1
+
+    with kernelscope.record():
+        for each in (Kernel(), Kernel, len, coroutine, generator):
+            assert nvtx.annotate("x")(each) is each
+
+
+def test_function_decorated_before_recording_is_not_seen() -> None:
+    @nvtx.annotate("early")
+    def early() -> int:
+        return 1
+
+    with kernelscope.record() as r:
+        assert early() == 1
+    assert r.recording.rows("ranges") == []
+
+
+def test_push_and_pop_and_mark() -> None:
+    with kernelscope.record() as r:
+        assert nvtx.push_range("a") is None
+        nvtx.push_range("b", domain="d", payload=2.5)
+        assert nvtx.mark("m", "orange", category="c") is None
+        assert nvtx.pop_range(domain="d") is None
+        nvtx.pop_range()
+    assert shown(r.recording, "name", "kind", "color", "payload", "parent_range_id", "depth") == [
+        ("a", "push_pop", "#0000ff", None, None, 0), ("b", "push_pop", "#0000ff", "2.5", 0, 1),
+        ("m", "mark", "#ffa500", None, 1, 2)]
+    marked = by_name(r.recording)["m"]
+    assert marked["start_ns"] == marked["end_ns"]
+    assert by_name(r.recording)["b"]["end_ns"] < by_name(r.recording)["a"]["end_ns"]
+
+
+def test_pop_closes_the_newest_of_its_domain() -> None:
+    with kernelscope.record() as r:
+        nvtx.push_range("a", domain="one")
+        nvtx.push_range("b", domain="two")
+        nvtx.pop_range("one")
+        nvtx.push_range("c")
+        nvtx.pop_range()
+        nvtx.pop_range("two")
+    rows = by_name(r.recording)
+    assert rows["a"]["end_ns"] < rows["c"]["start_ns"] < rows["b"]["end_ns"]
+    assert rows["c"]["parent_range_id"] == rows["b"]["range_id"]
+
+
+def test_start_and_end_overlap_and_cross_threads() -> None:
+    held: dict[str, Any] = {}
+
+    with kernelscope.record() as r:
+        held["a"] = nvtx.start_range("a", color="cyan")
+        held["b"] = nvtx.start_range("b", domain="d")
+        thread = threading.Thread(target=lambda: nvtx.end_range(held["a"]))
+        thread.start()
+        thread.join()
+        nvtx.mark("between")
+        nvtx.end_range(held["b"])
+        nvtx.end_range(None)
+    rows = by_name(r.recording)
+    assert rows["a"]["end_ns"] < rows["between"]["start_ns"] < rows["b"]["end_ns"]
+    assert (rows["a"]["kind"], rows["a"]["thread_id"], rows["a"]["depth"]) == ("start_end", 0, 0)
+    # After recording nvtx takes the ids that were given meanwhile.
+    nvtx.end_range(held["b"])
+    assert nvtx.start_range("c") is None
+
+
+def test_ids_of_an_earlier_recording_end_nothing() -> None:
+    with kernelscope.record() as first:
+        early = nvtx.start_range("early")
+    with kernelscope.record() as second:
+        nvtx.start_range("late")
+        nvtx.end_range(early)
+    assert shown(first.recording, "name", "end_ns") == [("early", None)]
+    assert shown(second.recording, "name", "end_ns") == [("late", None)]
+
+
+def test_domains() -> None:
+    with kernelscope.record() as r:
+        domain = nvtx.get_domain("d")
+        assert nvtx.get_domain("d") is domain
+        assert isinstance(domain, type(dummy_domain))
+        assert nvtx.get_domain() is dummy_domain
+        attributes = domain.get_event_attributes("a", color="red", category="c", payload=[1, 2])
+        domain.push_range(attributes)
+        domain.push_range(attributes, message="b")
+        domain.set_event_attributes(attributes, payload=9)
+        domain.mark(attributes)
+        domain.pop_range()
+        domain.pop_range()
+        number = domain.start_range(message="s")
+        domain.end_range(number)
+        HELD.push_range(message="held")
+        HELD.pop_range()
+    assert shown(r.recording, "name", "domain", "category", "color", "payload", "kind") == [
+        ("a", "d", "c", "#ff0000", "[1, 2]", "push_pop"), ("b", "d", "c", "#ff0000", "[1, 2]", "push_pop"),
+        ("a", "d", "c", "#ff0000", "9", "mark"), ("s", "d", None, None, None, "start_end"),
+        ("held", None, None, None, None, "push_pop")]
+    assert all(row["end_ns"] for row in r.recording.rows("ranges"))
+    # What is held from the recording goes on working, and nothing is recorded.
+    domain.push_range(attributes)
+    domain.pop_range()
+    domain.end_range(number)
+    domain.set_event_attributes(attributes, message="x")
+    assert nvtx.get_domain("d") is dummy_domain
+    no_errors(r.recording)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_exceptions_pass_and_close(error: type[BaseException]) -> None:
+    with pytest.raises(error) as caught, kernelscope.record() as r:
+        @nvtx.annotate("decorated")
+        def fail() -> None:
+            raise error("x")
+
+        with nvtx.annotate("block"):
+            fail()
+    assert all(row["end_ns"] for row in r.recording.rows("ranges"))
+    assert all("kernelscope/probes" not in str(entry.path) for entry in caught.traceback)
+
+
+def test_range_never_closed_has_no_end() -> None:
+    with kernelscope.record() as r:
+        nvtx.push_range("open")
+        with nvtx.annotate("inside"):
+            pass
+    nvtx.pop_range()
+    rows = by_name(r.recording)
+    assert rows["open"]["end_ns"] is None
+    assert rows["inside"]["depth"] == 1
+
+
+def test_range_opened_before_recording_has_no_start() -> None:
+    outer, inner = nvtx.annotate("outer"), nvtx.annotate("inner")
+    outer.__enter__()
+    inner.__enter__()
+    nvtx.push_range("unknown", domain="d")
+    with kernelscope.record() as r:
+        with nvtx.annotate("now"):
+            pass
+        nvtx.pop_range("d")
+        inner.__exit__(None, None, None)
+        outer.__exit__(None, None, None)
+    assert [(name, start is None, depth) for name, start, depth in shown(r.recording, "name", "start_ns", "depth")] == [
+        ("outer", True, 0), ("inner", True, 1), ("now", False, 2)]
+
+
+def test_nested_recordings_share_ranges() -> None:
+    with kernelscope.record() as outer:
+        with nvtx.annotate("over"):
+            pass
+        with nvtx.annotate("around"), kernelscope.record() as inner, nvtx.annotate("inside"):
+            pass
+    assert shown(outer.recording, "name") == [("over",), ("around",), ("inside",)]
+    assert shown(inner.recording, "name", "depth") == [("around", 0), ("inside", 1)]
+    around = by_name(inner.recording)["around"]
+    assert around["end_ns"] is None
+    assert around["start_ns"] < inner.recording.rows("cells")[0]["start_ns"]
+
+
+def test_threads_have_stacks_of_their_own() -> None:
+    def work() -> None:
+        with nvtx.annotate("thread"):
+            pass
+
+    with kernelscope.record() as r, nvtx.annotate("main"):
+        for _ in range(3):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+    rows = r.recording.rows("ranges")
+    assert [row["depth"] for row in rows] == [0] * 4
+    assert len({row["thread_id"] for row in rows}) == 4
+
+
+@pytest.mark.parametrize(("payload", "text"), [
+    (True, "True"), (2**63, str(2**63)), (10**400, "int"), (0.5, "0.5"), ("p", "p"), (range(3), "range(0, 3)"),
+    (b"abc", "bytes[3]"), ((1, 2.5), "(1, 2.5)"), ([0] * 100, "list[100]"), ([object()], "list[1]"),
+    (np.zeros((2, 3), np.float32), "float32[2, 3]"), (np.float64(1.5), "1.5"), ({}, "dict"), (object(), "object"),
+])
+def test_payloads(payload: Any, text: str) -> None:
+    with kernelscope.record() as r, nvtx.annotate("a", payload=payload):
+        nvtx.mark("m", payload=payload)
+    assert shown(r.recording, "payload") == [(text,), (text,)]
+    no_errors(r.recording)
+
+
+@pytest.mark.parametrize("color", ["no such color", "#ABCDEF", (1, 2)])
+def test_odd_colors_and_messages(color: Any) -> None:
+    with kernelscope.record() as r, nvtx.annotate("\ud800" + "x" * 2000, color=color):
+        nvtx.mark(5)  # type: ignore[arg-type]
+    row = r.recording.rows("ranges")[0]
+    assert row["color"] == ("#abcdef" if color == "#ABCDEF" else None)
+    assert row["name"].startswith("\\ud800x")
+    assert len(row["name"]) < 1010
+
+
+def test_our_own_failures_stay_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hostile:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    with kernelscope.record() as r:
+        with nvtx.annotate(Hostile()):  # type: ignore[arg-type]
+            nvtx.push_range(Hostile())  # type: ignore[arg-type]
+        HELD.push_range(message=Hostile())
+    health = [row for row in r.recording.rows("health") if row["errors"]]
+    assert [(row["probe"], row["errors"]) for row in health] == [("nvtx", 4)]
+    assert "no text" in health[0]["message"]
+
+
+def test_wrong_arguments_are_nvtx_s_errors() -> None:
+    with kernelscope.record():
+        for call in (lambda: nvtx.push_range(1, 2, 3, 4, 5, 6), lambda: nvtx.pop_range(nothing=1),  # type: ignore
+                     lambda: nvtx.get_domain([]), lambda: HELD.end_range("x")):  # type: ignore
+            with pytest.raises(TypeError):
+                call()
+
+
+def test_undo_is_exact() -> None:
+    module: Any = sys.modules["nvtx.nvtx"]
+    owners = [nvtx, module, nvtx.annotate, module.Domain, module.DummyDomain]
+
+    def state() -> list[Any]:
+        attributes = [dict(vars(owner)) for owner in owners]
+        functions = [vars(module)[name] for name in FUNCTIONS] + [
+            vars(nvtx.annotate)[name] for name in ("__enter__", "__exit__", "__call__")]
+        return [attributes, [(each.__code__, each.__defaults__, each.__kwdefaults__) for each in functions]]
+
+    before = state()
+    with kernelscope.record():
+        assert state() != before
+    assert state() == before
+
+
+def test_another_wrapper_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = sys.modules["nvtx.nvtx"]
+    monkeypatch.setattr(module.DummyDomain, "push_range", module.DummyDomain.push_range)  # what is put back
+    with kernelscope.record():
+        ours = module.DummyDomain.push_range
+        monkeypatch.setattr(module.DummyDomain, "push_range", lambda *args, **keywords: ours(*args, **keywords))
+    HELD.push_range(message="later")
+    with kernelscope.record() as r:
+        HELD.push_range(message="once")
+        HELD.pop_range()
+    assert shown(r.recording, "name") == [("once",)]
+
+
+def test_annotate_is_nvtx_s_own() -> None:
+    assert kernelscope.annotate is nvtx.annotate
+    with kernelscope.record() as r:
+        made = pickle.loads(pickle.dumps(kernelscope.annotate("a", domain="d")))
+        with made:
+            pass
+    assert shown(r.recording, "name", "domain") == [("a", "d")]
+
+
+def test_unknown_nvtx_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["nvtx.nvtx"], "pop_range", lambda other=None: None)
+    sys.modules["nvtx.nvtx"].pop_range.__module__ = "nvtx.nvtx"  # type: ignore[attr-defined]
+    with kernelscope.record() as r, nvtx.annotate("a"):
+        pass
+    row = next(row for row in r.recording.rows("health") if row["probe"] == "nvtx")
+    assert row["status"] == "unavailable"
+    assert "pop_range does not take (domain)" in row["message"]
+    assert r.recording.rows("ranges") == []
+
+
+def test_cost_is_stated() -> None:
+    with kernelscope.record() as r, nvtx.annotate("a"):
+        nvtx.mark("b")
+    row = next(row for row in r.recording.rows("health") if row["probe"] == "nvtx")
+    assert row["message"].startswith("calibrated: ")
+    assert 0 < row["total_cost_ns"] < 2 * 50_000
+    assert probe.measure_cost(3, 10) < 50_000
+
+
+def test_ranges_in_a_file(tmp_path: Path) -> None:
+    with kernelscope.record() as r, nvtx.annotate("a", domain="d", payload=1):
+        nvtx.push_range("open")
+    nvtx.pop_range()
+    loaded = kernelscope.load(r.recording.save(tmp_path / "r.kscope"))
+    assert loaded.rows("ranges") == r.recording.rows("ranges")
+    assert list(loaded.ranges.name) == ["a", "open"]
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_import_while_recording(run_python: Run) -> None:
+    run = run_python("""
+import sys, kernelscope
+with kernelscope.record() as r:
+    assert "nvtx" not in sys.modules
+    from nvtx import annotate
+    with annotate("a"):
+        pass
+with kernelscope.record():
+    pass
+print([row["name"] for row in r.recording.rows("ranges")])
+""")
+    assert run.stdout.split() == ["['a']"]
+
+
+def test_nvtx_switched_off(run_python: Run) -> None:
+    run = run_python("""
+import kernelscope, nvtx
+with kernelscope.record() as r, nvtx.annotate("a"):
+    nvtx.push_range("b")
+print(len(r.recording.rows("ranges")), [row["fix"] for row in r.recording.rows("health")])
+""", NVTX_DISABLE="1")
+    assert run.stdout.strip() == "0 ['unset NVTX_DISABLE']"
+
+
+def test_with_a_tool_attached(run_python: Run, tmp_path: Path) -> None:
+    source, library = tmp_path / "tool.c", tmp_path / "tool.so"
+    source.write_text("int InitializeInjectionNvtx2(void *table) { return 1; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    run = run_python("""
+import nvtx
+early = nvtx.annotate("early", domain="d", category="c", color="red")(lambda: 1)
+import kernelscope
+domain = nvtx.get_domain("d")
+assert type(domain).__name__ == "Domain"
+with kernelscope.record() as r:
+    assert nvtx.get_domain("d") is domain
+    late = nvtx.annotate("late")(lambda: 2)
+    assert (early(), late()) == (1, 2)
+    with nvtx.annotate("block", payload=1):
+        nvtx.push_range("push")
+        nvtx.pop_range()
+    number, handle = nvtx.start_range("start")
+    assert number == 0 and type(handle).__name__ == "DomainHandle"
+    nvtx.end_range((number, handle))
+    attributes = domain.get_event_attributes("attributes", category="c")
+    domain.push_range(attributes)
+    domain.pop_range()
+    assert domain.start_range(message="from domain") == 0
+    domain.end_range(0)
+    nvtx.mark("mark")
+early(); late()
+for row in r.recording.rows("ranges"):
+    assert row["end_ns"] is not None, row
+    print(row["name"], row["domain"], row["category"], row["color"], row["kind"], sep=",")
+assert not any(row["errors"] for row in r.recording.rows("health")), r.recording.rows("health")
+""", NVTX_INJECTION64_PATH=str(library))
+    assert run.stdout.splitlines() == [
+        "early,d,1,#ff0000,push_pop", "late,None,None,None,push_pop", "block,None,None,None,push_pop",
+        "push,None,None,#0000ff,push_pop", "start,None,None,None,start_end", "attributes,d,c,None,push_pop",
+        "from domain,d,None,None,start_end", "mark,None,None,#0000ff,mark"]
