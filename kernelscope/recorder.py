@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -116,7 +117,9 @@ class Recorder:
 
     def begin_cell(self, name: str | None = None, *, execution_count: int | None = None,
                    source: str | None = None) -> None:
-        """Say that a cell's code begins to run now."""
+        """Say that a cell's code begins to run now, and so that the cell under way has ended."""
+        if self._cells and "end_ns" not in self._cells[-1]:
+            self.end_cell()
         self._cells.append({
             "name": name, "execution_count": execution_count, "source": source, "status": "ok",
             "source_sha256": None if source is None else hashlib.sha256(source.encode()).hexdigest(),
@@ -159,10 +162,14 @@ class Recorder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: TracebackType | None) -> None:
         """Stop; an exception of the block goes on without our hooks' frames in its traceback."""
-        self.end_cell(error)
-        if error is not None:
-            error.__traceback__ = base.without_frames(traceback, frozenset(base.hook_codes))
-        self.stop()
+        try:
+            if self._cells and "end_ns" not in self._cells[-1]:
+                self.end_cell(error)
+            if error is not None:
+                base.clean(error, frozenset(base.hook_codes))
+        finally:
+            if self.is_recording:  # the block may have stopped it itself
+                self.stop()
 
     def _wait(self, session: Session) -> None:
         for probe in session.installed:
@@ -200,14 +207,31 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
     if function is None:
         return functools.partial(recorded, name=name, detail=detail)
 
+    call: Any
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call_async(*args: Any, **kwargs: Any) -> Any:
+            recorder = Recorder(name or function.__qualname__, detail=detail)
+            try:
+                with recorder:
+                    return await function(*args, **kwargs)
+            finally:
+                call.recording = recorder._recording
+
+        call = call_async
+        call.recording = None
+        return call
+
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call_plain(*args: Any, **kwargs: Any) -> Any:
         recorder = Recorder(name or function.__qualname__, detail=detail)
         try:
             with recorder:
                 return function(*args, **kwargs)
         finally:
-            call.recording = recorder._recording  # type: ignore[attr-defined]
+            call.recording = recorder._recording
 
-    call.recording = None  # type: ignore[attr-defined]
+    call = call_plain
+    call.recording = None
     return call

@@ -79,13 +79,13 @@ class Session:
                 self.sink.swallow(probe.name, error)
 
     def _install(self, probe: Probe) -> None:
+        self.installed.append(probe)  # before: what a Ctrl-C interrupts is undone too
         try:
             probe.install(self.sink, self.sink.detail)
         except Exception as error:
+            self.installed.remove(probe)
             self.sink.health.append({"probe": probe.name, "status": "unavailable",
                                      "message": f"{type(error).__name__}: {error}"})
-        else:
-            self.installed.append(probe)
 
     def _uninstall(self) -> None:
         interrupt: BaseException | None = None
@@ -151,6 +151,8 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     """Everything that the builder needs, copied out of the session."""
     sink = session.sink
     launches = part.launches(sink)
+    # Before the rows that they name: other threads go on while a nested recorder stops.
+    compilations, passes = part.compilations(sink), part.passes(sink)
     used: set[tuple[int, int]] = set()
     for _, block in launches:
         pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
@@ -167,8 +169,8 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         specializations=list(sink.specializations.rows),
         configurations=list(sink.configurations.rows),
         devices=list(sink.devices.rows),
-        compilations=part.compilations(sink),
-        passes=part.passes(sink),
+        compilations=compilations,
+        passes=passes,
         occupancies=list(sink.occupancies),
         ranges=ranges,
         health=[*_health(session, total, ranges.count()), *notes],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, ModuleType, TracebackType
@@ -83,7 +85,7 @@ class Patches:
         self._swapped: list[tuple[FunctionType, CodeType, Any, Any]] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
-    def hook(self, owner: Any, name: str, make: Callable[[Any], Any]) -> FunctionType | None:
+    def hook(self, owner: Any, name: str, make: Callable[[Any], Any], *, lend: bool = True) -> FunctionType | None:
         """Have ``owner.name`` run the hook that ``make(original)`` returns.
 
         Parameters
@@ -94,6 +96,8 @@ class Patches:
             The attribute.
         make : callable
             Given a callable that does what the attribute did until now, returns the hook, a Python function.
+        lend : bool
+            False for a hook that needs its own globals, and so cannot lend its code: the attribute is replaced.
 
         Returns
         -------
@@ -110,7 +114,7 @@ class Patches:
         except KeyError:
             raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
         function = inspect.unwrap(current)
-        if isinstance(function, FunctionType) and function.__closure__ is None:
+        if lend and isinstance(function, FunctionType) and function.__closure__ is None:
             self._swap(function, make(_copy(function)))
             return function
         replacement = make(current)
@@ -204,9 +208,14 @@ class ImportHook(importlib.abc.MetaPathFinder):
             self._searching = False
         if spec is None or spec.loader is None:
             return None
-        self.disarm()
-        spec.loader = _NotifyingLoader(spec.loader, self._callback)
+        spec.loader = _NotifyingLoader(spec.loader, self._ran)
         return spec
+
+    def _ran(self, module: ModuleType) -> None:
+        # Only now: the import may have been a mere look for the module, or may have failed.
+        if self in sys.meta_path:
+            self.disarm()
+            self._callback(module)
 
 
 class _NotifyingLoader(importlib.abc.Loader):
@@ -228,6 +237,18 @@ class _NotifyingLoader(importlib.abc.Loader):
         self._callback(module)
 
 
+def clean(error: BaseException, hidden: frozenset[CodeType]) -> None:
+    """Take our own hooks' frames out of an exception's traceback and of those that led to it."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = without_frames(each.__traceback__, hidden)
+            waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
 def without_frames(traceback: TracebackType | None, hidden: frozenset[CodeType]) -> TracebackType | None:
     """Take our own hooks' frames out of a traceback, so that users see theirs only."""
     while traceback is not None and traceback.tb_frame.f_code in hidden:
@@ -241,6 +262,26 @@ def without_frames(traceback: TracebackType | None, hidden: frozenset[CodeType])
             entry.tb_next = following
         entry = following
     return traceback
+
+
+def from_signal_handler(error: BaseException) -> bool:
+    """Whether an exception came out of the user's signal handler, which ran in the middle of our code."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    entry = error.__traceback__
+    while entry is not None:
+        if entry.tb_frame.f_code in handlers:
+            return True
+        entry = entry.tb_next
+    return False
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)
+    if not hasattr(function, "__code__"):
+        function = vars(type(function)).get("__call__")
+    return getattr(function, "__code__", None)
 
 
 #: Code objects of hooks on the user's call path; `without_frames` takes them out of tracebacks.

@@ -20,7 +20,7 @@ from kernelscope.schema import UNKNOWN
 PHASES = struct.Struct("5d2i")
 #: start, end (s; negative: unknown), target id, configuration id.
 ENDS = struct.Struct("2d2i")
-_RECORDS_A_CHUNK = 4096
+RECORDS_A_CHUNK = 4096
 
 #: What happened, in an NVTX event: a push/pop range was opened; one was closed of which the domain is known, or the
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.
@@ -126,13 +126,19 @@ class Sink:
         """Return the calling thread's state, made when the thread first asks."""
         ident = threading.get_ident()
         if ident not in self.states:
+            # A signal handler that launches in the middle of this may have been first: looked at again at the end.
+            state = ThreadState(UNKNOWN, self.record)
+            farewell = _Farewell(self, ident)
             with self.lock:
-                state = ThreadState(len(self.threads), self.record)
-                self.threads.append(state)
-                if self.thread_listener is not None:
-                    self.thread_listener(state)
-            self.states[ident] = state
-            self._ends.of_thread = _Farewell(self, ident)
+                if ident not in self.states:
+                    state.thread_id = len(self.threads)
+                    self.threads.append(state)
+                    self.states[ident] = state
+                    self._ends.of_thread = farewell
+                    if self.thread_listener is not None:
+                        self.thread_listener(state)
+                else:
+                    farewell.cancel()
         return self.states[ident]
 
     def swallow(self, probe: str, error: BaseException) -> None:
@@ -163,7 +169,7 @@ class ThreadState:
         self.name = thread.name
         self.record = record
         self.full: list[bytearray] = []
-        self.buffer = bytearray(record.size * _RECORDS_A_CHUNK)
+        self.buffer = bytearray(record.size * RECORDS_A_CHUNK)
         self.offset = 0
         self.forget()
 
@@ -178,31 +184,29 @@ class ThreadState:
     def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,
               target: int, configuration: int) -> None:
         """Append one launch, times in seconds; with `ENDS` the three inner boundaries are left out."""
-        if self.offset == len(self.buffer):
-            self.full.append(self.buffer)
-            self.buffer = bytearray(len(self.buffer))
-            self.offset = 0
-        if self.record is PHASES:
-            PHASES.pack_into(self.buffer, self.offset, start, dispatch_end, submit_start, submit_end, end,
-                             target, configuration)
-        else:
-            ENDS.pack_into(self.buffer, self.offset, start, end, target, configuration)
-        self.offset += self.record.size
-
-    def last_start(self) -> float:
-        """Start of the newest record in the present chunk, in seconds, or -1."""
-        if not self.offset:
-            return UNKNOWN
-        return float(self.record.unpack_from(self.buffer, self.offset - self.record.size)[0])
+        record, pack = self.record, self.record.pack_into
+        values: tuple[float, ...] = (start, dispatch_end, submit_start, submit_end, end)
+        if record is not PHASES:
+            values = start, end
+        size, room, chunk = record.size, len(self.buffer), bytearray(len(self.buffer))
+        # From here to `pack` nothing is called, so that neither another thread nor a signal handler comes between.
+        if self.offset >= room:
+            self.full, self.buffer, self.offset = [*self.full, self.buffer], chunk, 0
+        buffer, offset = self.buffer, self.offset
+        self.offset = offset + size
+        self.launch_config = None  # says that it is written
+        pack(buffer, offset, *values, target, configuration)
 
     def count(self) -> int:
         """Records written so far."""
-        return len(self.full) * _RECORDS_A_CHUNK + self.offset // self.record.size
+        full, offset = self.full, self.offset  # no call in between: a chunk cannot fill up here
+        return len(full) * RECORDS_A_CHUNK + min(offset // self.record.size, RECORDS_A_CHUNK)
 
     def records(self, first: int = 0) -> bytes:
         """The records from number `first` on, as bytes of `record`."""
-        chunks = [*self.full, self.buffer[:self.offset]]
-        skip, rest = divmod(first, _RECORDS_A_CHUNK)
+        full, buffer, offset = self.full, self.buffer, self.offset
+        chunks = [*full, buffer[:offset]]
+        skip, rest = divmod(first, RECORDS_A_CHUNK)
         return b"".join(chunks[skip:])[rest * self.record.size:]
 
 
@@ -246,12 +250,18 @@ class _Farewell:
     """
 
     def __init__(self, sink: Sink, ident: int) -> None:
-        self._forget = weakref.ref(sink), ident
+        self._forget: tuple[Callable[[], Sink | None], int] = weakref.ref(sink), ident
+
+    def cancel(self) -> None:
+        """Leave the entry alone."""
+        self._forget = lambda: None, 0
 
     def __del__(self) -> None:
         sink = self._forget[0]()
         if sink is not None:
-            sink.states.pop(self._forget[1], None)
+            state = sink.states.pop(self._forget[1], None)
+            if state is not None:
+                del state.buffer[state.offset:]  # nobody writes to it any more: a chunk a thread adds up
 
 
 def _three(dims: tuple[int, ...]) -> tuple[int, int, int]:

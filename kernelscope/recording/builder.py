@@ -99,6 +99,8 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
     threads = np.repeat(np.array([thread for thread, _ in raw.launches], dtype=np.int32), counts)
     merged = {name: _merged(blocks, name) for name in (*_TIMES, "target", "configuration")}
     start = merged["start"]
+    for name in _TIMES[1:4]:  # a boundary that the launch did not pass still holds that of the thread's launch before
+        merged[name] = np.where(merged[name] < start, UNKNOWN, merged[name])
     if total and np.any(start[1:] < start[:-1]):
         order = np.argsort(start, kind="stable")
         merged = {name: values[order] for name, values in merged.items()}

@@ -85,6 +85,8 @@ class NumbaCudaProbe:
             return f"stream {capturing:#x} is capturing a graph: synchronizing would break the capture"
         try:
             for row in self._facts.sink.devices.rows:
+                if self._modules.devices.gpus[row["ordinal"]].primary_context is None:
+                    continue  # closed, and so finished; never start CUDA for it
                 with self._modules.devices.gpus[row["ordinal"]]:
                     self._modules.driver.driver.cuCtxSynchronize()
         except Exception as error:

@@ -224,7 +224,8 @@ class CompileHooks:
             if state.compilation is not None:
                 state.compilation["_passes"].append(entry)
             else:
-                known = self.facts.specialization_of(state.kernel)
+                # Outside a launch the thread's kernel is that of its last one, which has nothing to do with this.
+                known = UNKNOWN if state.launch_config is None else self.facts.specialization_of(state.kernel)
                 self.sink.passes.append({**entry, "specialization_id": None if known == UNKNOWN else known})
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
@@ -233,7 +234,10 @@ class CompileHooks:
 def _caller() -> str:
     """Name of the function of numba-cuda that called ``compile``."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and (frame.f_code in hook_codes or frame.f_code.co_name == _LOCKED):
+    while (frame.f_code in hook_codes or frame.f_code.co_name == _LOCKED
+           or not str(frame.f_globals.get("__name__")).startswith("numba.cuda.")):
+        if frame.f_back is None:
+            return ""  # user code, whatever its functions are called
         frame = frame.f_back
     return frame.f_code.co_name
 

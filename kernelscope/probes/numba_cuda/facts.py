@@ -33,7 +33,7 @@ class Facts:
         self.sink = sink
         self.modules = modules
         self._names: dict[tuple[str, str], set[int]] = {}
-        self._seen_dispatchers: set[int] = set()
+        self._options: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def dispatcher(self, dispatcher: Any) -> int:
         """Return the id of the kernel function: its LC-S and `specialize` offspring share the function's row."""
@@ -67,11 +67,17 @@ class Facts:
 
     def user_options(self, dispatcher: Any) -> dict[str, Any]:
         """Return the compile options that differ from numba-cuda's usual ones, as JSON values."""
+        # numba-cuda appends to the user's `link`: the options are those of the first look.
+        given = dispatcher.targetoptions
+        known = self._options.get(id(given))
+        if known is not None:
+            return known[1]
         options = {}
         for name, value in dispatcher.targetoptions.items():
             usual = _USUAL_OPTIONS.get(name, (None,))
             if not any(value is plain or value == plain for plain in usual):
                 options[name] = value if isinstance(value, bool | int | float | str) else repr(value)
+        self._options[id(given)] = given, options
         return options
 
     def known_before(self, dispatcher: Any) -> list[str]:
@@ -95,7 +101,7 @@ class Facts:
 
         def row() -> dict[str, Any]:
             sensitive = bool(getattr(kernel, "launch_config_sensitive", False))
-            key = getattr(dispatcher, "_launch_config_default_key", None) if sensitive else None
+            key = self._bound_to(dispatcher, kernel) if sensitive else None
             return {
                 "dispatcher_id": self.dispatcher(dispatcher),
                 "signature": self.signature_text(kernel.argument_types),
@@ -105,7 +111,22 @@ class Facts:
                 "entry_name": kernel.entry_name,
             }
 
-        return self.sink.specializations.intern((FRAMEWORK, id(kernel)), row, live=(dispatcher, kernel))
+        number = self.sink.specializations.intern((FRAMEWORK, id(kernel)), row, live=(dispatcher, kernel))
+        if origin in ("compiled", "disk"):
+            # Another thread's launch may have seen it a moment earlier than the compile's own hook.
+            self.sink.specializations.rows[number]["origin"] = origin
+        return number
+
+    def _bound_to(self, dispatcher: Any, kernel: Any) -> tuple[Any, ...] | None:
+        """The launch configuration that an LC-S kernel is bound to, as numba-cuda's key."""
+        offspring = list(getattr(dispatcher, "_launch_config_specializations", {}).values())
+        owners = [each for each in (dispatcher, *offspring)
+                  if any(known is kernel for known in list(each.overloads.values()))]
+        key = getattr((owners or [dispatcher])[0], "_launch_config_default_key", None)
+        if key is None:  # it is just being compiled
+            config = self.modules.launchconfig.current_launch_config()
+            key = None if config is None else (config.griddim, config.blockdim, config.sharedmem)
+        return key
 
     def specialization_of(self, kernel: Any) -> int:
         """Return the id of a kernel that was seen before, or -1."""
@@ -135,7 +156,7 @@ class Facts:
         """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
-            if isinstance(live, tuple) and "cubin_bytes" not in row:
+            if isinstance(live, tuple) and "regs" not in row:
                 self._describe_kernel(row, live[1])
         done = {(entry["specialization_id"], entry["configuration_id"], entry["device_id"])
                 for entry in self.sink.occupancies}
@@ -144,7 +165,10 @@ class Facts:
             pair = (goal["specialization_id"], configuration, goal["device_id"])
             if UNKNOWN not in pair and pair not in done:
                 done.add(pair)
-                self._occupancy(*pair)
+                try:
+                    self._occupancy(*pair)
+                except Exception as problem:  # such as of a configuration that cannot be launched: the others go on
+                    self.sink.swallow(FRAMEWORK, problem)
 
     def _describe_kernel(self, row: dict[str, Any], kernel: Any) -> None:
         library = kernel._codelibrary
@@ -165,6 +189,8 @@ class Facts:
             return
         shape = self.sink.configurations.rows[configuration]
         threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
+        if self.modules.devices.gpus[row["ordinal"]].primary_context is None:
+            return  # cuda.close() has taken the function away; asking would start CUDA again
         with self.modules.devices.gpus[row["ordinal"]]:
             context = self.modules.devices.gpus[row["ordinal"]].get_primary_context()
             active = context.get_active_blocks_per_multiprocessor(function, threads, shape["sharedmem_bytes"])

@@ -26,7 +26,7 @@ new_state = now = original_submit = _unbound
 
 
 def call_phases(self: Any, args: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
-                write: Any, size: Any, targets: Any, configurations: Any, nested: Any, settle: Any,
+                write: Any, size: Any, room: Any, targets: Any, configurations: Any, nested: Any, settle: Any,
                 original: Any) -> Any:
     """In place of ``CUDADispatcher.call``: one launch, with every phase boundary."""
     try:
@@ -35,17 +35,23 @@ def call_phases(self: Any, args: Any, launch_config: Any, ident: Any, states: An
         state = new_state()
     if state.launch_config is not None:
         return nested(state, self, args, launch_config)
+    end = 0.0
+    start = now()  # a signal handler can raise here: the launch is not open yet
     state.launch_config = launch_config
     state.kernel = None
-    end = 0.0
-    start = now()
     try:
         result = original(self, args, launch_config)
         end = now()
-        write(state.buffer, state.offset, start, state.dispatch_end, state.submit_start, state.submit_end, end,
-              targets[state.kernel], configurations[launch_config])
-        state.offset += size
+        target = targets[state.kernel]
+        configuration = configurations[launch_config]
+        offset = state.offset
+        if offset == room:
+            raise BufferError
+        state.offset = offset + size
         state.launch_config = None
+        # No call since the offset was read: a signal handler or a finalizer that launches comes before or after.
+        write(state.buffer, offset, start, state.dispatch_end, state.submit_start, state.submit_end, end, target,
+              configuration)
         return result
     except BaseException as error:
         if not settle(state, self, launch_config, start, end, error):
@@ -54,7 +60,7 @@ def call_phases(self: Any, args: Any, launch_config: Any, ident: Any, states: An
 
 
 def call_ends(self: Any, args: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
-              write: Any, size: Any, targets: Any, configurations: Any, nested: Any, settle: Any,
+              write: Any, size: Any, room: Any, targets: Any, configurations: Any, nested: Any, settle: Any,
               original: Any) -> Any:
     """In place of ``CUDADispatcher.call``: one launch, its two ends."""
     try:
@@ -63,16 +69,21 @@ def call_ends(self: Any, args: Any, launch_config: Any, ident: Any, states: Any,
         state = new_state()
     if state.launch_config is not None:
         return nested(state, self, args, launch_config)
+    end = 0.0
+    start = now()  # a signal handler can raise here: the launch is not open yet
     state.launch_config = launch_config
     state.kernel = None
-    end = 0.0
-    start = now()
     try:
         result = original(self, args, launch_config)
         end = now()
-        write(state.buffer, state.offset, start, end, targets[state.kernel], configurations[launch_config])
-        state.offset += size
+        target = targets[state.kernel]
+        configuration = configurations[launch_config]
+        offset = state.offset
+        if offset == room:
+            raise BufferError
+        state.offset = offset + size
         state.launch_config = None
+        write(state.buffer, offset, start, end, target, configuration)
         return result
     except BaseException as error:
         if not settle(state, self, launch_config, start, end, error):

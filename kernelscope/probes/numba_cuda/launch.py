@@ -10,18 +10,22 @@ hooks themselves are in `hot`.
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable
 from threading import get_ident
-from types import FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.base import Patches, from_signal_handler, hook_codes
 from kernelscope.probes.numba_cuda import hot
-from kernelscope.probes.sink import PHASES, Sink, ThreadState
+from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
 from kernelscope.schema import UNKNOWN
 
 # A launch configuration object may live for one launch only: the identity cache of them is bounded.
 _MOST_CONFIGURATIONS_BY_IDENTITY = 1024
+# How often writing a launch is begun again after the user's signal handler raised in the middle of it.
+_TRIES = 5
 
 
 class LaunchHooks:
@@ -60,10 +64,15 @@ class LaunchHooks:
 
     def install(self, patches: Patches, dispatcher: Any) -> None:
         """Put the hooks in: `dispatcher` is the module ``numba.cuda.dispatcher``."""
+        code = inspect.unwrap(vars(dispatcher.CUDADispatcher)["call"]).__code__
         self._put(patches, dispatcher.CUDADispatcher, "call", "call")
+        if _other_thread_runs(code):
+            # It is past its call's beginning and would run the hooks for one thread in that one's state.
+            self._shared = True
+            self._publish()
         self._put(patches, dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", "found")
         if self.sink.record is PHASES:
-            patches.hook(dispatcher, "launch", self._make_submit)
+            patches.hook(dispatcher, "launch", self._make_submit, lend=False)
 
     def install_load(self, patches: Patches, library: Any) -> None:
         """Put the hook in that tells devices apart: `library` is ``CUDACodeLibrary``."""
@@ -77,6 +86,8 @@ class LaunchHooks:
         """
         if state.thread_id == 0:
             self._only = state
+            if self._shared:
+                return
         elif self._shared:
             return
         else:
@@ -140,8 +151,8 @@ class LaunchHooks:
         common = (get_ident, self._states, self.sink.state)
         if name == "call":
             record = self.sink.record
-            return (*common, self.sink.seconds, record.pack_into, record.size, self.targets, self.configurations,
-                    self.nested, self.settle, self._originals[name])
+            return (*common, self.sink.seconds, record.pack_into, record.size, record.size * RECORDS_A_CHUNK,
+                    self.targets, self.configurations, self.nested, self.settle, self._originals[name])
         if name == "found":
             return (*common, self.sink.seconds, self._only, self._originals[name])
         return (*common, self._originals[name])
@@ -149,22 +160,44 @@ class LaunchHooks:
     def _make_submit(self, original: Any) -> Any:
         self._submit_globals = {**vars(hot), "ident": get_ident, "states": self._states, "only": self._only,
                                 "new_state": self.sink.state, "now": self.sink.seconds, "original_submit": original}
-        self.submit = FunctionType(hot.submit_phases_alone.__code__, self._submit_globals, "launch")
+        template = hot.submit_phases if self._shared else hot.submit_phases_alone
+        self.submit = FunctionType(template.__code__, self._submit_globals, "launch")
         return self.submit
 
     def settle(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
                error: BaseException) -> bool:
         """Deal with an exception in `call`; return whether it was ours and the launch itself is fine."""
-        ours = end != 0.0 and isinstance(error, Exception)  # an interrupt is the user's
-        name = None if end else type(error).__name__
-        try:
-            if not (end and state.last_start() == start):
-                self.write(state, dispatcher, launch_config, start, end or self.sink.seconds(), name)
-        except Exception as problem:  # our own: the user's launch must not notice
-            self.sink.swallow("numba-cuda", problem)
+        # Ours are raised by the hook's own lookups and its look for room. What has a deeper frame was raised by a
+        # signal handler, and what is of another type by a thread that interrupts this one: the user's, both.
+        alone = error.__traceback__ is None or error.__traceback__.tb_next is None
+        ours = end != 0.0 and alone and isinstance(error, (KeyError, BufferError))
+        if state.launch_config is None:
+            return False  # it was written already
+        users: BaseException | None = None
+        for _ in range(_TRIES):
+            try:
+                self.write(state, dispatcher, launch_config, start, end or self.sink.seconds(),
+                           None if end else type(error).__name__)
+            except Exception as problem:
+                if state.launch_config is None:  # written, and then interrupted
+                    users = problem
+                elif from_signal_handler(problem):
+                    users = problem
+                    continue
+                else:  # our own: the user's launch must not notice
+                    self.sink.swallow("numba-cuda", problem)
+                    self.sink.dropped["numba-cuda"] += 1
+            except BaseException:
+                if state.launch_config is not None:
+                    self.sink.dropped["numba-cuda"] += 1
+                state.launch_config = None
+                raise
+            break
+        else:
             self.sink.dropped["numba-cuda"] += 1
-        finally:
-            state.launch_config = None
+        state.launch_config = None
+        if users is not None:
+            raise users from None
         return ours
 
     def write(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
@@ -175,7 +208,7 @@ class LaunchHooks:
         submitted = state.submit_start if state.submit_start >= start else UNKNOWN
         returned = state.submit_end if state.submit_end >= start else UNKNOWN
         target = self.target_of(dispatcher, kernel, error)
-        if error is None and kernel is not None:
+        if error is None and kernel is not None and ("load" not in self._originals or hasattr(kernel, "kernel")):
             self.targets[kernel] = target
         configuration = self.configuration_of(launch_config)
         if len(self.configurations) >= _MOST_CONFIGURATIONS_BY_IDENTITY:
@@ -187,7 +220,8 @@ class LaunchHooks:
         """A call while the thread is in the middle of a launch: a hop of the same launch, or another one inside."""
         if not self.enabled:
             return self.original_call(dispatcher, args, launch_config)
-        if launch_config is state.launch_config and dispatcher is not launch_config.dispatcher:
+        other = dispatcher is not launch_config.dispatcher
+        if launch_config is state.launch_config and getattr(dispatcher, "_launch_config_is_specialized", other):
             # A launch-config sensitive dispatcher hands over to the one for this configuration.
             return self.original_call(dispatcher, args, launch_config)
         outer = (state.launch_config, state.kernel, state.dispatch_end, state.submit_start, state.submit_end)
@@ -197,6 +231,17 @@ class LaunchHooks:
         finally:
             (state.launch_config, state.kernel, state.dispatch_end, state.submit_start,
              state.submit_end) = outer
+
+
+def _other_thread_runs(code: CodeType) -> bool:
+    """Whether a thread other than this one is in the middle of a function with that code."""
+    for ident, frame in sys._current_frames().items():
+        entry: FrameType | None = frame
+        while entry is not None and ident != get_ident():
+            if entry.f_code is code:
+                return True
+            entry = entry.f_back
+    return False
 
 
 class _Idle:

@@ -1,0 +1,390 @@
+"""What comes between: signal handlers, other threads, other tools' functions, and recorders used in unusual ways."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import numba.cuda.dispatcher as numba_dispatcher
+import numpy as np
+import pytest
+from numba import cuda
+
+import kernelscope
+from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.recorder import Recorder
+from kernelscope.session import Session
+
+
+@pytest.fixture
+def alarm():
+    """Install a handler of SIGALRM; the former one is put back."""
+    previous = signal.getsignal(signal.SIGALRM)
+    yield lambda handler: signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.mark.parametrize("detail", ["launch", "phases"])
+def test_a_signal_handler_may_launch_at_any_moment(kernels, array, alarm, detail):
+    made = SimpleNamespace(outer=0, inner=0, armed=False)
+    outer, inner = kernels.noop[1, 1], kernels.axpy[2, 32]
+
+    def handler(*_):
+        made.inner += 1
+        inner(array, 2.0, array)
+        made.armed = False
+
+    outer()
+    inner(array, 2.0, array)
+    alarm(handler)
+    with kernelscope.record(detail=detail) as r:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            if not made.armed:
+                made.armed = True
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-5, 2e-4))
+            outer()
+            made.outer += 1
+        while made.armed:
+            time.sleep(0.001)
+    launches, names = r.recording.launches, r.recording.dispatchers.name
+    counts = names[launches.dispatcher_id].value_counts()
+    assert counts.to_dict() == {"make_kernels.noop": made.outer, "make_kernels.axpy": made.inner}
+    assert launches.start_ns.min() > 0
+    # A launch in whose last step the handler came may not know its specialization any more: null, never another's.
+    known = launches[launches.specialization_id.notna()]
+    assert len(known) > 0.99 * len(launches)
+    owners = r.recording.specializations.dispatcher_id
+    assert owners[known.specialization_id].tolist() == known.dispatcher_id.tolist()
+    assert r.recording.health.errors.isna().all()
+
+
+def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm):
+    class OutOfTime(Exception):
+        pass
+
+    seen = SimpleNamespace(raised=0, caught=0)
+
+    def handler(*_):
+        seen.raised += 1
+        raise OutOfTime
+
+    def launch_until_raised(before):
+        while seen.raised == before:
+            launch()
+
+    launch = kernels.noop[1, 1]
+    launch()
+    alarm(handler)
+    with kernelscope.record() as r:
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(5e-5, 2e-4))
+                launch_until_raised(seen.raised)
+            except OutOfTime:
+                seen.caught += 1
+    assert seen.raised == seen.caught
+    assert r.recording.health.errors.isna().all()
+
+
+def test_a_handler_that_launches_while_the_threads_state_is_made(kernels, monkeypatch):
+    made, original = [], ThreadState.__init__
+
+    def interrupted(self, *arguments):
+        original(self, *arguments)
+        made.append(self)
+        if len(made) == 2:  # the first is that of the hooks themselves
+            kernels.noop[1, 1]()
+
+    kernels.noop[1, 1]()
+    monkeypatch.setattr(ThreadState, "__init__", interrupted)
+    with kernelscope.record() as r:
+        kernels.noop[1, 1]()
+    assert len(r.recording.launches) == 2
+    assert len(r.recording.threads) == 1
+
+
+def test_a_plain_function_in_the_place_of_the_driver_call(kernels, array, monkeypatch):
+    original, calls = numba_dispatcher.launch, []
+    names = {"original": original, "calls": calls}
+    exec("def launch(*arguments):\n    calls.append(1)\n    return original(*arguments)", names)  # no closure
+    monkeypatch.setattr(numba_dispatcher, "launch", names["launch"])
+    with kernelscope.record() as r:
+        kernels.axpy[2, 32](array, 2.0, array)
+    assert len(calls) == 1
+    assert r.recording.launches.submit_start_ns.notna().all()
+    assert numba_dispatcher.launch is names["launch"]
+
+
+def test_a_thread_in_the_middle_of_a_launch_at_start_is_not_taken_for_the_first(kernels, array):
+    """It goes on through hooks while another thread's launch is under way."""
+    waiting, go, done = threading.Event(), threading.Event(), threading.Event()
+    launch, other = kernels.noop[1, 1], kernels.axpy[2, 32]
+
+    class Slow:
+        @property
+        def __cuda_array_interface__(self):
+            if threading.current_thread() is thread and not waiting.is_set():
+                waiting.set()
+                go.wait(10)
+            return array.__cuda_array_interface__
+
+    def run():
+        other(Slow(), 2.0, array)
+        done.set()
+
+    def callback(*_):
+        go.set()
+        done.wait(10)
+
+    launch()
+    other(array, 2.0, array)
+    thread = threading.Thread(target=run)
+    thread.start()
+    waiting.wait(10)
+    with kernelscope.record() as r:
+        launch()
+        launch.pre_launch_callbacks.append(callback)
+        launch()
+        launch.pre_launch_callbacks.clear()
+    thread.join()
+    launches = r.recording.launches
+    assert launches.specialization_id.nunique() == 1
+    assert len(r.recording.specializations) == 1
+
+
+def test_another_thread_may_read_a_buffer_at_any_moment():
+    sink, states, stop = Sink(), [], threading.Event()
+
+    def write():
+        state = sink.state()
+        states.append(state)
+        number = 0
+        while not stop.is_set():
+            state.write(float(number), 0.0, 0.0, 0.0, 0.0, 1, 1)
+            number += 1
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        last, until = 0, time.monotonic() + 3
+        while time.monotonic() < until:
+            if not states:
+                continue
+            count = states[0].count()
+            assert count >= last
+            last = count
+            held = states[0].records(max(0, count - 5000))
+            numbers = np.frombuffer(held, np.float64).reshape(-1, sink.record.size // 8)[:, 0]
+            assert (np.diff(numbers) == 1).all()
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+def test_a_nested_recorder_stops_while_another_thread_compiles(kernels, array):
+    class Interrupted(list):
+        def __iter__(self):
+            if sys._getframe(1).f_code.co_name == "raw_recording" and not done:
+                done.append(1)
+                thread = threading.Thread(target=lambda: kernels.axpy[2, 32](array, 2.0, array))
+                thread.start()
+                thread.join()
+            return super().__iter__()
+
+    done = []
+    with kernelscope.record():
+        inner = Recorder().start()
+        kernels.noop[1, 1]()
+        sink = Session.active.sink
+        sink.devices.rows = Interrupted(sink.devices.rows)
+        assert len(inner.stop().launches) == 1
+    assert done
+
+
+def test_ctrl_c_while_hooks_go_in_leaves_none(kernels, monkeypatch):
+    from kernelscope.probes.numba_cuda.compile import CompileHooks
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CompileHooks, "install", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Recorder().start()
+    with kernelscope.record() as r:
+        kernels.noop[1, 1]()
+    assert len(r.recording.launches) == 1
+
+
+def test_cells_inside_a_block(kernels):
+    with kernelscope.record("block") as r:
+        kernels.noop[1, 1]()
+        r.begin_cell("inside")
+        kernels.noop[1, 1]()
+        r.end_cell()
+    assert r.recording.cells.name.tolist() == ["block", "inside"]
+    assert r.recording.launches.cell_id.tolist() == [0, 1]
+
+
+def test_a_block_that_stops_its_recorder(kernels):
+    with kernelscope.record() as r:
+        kernels.noop[1, 1]()
+        r.stop()
+    assert len(r.recording.launches) == 1
+
+
+def test_launch_config_sensitive_kernels_compiled_before_keep_their_configuration(kernels, array):
+    kernels.sensitive[1, 32](array)
+    kernels.sensitive[2, 64](array)
+    with kernelscope.record() as r:
+        kernels.sensitive[2, 64](array)
+        kernels.sensitive[4, 64](array)
+    bound = r.recording.specializations.launch_config
+    assert ['"griddim": [2' in bound[0], '"griddim": [4' in bound[1]] == [True, True]
+    assert "compiled before: [1, 32]" not in r.recording.compilations.reason[0]
+
+
+def test_a_subclass_and_a_wrapper_may_stand_before_compile(kernels, array, monkeypatch):
+    original = numba_dispatcher.CUDADispatcher.compile
+
+    def wrapper(self, sig):
+        return original(self, sig)
+
+    monkeypatch.setattr(numba_dispatcher.CUDADispatcher, "compile", wrapper)
+    wrapper.__wrapped__ = original
+    with kernelscope.record() as r:
+        kernels.axpy[2, 32](array, 2.0, array)
+    assert r.recording.compilations.trigger.tolist() == ["launch"]
+    assert r.recording.launches.cache.tolist() == ["compiled"]
+
+
+def test_a_users_function_called_jit_is_no_eager_signature(kernels, array):
+    from numba import types
+
+    def jit(kernel):
+        kernel.compile((types.int32,))
+
+    @cuda.jit
+    def one(x):
+        pass
+
+    with kernelscope.record() as r:
+        jit(one)
+    assert r.recording.compilations.trigger.tolist() == ["compile"]
+
+
+def test_one_configuration_that_the_driver_refuses_costs_no_other_its_occupancy(kernels):
+    with kernelscope.record() as r:
+        for shared in (-5, -6, -7):
+            with pytest.raises(Exception):  # noqa: B017 (the driver's own type)
+                kernels.noop[1, 1, 0, shared]()
+        for block in range(32, 1024, 32):
+            kernels.noop[1, block]()
+    assert len(r.recording.occupancies) == 31
+
+
+def test_an_exceptions_cause_has_no_frame_of_ours(kernels):
+    with pytest.raises(RuntimeError) as caught, kernelscope.record():
+        try:
+            kernels.axpy[1, 32](object(), 1.0, object())
+        except Exception as error:
+            raise RuntimeError("mine") from error
+    entry = caught.value.__cause__.__traceback__
+    while entry is not None:
+        assert "kernelscope/probes" not in entry.tb_frame.f_code.co_filename
+        entry = entry.tb_next
+
+
+def test_a_recorded_coroutine_function_stays_one(kernels):
+    import asyncio
+    import inspect
+
+    @kernelscope.recorded
+    async def work():
+        await asyncio.sleep(0)
+        kernels.noop[1, 1]()
+        return 5
+
+    assert inspect.iscoroutinefunction(work)
+    assert asyncio.run(work()) == 5
+    assert len(work.recording.launches) == 1
+
+
+def test_a_closed_context_is_not_opened_again(run_python):
+    run_python("""
+import kernelscope
+from numba import cuda
+from numba.cuda.cudadrv import devices
+
+@cuda.jit
+def touch(x):
+    pass
+
+with kernelscope.record() as r:
+    touch[1, 32](1)
+    cuda.close()
+assert devices.gpus[0].primary_context is None
+assert r.recording.health.errors.isna().all()
+""", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
+
+
+def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):
+    result = run_python("""
+import sys
+import kernelscope
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numba.cuda.locks":  # which numba.cuda.dispatcher imports
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+with kernelscope.record() as r:
+    try:
+        from numba import cuda
+    except KeyboardInterrupt:
+        from numba import cuda
+
+    @cuda.jit
+    def touch(x):
+        pass
+
+    touch[1, 32](1)
+print(len(r.recording.launches))
+""", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
+    assert result.stdout.split() == ["1"]
+
+
+def test_options_that_numba_adds_to_make_no_second_function(array):
+    from numba.cuda.cudadrv.linkable_code import PTXSource
+
+    square = cuda.to_device(np.zeros((4, 4), np.float32))
+
+    @cuda.jit(link=[PTXSource(b".version 7.0\n.target sm_50\n.address_size 64\n")])
+    def flat(x, n):
+        x.reshape(n)[0] = 1
+
+    with kernelscope.record() as r:
+        flat[1, 32](square, 16)
+    assert len(r.recording.dispatchers) == 1
+
+
+def test_a_boundary_that_a_launch_did_not_pass_is_unknown(kernels, array, monkeypatch):
+    with kernelscope.record() as r:
+        for _ in range(2):
+            kernels.axpy[2, 32](array, 2.0, array)
+        with monkeypatch.context() as patch:
+            patch.setattr(numba_dispatcher, "launch", lambda *_: None)
+            kernels.axpy[2, 32](array, 2.0, array)
+    assert r.recording.launches.submit_start_ns.isna().tolist() == [False, False, True]
