@@ -27,6 +27,8 @@ REFERENCES = {
     "configuration_id": "configurations",
     "launch_id": "launches",
     "parent_launch_id": "launches",
+    "activity_id": "activities",
+    "api_call_id": "api_calls",
     "compilation_id": "compilations",
     "range_id": "ranges",
     "parent_range_id": "ranges",
@@ -36,7 +38,7 @@ JSON_COLUMNS = ("attributes", "options", "launch_config")
 #: JSON nested deeper than this is refused: readers walk it recursively.
 MAX_JSON_DEPTH = 40
 
-_IN_ORDER = ("launches", "compilations", "ranges")
+_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "ranges")
 #: What stands for an unknown start where rows are ordered: before every other.
 FIRST = np.iinfo(np.int64).min
 
@@ -53,8 +55,8 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     ------
     RecordingFileError
         A column that may have no nulls has some; a table's own ids are not its row numbers; an id names a row that
-        does not exist; launches, compilations or ranges are not in order of their start; a launch is its own ancestor;
-        a range comes before its parent; an ``attributes``, ``options`` or ``launch_config`` is not a JSON object.
+        does not exist; launches, activities, API calls, compilations or ranges are not in order of their start; a launch
+        is its own ancestor; a range comes before its parent; an ``attributes``, ``options`` or ``launch_config`` is not a JSON object.
     """
     for name, table in tables.items():
         own = own_id(name)

@@ -19,7 +19,7 @@ from kernelscope.schema import TABLES
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
 _KEPT_FROM_FIRST = {"specializations": ("origin",)}
-_IN_ORDER = ("cells", "launches", "compilations", "ranges")
+_IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "ranges")
 _FACT = ("probe", "status", "message", "fix")
 # Instants, as distinct from durations, which have the same unit.
 _TIMES = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
@@ -35,8 +35,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
 
     Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
     that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's. Equal facts of
-    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added. Cells, launches, compilations and
-    ranges are in order of their start. Times are on the first recording's host clock: those of a recording whose clock
+    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest ``clock_error_ns``. Cells, launches, activities, API
+    calls, compilations and ranges are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on the first recording's host clock: those of a recording whose clock
     began at another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the
     metadata says.
 
@@ -171,6 +171,8 @@ def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
                     total = row[column] + (fact[column] or 0)
                     # Counts stop at the end of their type; that many are all the same to a reader.
                     fact[column] = total if column == "total_cost_ns" else max(-_MOST - 1, min(_MOST, total))
+            errors = [each["clock_error_ns"] for each in (fact, row) if each["clock_error_ns"] is not None]
+            fact["clock_error_ns"] = max(errors, default=None)
             if fact["cost_ns"] is None:
                 fact["cost_ns"] = row["cost_ns"]
     return list(facts.values())

@@ -172,6 +172,16 @@ class Recording:
         return self.table("launches")
 
     @property
+    def activities(self) -> pd.DataFrame:
+        """One row an activity of the GPU, or a wait for it."""
+        return self.table("activities")
+
+    @property
+    def api_calls(self) -> pd.DataFrame:
+        """One row a driver or runtime call that mattered and made no activity."""
+        return self.table("api_calls")
+
+    @property
     def compilations(self) -> pd.DataFrame:
         """One row a compile or disk-cache load."""
         return self.table("compilations")

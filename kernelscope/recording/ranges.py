@@ -72,7 +72,7 @@ def range_rows(raw: RawRanges) -> list[Row]:
                 stack.append((number, each.end, depth))
         rows.append({
             **raw.labels[each.label], "range_id": number, "thread_id": each.thread, "parent_range_id": parent,
-            "kind": each.kind, "start_ns": each.start, "end_ns": each.end, "depth": depth,
+            "kind": each.kind, "source": "python", "start_ns": each.start, "end_ns": each.end, "depth": depth,
         })
     return rows
 

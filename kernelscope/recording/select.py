@@ -14,7 +14,7 @@ from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES, UNKNOWN
 
-_EVENTS = ("launches", "compilations", "passes", "ranges")
+_EVENTS = ("launches", "activities", "api_calls", "compilations", "passes", "ranges")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -23,8 +23,8 @@ Renumbering = np.ndarray[Any, np.dtype[np.int64]]
 def select_cell(recording: Recording, cell_id: int) -> Recording:
     """Return the sub-recording of one cell.
 
-    It has the cell's launches and compilations, the compilations inside those launches and the passes of all of these,
-    and the rows of the other tables that they name, all renumbered. A parent launch or a requesting launch in another
+    It has the cell's launches, activities, API calls and compilations, the compilations inside those launches and the
+    passes of all of these, and the rows of the other tables that they name, all renumbered. A parent launch or a requesting launch in another
     cell becomes null. Ranges and marks stay that were open at any time while the cell ran. A pass that belongs to no
     compilation is the cell's if it began while the cell ran. Health is of the recording as a whole and stays, with
     ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
@@ -48,7 +48,8 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
-    keep["compilations"] = recording.column("compilations", "cell_id") == cell_id
+    for table in ("compilations", "activities", "api_calls"):
+        keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
     keep["passes"] = _passes(recording, cell_id, keep["compilations"])
     keep["ranges"] = _ranges(recording, cell_id)
@@ -62,7 +63,7 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
 
 
 def keep_used(recording: Recording) -> Recording:
-    """Return the recording without the rows that none of its launches, compilations, passes and ranges names.
+    """Return the recording without the rows that none of its launches, activities, compilations and ranges names.
 
     Threads, devices, dispatchers, specializations, configurations and occupancies can be of other recordings that ran
     at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it is.

@@ -153,7 +153,8 @@ def large(kind: str) -> Recording:
     ranges = make_table("ranges", {
         "range_id": np.arange(count), "thread_id": np.zeros(count, np.int32),
         "parent_range_id": np.where(inner & (kind == "push_pop"), np.arange(count) // 10 * 10, -1),
-        "name": [f"r{number % 10}" for number in range(count)], "kind": [kind] * count, "start_ns": start,
+        "name": [f"r{number % 10}" for number in range(count)], "kind": [kind] * count,
+        "source": ["python"] * count, "start_ns": start,
         "end_ns": np.where(inner, start + step // 12, start + step - 1), "depth": inner.astype(np.int32),
     })
     return Recording({**{name: recording.arrow(name) for name in TABLES}, "ranges": ranges}, {})

@@ -82,6 +82,21 @@ class Script:
         } | row
         return self._add("compilations", "compilation_id", row)
 
+    def activity(self, kind: str = "kernel", name: str = "axpy", duration_ns: int = 20_000, **row: Any) -> int:
+        """Add an activity that begins now, on stream 7 of device 0, and lasts `duration_ns`."""
+        start = row.get("start_ns", self.now)
+        row = {
+            "kind": kind, "name": name, "device_id": 0 if "devices" in self.rows else None, "stream": 7,
+            "start_ns": start, "end_ns": None if start is None else start + duration_ns,
+            "cell_id": 0 if "cells" in self.rows else None, "thread_id": 0,
+        } | row
+        return self._add("activities", "activity_id", row)
+
+    def api_call(self, name: str = "cuMemAlloc_v2", duration_ns: int = 5_000, **row: Any) -> int:
+        row = {"name": name, "thread_id": 0, "start_ns": self.now, "end_ns": self.now + duration_ns,
+               "cell_id": 0 if "cells" in self.rows else None, "result": 0} | row
+        return self._add("api_calls", "api_call_id", row)
+
     def occupancy(self, specialization: int, configuration: int, value: float) -> None:
         self._add("occupancies", None, {
             "specialization_id": specialization, "configuration_id": configuration, "device_id": 0,
@@ -89,7 +104,8 @@ class Script:
         })
 
     def range(self, name: str = "step", **row: Any) -> int:
-        row = {"name": name, "thread_id": 0, "kind": "push_pop", "start_ns": 0, "end_ns": None, "depth": 0} | row
+        row = {"name": name, "thread_id": 0, "kind": "push_pop", "source": "python", "start_ns": 0, "end_ns": None,
+               "depth": 0} | row
         return self._add("ranges", "range_id", row)
 
     def health(self, probe: str = "numba-cuda", status: str = "ok", **row: Any) -> None:

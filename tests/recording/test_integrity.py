@@ -56,10 +56,10 @@ def test_wrong_id_is_found_in_a_later_chunk(rows: Rows) -> None:
 
 def test_every_id_column_of_the_schema_is_known() -> None:
     ids = {column for table in TABLES.values() for column in table.names if column.endswith("_id")}
-    assert ids - {"correlation_id"} == set(REFERENCES)
+    assert ids - {"correlation_id", "graph_id", "graph_node_id"} == set(REFERENCES)
 
 
-@pytest.mark.parametrize("table", ["launches", "compilations", "ranges"])
+@pytest.mark.parametrize("table", ["launches", "activities", "api_calls", "compilations", "ranges"])
 def test_events_are_in_order_of_start(table: str, rows: Rows) -> None:
     rows[table][0]["start_ns"] = 100
     rows[table][1]["start_ns"] = -(2**63)

@@ -89,11 +89,11 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     counts = {name: merged.arrow(name).num_rows for name in TABLES}
     assert counts == {
         "cells": 3, "threads": 2, "devices": 3, "dispatchers": 3, "specializations": 3, "configurations": 2,
-        "occupancies": 3, "launches": 5, "compilations": 3, "passes": 3, "ranges": 4, "health": 3,
+        "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4, "compilations": 3, "passes": 3, "ranges": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]
-    for table in ("cells", "launches", "compilations", "passes", "occupancies"):
+    for table in ("cells", "launches", "activities", "api_calls", "compilations", "passes", "occupancies"):
         # Every id leads to the same names and numbers as before.
         parts = Counter(_resolved(full, table)) + Counter(_resolved(other, table))
         assert Counter(_resolved(merged, table)) == parts
@@ -101,7 +101,7 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
 
 def test_rows_are_in_order_of_start(full: Recording, other: Recording) -> None:
     merged = merge([other, full])
-    for table in ("cells", "launches", "compilations"):
+    for table in ("cells", "launches", "api_calls", "compilations"):
         starts = [row["start_ns"] for row in merged.rows(table)]
         assert starts == sorted(starts)
 
@@ -117,11 +117,11 @@ def test_equal_facts_are_added(full: Recording, other: Recording) -> None:
     health = merge([full, other]).rows("health")
     assert health == [
         {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 2, "errors": 5 - 2**31,
-         "cost_ns": 300.5, "total_cost_ns": 910.0},
+         "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 910.0},
         {"probe": "recorder", "status": "degraded", "message": None, "fix": None, "dropped": 1, "errors": None,
-         "cost_ns": None, "total_cost_ns": None},
+         "clock_error_ns": None, "cost_ns": None, "total_cost_ns": None},
         {"probe": "recorder", "status": "ok", "message": None, "fix": None, "dropped": None, "errors": None,
-         "cost_ns": None, "total_cost_ns": None},
+         "clock_error_ns": None, "cost_ns": None, "total_cost_ns": None},
     ]
 
 
@@ -139,7 +139,7 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
     merged = merge([full, full])
     _check(merged)
     for name in TABLES:
-        times = 2 if name in ("cells", "launches", "compilations", "passes", "ranges") else 1
+        times = 2 if name in ("cells", "launches", "activities", "api_calls", "compilations", "passes", "ranges") else 1
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows, name
 
 
