@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -17,7 +18,7 @@ from kernelscope.analysis.reasons import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
-from kernelscope.probes.base import DETAILS, Probe
+from kernelscope.probes.base import DETAILS, GPU_SOURCES, Probe
 from kernelscope.recording.builder import build
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import keep_used
@@ -35,6 +36,9 @@ class Recorder:
         What to call the recording.
     detail : str
         ``phases`` records every phase boundary of a launch, ``launch`` its two ends at less than half the cost.
+    gpu : str
+        How the GPU's side is recorded: ``cupti`` where that is possible, ``events`` times numba-cuda's kernels with
+        CUDA events, which perturbs what it measures, ``none`` leaves it out.
     synchronize : bool
         Whether to wait for the device before stopping.
     probes : sequence of Probe, optional
@@ -45,15 +49,18 @@ class Recorder:
     Raises
     ------
     ValueError
-        `detail` is neither of the two.
+        `detail` or `gpu` is none of these.
     """
 
-    def __init__(self, name: str | None = None, *, detail: str = "phases", synchronize: bool = True,
+    def __init__(self, name: str | None = None, *, detail: str = "phases", gpu: str = "cupti", synchronize: bool = True,
                  probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
         if detail not in DETAILS:
             raise ValueError(f"detail {detail!r} is not one of {', '.join(DETAILS)}")
+        if gpu not in GPU_SOURCES:
+            raise ValueError(f"gpu {gpu!r} is not one of {', '.join(GPU_SOURCES)}")
         self.name = name
         self.detail = detail
+        self.gpu = gpu
         self._synchronize = synchronize
         self._probes = probes
         self._clock = clock
@@ -85,11 +92,15 @@ class Recorder:
         """
         if self._session is not None or self._recording is not None:
             raise RecorderStateError("this recorder was started before: make a new one for another recording")
-        self._session, self._part = Session.join(self.detail, self._probes, self._clock)
+        self._session, self._part = Session.join(self.detail, self.gpu, self._probes, self._clock)
         if self.detail != self._session.sink.detail:
             self._notes.append({"probe": "recorder", "status": "degraded",
                                 "message": f"recorded with detail {self._session.sink.detail!r}, as the recording "
                                            f"around it, not {self.detail!r}"})
+        if self.gpu != self._session.gpu:
+            self._notes.append({"probe": "recorder", "status": "degraded",
+                                "message": f"recorded the GPU's side with {self._session.gpu!r}, as the recording around "
+                                           f"it, not {self.gpu!r}"})
         return self
 
     def stop(self) -> Recording:
@@ -172,6 +183,13 @@ class Recorder:
                 self.stop()
 
     def _wait(self, session: Session) -> None:
+        start = self._clock()
+        try:
+            self._synchronize_probes(session)
+        finally:
+            session.sink.own.append((threading.get_ident(), start, self._clock()))
+
+    def _synchronize_probes(self, session: Session) -> None:
         for probe in session.installed:
             try:
                 problem = probe.synchronize()
@@ -185,34 +203,36 @@ class Recorder:
                 self._cells[-1]["synchronized_ns"] = self._clock()
 
 
-def record(name: str | None = None, *, detail: str = "phases", synchronize: bool = True) -> Recorder:
+def record(name: str | None = None, *, detail: str = "phases", gpu: str = "cupti",
+           synchronize: bool = True) -> Recorder:
     """Return a `Recorder` for a ``with`` block; after it, its ``recording`` is the `Recording`.
 
     >>> with kernelscope.record("warm-up") as r:  # doctest: +SKIP
     ...     kernel[1, 32](array)
     >>> r.recording.launches  # doctest: +SKIP
     """
-    return Recorder(name, detail=detail, synchronize=synchronize)
+    return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize)
 
 
 @overload
 def recorded(function: Function) -> Function: ...
 @overload
-def recorded(*, name: str | None = None, detail: str = "phases") -> Callable[[Function], Function]: ...
-def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases") -> Any:
+def recorded(*, name: str | None = None, detail: str = "phases",
+             gpu: str = "cupti") -> Callable[[Function], Function]: ...
+def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases", gpu: str = "cupti") -> Any:
     """Record every call of a function; the newest call's recording is its ``recording`` attribute.
 
     The function's result, exceptions and signature stay as they are.
     """
     if function is None:
-        return functools.partial(recorded, name=name, detail=detail)
+        return functools.partial(recorded, name=name, detail=detail, gpu=gpu)
 
     call: Any
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            recorder = Recorder(name or function.__qualname__, detail=detail)
+            recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu)
             try:
                 with recorder:
                     return await function(*args, **kwargs)
@@ -225,7 +245,7 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
 
     @functools.wraps(function)
     def call_plain(*args: Any, **kwargs: Any) -> Any:
-        recorder = Recorder(name or function.__qualname__, detail=detail)
+        recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu)
         try:
             with recorder:
                 return function(*args, **kwargs)

@@ -17,10 +17,13 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
+from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.recording.activities import RawActivities
 from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE, RawRecording
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
@@ -34,26 +37,27 @@ class Session:
     active: Session | None = None
     lock = threading.RLock()
 
-    def __init__(self, detail: str, probes: Sequence[Probe] | None, clock: Clock) -> None:
+    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> None:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
         self.sink = Sink(clock, detail)
+        self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
         self.recorders = 0
         try:
-            for probe in [NumbaCudaProbe(), SimulatorProbe(), NvtxProbe()] if probes is None else probes:
+            for probe in _probes(gpu) if probes is None else probes:
                 self._install(probe)
         except BaseException:
             self._uninstall()
             raise
 
     @classmethod
-    def join(cls, detail: str, probes: Sequence[Probe] | None, clock: Clock) -> tuple[Session, Part]:
+    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now."""
         with cls.lock:
             if cls.active is None:
-                cls.active = cls(detail, probes, clock)
+                cls.active = cls(detail, gpu, probes, clock)
                 part = Part()  # what other threads launched since the first hook went in is of it
             else:
                 part = Part(cls.active.sink)
@@ -103,14 +107,23 @@ class Session:
             raise interrupt
 
 
+def _probes(gpu: str) -> list[Probe]:
+    """Every probe that there is, those that `gpu` asks for."""
+    timer = EventTimer() if gpu == "events" else None
+    probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
+    return [*probes, CuptiProbe()] if gpu == "cupti" and has_driver() else probes
+
+
 class Part:
     """Where a recorder's part of the session's buffers begins: at their start, or at what `sink` holds now."""
 
     def __init__(self, sink: Sink | None = None) -> None:
         self._records: dict[ThreadState, int] = {}
         self._compilations = self._passes = self._ranges = 0
+        self._began: int | None = None
         if sink is None:
             return
+        self._began = sink.clock()
         with sink.lock:
             self._records = {state: state.count() for state in sink.threads}
             self._compilations = len(sink.compilations)
@@ -145,6 +158,20 @@ class Part:
         events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
         return RawRanges(events, list(sink.range_labels.rows), self._ranges)
 
+    def activities(self, sink: Sink) -> RawActivities:
+        """What the GPU was asked for in this part, and the calls that asked."""
+        gpu = sink.gpu
+        calls, activities = gpu.calls, gpu.activities
+        if self._began is not None:
+            mine = calls["start_ns"] >= self._began
+            known = np.isin(activities["correlation_id"], calls["correlation_id"])
+            asked = np.isin(activities["correlation_id"], calls["correlation_id"][mine])
+            asked |= ~known & (activities["start_ns"] >= self._began)
+            calls = {name: values[mine] for name, values in calls.items()}
+            activities = {name: values[asked] for name, values in activities.items()}
+        return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
+                             gpu.has_correlation)
+
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
                   notes: list[dict[str, Any]]) -> RawRecording:
@@ -173,6 +200,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         passes=passes,
         occupancies=list(sink.occupancies),
         ranges=ranges,
+        activities=part.activities(sink),
         health=[*_health(session, total, ranges.count()), *notes],
     )
     raw.metadata = _metadata(name, session, raw)
@@ -182,7 +210,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
 def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]]:
     """What the probes had to say, and what recording cost."""
     sink = session.sink
-    rows = list(sink.health)
+    rows = [*sink.health, *sink.stated.values()]
     for name, count in sink.errors.items():
         rows.append({"probe": name, "status": "degraded", "errors": count, "dropped": sink.dropped[name],
                      "message": f"{count} errors of KernelScope's own were kept from your code; "

@@ -17,6 +17,8 @@ from kernelscope.probes.sink import Sink
 
 #: How much of a launch is recorded: its two ends, or every phase boundary between them.
 DETAILS = ("launch", "phases")
+#: How the GPU's side is recorded.
+GPU_SOURCES = ("cupti", "events", "none")
 
 
 class Probe(Protocol):

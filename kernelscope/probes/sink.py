@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
+from kernelscope.probes.gpu import GpuColumns
 from kernelscope.schema import UNKNOWN
 
 #: start, dispatch end, submit start, submit end, end (s; negative: unknown), target id, configuration id.
@@ -63,6 +64,12 @@ class Sink:
         Exceptions of our own that were kept from user code, and launches that are missing, by probe.
     metadata : dict
         What a probe adds to the recording's metadata: plain JSON values.
+    gpu : GpuColumns
+        What the GPU and the driver did, once a probe has described it.
+    stated : dict of str to dict
+        A row of health that a probe states anew whenever a recording ends, by probe.
+    own : list of (int, int, int)
+        Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
@@ -89,6 +96,9 @@ class Sink:
         self.occupancies: list[dict[str, Any]] = []
         self.health: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {}
+        self.gpu = GpuColumns()
+        self.stated: dict[str, dict[str, Any]] = {}
+        self.own: list[tuple[int, int, int]] = []
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
@@ -133,10 +143,10 @@ class Sink:
                 if ident not in self.states:
                     state.thread_id = len(self.threads)
                     self.threads.append(state)
-                    self.states[ident] = state
-                    self._ends.of_thread = farewell
                     if self.thread_listener is not None:
                         self.thread_listener(state)
+                    self.states[ident] = state
+                    self._ends.of_thread = farewell
                 else:
                     farewell.cancel()
         return self.states[ident]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kernelscope.recording.activities import Neighbours, RawActivities, join
 from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_rows
@@ -41,6 +42,8 @@ class RawRecording:
         Rows of the tables of that name; compilations and passes as they happened.
     ranges : RawRanges
         NVTX events as they happened.
+    activities : RawActivities
+        What the GPU and the driver did.
     metadata : dict
         The recording's metadata.
     """
@@ -57,6 +60,7 @@ class RawRecording:
     passes: list[Row] = field(default_factory=list)
     occupancies: list[Row] = field(default_factory=list)
     ranges: RawRanges = field(default_factory=RawRanges)
+    activities: RawActivities = field(default_factory=RawActivities)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -73,6 +77,8 @@ def build(raw: RawRecording) -> Recording:
     renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
     for number, row in enumerate(compilations):
         row["compilation_id"] = number
+    activities, api_calls = join(raw.activities, launches, Neighbours(
+        raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells))
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     tables = {
         "cells": _numbered("cells", "cell_id", raw.cells),
@@ -83,6 +89,8 @@ def build(raw: RawRecording) -> Recording:
         "configurations": _numbered("configurations", "configuration_id", raw.configurations),
         "occupancies": table_of_rows("occupancies", raw.occupancies),
         "launches": make_table("launches", launches),
+        "activities": make_table("activities", activities),
+        "api_calls": make_table("api_calls", api_calls),
         "compilations": table_of_rows("compilations", compilations),
         "passes": table_of_rows("passes", passes),
         "ranges": table_of_rows("ranges", ranges),

@@ -55,8 +55,9 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     ------
     RecordingFileError
         A column that may have no nulls has some; a table's own ids are not its row numbers; an id names a row that
-        does not exist; launches, activities, API calls, compilations or ranges are not in order of their start; a launch
-        is its own ancestor; a range comes before its parent; an ``attributes``, ``options`` or ``launch_config`` is not a JSON object.
+        does not exist; launches, activities, API calls, compilations or ranges are not in order of their start; a
+        launch is its own ancestor; a range comes before its parent; an ``attributes``, ``options`` or
+        ``launch_config`` is not a JSON object.
     """
     for name, table in tables.items():
         own = own_id(name)

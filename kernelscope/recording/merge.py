@@ -35,9 +35,10 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
 
     Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
     that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's. Equal facts of
-    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest ``clock_error_ns``. Cells, launches, activities, API
-    calls, compilations and ranges are in order of their start. Correlation ids stay: they tell rows of one process apart. Times are on the first recording's host clock: those of a recording whose clock
-    began at another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the
+    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest ``clock_error_ns``.
+    Cells, launches, activities, API calls, compilations and ranges are in order of their start. Correlation ids stay:
+    they tell rows of one process apart. Times are on the first recording's host clock: those of a recording whose
+    clock began at another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the
     metadata says.
 
     Parameters

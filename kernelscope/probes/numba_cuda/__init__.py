@@ -17,6 +17,7 @@ from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.numba_cuda.attach import Attachments
 from kernelscope.probes.numba_cuda.compile import CompileHooks
+from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.numba_cuda.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
@@ -37,11 +38,18 @@ _LOST = ("only kernels given to recorder.attach(kernel) are recorded: when they 
 
 
 class NumbaCudaProbe:
-    """Hooks numba-cuda where it is imported, or as soon as it is."""
+    """Hooks numba-cuda where it is imported, or as soon as it is.
+
+    Parameters
+    ----------
+    timer : EventTimer, optional
+        Times kernels with CUDA events.
+    """
 
     name = FRAMEWORK
 
-    def __init__(self) -> None:
+    def __init__(self, timer: EventTimer | None = None) -> None:
+        self._timer = timer
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
         self._hooks: LaunchHooks | None = None
@@ -95,7 +103,9 @@ class NumbaCudaProbe:
         return None
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Ask the driver for registers, sizes and occupancy. See `Probe.describe`."""
+        """Ask the driver for registers, sizes, occupancy, and the timed kernels' times. See `Probe.describe`."""
+        if self._timer is not None:
+            self._timer.describe(sink)
         if self._facts is None:
             return
         self._facts.describe(used)
@@ -157,7 +167,9 @@ class NumbaCudaProbe:
 
     def _hook_launches(self, sink: Sink) -> None:
         assert self._facts is not None
-        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration)
+        if self._timer is not None:
+            self._timer.start(sink, self._modules.driver.binding)
+        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
         self._hooks.install(self._patches, self._modules.dispatcher)
         self._follow_devices()
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from kernelscope.probes.base import Patches, from_signal_handler, hook_codes
 from kernelscope.probes.numba_cuda import hot
+from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
 from kernelscope.schema import UNKNOWN
 
@@ -40,14 +41,17 @@ class LaunchHooks:
         ``_Kernel``, or the function that it was loaded as on one device.
     configuration_of : callable
         ``(launch configuration) -> configuration id``, asked once an object.
+    timer : EventTimer, optional
+        Stands around the driver call.
     """
 
     def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
-                 configuration_of: Callable[[Any], int]) -> None:
+                 configuration_of: Callable[[Any], int], timer: EventTimer | None = None) -> None:
         self.sink = sink
         self.enabled = True
         self.target_of = target_of
         self.configuration_of = configuration_of
+        self.timer = timer
         self.targets: dict[Any, int] = {}
         self.configurations: dict[Any, int] = {}
         self.call: Any = None
@@ -73,6 +77,8 @@ class LaunchHooks:
         self._put(patches, dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", "found")
         if self.sink.record is PHASES:
             patches.hook(dispatcher, "launch", self._make_submit, lend=False)
+        elif self.timer is not None:
+            patches.hook(dispatcher, "launch", self.timer.around, lend=False)
 
     def install_load(self, patches: Patches, library: Any) -> None:
         """Put the hook in that tells devices apart: `library` is ``CUDACodeLibrary``."""
@@ -158,6 +164,8 @@ class LaunchHooks:
         return (*common, self._originals[name])
 
     def _make_submit(self, original: Any) -> Any:
+        if self.timer is not None:
+            original = self.timer.around(original)
         self._submit_globals = {**vars(hot), "ident": get_ident, "states": self._states, "only": self._only,
                                 "new_state": self.sink.state, "now": self.sink.seconds, "original_submit": original}
         template = hot.submit_phases if self._shared else hot.submit_phases_alone

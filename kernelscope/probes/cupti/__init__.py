@@ -1,0 +1,195 @@
+"""The CUPTI probe: what the GPU did, and the driver calls that asked for it."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from kernelscope import dryrun
+from kernelscope.probes.base import ImportHook
+from kernelscope.probes.cupti.library import Cupti, CuptiError, find
+from kernelscope.probes.cupti.torch_profiler import TorchProfilerWatch
+from kernelscope.probes.cupti.tracing import Tracing
+from kernelscope.probes.sink import Sink
+
+#: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
+_STARTERS = ("cuda.bindings.driver", "torch", "cupy")
+_STREAM_CAPTURE_MODE_RELAXED = 2
+
+
+class CuptiProbe:
+    """Has CUPTI record while a recording session lasts.
+
+    Parameters
+    ----------
+    cupti : Cupti, optional
+        The library to use instead of the one that is found; for tests.
+    """
+
+    name = "cupti"
+
+    def __init__(self, cupti: Cupti | None = None) -> None:
+        self._given = cupti
+        self._tracing: Tracing | None = None
+        self._is_on = False
+        self._imports: list[ImportHook] = []
+        self._watch = TorchProfilerWatch(self._stand_aside)
+        self._process = os.getpid()
+        # Another thread imports torch, or starts its profiler, while one uninstalls.
+        self._lock = threading.RLock()
+        self._sink: Sink | None = None
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Have CUPTI record, at once or when something is imported that can start CUDA. See `Probe.install`."""
+        self._sink = sink
+        if self._given is not None or any(module in sys.modules for module in _STARTERS):
+            self._begin()
+            return
+        self._imports = [ImportHook(module, self._imported) for module in _STARTERS]
+        for hook in self._imports:
+            hook.arm()
+
+    def uninstall(self) -> None:
+        """Have CUPTI stop, and take what it still holds. See `Probe.uninstall`."""
+        with self._lock:
+            for hook in self._imports:
+                hook.disarm()
+            self._imports = []
+            self._end()
+
+    def synchronize(self) -> str | None:
+        """Wait for the current context, which may be one that no other probe knows. See `Probe.synchronize`."""
+        return _synchronize_current() if self._is_on and self._given is None else None
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Read what CUPTI recorded. See `Probe.describe`."""
+        with self._lock:
+            if self._is_on and os.getpid() == self._process:
+                assert self._tracing is not None
+                self._tracing.collect()
+        if self._tracing is not None:
+            sink.gpu = self._tracing.columns
+            sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": self._tracing.clock_error_ns}
+            sink.stated[self.name] = _stated(self._tracing)
+
+    def attach(self, kernel: Any) -> str | None:
+        """Have nothing to attach to. See `Probe.attach`."""
+        return None
+
+    def cost_per_launch_ns(self, detail: str) -> float | None:
+        """Not know: CUPTI's share of a launch is in its own code. See `Probe.cost_per_launch_ns`."""
+        return None
+
+    def _imported(self, module: ModuleType) -> None:
+        with self._lock:
+            if self._imports and self._tracing is None and self._sink is not None:
+                try:
+                    self._begin()
+                except Exception as problem:
+                    self._sink.swallow(self.name, problem)
+
+    def _begin(self) -> None:
+        assert self._sink is not None
+        try:
+            cupti = self._given or _loaded()
+            self._tracing = Tracing(cupti, self._sink.clock)
+        except CuptiError as problem:
+            self._sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem),
+                                      "fix": problem.fix})
+            return
+        self._is_on = True
+        atexit.register(self._end)
+        self._watch.begin()
+
+    def _end(self) -> None:
+        """Have CUPTI stop; a child of fork() has nothing of it, and must not touch it."""
+        with self._lock:
+            if not self._is_on:
+                return
+            self._is_on = False
+            atexit.unregister(self._end)
+            self._watch.end()
+            if os.getpid() == self._process and self._tracing is not None:
+                self._tracing.end()
+
+    def _stand_aside(self) -> None:
+        """Leave CUPTI to torch's profiler, which is about to start."""
+        assert self._sink is not None
+        try:
+            with self._lock:
+                if not self._is_on:
+                    return
+                _synchronize_current()
+                self._end()
+            self._sink.health.append({
+                "probe": self.name, "status": "degraded",
+                "message": "torch.profiler started and took CUPTI over: what the GPU did from then on is not recorded",
+                "fix": "profile and record in different cells; torch.profiler keeps CUPTI until the kernel restarts",
+            })
+        except Exception as problem:
+            self._sink.swallow(self.name, problem)
+
+
+def _stated(tracing: Tracing) -> dict[str, Any]:
+    """The row of health that says how well it went."""
+    row: dict[str, Any] = {"probe": CuptiProbe.name, "status": "ok", "clock_error_ns": tracing.clock_error_ns,
+                           "dropped": tracing.dropped,
+                           "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs"}
+    if tracing.dropped:
+        row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} records",
+                "fix": "record fewer launches in one cell"}
+    if tracing.clock_jump_ns:
+        row |= {"status": "degraded", "fix": "record again",
+                "message": f"the system's clock was set meanwhile, by {tracing.clock_jump_ns / 1e6:.3f} ms: "
+                           "GPU times before and after do not fit together"}
+    return row
+
+
+def _loaded() -> Cupti:
+    """CUPTI, loaded once a process; another copy would not see the first one's records."""
+    path = find()
+    if path not in _libraries:
+        _libraries[path] = Cupti(path)
+    return _libraries[path]
+
+
+_libraries: dict[str, Cupti] = {}
+
+
+def has_driver() -> bool:
+    """Whether there is a CUDA driver, and so something to record: not in a dry run, nor in the simulator."""
+    if dryrun.is_enabled() or os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
+        return False
+    return _driver() is not None
+
+
+def _driver() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+
+
+def _synchronize_current() -> str | None:
+    """Wait for the calling thread's current context, if it has one, without breaking a capture that is under way."""
+    driver = _driver()
+    context = ctypes.c_void_p()
+    if driver is None or driver.cuCtxGetCurrent(ctypes.byref(context)) or not context:
+        return None
+    mode = ctypes.c_int(_STREAM_CAPTURE_MODE_RELAXED)
+    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    try:
+        result = driver.cuCtxSynchronize()
+    finally:
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    if not result:
+        return None
+    text = ctypes.c_char_p()
+    driver.cuGetErrorName(result, ctypes.byref(text))
+    return (text.value or b"error").decode()

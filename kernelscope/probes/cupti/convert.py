@@ -1,0 +1,200 @@
+"""From CUPTI's records to columns on the host clock: names, kinds of memory, launch configurations."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from typing import Any
+
+import numpy as np
+
+from kernelscope.probes.cupti.records import (
+    DRIVER,
+    KERNEL,
+    MEMCPY,
+    MEMCPY_PEER,
+    MEMSET,
+    RUNTIME,
+    SYNCHRONIZATION,
+    by_kind,
+    fields,
+)
+from kernelscope.probes.gpu import GpuColumns, Words, codes
+from kernelscope.probes.gpu import KERNEL as IS_KERNEL
+from kernelscope.probes.gpu import MEMCPY as IS_MEMCPY
+from kernelscope.probes.gpu import MEMSET as IS_MEMSET
+from kernelscope.probes.gpu import SYNC as IS_SYNC
+
+_DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
+               10: "PtoP"}
+_MEMORY = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device", 7: "managed"}
+_WAITS = {1: "event synchronize", 3: "stream synchronize", 4: "context synchronize"}
+_NO_ID = 0xFFFFFFFF
+_SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "cluster_x", "cluster_y", "cluster_z",
+          "dynamic_shared")
+_TAGS = re.compile(r"\[abi:[^\]]*\]")
+
+
+class Converter:
+    """Adds CUPTI's records to columns.
+
+    Parameters
+    ----------
+    columns : GpuColumns
+        What is added to.
+    functions : dict of int to (dict of int to str)
+        The names of the driver's and the runtime's functions, by the kind of their records and their number.
+    """
+
+    def __init__(self, columns: GpuColumns, functions: dict[int, dict[int, str]]) -> None:
+        self._columns = columns
+        self._functions = functions
+        self._names = Words(columns.names)
+        self._entries = Words(columns.entries)
+        self._shapes: dict[tuple[int | None, ...], int] = {}
+        self._readable: dict[str, int] = {}
+
+    def add(self, arena: np.ndarray, at: np.ndarray, clock: Any) -> None:
+        """Add the records at offsets of an arena.
+
+        Parameters
+        ----------
+        arena : ndarray of uint8
+            What the buffers lie in.
+        at : ndarray of int64
+            The records' offsets.
+        clock : callable
+            Takes CUPTI's times, in nanoseconds, to the host clock's.
+        """
+        found = by_kind(arena, at)
+        activities: list[dict[str, np.ndarray]] = []
+        calls: list[dict[str, np.ndarray]] = []
+        for kind, rows in found.items():
+            if kind in (DRIVER, RUNTIME):
+                calls.append(self._calls(fields(arena, rows, kind), self._functions.get(kind, {}), clock))
+            elif kind == KERNEL:
+                activities.append(self._kernels(fields(arena, rows, kind), clock))
+            elif kind in (MEMCPY, MEMCPY_PEER):
+                activities.append(self._copies(fields(arena, rows, kind), clock))
+            elif kind == MEMSET:
+                activities.append(self._sets(fields(arena, rows, kind), clock))
+            elif kind == SYNCHRONIZATION:
+                activities.append(self._waits(fields(arena, rows, kind), clock))
+        self._columns.extend(activities, calls)
+
+    def _kernels(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        pointers, which = codes(seen["name"])
+        symbols = [ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else "?"
+                   for pointer in pointers.tolist()]
+        entries = np.array([self._entries.place(symbol) for symbol in symbols], np.int64)
+        names = np.array([self._names.place(readable(symbol)) for symbol in symbols], np.int64)
+        return {
+            **self._common(seen, IS_KERNEL, clock),
+            "name": names[which], "entry": entries[which], "regs": seen["regs"], "shape": self._shape(seen),
+            **_graph(seen),
+        }
+
+    def _copies(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        memory = seen["source"] * 256 + seen["target"]
+        return {
+            **self._common(seen, IS_MEMCPY, clock),
+            "name": self._worded(seen["direction"], lambda code: _DIRECTIONS.get(code, "copy")),
+            "memory": self._worded(memory, lambda code: f"{_memory(code // 256)} to {_memory(code % 256)}"),
+            "size_bytes": seen["bytes"], **_graph(seen),
+        }
+
+    def _sets(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        return {
+            **self._common(seen, IS_MEMSET, clock),
+            "name": np.full(len(seen["start"]), self._names.place("memset")),
+            "memory": self._worded(seen["target"], _memory), "size_bytes": seen["bytes"], **_graph(seen),
+        }
+
+    def _waits(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        known = np.isin(seen["type"], list(_WAITS))  # the others make a stream wait, not the host
+        seen = {name: values[known] for name, values in seen.items()}
+        return {**self._common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
+
+    def _calls(self, seen: dict[str, np.ndarray], functions: dict[int, str], clock: Any) -> dict[str, np.ndarray]:
+        return {
+            "name": self._worded(seen["function"], lambda code: functions.get(code, f"function {code}")),
+            "ident": seen["thread"], "start_ns": _times(seen["start"], clock), "end_ns": _times(seen["end"], clock),
+            "correlation_id": seen["correlation"], "result": seen["result"],
+        }
+
+    def _common(self, seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
+        count = len(seen["start"])
+        return {
+            "kind": np.full(count, kind), "device": seen.get("device", np.full(count, -1)),
+            "stream": np.where(seen["stream"] == _NO_ID, -1, seen["stream"]),
+            "start_ns": _times(seen["start"], clock), "end_ns": _times(seen["end"], clock),
+            "correlation_id": seen["correlation"],
+        }
+
+    def _worded(self, values: np.ndarray, word: Any) -> np.ndarray:
+        distinct, which = codes(values)
+        return np.array([self._names.place(word(code)) for code in distinct.tolist()], np.int64)[which]
+
+    def _shape(self, seen: dict[str, np.ndarray]) -> np.ndarray:
+        """The launch configurations' places in `GpuColumns.shapes`."""
+        mixed = np.zeros(len(seen["start"]), np.uint64)
+        for name in _SHAPE:
+            mixed = (mixed ^ seen[name].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+        _, which = codes(mixed)
+        # Codes count up in order of first sight: a row that is higher than all before it is the first of its code.
+        first = np.flatnonzero(np.diff(np.maximum.accumulate(which), prepend=-1))
+        if any((seen[name][first][which] != seen[name]).any() for name in _SHAPE):  # two of one hash: never seen
+            rows = np.stack([seen[name] for name in _SHAPE], axis=1)
+            _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        places: list[int] = []
+        for row in first.tolist():
+            shape: tuple[int | None, ...] = tuple(int(seen[name][row]) for name in _SHAPE)
+            if not shape[6]:  # no clusters
+                shape = (*shape[:6], None, None, None, shape[9])
+            if shape not in self._shapes:
+                self._shapes[shape] = len(self._columns.shapes)
+                self._columns.shapes.append(shape)
+            places.append(self._shapes[shape])
+        return np.array(places, np.int64)[which]
+
+
+@functools.cache
+def readable(symbol: str) -> str:
+    """Return a mangled C++ name as its author wrote it, without ABI tags; other names as they are."""
+    demangle = _demangler()
+    if demangle is None or not symbol.startswith("_Z"):
+        return symbol
+    status = ctypes.c_int()
+    text = demangle(symbol.encode(), None, None, ctypes.byref(status))
+    try:
+        plain = ctypes.string_at(text).decode("utf-8", "replace") if text and not status.value else symbol
+    finally:
+        ctypes.CDLL(None).free(ctypes.c_void_p(text))
+    return _TAGS.sub("", plain)
+
+
+@functools.cache
+def _demangler() -> Any:
+    try:
+        function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+    return function
+
+
+def _memory(code: int) -> str:
+    return _MEMORY.get(code, "unknown")
+
+
+def _times(values: np.ndarray, clock: Any) -> np.ndarray:
+    """On the host clock; CUPTI writes 0 where it could not tell."""
+    return np.where(values == 0, -1, clock(values))
+
+
+def _graph(seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    inside = seen["graph"] != 0
+    return {"graph_id": np.where(inside, seen["graph"], -1), "graph_node_id": np.where(inside, seen["graph_node"], -1)}

@@ -1,0 +1,173 @@
+"""CUPTI recording: from the subscription to the last record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelscope.clock import Clock, now
+from kernelscope.probes.cupti import records
+from kernelscope.probes.cupti.buffers import Buffers
+from kernelscope.probes.cupti.convert import Converter
+from kernelscope.probes.cupti.library import DRIVER_API, RUNTIME_API, Cupti, CuptiError
+from kernelscope.probes.gpu import GpuColumns
+
+_KINDS = (records.KERNEL, records.MEMCPY, records.MEMCPY_PEER, records.MEMSET, records.SYNCHRONIZATION)
+_RECORDS = {DRIVER_API: records.DRIVER, RUNTIME_API: records.RUNTIME}
+#: Calls that are recorded: those that give the GPU work, wait for it, or are slow.
+_CALLS = {
+    DRIVER_API: ("cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch", "cuGraphInstantiate", "cuGraphExecUpdate",
+                 "cuGraphUpload", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuModuleLoad", "cuLibraryLoad",
+                 "cuLink", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"),
+    RUNTIME_API: ("cudaLaunch", "cudaMemcpy", "cudaMemset", "cudaGraphLaunch", "cudaGraphInstantiate",
+                  "cudaGraphExecUpdate", "cudaGraphUpload", "cudaMalloc", "cudaFree", "cudaHostAlloc",
+                  "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize"),
+}
+_TRIES = 20
+#: What two readings of the clocks may differ by for each second between them; more, and one of them was set.
+_DRIFT = 1e-3
+_WAIT_S = 2.0
+
+
+class Tracing:
+    """CUPTI's records from now until `end`.
+
+    Parameters
+    ----------
+    cupti : Cupti
+        The library.
+    clock : callable
+        The host clock, in nanoseconds.
+
+    Attributes
+    ----------
+    columns : GpuColumns
+        What was read so far, on the host clock.
+    dropped : int
+        Records that CUPTI lost.
+    clock_error_ns : float
+        How far the columns' times can be off: half the width of the brackets in which both clocks were read.
+    clock_jump_ns : int
+        By how much the clocks moved against each other between two readings, where that is no drift; else 0.
+
+    Raises
+    ------
+    CuptiError
+        CUPTI refuses; whatever was switched on is off again.
+    """
+
+    def __init__(self, cupti: Cupti, clock: Clock = now) -> None:
+        self._cupti = cupti
+        self._clock = clock
+        self._buffers = Buffers()
+        self.columns = GpuColumns()
+        self.dropped = 0
+        self.clock_error_ns = 0.0
+        self.clock_jump_ns = 0
+        self._samples: list[tuple[int, int]] = []
+        self._undo: list[Callable[[], None]] = []
+        try:
+            self._switch_on()
+        except BaseException:
+            self._switch_off()
+            raise
+
+    def collect(self) -> None:
+        """Read what CUPTI has recorded and finished so far into `columns`."""
+        self._cupti.flush(unfinished=False)
+        self._sample()
+        self._read()
+
+    def end(self) -> None:
+        """Have CUPTI stop and read the rest; the subscription is given up in any case."""
+        try:
+            self._cupti.flush(unfinished=True)
+            self._sample()
+            self.dropped += self._cupti.dropped()
+        finally:
+            self._switch_off()
+        deadline = time.monotonic() + _WAIT_S
+        while self._buffers.lent and time.monotonic() < deadline:  # CUPTI's own thread is about to give them back
+            time.sleep(0.001)
+        self._read()
+        if self._buffers.lent:
+            _lost.append(self._buffers)  # CUPTI may still write to them
+
+    def _switch_on(self) -> None:
+        cupti = self._cupti
+        functions = {_RECORDS[domain]: _functions(cupti, domain) for domain in _CALLS}
+        self._converter = Converter(self.columns, functions)
+        cupti.subscribe()
+        self._undo.append(cupti.unsubscribe)
+        cupti.register(self._buffers.lend, self._buffers.take_back)
+        self._sample()
+        cupti.dropped()
+        for kind in _KINDS:
+            cupti.enable(kind)
+            self._undo.append(lambda kind=kind: cupti.disable(kind))
+        for domain, prefixes in _CALLS.items():
+            kind = _RECORDS[domain]
+            cupti.enable(kind)
+            self._undo.append(lambda kind=kind: cupti.disable(kind))
+            unwanted = {number: False for number, name in functions[kind].items() if not name.startswith(prefixes)}
+            cupti.select(domain, unwanted)
+
+    def _switch_off(self) -> None:
+        first: Exception | None = None
+        while self._undo:
+            try:
+                self._undo[-1]()
+            except CuptiError as problem:
+                first = first or problem
+            self._undo.pop()  # after it was done: what a Ctrl-C interrupts, the next call takes up
+        if first is not None:
+            raise first
+
+    def _sample(self) -> None:
+        """Read CUPTI's clock between two readings of the host's; the tightest of some brackets counts."""
+        best: tuple[int, int, int] | None = None
+        for _ in range(_TRIES):
+            before = self._clock()
+            reading = self._cupti.timestamp()
+            after = self._clock()
+            if best is None or after - before < best[0]:
+                best = after - before, reading, (before + after) // 2
+        assert best is not None
+        width, reading, host = best
+        self.clock_error_ns = max(self.clock_error_ns, width / 2)
+        if self._samples:
+            gpu_before, host_before = self._samples[-1]
+            moved = (reading - host) - (gpu_before - host_before)
+            if abs(moved) > width + _DRIFT * max(0, host - host_before):
+                self.clock_jump_ns = moved
+        self._samples.append((reading, host))
+
+    def _read(self) -> None:
+        self._buffers.read(self._cupti.size_of, lambda arena, at: self._converter.add(arena, at, self._to_host))
+
+    def _to_host(self, times: np.ndarray) -> np.ndarray:
+        """CUPTI's times on the host clock: by the two readings around each, and so without their drift."""
+        gpu = np.array([sample[0] for sample in self._samples], np.int64)
+        host = np.array([sample[1] for sample in self._samples], np.int64)
+        # Relative to the first reading, where a float has nanoseconds to spare.
+        offset = np.interp((times - gpu[0]).astype(np.float64), (gpu - gpu[0]).astype(np.float64),
+                           ((host - host[0]) - (gpu - gpu[0])).astype(np.float64))
+        return times - gpu[0] + host[0] + np.rint(offset).astype(np.int64)
+
+
+#: Memory that CUPTI did not give back when it was told to stop.
+_lost: list[Buffers] = []
+
+
+def _functions(cupti: Any, domain: int) -> dict[int, str]:
+    """The names of all functions, asked for once a process."""
+    key = (cupti.path, domain)
+    if key not in _known_functions:
+        _known_functions[key] = cupti.functions(domain)
+    return _known_functions[key]
+
+
+_known_functions: dict[tuple[str, int], dict[int, str]] = {}

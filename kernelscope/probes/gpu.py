@@ -1,0 +1,69 @@
+"""What the probes of the GPU's side hand over: columns of numbers and what their codes stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+#: Kinds of activity, by code.
+KERNEL, MEMCPY, MEMSET, SYNC = range(4)
+
+ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes", "memory",
+            "graph_id", "graph_node_id", "regs", "shape")
+CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
+
+Columns = dict[str, np.ndarray]
+
+
+def _empty(names: tuple[str, ...]) -> Columns:
+    return {name: np.empty(0, np.int64) for name in names}
+
+
+@dataclass
+class GpuColumns:
+    """Activities and calls on the host clock; see `kernelscope.recording.activities.RawActivities`."""
+
+    activities: Columns = field(default_factory=lambda: _empty(ACTIVITY))
+    calls: Columns = field(default_factory=lambda: _empty(CALL))
+    names: list[str] = field(default_factory=list)
+    entries: list[str] = field(default_factory=list)
+    shapes: list[tuple[int | None, ...]] = field(default_factory=list)
+    has_correlation: bool = True
+
+    def extend(self, activities: list[Columns], calls: list[Columns]) -> None:
+        """Add rows; columns that a part leaves out are unknown."""
+        self.activities = _joined(self.activities, activities, "kind")
+        self.calls = _joined(self.calls, calls, "name")
+
+
+class Words:
+    """Gives each text of a list its place in it."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+        self._places = {text: place for place, text in enumerate(texts)}
+
+    def place(self, text: str) -> int:
+        """The text's place, which is the end of the list where it is new."""
+        found = self._places.get(text)
+        if found is None:
+            found = self._places[text] = len(self._texts)
+            self._texts.append(text)
+        return found
+
+
+def codes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values in order of their first row, and each row's place among them: by hashing, no sort."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+
+
+def _joined(held: Columns, parts: list[Columns], whole: str) -> Columns:
+    """All rows; `whole` is a column that no part leaves out."""
+    return {
+        name: np.concatenate([
+            values, *(part[name] if name in part else np.full(len(part[whole]), -1) for part in parts)])
+        for name, values in held.items()
+    }
