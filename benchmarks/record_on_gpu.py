@@ -26,7 +26,8 @@ def main() -> int:
         return 2
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in (("quickstart", quickstart), ("many_kernels", many_kernels), ("threads", threads)):
+    for name, make in (("quickstart", quickstart), ("many_kernels", many_kernels), ("threads", threads),
+                       ("gpu", gpu)):
         recording = make(name)
         if recording.is_dry_run or recording.is_simulated:
             print("this is no GPU: its recordings would say so and are no fixtures", file=sys.stderr)
@@ -131,6 +132,89 @@ def threads(name: str) -> Recording:
         for worker in workers:
             worker.join()
     return r.recording
+
+
+def gpu(name: str) -> Recording:
+    """Copies under kernels, NVTX ranges, a graph, and other libraries' kernels, in five cells."""
+    import cupy
+    import torch
+    from cuda.core import Device
+    from numba import cuda
+
+    @cuda.jit
+    def smooth(out, v):
+        i = cuda.grid(1)
+        if 0 < i < v.size - 1:
+            out[i] = (v[i - 1] + v[i] + v[i + 1]) / 3
+
+    @cuda.jit
+    def scale(v, a):
+        i = cuda.grid(1)
+        if i < v.size:
+            v[i] *= a
+
+    n = 1 << 22
+    host, result = cuda.pinned_array(n, np.float32), cuda.pinned_array(n, np.float32)
+    host[:] = np.arange(n)
+    streams = [cuda.stream() for _ in range(3)]
+    ones, other = torch.ones(1 << 20, device="cuda"), cupy.ones(1 << 20, cupy.float32)
+    (ones + 1).sum().item(), (other * 2).sum().get()  # what they compile and load is not this recording's
+    recorder = Recorder(name).start()
+    recorder.begin_cell("pipeline", execution_count=1)
+    chunk = n // 12
+    with kernelscope.annotate("pipeline", color="#5b8ff9"):
+        for step in range(12):
+            stream, part = streams[step % 3], slice(step * chunk, (step + 1) * chunk)
+            with kernelscope.annotate("chunk", color="#f6bd16", payload=step, category="copy"):
+                v = cuda.to_device(host[part], stream=stream)
+                out = cuda.device_array_like(v, stream=stream)
+                for _ in range(4):
+                    smooth[(chunk + 255) // 256, 256, stream](out, v)
+                out.copy_to_host(result[part], stream=stream)
+        for stream in streams:
+            stream.synchronize()
+    recorder.end_cell()
+    recorder.begin_cell("training", execution_count=2)
+    v, w = cuda.to_device(host), cuda.device_array(n, np.float32)
+    for epoch in range(3):
+        with kernelscope.annotate("epoch", domain="training", color="#61d9a3", payload=epoch):
+            for _ in range(20):
+                with kernelscope.annotate("forward", domain="training", color="#9270ca"):
+                    smooth[(n + 255) // 256, 256](w, v)
+                with kernelscope.annotate("backward", domain="training", color="#e8684a"):
+                    scale[(n + 255) // 256, 256](w, np.float32(0.5))
+                    scale[(n + 255) // 256, 256](v, np.float32(0.99))
+            float(w[0])  # the loss is read back, as training loops do
+    recorder.end_cell()
+    recorder.begin_cell("graph", execution_count=3)
+    device = Device()
+    device.set_current()
+    builder = device.create_graph_builder()
+    builder.begin_building()
+    for _ in range(6):
+        smooth[64, 256, builder.stream](w, v)
+        scale[64, 256, builder.stream](w, np.float32(0.5))
+    builder.end_building()
+    graph = builder.complete()
+    own = device.create_stream()
+    for _ in range(10):
+        graph.launch(own)
+    own.sync()
+    recorder.end_cell()
+    recorder.begin_cell("other libraries", execution_count=4)
+    for _ in range(10):
+        torch.cuda.nvtx.range_push("torch step")
+        (ones * 2 + 1).sum().item()
+        torch.cuda.nvtx.range_pop()
+        (other * 2).sum().get()
+        scale[(n + 255) // 256, 256](v, np.float32(1.01))
+    recorder.end_cell()
+    recorder.begin_cell("many short kernels", execution_count=5)
+    short = cuda.device_array(1024, np.float32)
+    for _ in range(400):
+        scale[4, 256](short, np.float32(1.01))
+    recorder.end_cell()
+    return recorder.stop()
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
 from kernelscope.recording.activities import RawActivities
 from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE, RawRecording
+from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
@@ -120,10 +121,10 @@ class Part:
     def __init__(self, sink: Sink | None = None) -> None:
         self._records: dict[ThreadState, int] = {}
         self._compilations = self._passes = self._ranges = 0
-        self._began: int | None = None
+        self.began: int | None = None
         if sink is None:
             return
-        self._began = sink.clock()
+        self.began = sink.clock()
         with sink.lock:
             self._records = {state: state.count() for state in sink.threads}
             self._compilations = len(sink.compilations)
@@ -162,11 +163,11 @@ class Part:
         """What the GPU was asked for in this part, and the calls that asked."""
         gpu = sink.gpu
         calls, activities = gpu.calls, gpu.activities
-        if self._began is not None:
-            mine = calls["start_ns"] >= self._began
+        if self.began is not None:
+            mine = calls["start_ns"] >= self.began
             known = np.isin(activities["correlation_id"], calls["correlation_id"])
             asked = np.isin(activities["correlation_id"], calls["correlation_id"][mine])
-            asked |= ~known & (activities["start_ns"] >= self._began)
+            asked |= ~known & (activities["start_ns"] >= self.began)
             calls = {name: values[mine] for name, values in calls.items()}
             activities = {name: values[asked] for name, values in activities.items()}
         return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
@@ -186,11 +187,13 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
     session.describe(used)
     total = sum(len(block) for _, block in launches)
-    ranges = part.ranges(sink)
+    threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
+    made_in_python = part.ranges(sink)
+    ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
         targets=list(sink.targets.rows),
-        threads=[{"ident": state.ident, "name": state.name} for state in list(sink.threads)],
+        threads=threads,
         cells=cells,
         dispatchers=[{**row, "filename": _shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
         specializations=list(sink.specializations.rows),
@@ -201,7 +204,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         occupancies=list(sink.occupancies),
         ranges=ranges,
         activities=part.activities(sink),
-        health=[*_health(session, total, ranges.count()), *notes],
+        health=[*_health(session, total, made_in_python.count()), *notes],
     )
     raw.metadata = _metadata(name, session, raw)
     return raw

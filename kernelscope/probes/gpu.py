@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +14,10 @@ KERNEL, MEMCPY, MEMSET, SYNC = range(4)
 ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes", "memory",
             "graph_id", "graph_node_id", "regs", "shape")
 CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
+#: Of one end of an NVTX range, or of a mark: `names` indices, the thread's ident (its lower 32 bits), flags, ids.
+MARKER = ("flags", "time_ns", "id", "object", "ident", "name", "domain")
+#: What some of them have beside it.
+MARKER_DATA = ("id", "color", "category")
 
 Columns = dict[str, np.ndarray]
 
@@ -27,15 +32,20 @@ class GpuColumns:
 
     activities: Columns = field(default_factory=lambda: _empty(ACTIVITY))
     calls: Columns = field(default_factory=lambda: _empty(CALL))
+    markers: Columns = field(default_factory=lambda: _empty(MARKER))
+    marker_data: Columns = field(default_factory=lambda: _empty(MARKER_DATA))
     names: list[str] = field(default_factory=list)
     entries: list[str] = field(default_factory=list)
     shapes: list[tuple[int | None, ...]] = field(default_factory=list)
     has_correlation: bool = True
 
-    def extend(self, activities: list[Columns], calls: list[Columns]) -> None:
+    def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
+               marker_data: Sequence[Columns] = ()) -> None:
         """Add rows; columns that a part leaves out are unknown."""
         self.activities = _joined(self.activities, activities, "kind")
         self.calls = _joined(self.calls, calls, "name")
+        self.markers = _joined(self.markers, markers, "id")
+        self.marker_data = _joined(self.marker_data, marker_data, "id")
 
 
 class Words:
@@ -60,7 +70,7 @@ def codes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
 
 
-def _joined(held: Columns, parts: list[Columns], whole: str) -> Columns:
+def _joined(held: Columns, parts: Sequence[Columns], whole: str) -> Columns:
     """All rows; `whole` is a column that no part leaves out."""
     return {
         name: np.concatenate([

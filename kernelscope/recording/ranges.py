@@ -22,7 +22,8 @@ class RawRanges:
     events : ndarray of float64, shape (n, 4)
         Time in seconds, what happened, label, thread id: see `kernelscope.probes.sink.Sink`.
     labels : list of dict
-        What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``.
+        What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``; ``source`` where it is
+        not python.
     first : int
         The event with which this recording begins; those before it tell which ranges were open then.
     """
@@ -71,8 +72,8 @@ def range_rows(raw: RawRanges) -> list[Row]:
             if each.kind == "push_pop":
                 stack.append((number, each.end, depth))
         rows.append({
-            **raw.labels[each.label], "range_id": number, "thread_id": each.thread, "parent_range_id": parent,
-            "kind": each.kind, "source": "python", "start_ns": each.start, "end_ns": each.end, "depth": depth,
+            "source": "python", **raw.labels[each.label], "range_id": number, "thread_id": each.thread,
+            "parent_range_id": parent, "kind": each.kind, "start_ns": each.start, "end_ns": each.end, "depth": depth,
         })
     return rows
 

@@ -26,8 +26,8 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     It has the cell's launches, activities, API calls and compilations, the compilations inside those launches and the
     passes of all of these, and the rows of the other tables that they name, all renumbered. A parent launch or a
     requesting launch in another cell becomes null. Ranges and marks stay that were open at any time while the cell
-    ran. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of the recording as a whole and stays, with
-    ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+    ran. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of the recording
+    as a whole and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
 
     Parameters
     ----------

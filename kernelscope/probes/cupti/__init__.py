@@ -13,6 +13,7 @@ from typing import Any
 
 from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook
+from kernelscope.probes.cupti.injection import NvtxInjection
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 from kernelscope.probes.cupti.torch_profiler import TorchProfilerWatch
 from kernelscope.probes.cupti.tracing import Tracing
@@ -40,6 +41,7 @@ class CuptiProbe:
         self._is_on = False
         self._imports: list[ImportHook] = []
         self._watch = TorchProfilerWatch(self._stand_aside)
+        self._injection = NvtxInjection()
         self._process = os.getpid()
         # Another thread imports torch, or starts its profiler, while one uninstalls.
         self._lock = threading.RLock()
@@ -104,6 +106,7 @@ class CuptiProbe:
                                       "fix": problem.fix})
             return
         self._is_on = True
+        self._injection.offer(cupti.path)
         atexit.register(self._end)
         self._watch.begin()
 
@@ -115,6 +118,7 @@ class CuptiProbe:
             self._is_on = False
             atexit.unregister(self._end)
             self._watch.end()
+            self._injection.withdraw()
             if os.getpid() == self._process and self._tracing is not None:
                 self._tracing.end()
 

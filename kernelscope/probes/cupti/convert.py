@@ -12,6 +12,8 @@ import numpy as np
 from kernelscope.probes.cupti.records import (
     DRIVER,
     KERNEL,
+    MARKER,
+    MARKER_DATA,
     MEMCPY,
     MEMCPY_PEER,
     MEMSET,
@@ -20,11 +22,11 @@ from kernelscope.probes.cupti.records import (
     by_kind,
     fields,
 )
-from kernelscope.probes.gpu import GpuColumns, Words, codes
 from kernelscope.probes.gpu import KERNEL as IS_KERNEL
 from kernelscope.probes.gpu import MEMCPY as IS_MEMCPY
 from kernelscope.probes.gpu import MEMSET as IS_MEMSET
 from kernelscope.probes.gpu import SYNC as IS_SYNC
+from kernelscope.probes.gpu import GpuColumns, Words, codes
 
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
                10: "PtoP"}
@@ -70,6 +72,8 @@ class Converter:
         found = by_kind(arena, at)
         activities: list[dict[str, np.ndarray]] = []
         calls: list[dict[str, np.ndarray]] = []
+        markers: list[dict[str, np.ndarray]] = []
+        marker_data: list[dict[str, np.ndarray]] = []
         for kind, rows in found.items():
             if kind in (DRIVER, RUNTIME):
                 calls.append(self._calls(fields(arena, rows, kind), self._functions.get(kind, {}), clock))
@@ -81,7 +85,11 @@ class Converter:
                 activities.append(self._sets(fields(arena, rows, kind), clock))
             elif kind == SYNCHRONIZATION:
                 activities.append(self._waits(fields(arena, rows, kind), clock))
-        self._columns.extend(activities, calls)
+            elif kind == MARKER:
+                markers.append(self._markers(fields(arena, rows, kind), clock))
+            elif kind == MARKER_DATA:
+                marker_data.append(fields(arena, rows, kind))
+        self._columns.extend(activities, calls, markers, marker_data)
 
     def _kernels(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         pointers, which = codes(seen["name"])
@@ -122,6 +130,20 @@ class Converter:
             "ident": seen["thread"], "start_ns": _times(seen["start"], clock), "end_ns": _times(seen["end"], clock),
             "correlation_id": seen["correlation"], "result": seen["result"],
         }
+
+    def _markers(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        return {
+            "flags": seen["flags"], "time_ns": _times(seen["timestamp"], clock), "id": seen["id"],
+            "object": seen["object"], "ident": seen["thread"],
+            "name": self._pointed(seen["name"]), "domain": self._pointed(seen["domain"]),
+        }
+
+    def _pointed(self, pointers: np.ndarray) -> np.ndarray:
+        """Places of the texts at addresses; -1 for none."""
+        distinct, which = codes(pointers)
+        return np.array([
+            self._names.place(ctypes.string_at(pointer).decode("utf-8", "replace")) if pointer else -1
+            for pointer in distinct.tolist()], np.int64)[which]
 
     def _common(self, seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
         count = len(seen["start"])

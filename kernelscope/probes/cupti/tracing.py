@@ -15,7 +15,8 @@ from kernelscope.probes.cupti.convert import Converter
 from kernelscope.probes.cupti.library import DRIVER_API, RUNTIME_API, Cupti, CuptiError
 from kernelscope.probes.gpu import GpuColumns
 
-_KINDS = (records.KERNEL, records.MEMCPY, records.MEMCPY_PEER, records.MEMSET, records.SYNCHRONIZATION)
+_KINDS = (records.KERNEL, records.MEMCPY, records.MEMCPY_PEER, records.MEMSET, records.SYNCHRONIZATION,
+          records.MARKER, records.MARKER_DATA)
 _RECORDS = {DRIVER_API: records.DRIVER, RUNTIME_API: records.RUNTIME}
 #: Calls that are recorded: those that give the GPU work, wait for it, or are slow.
 _CALLS = {
