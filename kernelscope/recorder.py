@@ -99,8 +99,8 @@ class Recorder:
                                            f"around it, not {self.detail!r}"})
         if self.gpu != self._session.gpu:
             self._notes.append({"probe": "recorder", "status": "degraded",
-                                "message": f"recorded the GPU's side with {self._session.gpu!r}, as the recording around "
-                                           f"it, not {self.gpu!r}"})
+                                "message": f"recorded the GPU's side with {self._session.gpu!r}, as the recording "
+                                           f"around it, not {self.gpu!r}"})
         return self
 
     def stop(self) -> Recording:

@@ -15,7 +15,7 @@ ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "
             "graph_id", "graph_node_id", "regs", "shape")
 CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
 #: Of one end of an NVTX range, or of a mark: `names` indices, the thread's ident (its lower 32 bits), flags, ids.
-MARKER = ("flags", "time_ns", "id", "object", "ident", "name", "domain")
+MARKER = ("flags", "time_ns", "id", "ident", "name", "domain")
 #: What some of them have beside it.
 MARKER_DATA = ("id", "color", "category")
 

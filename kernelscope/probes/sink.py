@@ -70,6 +70,8 @@ class Sink:
         A row of health that a probe states anew whenever a recording ends, by probe.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
+    is_capturing : callable
+        Whether some stream is known to capture a graph.
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
@@ -99,6 +101,7 @@ class Sink:
         self.gpu = GpuColumns()
         self.stated: dict[str, dict[str, Any]] = {}
         self.own: list[tuple[int, int, int]] = []
+        self.is_capturing: Callable[[], bool] = lambda: False
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}

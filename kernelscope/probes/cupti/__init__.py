@@ -21,7 +21,8 @@ from kernelscope.probes.sink import Sink
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
 _STARTERS = ("cuda.bindings.driver", "torch", "cupy")
-_STREAM_CAPTURE_MODE_RELAXED = 2
+#: Why the device was not synchronized.
+CAPTURING = "a stream is capturing a graph: synchronizing would break the capture"
 
 
 class CuptiProbe:
@@ -67,7 +68,9 @@ class CuptiProbe:
 
     def synchronize(self) -> str | None:
         """Wait for the current context, which may be one that no other probe knows. See `Probe.synchronize`."""
-        return _synchronize_current() if self._is_on and self._given is None else None
+        if not self._is_on or self._given is not None:
+            return None
+        return CAPTURING if self._is_capturing() else _synchronize_current()
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Read what CUPTI recorded. See `Probe.describe`."""
@@ -88,6 +91,9 @@ class CuptiProbe:
         """Not know: CUPTI's share of a launch is in its own code. See `Probe.cost_per_launch_ns`."""
         return None
 
+    def _is_capturing(self) -> bool:
+        return self._is_on and self._tracing is not None and self._tracing.captures.under_way > 0
+
     def _imported(self, module: ModuleType) -> None:
         with self._lock:
             if self._imports and self._tracing is None and self._sink is not None:
@@ -106,6 +112,7 @@ class CuptiProbe:
                                       "fix": problem.fix})
             return
         self._is_on = True
+        self._sink.is_capturing = self._is_capturing
         self._injection.offer(cupti.path)
         atexit.register(self._end)
         self._watch.begin()
@@ -129,7 +136,8 @@ class CuptiProbe:
             with self._lock:
                 if not self._is_on:
                     return
-                _synchronize_current()
+                if not self._is_capturing():
+                    _synchronize_current()
                 self._end()
             self._sink.health.append({
                 "probe": self.name, "status": "degraded",
@@ -181,17 +189,12 @@ def _driver() -> Any:
 
 
 def _synchronize_current() -> str | None:
-    """Wait for the calling thread's current context, if it has one, without breaking a capture that is under way."""
+    """Wait for the calling thread's current context, if it has one."""
     driver = _driver()
     context = ctypes.c_void_p()
     if driver is None or driver.cuCtxGetCurrent(ctypes.byref(context)) or not context:
         return None
-    mode = ctypes.c_int(_STREAM_CAPTURE_MODE_RELAXED)
-    driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
-    try:
-        result = driver.cuCtxSynchronize()
-    finally:
-        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+    result = driver.cuCtxSynchronize()
     if not result:
         return None
     text = ctypes.c_char_p()

@@ -134,7 +134,7 @@ class Converter:
     def _markers(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         return {
             "flags": seen["flags"], "time_ns": _times(seen["timestamp"], clock), "id": seen["id"],
-            "object": seen["object"], "ident": seen["thread"],
+            "ident": seen["thread"],
             "name": self._pointed(seen["name"]), "domain": self._pointed(seen["domain"]),
         }
 

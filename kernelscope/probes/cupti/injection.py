@@ -1,8 +1,8 @@
 """Having NVTX's C interface, which torch, cupy and others call, report its ranges to CUPTI.
 
-NVTX looks for a tool once in each library that has it built in, at its first call there. What calls it for the first time
-while a recording lasts is seen then, and in later recordings; what did before is not. Ranges that Python's ``nvtx`` makes
-are recorded in Python, where nothing depends on who was first.
+NVTX looks for a tool once in each library that has it built in, at its first call there. What calls it for the first
+time while a recording lasts is seen then, and in later recordings; what did before is not. Ranges that Python's
+``nvtx`` makes are recorded in Python, where nothing depends on who was first.
 """
 
 from __future__ import annotations

@@ -81,7 +81,10 @@ class Cupti:
         self.path = path
         self._subscriber = ctypes.c_void_p()
         self._keep: tuple[Any, ...] = ()
-        self._nothing = _Callback(lambda *_: None)
+        self._callback = _Callback(self._call_back)
+        self._called: Callable[[int], None] | None = None
+        self._library.cuptiEnableCallback.argtypes = (
+            ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)
         self._library.cuptiActivityGetNextRecord.argtypes = (
             ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p))
         self._library.cuptiGetCallbackName.argtypes = (
@@ -93,26 +96,36 @@ class Cupti:
         if self.version < OLDEST_VERSION:
             raise CuptiError(f"CUPTI {self.version} is too old: CUDA 12.0's or a newer one is needed", _INSTALL)
 
-    def subscribe(self) -> None:
-        """Become the CUPTI client of this process; raises `CuptiError`, with the holder's name, where another is."""
+    def subscribe(self, called: Callable[[int], None] | None = None) -> None:
+        """Become the CUPTI client of this process; raises `CuptiError`, with the holder's name, where another is.
+
+        `called` is called with the address of CUPTI's ``CUpti_CallbackData`` before and after each `watch`-ed function.
+        """
         holder = ctypes.create_string_buffer(128)
         if hasattr(self._library, "cuptiSubscribe_v2"):
             # Each version accepts its own size of the parameters only, and none but the newest have all of them.
             for size in (40, 33, 32):
                 params = _SubscriberParams(size, _NAME, ctypes.cast(holder, ctypes.c_void_p), 128, 0)
                 result = self._library.cuptiSubscribe_v2(
-                    ctypes.byref(self._subscriber), self._nothing, None, ctypes.byref(params))
+                    ctypes.byref(self._subscriber), self._callback, None, ctypes.byref(params))
                 if result != _INVALID:
                     break
         else:
-            result = self._library.cuptiSubscribe(ctypes.byref(self._subscriber), self._nothing, None)
+            result = self._library.cuptiSubscribe(ctypes.byref(self._subscriber), self._callback, None)
         self._check("cuptiSubscribe", result, holder.value.decode("utf-8", "replace"))
+        self._called = called
 
     def unsubscribe(self) -> None:
         """Leave CUPTI to others."""
+        self._called = None
         subscriber, self._subscriber = self._subscriber, ctypes.c_void_p()
         if subscriber:
             self._check("cuptiUnsubscribe", self._library.cuptiUnsubscribe(subscriber))
+
+    def watch(self, domain: int, function: int) -> None:
+        """Call back before and after one function of the driver's or the runtime's interface."""
+        self._check("cuptiEnableCallback",
+                    self._library.cuptiEnableCallback(1, self._subscriber, domain, function))
 
     def register(self, requested: Callable[[], tuple[int, int]], completed: Callable[[int, int], None]) -> None:
         """Have CUPTI ask `requested` for buffers (address, size in bytes) and give them back to `completed`.
@@ -184,6 +197,11 @@ class Cupti:
         if self._library.cuptiActivityGetNextRecord(record, end - record, ctypes.byref(following)):
             return end - record
         return (following.value or end) - record
+
+    def _call_back(self, _data: Any, _domain: int, _function: int, data: int | None) -> None:
+        called = self._called
+        if called is not None and data:
+            called(data)
 
     def _version(self) -> int:
         found = ctypes.c_uint32()

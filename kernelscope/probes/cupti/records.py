@@ -49,7 +49,7 @@ FIELDS: dict[int, list[tuple[str, str, int]]] = {
         ("result", "u4", 36),
     ],
     MARKER: [
-        ("flags", "i4", 4), ("timestamp", "u8", 8), ("id", "u4", 16), ("object", "i4", 20), ("thread", "u4", 28),
+        ("flags", "i4", 4), ("timestamp", "u8", 8), ("id", "u4", 16), ("thread", "u4", 28),
         ("name", "u8", 40), ("domain", "u8", 48),
     ],
     MARKER_DATA: [("id", "u4", 8), ("color", "u4", 24), ("category", "u4", 28)],

@@ -11,6 +11,7 @@ import numpy as np
 from kernelscope.clock import Clock, now
 from kernelscope.probes.cupti import records
 from kernelscope.probes.cupti.buffers import Buffers
+from kernelscope.probes.cupti.captures import Captures
 from kernelscope.probes.cupti.convert import Converter
 from kernelscope.probes.cupti.library import DRIVER_API, RUNTIME_API, Cupti, CuptiError
 from kernelscope.probes.gpu import GpuColumns
@@ -53,6 +54,8 @@ class Tracing:
         How far the columns' times can be off: half the width of the brackets in which both clocks were read.
     clock_jump_ns : int
         By how much the clocks moved against each other between two readings, where that is no drift; else 0.
+    captures : Captures
+        The captures under way.
 
     Raises
     ------
@@ -68,6 +71,7 @@ class Tracing:
         self.dropped = 0
         self.clock_error_ns = 0.0
         self.clock_jump_ns = 0
+        self.captures = Captures()
         self._samples: list[tuple[int, int]] = []
         self._undo: list[Callable[[], None]] = []
         try:
@@ -101,8 +105,11 @@ class Tracing:
         cupti = self._cupti
         functions = {_RECORDS[domain]: _functions(cupti, domain) for domain in _CALLS}
         self._converter = Converter(self.columns, functions)
-        cupti.subscribe()
+        cupti.subscribe(self.captures.called)
         self._undo.append(cupti.unsubscribe)
+        for domain in _CALLS:
+            for function in Captures.watched(functions[_RECORDS[domain]]):
+                cupti.watch(domain, function)
         cupti.register(self._buffers.lend, self._buffers.take_back)
         self._sample()
         cupti.dropped()

@@ -88,6 +88,8 @@ class NumbaCudaProbe:
         """Synchronize every device that was launched on, unless a capture is under way. See `Probe.synchronize`."""
         if self._facts is None or not len(self._facts.sink.devices):
             return None
+        if self._facts.sink.is_capturing():
+            return "a stream is capturing a graph: synchronizing would break the capture"
         capturing = self._capturing_stream()
         if capturing is not None:
             return f"stream {capturing:#x} is capturing a graph: synchronizing would break the capture"
