@@ -94,6 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-n", "--name", help="what to call the recording; the script's name otherwise")
     run.add_argument("--detail", choices=("launch", "phases"), default="phases",
                      help="every phase of a launch (the default), or its two ends at less than half the cost")
+    side = run.add_mutually_exclusive_group()
+    side.add_argument("--no-gpu", dest="gpu", action="store_const", const="none", default="cupti",
+                      help="leave what the GPU did out: no CUPTI, and none of its cost")
+    side.add_argument("--events", dest="gpu", action="store_const", const="events",
+                      help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
     run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")

@@ -21,11 +21,11 @@ _OPTIONAL = {
     "ipykernel": ("running notebooks", "pip install 'kernelscope[notebook]'"),
     "nbclient": ("kernelscope demo", "pip install 'kernelscope[notebook]'"),
     "nbconvert": ("kernelscope demo", "pip install 'kernelscope[notebook]'"),
-    "cupti-python": ("what the GPU itself did; its licence is NVIDIA's own", "pip install 'kernelscope[cupti]'"),
 }
 
 # CUDA's libraries by the names of cuda.pathfinder, and what they are for.
-_LIBRARIES = {"nvvm": "compiles kernels", "nvrtc": "compiles CUDA C++", "nvJitLink": "links kernels"}
+_LIBRARIES = {"nvvm": "compiles kernels", "nvrtc": "compiles CUDA C++", "nvJitLink": "links kernels",
+              "cupti": "what the GPU itself did"}
 _GET_LIBRARIES = "pip install 'kernelscope[cu13]', or [cu12] where the driver is of CUDA 12"
 _COMPILERS = ("cc", "gcc", "clang")
 
@@ -141,6 +141,10 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None]) 
     rows += [{"what": f"{name} (for {use})", "command": command}
              for name, (use, command) in _OPTIONAL.items() if packages[name] is None]
     absent = [name for name, path in libraries.items() if path is None]
+    if "cupti" in absent:
+        absent.remove("cupti")
+        rows.append({"what": "CUPTI (for what the GPU itself did; its licence is NVIDIA's own)",
+                     "command": "pip install 'kernelscope[cupti]'"})
     if absent:
         rows.append({"what": f"CUDA's {', '.join(absent)}", "command": _GET_LIBRARIES})
     if not any(shutil.which(name) for name in _COMPILERS):

@@ -21,7 +21,7 @@ DETAILS = ("launch", "phases")
 
 #: The sub-commands of ``%kernelscope``, each with what follows it; brackets mean that it can be left out.
 COMMANDS = {
-    "on": "[-q] [--detail launch|phases]",
+    "on": "[-q] [--detail launch|phases] [--no-gpu|--events]",
     "off": "",
     "status": "",
     "cells": "",
@@ -32,9 +32,11 @@ COMMANDS = {
     "attach": "KERNEL",
 }
 
-CELL_USAGE = "%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-timeline]"
+CELL_USAGE = ("%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-gpu|--events] "
+              "[--no-timeline]")
 LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
 
+_OF_ON = "-q, --detail, --no-gpu and --events"
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
 _ANY_CELL_MAGIC = re.compile(r"%%\w")
 _MANAGING = re.compile(r"%kernelscope\b|#|$")
@@ -58,6 +60,8 @@ class CellOptions:
         Whether to show no card.
     detail : str
         ``phases`` or ``launch``.
+    gpu : str
+        ``cupti``, ``events`` or ``none``.
     """
 
     name: str | None = None
@@ -65,6 +69,7 @@ class CellOptions:
     returns: bool = False
     quiet: bool = False
     detail: str = "phases"
+    gpu: str = "cupti"
 
 
 @magic_arguments("%kernelscope")
@@ -74,6 +79,10 @@ class CellOptions:
 @argument("-q", "--quiet", action="store_true", help="show no card")
 @argument("--detail", choices=DETAILS, default="phases",
           help="record every phase of a launch, or its two ends at less than half the cost")
+@argument("--no-gpu", dest="gpu", action="store_const", const="none", default="cupti",
+          help="leave what the GPU did out: no CUPTI, and none of its cost")
+@argument("--events", dest="gpu", action="store_const", const="events",
+          help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
 @argument("--no-timeline", action="store_true", help="accepted; the card has no timeline yet, so it has no effect")
 def cell_arguments() -> None:
     """Record every CUDA kernel launch of this cell and show them as a card.
@@ -89,6 +98,8 @@ def cell_arguments() -> None:
 @argument("target", nargs="?", help="the CELL (its number or name), FILE or KERNEL of the command")
 @argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
+@argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
+@argument("--events", dest="gpu", action="store_const", const="events", help="on: time kernels with CUDA events")
 def line_arguments() -> None:
     """Record all cells, or look at what was recorded.
 
@@ -107,11 +118,11 @@ def line_arguments() -> None:
 def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
-    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail)
+    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu)
 
 
 def parse_line(line: str) -> Namespace:
-    """Return ``command``, ``target``, ``quiet`` and ``detail`` of a ``%kernelscope`` line.
+    """Return ``command``, ``target``, ``quiet``, ``detail`` and ``gpu`` of a ``%kernelscope`` line.
 
     Raises
     ------
@@ -120,11 +131,11 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     if command == "attach" and rest.strip():  # An expression keeps its quotes and spaces.
-        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None)
+        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None)
     found = _parsed(line_arguments, line, LINE_USAGE)
     if found.command is None:
-        if found.quiet or found.detail:
-            raise UsageError(f"-q and --detail belong to 'on'; usage: {LINE_USAGE}")
+        if found.quiet or found.detail or found.gpu:
+            raise UsageError(f"{_OF_ON} belong to 'on'; usage: {LINE_USAGE}")
         return found
     if found.command not in COMMANDS:
         raise UsageError(f"no sub-command {found.command!r}; known: {', '.join(COMMANDS)}")
@@ -135,8 +146,8 @@ def parse_line(line: str) -> Namespace:
         raise UsageError(f"{found.target!r} is too much; usage: {usage}")
     if found.target is None and takes_target and not wanted.startswith("["):
         raise UsageError(f"the {wanted} is missing; usage: {usage}")
-    if (found.quiet or found.detail) and found.command != "on":
-        raise UsageError(f"-q and --detail belong to 'on'; usage: {usage}")
+    if (found.quiet or found.detail or found.gpu) and found.command != "on":
+        raise UsageError(f"{_OF_ON} belong to 'on'; usage: {usage}")
     return found
 
 

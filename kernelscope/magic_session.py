@@ -269,7 +269,7 @@ class NotebookSession:
         try:
             from kernelscope.recorder import Recorder
 
-            recorder = Recorder(cell.options.name, detail=cell.options.detail)
+            recorder = Recorder(cell.options.name, detail=cell.options.detail, gpu=cell.options.gpu)
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
             magic_output.report(problem)
@@ -322,9 +322,9 @@ def saved(recording: Recording, path: str) -> str:
     return f"wrote {target} ({size(target.stat().st_size)})"
 
 
-def automatic(quiet: bool | None, detail: str | None) -> CellOptions:
+def automatic(quiet: bool | None, detail: str | None, gpu: str | None) -> CellOptions:
     """Return how ``%kernelscope on`` records each cell."""
-    return replace(CellOptions(), quiet=bool(quiet), detail=detail or "phases")
+    return replace(CellOptions(), quiet=bool(quiet), detail=detail or "phases", gpu=gpu or "cupti")
 
 
 def _error(result: Any) -> BaseException | None:

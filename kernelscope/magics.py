@@ -83,7 +83,7 @@ class KernelScopeMagics:
             if asked.command is None:
                 print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
             elif asked.command == "on":
-                self._on(asked.quiet, asked.detail)
+                self._on(asked.quiet, asked.detail, asked.gpu)
             elif asked.target is None:
                 getattr(self, f"_{asked.command}")()
             else:
@@ -91,8 +91,8 @@ class KernelScopeMagics:
         except (KernelScopeError, ValueError) as error:
             raise UsageError(" ".join(str(error).split())) from None
 
-    def _on(self, quiet: bool | None, detail: str | None) -> None:
-        self._session.always = magic_session.automatic(quiet, detail)
+    def _on(self, quiet: bool | None, detail: str | None, gpu: str | None) -> None:
+        self._session.always = magic_session.automatic(quiet, detail, gpu)
         shown = "no cards are shown" if quiet else "cells that launch and compile nothing show no card"
         print(f"kernelscope: every cell from the next one on is recorded; {shown}")
 

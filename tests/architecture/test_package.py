@@ -58,4 +58,4 @@ def test_wheel_states_version_license_and_script(wheel: zipfile.ZipFile) -> None
 def test_cupti_stays_an_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert not [name for name in project["dependencies"] if name.startswith("cupti")]
-    assert project["optional-dependencies"]["cupti"] == ["cupti-python"]
+    assert project["optional-dependencies"]["cupti"] == ["cuda-toolkit[cupti]"]

@@ -1,9 +1,9 @@
 """CUPTI's activity buffers as NumPy arrays: which records they hold, and the fields that are read of each kind.
 
 A buffer is one record after another, of several kinds and so of several sizes. How large the records of a kind are
-differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI
-when the first record of it is met, and all buffers of an arena are walked at once, one record of each at a step.
-Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read stand where they stood in 12.0.
+differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI when the first
+record of it is met, and all buffers of an arena are walked at once, one record of each at a step. Source of the
+layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read stand where they stood in 12.0.
 """
 
 from __future__ import annotations
