@@ -113,7 +113,7 @@ def interleaved(kernel: Any, arguments: tuple[Any, ...], details: tuple[str, ...
     orders = np.random.default_rng(0)
     for _ in range(ROUNDS):
         for detail in orders.permutation(details).tolist():
-            recorder = None if detail.startswith("none") else Recorder(detail=detail).start()
+            recorder = None if detail.startswith("none") else Recorder(detail=detail, gpu="none").start()
             try:
                 for _ in range(WARM_UP):  # the first is looked at; the interpreter specializes during the next ones
                     kernel(*arguments)
@@ -154,7 +154,7 @@ def memory() -> list[dict[str, Any]]:
         count = 200_000
         kernel, arguments = _noop()
         kernel(*arguments)
-        recorder = Recorder(detail=detail).start()
+        recorder = Recorder(detail=detail, gpu="none").start()
         kernel(*arguments)
         gc.collect()
         tracemalloc.start()
@@ -175,7 +175,7 @@ def stop() -> list[dict[str, Any]]:
     times = []
     kernel, arguments = _noop()
     for _ in range(7):
-        recorder = Recorder().start()
+        recorder = Recorder(gpu="none").start()
         for _ in range(100_000):
             kernel(*arguments)
         start = time.perf_counter()
@@ -188,7 +188,7 @@ def stop() -> list[dict[str, Any]]:
 def files() -> list[dict[str, Any]]:
     """Save and load of 1e6 real launches."""
     kernel, arguments = _noop()
-    recorder = Recorder().start()
+    recorder = Recorder(gpu="none").start()
     recorder.begin_cell("a million launches", execution_count=1, source="for _ in range(1_000_000): noop[1, 32]()")
     for _ in range(1_000_000):
         kernel(*arguments)

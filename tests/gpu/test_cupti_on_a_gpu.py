@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,3 +389,31 @@ def run(code, warnings="error"):
     result = subprocess.run([sys.executable, "-W", warnings, "-W", "ignore::UserWarning", "-c", textwrap.dedent(code)],
                             capture_output=True, text=True, timeout=200)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_newest_cupti_on_this_driver(tmp_path):
+    """Another version of CUPTI, with larger records, where a wheel of it is on the path."""
+    found = next((path for folder in sys.path for path in Path(folder or ".").glob("nvidia/cu13/lib/libcupti.so.*")
+                  if "torch" not in str(path)), None)
+    if found is None:
+        pytest.skip("no second CUPTI here")
+    code = f"""
+        import ctypes, kernelscope
+        ctypes.CDLL({str(found)!r})
+        from numba import cuda
+        from kernelscope.probes.cupti import library
+
+        @cuda.jit
+        def nothing():
+            pass
+
+        with kernelscope.record() as r:
+            for _ in range(100):
+                nothing[1, 1]()
+            cuda.to_device([1.0, 2.0])
+        assert library.find() == {str(found)!r}
+        print(r.recording.health.to_string())
+        assert r.recording.launches.execute_ns.notna().all()
+        assert len(r.recording.activities.query("kind == 'memcpy'")) == 1
+    """
+    run(code)
