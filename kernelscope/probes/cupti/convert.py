@@ -53,9 +53,8 @@ class Converter:
         self._names = Words(columns.names)
         self._entries = Words(columns.entries)
         self._shapes: dict[tuple[int | None, ...], int] = {}
-        self._readable: dict[str, int] = {}
 
-    def add(self, arena: np.ndarray, at: np.ndarray, clock: Any) -> None:
+    def add(self, arena: np.ndarray, at: np.ndarray, clock: Any, since: int = 0) -> None:
         """Add the records at offsets of an arena.
 
         Parameters
@@ -66,21 +65,24 @@ class Converter:
             The records' offsets.
         clock : callable
             Takes CUPTI's times, in nanoseconds, to the host clock's.
+        since : int
+            What ended before, in CUPTI's nanoseconds, is left out.
         """
         found = by_kind(arena, at)
         activities: list[dict[str, np.ndarray]] = []
         calls: list[dict[str, np.ndarray]] = []
         for kind, rows in found.items():
+            seen = _recent(fields(arena, rows, kind), since)
             if kind in (DRIVER, RUNTIME):
-                calls.append(self._calls(fields(arena, rows, kind), self._functions.get(kind, {}), clock))
+                calls.append(self._calls(seen, self._functions.get(kind, {}), clock))
             elif kind == KERNEL:
-                activities.append(self._kernels(fields(arena, rows, kind), clock))
+                activities.append(self._kernels(seen, clock))
             elif kind in (MEMCPY, MEMCPY_PEER):
-                activities.append(self._copies(fields(arena, rows, kind), clock))
+                activities.append(self._copies(seen, clock))
             elif kind == MEMSET:
-                activities.append(self._sets(fields(arena, rows, kind), clock))
+                activities.append(self._sets(seen, clock))
             elif kind == SYNCHRONIZATION:
-                activities.append(self._waits(fields(arena, rows, kind), clock))
+                activities.append(self._waits(seen, clock))
         self._columns.extend(activities, calls)
 
     def _kernels(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
@@ -184,6 +186,14 @@ def _demangler() -> Any:
     function.restype = ctypes.c_void_p
     function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
     return function
+
+
+def _recent(seen: dict[str, np.ndarray], since: int) -> dict[str, np.ndarray]:
+    """Without what had ended before; an end of 0 is unknown."""
+    if "end" not in seen:
+        return seen
+    old = (seen["end"] < since) & (seen["end"] != 0)
+    return {name: values[~old] for name, values in seen.items()} if old.any() else seen
 
 
 def _memory(code: int) -> str:

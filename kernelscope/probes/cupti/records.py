@@ -59,6 +59,8 @@ FIELDS[RUNTIME] = FIELDS[DRIVER]
 #: The least size of a record, in bytes: what is read of it must lie inside.
 _LEAST = {kind: max(offset + int(dtype[1:]) for _, dtype, offset in fields) for kind, fields in FIELDS.items()}
 _KINDS = 128
+#: The least that a record has, in bytes; less than that at a buffer's end is none.
+_HEAD = 8
 
 #: Asks CUPTI for the size in bytes of the record at an offset of the arena, given where its buffer's records end.
 SizeOf = Callable[[int, int], int]
@@ -74,14 +76,17 @@ class Sizes:
         """Remember one; raises `ValueError` where it cannot be right."""
         if not 0 <= kind < _KINDS:
             raise ValueError(f"an activity record has kind {kind}, which no CUPTI has")
-        if size < _LEAST.get(kind, 8) or size % 8:
-            raise ValueError(f"an activity record of kind {kind} has {size} bytes: at least {_LEAST.get(kind, 8)}, and "
+        if size < _LEAST.get(kind, _HEAD) or size % 8:
+            raise ValueError(f"an activity record of kind {kind} has {size} bytes: at least {_LEAST.get(kind, _HEAD)}, and "
                              "a multiple of 8, were expected")
         self.by_kind[kind] = size
 
 
-def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Sizes, size_of: SizeOf) -> np.ndarray:
-    """Return the offsets of all records, in ascending order.
+def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Sizes,
+              size_of: SizeOf) -> tuple[np.ndarray, str | None]:
+    """Return the offsets of all records, in ascending order, and what was wrong with the first that made no sense.
+
+    What follows such a record in its buffer is left out.
 
     Parameters
     ----------
@@ -92,31 +97,34 @@ def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Si
     sizes : Sizes
         Sizes that are known; those that are met for the first time are added.
     size_of : callable
-        CUPTI's own answer for one record.
-
-    Raises
-    ------
-    ValueError
-        A record's kind or size cannot be right, or it reaches over its buffer's end.
+        CUPTI's own answer for one record; raises `ValueError` where it has none.
     """
     kinds = arena.view(np.int32)
-    at, end = starts[starts < ends], ends[starts < ends]
+    filled = ends - starts >= _HEAD
+    at, end = starts[filled], ends[filled]
     found: list[np.ndarray] = []
+    problem: str | None = None
     while len(at):
         kind = kinds[at >> 2]
-        size = sizes.by_kind[kind & (_KINDS - 1)]
-        for row in np.flatnonzero((size == 0) | (kind < 0) | (kind >= _KINDS)).tolist():
-            if not 0 <= kind[row] < _KINDS or not sizes.by_kind[kind[row]]:
-                sizes.learn(int(kind[row]), size_of(int(at[row]), int(end[row])))
-            size[row] = sizes.by_kind[kind[row]]
+        size = np.where((kind >= 0) & (kind < _KINDS), sizes.by_kind[kind & (_KINDS - 1)], 0)
+        for row in np.flatnonzero(size == 0).tolist():
+            try:
+                if not 0 <= kind[row] < _KINDS or not sizes.by_kind[kind[row]]:
+                    sizes.learn(int(kind[row]), size_of(int(at[row]), int(end[row])))
+                size[row] = sizes.by_kind[kind[row]]
+            except ValueError as error:
+                problem = problem or str(error)
+        following = at + size
+        wrong = (size == 0) | (following > end)
+        if wrong.any():
+            problem = problem or "an activity record reaches over the end of its buffer"
+            at, end, following = at[~wrong], end[~wrong], following[~wrong]
         found.append(at)
-        at = at + size
-        if (at > end).any():
-            raise ValueError("an activity record reaches over the end of its buffer")
-        on = at < end
+        on = end - following >= _HEAD
+        at = following
         if not on.all():
             at, end = at[on], end[on]
-    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64), problem
 
 
 def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray]:
