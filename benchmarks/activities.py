@@ -43,14 +43,17 @@ def main() -> int:
         times.append(measure(stand_in, cupti, options.count, profile))
         if profile is not None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-    drain, joined = (statistics.median(column) for column in zip(*times, strict=True))
-    print(f"{options.count:,} kernels and {options.count:,} calls, median of {options.rounds}: "
-          f"drain {drain * 1e3:.0f} ms, join {joined * 1e3:.0f} ms, together {(drain + joined) * 1e3:.0f} ms")
+    medians = [statistics.median(column) * 1e3 for column in zip(*times, strict=True)]
+    print(f"{options.count:,} kernels and {options.count:,} calls, medians of {options.rounds} rounds\n")
+    print("| | wall | processor |\n|---|---|---|")
+    for name, wall, used in (("drain", *medians[:2]), ("join", *medians[2:]),
+                             ("together", medians[0] + medians[2], medians[1] + medians[3])):
+        print(f"| {name} | {wall:.0f} ms | {used:.0f} ms |")
     return 0
 
 
-def measure(stand_in: StandIn, cupti: Cupti, count: int, profile: cProfile.Profile | None) -> tuple[float, float]:
-    """Record, and return the seconds that the drain and the join took."""
+def measure(stand_in: StandIn, cupti: Cupti, count: int, profile: cProfile.Profile | None) -> list[float]:
+    """Record, and return the seconds of the drain and of the join: wall and processor time of each."""
     tracing = Tracing(cupti)
     start = now()
     stand_in.many(count, "_ZN6cudapy4axpyE5ArrayIfLi1E1C7mutable7alignedE", start)
@@ -65,18 +68,18 @@ def measure(stand_in: StandIn, cupti: Cupti, count: int, profile: cProfile.Profi
         [{"entry_name": "_ZN6cudapy4axpyE5ArrayIfLi1E1C7mutable7alignedE"}], [], [])
     if profile is not None:
         profile.enable()
-    first = time.perf_counter()
+    first = time.perf_counter(), time.process_time()
     tracing.end()
     columns = tracing.columns
-    second = time.perf_counter()
+    second = time.perf_counter(), time.process_time()
     activities, _ = join(RawActivities(columns.activities, columns.calls, columns.names, columns.entries, columns.shapes),
                          launches, around)
-    third = time.perf_counter()
+    third = time.perf_counter(), time.process_time()
     if profile is not None:
         profile.disable()
     assert (activities["launch_id"] == np.arange(count)).all()
     assert tracing.dropped == 0
-    return second - first, third - second
+    return [end - start for pair in ((first, second), (second, third)) for start, end in zip(*pair, strict=True)]
 
 
 if __name__ == "__main__":

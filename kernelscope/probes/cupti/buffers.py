@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelscope.probes.cupti.records import Sizes, positions
 
-#: One buffer holds about 900 launches with their calls. All buffers are read at once, one record of each at a step.
+#: One buffer holds about 900 launches with their calls.
 BUFFER_BYTES = 256 * 1024
 #: What is reserved, not taken: 15 million launches. CUPTI drops and counts what comes then.
 MOST_BYTES = 4 << 30
@@ -81,7 +81,7 @@ class Buffers:
         """Wait no more for what CUPTI has now: it keeps it for what it records next."""
         self._kept = set(self.lent)
 
-    def read(self, size_of: Callable[[int, int], int], consume: Callable[[np.ndarray, np.ndarray], None]) -> None:
+    def read(self, size_of: Callable[[int, int], int], consume: Callable[[np.ndarray, np.ndarray, np.ndarray], None]) -> None:
         """Hand the records of all buffers that were given back to `consume`, and lend the buffers again.
 
         Parameters
@@ -89,7 +89,7 @@ class Buffers:
         size_of : callable
             CUPTI's answer for the size of the record at an address, given where its buffer's records end.
         consume : callable
-            Takes the memory as bytes and the offsets of records in it.
+            Takes the memory as bytes, and the offsets and kinds of records in it.
         """
         self.collect()
         filled, self._filled = self._filled, []
@@ -97,11 +97,11 @@ class Buffers:
             return
         starts = np.array([address for address, _ in filled], np.int64) - self._base
         ends = starts + np.clip(np.array([valid for _, valid in filled], np.int64), 0, BUFFER_BYTES)
-        at, problem = positions(self.arena, starts, ends, self._sizes,
-                                lambda record, last: size_of(self._base + record, self._base + last))
+        at, kinds, problem = positions(self.arena, starts, ends, self._sizes,
+                                       lambda record, last: size_of(self._base + record, self._base + last))
         self.problem = self.problem or problem
         if len(at):
-            consume(self.arena, at)
+            consume(self.arena, at, kinds)
         self._free.extend(address for address, _ in filled)
 
     def release(self) -> None:

@@ -176,7 +176,7 @@ class Tracing:
         since = self._samples[0][0] - _MARGIN_NS if self._samples else 0
         buffers = self._cupti.buffers
         buffers.read(self._cupti.size_of,
-                     lambda arena, at: self._converter.add(arena, at, self._to_host, since))
+                     lambda arena, at, kinds: self._converter.add(arena, at, kinds, self._to_host, since))
         self.problem = self.problem or buffers.problem
 
     def _to_host(self, times: np.ndarray) -> np.ndarray:
@@ -184,9 +184,16 @@ class Tracing:
         gpu = np.array([sample[0] for sample in self._samples], np.int64)
         host = np.array([sample[1] for sample in self._samples], np.int64)
         # Relative to the first reading, where a float has nanoseconds to spare.
-        offset = np.interp((times - gpu[0]).astype(np.float64), (gpu - gpu[0]).astype(np.float64),
-                           ((host - host[0]) - (gpu - gpu[0])).astype(np.float64))
-        return times - gpu[0] + host[0] + np.rint(offset).astype(np.int64)
+        since, offsets = (gpu - gpu[0]).astype(np.float64), ((host - host[0]) - (gpu - gpu[0])).astype(np.float64)
+        result = times - (gpu[0] - host[0])
+        if len(gpu) == 1 or (np.diff(gpu) <= 0).any() or not len(times):
+            return result  # a clock that was set back has no drift that could be taken out
+        if len(gpu) > 2:
+            moved = np.interp((times - gpu[0]).astype(np.float64), since, offsets)
+        else:
+            moved = (times - gpu[0]) * (offsets[1] / since[1])
+        result += np.rint(moved, out=moved).astype(np.int64)
+        return result
 
 
 def _functions(cupti: Any, domain: int) -> dict[int, str]:
