@@ -4,6 +4,7 @@
  * flushed, from a thread of its own if told to, and counts what it had to drop. Records are written at byte offsets, so
  * that what the tests read was not laid out by the code under test. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ static size_t dropped;
 static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
 static int64_t fixed_time, clock_offset;
 static const char *functions[3][FUNCTIONS];
+static int signal_at_request, signal_at_flush, signalling;
 
 EXPORT void stand_in_reset(void)
 {
@@ -55,6 +57,7 @@ EXPORT void stand_in_reset(void)
     memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
     client[0] = holder[0] = 0;
     params_size = 40, version = 130001, correlation = 0, registrations = outstanding = 0, dropped = 0, delivery = 0;
+    signal_at_request = signal_at_flush = 0;
     fixed_time = 0, clock_offset = 1700000000000000000;
     sizes[KERNEL] = 248, sizes[DRIVER] = sizes[RUNTIME] = 40, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
     sizes[MEMCPY_PEER] = 96, sizes[SYNCHRONIZATION] = 56;
@@ -84,6 +87,34 @@ EXPORT int stand_in_registrations(void) { return registrations; }
 EXPORT int stand_in_outstanding(void) { return outstanding; }
 EXPORT const char *stand_in_client(void) { return client; }
 
+/* A signal that comes while a buffer is asked for, while one is given back, or a few microseconds later. */
+EXPORT void stand_in_signal(int number) { signal_at_request = number; }
+EXPORT void stand_in_signal_at_flush(int number) { signal_at_flush = number; }
+EXPORT int stand_in_signalling(void) { return __atomic_load_n(&signalling, __ATOMIC_SEQ_CST); }
+
+static void come(int *number)
+{
+    if (*number) raise(*number);
+    *number = 0;
+}
+
+static void *signal_later(void *argument)
+{
+    long packed = (long)argument;
+    usleep((unsigned)(packed >> 8));
+    kill(getpid(), (int)(packed & 255));
+    __atomic_store_n(&signalling, 0, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+EXPORT void stand_in_signal_later(int number, int delay_us)
+{
+    pthread_t thread;
+    __atomic_store_n(&signalling, 1, __ATOMIC_SEQ_CST);
+    pthread_create(&thread, NULL, signal_later, (void *)((long)delay_us << 8 | number));
+    pthread_detach(thread);
+}
+
 /* Another client registers its own callbacks, as torch.profiler does when it starts. */
 EXPORT void stand_in_register_other(void) { requested = NULL, completed = NULL; }
 
@@ -93,6 +124,7 @@ static void *deliver(void *argument)
 {
     Delivery one = *(Delivery *)argument;
     free(argument);
+    come(&signal_at_flush);
     if (one.delay_ms > 0) usleep((unsigned)one.delay_ms * 1000);
     one.completed(NULL, 0, one.buffer.memory, one.buffer.size, one.buffer.used);
     __atomic_sub_fetch(&outstanding, 1, __ATOMIC_SEQ_CST);
@@ -122,6 +154,7 @@ static uint8_t *room(int kind, size_t bytes)
     if (!open_buffer.memory && requested) {
         size_t most = 0;
         open_buffer = (Buffer){0};
+        come(&signal_at_request);
         requested(&open_buffer.memory, &open_buffer.size, &most);
     }
     if (!open_buffer.memory || open_buffer.size - open_buffer.used < bytes) {
