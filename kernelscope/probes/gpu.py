@@ -42,10 +42,10 @@ class GpuColumns:
     def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
                marker_data: Sequence[Columns] = ()) -> None:
         """Add rows; columns that a part leaves out are unknown."""
-        self.activities = _joined(self.activities, activities, "kind")
-        self.calls = _joined(self.calls, calls, "name")
-        self.markers = _joined(self.markers, markers, "id")
-        self.marker_data = _joined(self.marker_data, marker_data, "id")
+        held = (_joined(self.activities, activities, "kind"), _joined(self.calls, calls, "name"),
+                _joined(self.markers, markers, "id"), _joined(self.marker_data, marker_data, "id"))
+        # Together: a Ctrl-C comes before or after.
+        self.activities, self.calls, self.markers, self.marker_data = held
 
 
 class Words:
@@ -72,8 +72,13 @@ def codes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _joined(held: Columns, parts: Sequence[Columns], whole: str) -> Columns:
     """All rows; `whole` is a column that no part leaves out."""
-    return {
-        name: np.concatenate([
-            values, *(part[name] if name in part else np.full(len(part[whole]), -1) for part in parts)])
-        for name, values in held.items()
-    }
+    filled = [part for part in (held, *parts) if len(part[whole])]
+    if not filled:
+        return held
+    return {name: _concatenated([part.get(name, len(part[whole])) for part in filled]) for name in held}
+
+
+def _concatenated(parts: list[np.ndarray | int]) -> np.ndarray:
+    """One column; a part that does not have it gives its length instead."""
+    known = [np.full(part, -1) if isinstance(part, int) else part for part in parts]
+    return known[0] if len(known) == 1 else np.concatenate(known)

@@ -110,15 +110,17 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
     """
     calls = _without_own(raw)
     seen, place = raw.activities, _Calls(calls["correlation_id"])
-    launch_of_call = _launches_of(calls, raw.names, launches, around.threads)
+    first = place.find(calls["correlation_id"])
+    launch_of_call = _launches_of(calls, first, raw.names, launches, around.threads)
     call = place.find(seen["correlation_id"])
     is_ours = _is_own(raw, seen, call, calls)
     if is_ours.any():
         seen = {name: values[~is_ours] for name, values in seen.items()}
         call = call[~is_ours]
-    order = np.argsort(seen["start_ns"], kind="stable")
-    seen = {name: values[order] for name, values in seen.items()}
-    call = call[order]
+    if (seen["start_ns"][1:] < seen["start_ns"][:-1]).any():
+        order = np.argsort(seen["start_ns"], kind="stable")
+        seen = {name: values[order] for name, values in seen.items()}
+        call = call[order]
     is_kernel = (seen["kind"] == _KERNEL) & (seen["graph_id"] == UNKNOWN)
     launch = np.where(is_kernel, _at(launch_of_call, call), UNKNOWN)
     launch = _named_alike(launch, seen["entry"], raw.entries, launches, around.specializations)
@@ -149,6 +151,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
     alone = np.ones(len(launch_of_call), bool)
     alone[call[call != UNKNOWN]] = False
     alone &= launch_of_call == UNKNOWN
+    alone &= alone[first]  # a driver call inside of a runtime call has its id, and made what that one made
     rows = np.flatnonzero(alone)
     rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
     api_calls = {
@@ -164,18 +167,34 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
 
 
 class _Calls:
-    """Finds the call that has a correlation id."""
+    """Finds the first call that has a correlation id: of a runtime call and the driver call inside, the runtime's."""
 
     def __init__(self, correlation: np.ndarray) -> None:
-        self._order = np.argsort(correlation, kind="stable")
-        self._sorted = correlation[self._order]
+        self._least = int(correlation.min()) if len(correlation) else 0
+        self._table: np.ndarray | None = None
+        span = int(correlation.max()) - self._least + 1 if len(correlation) else 0
+        if span <= _MOST_SPARSE * len(correlation):  # ids count up, and so are places in a table
+            self._table = np.full(span, UNKNOWN)
+            self._table[correlation[::-1] - self._least] = np.arange(len(correlation))[::-1]
+        else:
+            self._order = np.argsort(correlation, kind="stable")
+            self._sorted = correlation[self._order]
 
     def find(self, correlation: np.ndarray) -> np.ndarray:
         """The call's row for each id, -1 for none."""
-        if not len(self._sorted):
-            return np.full(len(correlation), UNKNOWN)
+        if self._table is not None:
+            place = correlation - self._least
+            outside = (place < 0) | (place >= len(self._table))
+            if outside.any():
+                return np.where(outside, UNKNOWN, self._table[np.where(outside, 0, place)]) if len(
+                    self._table) else np.full(len(correlation), UNKNOWN)
+            return self._table[place]
         at = np.minimum(np.searchsorted(self._sorted, correlation), len(self._sorted) - 1)
         return np.where(self._sorted[at] == correlation, self._order[at], UNKNOWN)
+
+
+#: How many ids a table may have for each call.
+_MOST_SPARSE = 8
 
 
 def _without_own(raw: RawActivities) -> Columns:
@@ -185,8 +204,12 @@ def _without_own(raw: RawActivities) -> Columns:
     for ident, start, end in raw.own:
         inside = (calls["start_ns"] >= start) & (calls["end_ns"] <= end)
         keep &= ~(inside & (calls["ident"] == ident & _THREAD_BITS))
+    in_order = (calls["start_ns"][1:] >= calls["start_ns"][:-1]).all()
+    if keep.all() and in_order:
+        return calls
     order = np.flatnonzero(keep)
-    order = order[np.argsort(calls["start_ns"][order], kind="stable")]
+    if not in_order:
+        order = order[np.argsort(calls["start_ns"][order], kind="stable")]
     return {name: values[order] for name, values in calls.items()}
 
 
@@ -199,8 +222,9 @@ def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray, calls: Columns)
     return found
 
 
-def _launches_of(calls: Columns, names: Sequence[str], launches: dict[str, Any], threads: list[Row]) -> np.ndarray:
-    """The launch that each call submitted, -1 for none."""
+def _launches_of(calls: Columns, first: np.ndarray, names: Sequence[str], launches: dict[str, Any],
+                 threads: list[Row]) -> np.ndarray:
+    """The launch that each call submitted, -1 for none; `first` is the first call with the same correlation id."""
     result = np.full(len(calls["ident"]), UNKNOWN)
     if not len(result) or not len(launches["start_ns"]):
         return result
@@ -211,7 +235,7 @@ def _launches_of(calls: Columns, names: Sequence[str], launches: dict[str, Any],
     end = np.where(end == UNKNOWN, np.iinfo(np.int64).max, end)
     parents = launches.get("parent_launch_id")
     middle = (calls["start_ns"] + calls["end_ns"]) // 2
-    for ident in np.unique(calls["ident"][submits]).tolist():
+    for ident in _distinct(calls["ident"][submits])[0]:
         rows = np.flatnonzero(submits & (calls["ident"] == ident))
         own = np.flatnonzero(idents == ident)
         own = own[np.argsort(begin[own], kind="stable")]
@@ -227,10 +251,11 @@ def _launches_of(calls: Columns, names: Sequence[str], launches: dict[str, Any],
         result[rows] = candidate
     # Several calls in one launch: the last is the kernel's, what came before prepared its arguments.
     joined = np.flatnonzero(result != UNKNOWN)
-    _, last = np.unique(result[joined][::-1], return_index=True)
+    last = np.full(len(launches["start_ns"]), UNKNOWN)
+    last[result[joined]] = joined  # of several assignments to one place NumPy keeps the last
+    made = np.flatnonzero(last != UNKNOWN)
     single = np.full(len(result), UNKNOWN)
-    kept = joined[::-1][last]
-    single[kept] = result[kept]
+    single[first[last[made]]] = made
     return single
 
 
@@ -257,12 +282,12 @@ _OTHER = -2
 
 def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> np.ndarray:
     """The calls' launches without those whose kernel turned out to be another's."""
-    asked = np.unique(call[(call != UNKNOWN) & (launch == UNKNOWN)])
     kept = launch_of_call.copy()
-    right = np.zeros(len(kept), bool)
-    right[call[(call != UNKNOWN) & (launch != UNKNOWN)]] = True
-    wrong = asked[~right[asked]]
-    kept[wrong] = UNKNOWN
+    known = call != UNKNOWN
+    asked, right = np.zeros(len(kept), bool), np.zeros(len(kept), bool)
+    asked[call[known & (launch == UNKNOWN)]] = True
+    right[call[known & (launch != UNKNOWN)]] = True
+    kept[asked & ~right] = UNKNOWN
     return kept
 
 
@@ -290,21 +315,21 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
     rows: dict[int, int] = {}
     for number, row in enumerate(threads):
         rows.setdefault((row.get("ident") or 0) & _THREAD_BITS, number)
-    distinct, inverse = np.unique(idents, return_inverse=True)
+    distinct, which = _distinct(idents)
     numbers: list[int] = []
-    for ident in distinct.tolist():
+    for ident in distinct:
         if ident not in rows:
             rows[ident] = len(threads)
             threads.append({"ident": ident, "name": None})
         numbers.append(rows[ident])
-    found = np.array(numbers, np.int64)[inverse] if len(idents) else np.empty(0, np.int64)
+    found = np.array(numbers, np.int64)[which]
     return np.where(launch_of_call == UNKNOWN, found, _at(np.asarray(launches["thread_id"]), launch_of_call))
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
     rows: dict[Any, int] = {row.get("ordinal"): number for number, row in enumerate(devices)}
     lookup: dict[int, int] = {UNKNOWN: UNKNOWN}
-    for ordinal in np.unique(ordinals).tolist():
+    for ordinal in _distinct(ordinals)[0]:
         if ordinal != UNKNOWN and ordinal not in rows:
             rows[ordinal] = len(devices)
             devices.append({"ordinal": ordinal})
@@ -329,7 +354,7 @@ def _configuration_ids(launch: np.ndarray, shape: np.ndarray, shapes: Sequence[t
                        launches: dict[str, Any], configurations: list[Row]) -> np.ndarray:
     """The launch's own; other kernels' are added, without a stream."""
     added: dict[int, int] = {UNKNOWN: UNKNOWN}
-    for number in np.unique(shape[launch == UNKNOWN]).tolist():
+    for number in _distinct(shape[launch == UNKNOWN])[0]:
         if number != UNKNOWN:
             added[number] = len(configurations)
             configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
@@ -355,12 +380,21 @@ def _cell_finder(cells: Sequence[Row]) -> Any:
 
 def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """``values[rows]``, -1 where the row is -1."""
-    return np.append(values, UNKNOWN)[rows].astype(np.int64)
+    missing = rows == UNKNOWN
+    if not missing.any():
+        return values[rows]
+    return np.where(missing, UNKNOWN, values[rows]) if len(values) else np.full(len(rows), UNKNOWN)
+
+
+def _distinct(values: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """The distinct values, and each row's place among them: by hashing, no sort."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
 def _mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
-    distinct, inverse = np.unique(values, return_inverse=True)
-    return np.array([lookup[value] for value in distinct.tolist()], np.int64)[inverse] if len(values) else values
+    distinct, which = _distinct(values)
+    return np.array([lookup[value] for value in distinct], np.int64)[which] if len(values) else values
 
 
 def _words(codes: np.ndarray, words: Sequence[str]) -> Any:

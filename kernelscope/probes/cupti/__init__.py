@@ -68,20 +68,23 @@ class CuptiProbe:
 
     def synchronize(self) -> str | None:
         """Wait for the current context, which may be one that no other probe knows. See `Probe.synchronize`."""
-        if not self._is_on or self._given is not None:
+        if not self._is_on or self._given is not None or not self._is_here():
             return None
         return CAPTURING if self._is_capturing() else _synchronize_current()
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Read what CUPTI recorded. See `Probe.describe`."""
+        if self._tracing is None:
+            return
         with self._lock:
-            if self._is_on and os.getpid() == self._process:
-                assert self._tracing is not None
-                self._tracing.collect()
-        if self._tracing is not None:
-            sink.gpu = self._tracing.columns
-            sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": self._tracing.clock_error_ns}
-            sink.stated[self.name] = _stated(self._tracing)
+            if self._is_on and self._is_here():
+                try:
+                    self._tracing.collect()
+                except Exception as problem:  # what was read before stays
+                    sink.swallow(self.name, problem)
+        sink.gpu = self._tracing.columns
+        sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": self._tracing.clock_error_ns}
+        sink.stated[self.name] = _stated(self._tracing)
 
     def attach(self, kernel: Any) -> str | None:
         """Have nothing to attach to. See `Probe.attach`."""
@@ -122,19 +125,27 @@ class CuptiProbe:
         with self._lock:
             if not self._is_on:
                 return
-            self._is_on = False
             atexit.unregister(self._end)
             self._watch.end()
             self._injection.withdraw()
-            if os.getpid() == self._process and self._tracing is not None:
-                self._tracing.end()
+            try:
+                if self._tracing is not None:
+                    self._tracing.end() if self._is_here() else self._tracing.forget()
+            except Exception:
+                self._is_on = False
+                raise
+            self._is_on = False  # not after a Ctrl-C: uninstalling is then taken up again
+
+    def _is_here(self) -> bool:
+        """Whether this is the process that CUPTI records, and no child that was forked from it."""
+        return os.getpid() == self._process
 
     def _stand_aside(self) -> None:
         """Leave CUPTI to torch's profiler, which is about to start."""
         assert self._sink is not None
         try:
             with self._lock:
-                if not self._is_on:
+                if not self._is_on or not self._is_here():
                     return
                 if not self._is_capturing():
                     _synchronize_current()
@@ -156,6 +167,9 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
     if tracing.dropped:
         row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} records",
                 "fix": "record fewer launches in one cell"}
+    if tracing.problem:
+        row |= {"status": "degraded", "message": f"some of CUPTI's records could not be read: {tracing.problem}",
+                "fix": "please report it with this message and CUPTI's version"}
     if tracing.clock_jump_ns:
         row |= {"status": "degraded", "fix": "record again",
                 "message": f"the system's clock was set meanwhile, by {tracing.clock_jump_ns / 1e6:.3f} ms: "
@@ -167,11 +181,15 @@ def _loaded() -> Cupti:
     """CUPTI, loaded once a process; another copy would not see the first one's records."""
     path = find()
     if path not in _libraries:
-        _libraries[path] = Cupti(path)
-    return _libraries[path]
+        _libraries[path] = os.getpid(), Cupti(path)
+    process, cupti = _libraries[path]
+    if process != os.getpid():
+        raise CuptiError("this process was forked from one that used CUPTI: what the GPU does is not recorded here",
+                         "start the process anew (multiprocessing's 'spawn'), which CUDA needs too")
+    return cupti
 
 
-_libraries: dict[str, Cupti] = {}
+_libraries: dict[str, tuple[int, Cupti]] = {}
 
 
 def has_driver() -> bool:

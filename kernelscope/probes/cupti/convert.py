@@ -21,6 +21,7 @@ from kernelscope.probes.cupti.records import (
     SYNCHRONIZATION,
     by_kind,
     fields,
+    shapes,
 )
 from kernelscope.probes.gpu import KERNEL as IS_KERNEL
 from kernelscope.probes.gpu import MEMCPY as IS_MEMCPY
@@ -33,8 +34,6 @@ _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD",
 _MEMORY = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device", 7: "managed"}
 _WAITS = {1: "event synchronize", 3: "stream synchronize", 4: "context synchronize"}
 _NO_ID = 0xFFFFFFFF
-_SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "cluster_x", "cluster_y", "cluster_z",
-          "dynamic_shared")
 _TAGS = re.compile(r"\[abi:[^\]]*\]")
 
 
@@ -55,9 +54,8 @@ class Converter:
         self._names = Words(columns.names)
         self._entries = Words(columns.entries)
         self._shapes: dict[tuple[int | None, ...], int] = {}
-        self._readable: dict[str, int] = {}
 
-    def add(self, arena: np.ndarray, at: np.ndarray, clock: Any) -> None:
+    def add(self, arena: np.ndarray, at: np.ndarray, kinds: np.ndarray, clock: Any, since: int = 0) -> None:
         """Add the records at offsets of an arena.
 
         Parameters
@@ -66,32 +64,37 @@ class Converter:
             What the buffers lie in.
         at : ndarray of int64
             The records' offsets.
+        kinds : ndarray of int32
+            Their kinds.
         clock : callable
             Takes CUPTI's times, in nanoseconds, to the host clock's.
+        since : int
+            What ended before, in CUPTI's nanoseconds, is left out.
         """
-        found = by_kind(arena, at)
+        found = by_kind(at, kinds)
         activities: list[dict[str, np.ndarray]] = []
         calls: list[dict[str, np.ndarray]] = []
         markers: list[dict[str, np.ndarray]] = []
         marker_data: list[dict[str, np.ndarray]] = []
         for kind, rows in found.items():
+            seen = _recent(fields(arena, rows, kind) | {"at": rows}, since)
             if kind in (DRIVER, RUNTIME):
-                calls.append(self._calls(fields(arena, rows, kind), self._functions.get(kind, {}), clock))
+                calls.append(self._calls(seen, self._functions.get(kind, {}), clock))
             elif kind == KERNEL:
-                activities.append(self._kernels(fields(arena, rows, kind), clock))
+                activities.append(self._kernels(seen, arena, clock))
             elif kind in (MEMCPY, MEMCPY_PEER):
-                activities.append(self._copies(fields(arena, rows, kind), clock))
+                activities.append(self._copies(seen, clock))
             elif kind == MEMSET:
-                activities.append(self._sets(fields(arena, rows, kind), clock))
+                activities.append(self._sets(seen, clock))
             elif kind == SYNCHRONIZATION:
-                activities.append(self._waits(fields(arena, rows, kind), clock))
+                activities.append(self._waits(seen, clock))
             elif kind == MARKER:
-                markers.append(self._markers(fields(arena, rows, kind), clock))
+                markers.append(self._markers(seen, clock))
             elif kind == MARKER_DATA:
-                marker_data.append(fields(arena, rows, kind))
+                marker_data.append(seen)
         self._columns.extend(activities, calls, markers, marker_data)
 
-    def _kernels(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+    def _kernels(self, seen: dict[str, np.ndarray], arena: np.ndarray, clock: Any) -> dict[str, np.ndarray]:
         pointers, which = codes(seen["name"])
         symbols = [ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else "?"
                    for pointer in pointers.tolist()]
@@ -99,7 +102,7 @@ class Converter:
         names = np.array([self._names.place(readable(symbol)) for symbol in symbols], np.int64)
         return {
             **self._common(seen, IS_KERNEL, clock),
-            "name": names[which], "entry": entries[which], "regs": seen["regs"], "shape": self._shape(seen),
+            "name": names[which], "entry": entries[which], "regs": seen["regs"], "shape": self._shape(seen["shape"], arena, seen["at"]),
             **_graph(seen),
         }
 
@@ -158,23 +161,14 @@ class Converter:
         distinct, which = codes(values)
         return np.array([self._names.place(word(code)) for code in distinct.tolist()], np.int64)[which]
 
-    def _shape(self, seen: dict[str, np.ndarray]) -> np.ndarray:
+    def _shape(self, numbers: np.ndarray, arena: np.ndarray, at: np.ndarray) -> np.ndarray:
         """The launch configurations' places in `GpuColumns.shapes`."""
-        mixed = np.zeros(len(seen["start"]), np.uint64)
-        for name in _SHAPE:
-            mixed = (mixed ^ seen[name].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
-        _, which = codes(mixed)
+        _, which = codes(numbers)
         # Codes count up in order of first sight: a row that is higher than all before it is the first of its code.
         first = np.flatnonzero(np.diff(np.maximum.accumulate(which), prepend=-1))
-        if any((seen[name][first][which] != seen[name]).any() for name in _SHAPE):  # two of one hash: never seen
-            rows = np.stack([seen[name] for name in _SHAPE], axis=1)
-            _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         places: list[int] = []
-        for row in first.tolist():
-            shape: tuple[int | None, ...] = tuple(int(seen[name][row]) for name in _SHAPE)
-            if not shape[6]:  # no clusters
-                shape = (*shape[:6], None, None, None, shape[9])
+        for found in shapes(arena, at[first]):
+            shape: tuple[int | None, ...] = found if found[6] else (*found[:6], None, None, None, found[9])
             if shape not in self._shapes:
                 self._shapes[shape] = len(self._columns.shapes)
                 self._columns.shapes.append(shape)
@@ -208,15 +202,27 @@ def _demangler() -> Any:
     return function
 
 
+def _recent(seen: dict[str, np.ndarray], since: int) -> dict[str, np.ndarray]:
+    """Without what had ended before; an end of 0 is unknown."""
+    if "end" not in seen:
+        return seen
+    old = (seen["end"] < since) & (seen["end"] != 0)
+    return {name: values[~old] for name, values in seen.items()} if old.any() else seen
+
+
 def _memory(code: int) -> str:
     return _MEMORY.get(code, "unknown")
 
 
 def _times(values: np.ndarray, clock: Any) -> np.ndarray:
     """On the host clock; CUPTI writes 0 where it could not tell."""
-    return np.where(values == 0, -1, clock(values))
+    found = clock(values)
+    missing = values == 0
+    return np.where(missing, -1, found) if missing.any() else found
 
 
 def _graph(seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     inside = seen["graph"] != 0
+    if not inside.any():
+        return {}
     return {"graph_id": np.where(inside, seen["graph"], -1), "graph_node_id": np.where(inside, seen["graph_node"], -1)}

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.probes.cupti.buffers import BUFFER_BYTES, Buffers
+from kernelscope.probes.cupti.interruptions import asking
 
 #: The oldest version whose records have the fields that are read: CUDA 12.0's.
 OLDEST_VERSION = 18
@@ -29,7 +31,7 @@ _REASONS = {
     40: ("this virtual GPU lets nobody see GPU activity (CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES)",
          "ask whoever runs the machine, or record with --no-gpu"),
 }
-_INVALID = 1
+_INVALID, _NO_MORE = 1, 12
 _NAME = b"KernelScope"
 _BufferRequested = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
@@ -67,6 +69,13 @@ class Cupti:
     path : str
         The library's file.
 
+    Attributes
+    ----------
+    buffers : Buffers
+        Where it writes its records.
+    version : int
+        CUPTI's API version.
+
     Raises
     ------
     CuptiError
@@ -80,7 +89,6 @@ class Cupti:
             raise CuptiError(f"{_MISSING}: {error}", _INSTALL) from None
         self.path = path
         self._subscriber = ctypes.c_void_p()
-        self._keep: tuple[Any, ...] = ()
         self._callback = _Callback(self._call_back)
         self._called: Callable[[int], None] | None = None
         self._library.cuptiEnableCallback.argtypes = (
@@ -93,6 +101,9 @@ class Cupti:
         self._library.cuptiActivityGetNumDroppedRecords.argtypes = (
             ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_size_t))
         self.version = self._version()
+        self.buffers = _buffers()
+        self._callbacks = _BufferRequested(asking(self.buffers.lend, self.buffers.lent, BUFFER_BYTES)), _BufferCompleted(
+            self.buffers.give)
         if self.version < OLDEST_VERSION:
             raise CuptiError(f"CUPTI {self.version} is too old: CUDA 12.0's or a newer one is needed", _INSTALL)
 
@@ -127,22 +138,13 @@ class Cupti:
         self._check("cuptiEnableCallback",
                     self._library.cuptiEnableCallback(1, self._subscriber, domain, function))
 
-    def register(self, requested: Callable[[], tuple[int, int]], completed: Callable[[int, int], None]) -> None:
-        """Have CUPTI ask `requested` for buffers (address, size in bytes) and give them back to `completed`.
+    def register(self) -> None:
+        """Have CUPTI write to `buffers`.
 
-        Both are called in any thread, CUPTI's own among them; `completed` with the address and the bytes that are used.
-        A buffer of 0 bytes has CUPTI drop records, and count them.
+        The callbacks are the same each time and live as long as the process: CUPTI may have a buffer of an earlier
+        recording still. They are registered each time, as another client may have put in its own meanwhile.
         """
-        def ask(buffer: Any, size: Any, most: Any) -> None:
-            buffer[0], size[0] = requested()
-            most[0] = 0
-
-        def give(_context: Any, _stream: int, buffer: int, _size: int, valid: int) -> None:
-            completed(buffer or 0, valid)
-
-        callbacks = _BufferRequested(ask), _BufferCompleted(give)
-        self._check("cuptiActivityRegisterCallbacks", self._library.cuptiActivityRegisterCallbacks(*callbacks))
-        self._keep = callbacks  # the ones before are forgotten only now that CUPTI does not call them any more
+        self._check("cuptiActivityRegisterCallbacks", self._library.cuptiActivityRegisterCallbacks(*self._callbacks))
 
     def enable(self, kind: int) -> None:
         """Record activities of one kind."""
@@ -192,11 +194,17 @@ class Cupti:
         return reading.value
 
     def size_of(self, record: int, end: int) -> int:
-        """Return the size in bytes of the record at an address, whose buffer's records end at another."""
+        """Return the size in bytes of the record at an address, whose buffer's records end at another.
+
+        CUPTI tells where the next record is, or that there is none. Raises `ValueError` where it knows no such record.
+        """
         following = ctypes.c_void_p(record)
-        if self._library.cuptiActivityGetNextRecord(record, end - record, ctypes.byref(following)):
+        result = self._library.cuptiActivityGetNextRecord(record, end - record, ctypes.byref(following))
+        if result == _NO_MORE:
             return end - record
-        return (following.value or end) - record
+        if result or not following.value:
+            raise ValueError(f"CUPTI itself does not know one of its activity records (error {result})")
+        return following.value - record
 
     def _call_back(self, _data: Any, _domain: int, _function: int, data: int | None) -> None:
         called = self._called
@@ -217,6 +225,13 @@ class Cupti:
         name = ctypes.c_char_p()
         self._library.cuptiGetResultString(result, ctypes.byref(name))
         raise CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
+
+
+def _buffers() -> Buffers:
+    try:
+        return Buffers()
+    except MemoryError as error:
+        raise CuptiError(str(error), "free some memory, or record with --no-gpu") from None
 
 
 def find() -> str:

@@ -18,7 +18,7 @@ MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCH
 #: Of each kind the fields that are read: name, dtype, offset in bytes.
 FIELDS: dict[int, list[tuple[str, str, int]]] = {
     KERNEL: [
-        ("regs", "u2", 6), ("start", "u8", 16), ("end", "u8", 24), ("device", "u4", 40), ("context", "u4", 44),
+        ("regs", "u2", 6), ("start", "u8", 16), ("end", "u8", 24), ("device", "u4", 40),
         ("stream", "u4", 48),
         ("grid_x", "i4", 52), ("grid_y", "i4", 56), ("grid_z", "i4", 60),
         ("block_x", "i4", 64), ("block_y", "i4", 68), ("block_z", "i4", 72), ("dynamic_shared", "i4", 80),
@@ -27,21 +27,21 @@ FIELDS: dict[int, list[tuple[str, str, int]]] = {
     ],
     MEMCPY: [
         ("direction", "u1", 4), ("source", "u1", 5), ("target", "u1", 6), ("bytes", "u8", 8), ("start", "u8", 16),
-        ("end", "u8", 24), ("device", "u4", 32), ("context", "u4", 36), ("stream", "u4", 40), ("correlation", "u4", 44),
+        ("end", "u8", 24), ("device", "u4", 32), ("stream", "u4", 40), ("correlation", "u4", 44),
         ("graph_node", "u8", 64), ("graph", "u4", 72),
     ],
     MEMCPY_PEER: [
         ("direction", "u1", 4), ("source", "u1", 5), ("target", "u1", 6), ("bytes", "u8", 8), ("start", "u8", 16),
-        ("end", "u8", 24), ("device", "u4", 32), ("context", "u4", 36), ("stream", "u4", 40), ("correlation", "u4", 60),
+        ("end", "u8", 24), ("device", "u4", 32), ("stream", "u4", 40), ("correlation", "u4", 60),
         ("graph_node", "u8", 72), ("graph", "u4", 80),
     ],
     MEMSET: [
-        ("bytes", "u8", 8), ("start", "u8", 16), ("end", "u8", 24), ("device", "u4", 32), ("context", "u4", 36),
+        ("bytes", "u8", 8), ("start", "u8", 16), ("end", "u8", 24), ("device", "u4", 32),
         ("stream", "u4", 40), ("correlation", "u4", 44), ("target", "u2", 50), ("graph_node", "u8", 64),
         ("graph", "u4", 72),
     ],
     SYNCHRONIZATION: [
-        ("type", "i4", 4), ("start", "u8", 8), ("end", "u8", 16), ("correlation", "u4", 24), ("context", "u4", 28),
+        ("type", "i4", 4), ("start", "u8", 8), ("end", "u8", 16), ("correlation", "u4", 24),
         ("stream", "u4", 32),
     ],
     DRIVER: [
@@ -56,9 +56,17 @@ FIELDS: dict[int, list[tuple[str, str, int]]] = {
 }
 FIELDS[RUNTIME] = FIELDS[DRIVER]
 
+#: The fields of a kernel that are its launch configuration.
+SHAPE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "cluster_x", "cluster_y", "cluster_z",
+         "dynamic_shared")
+
 #: The least size of a record, in bytes: what is read of it must lie inside.
 _LEAST = {kind: max(offset + int(dtype[1:]) for _, dtype, offset in fields) for kind, fields in FIELDS.items()}
 _KINDS = 128
+#: The least that a record has, in bytes; less than that at a buffer's end is none.
+_HEAD = 8
+#: Records that are looked at before a pattern is seen, repetitions that are tried first, and records read at once.
+_WINDOW, _FEW, _PART = 24, 16, 4096
 
 #: Asks CUPTI for the size in bytes of the record at an offset of the arena, given where its buffer's records end.
 SizeOf = Callable[[int, int], int]
@@ -74,14 +82,17 @@ class Sizes:
         """Remember one; raises `ValueError` where it cannot be right."""
         if not 0 <= kind < _KINDS:
             raise ValueError(f"an activity record has kind {kind}, which no CUPTI has")
-        if size < _LEAST.get(kind, 8) or size % 8:
-            raise ValueError(f"an activity record of kind {kind} has {size} bytes: at least {_LEAST.get(kind, 8)}, and "
+        if size < _LEAST.get(kind, _HEAD) or size % 8:
+            raise ValueError(f"an activity record of kind {kind} has {size} bytes: at least {_LEAST.get(kind, _HEAD)}, and "
                              "a multiple of 8, were expected")
         self.by_kind[kind] = size
 
 
-def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Sizes, size_of: SizeOf) -> np.ndarray:
-    """Return the offsets of all records, in ascending order.
+def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Sizes,
+              size_of: SizeOf) -> tuple[np.ndarray, np.ndarray, str | None]:
+    """Return the offsets of all records, in ascending order, their kinds, and what was wrong with the first bad one.
+
+    What follows a record that makes no sense in its buffer is left out.
 
     Parameters
     ----------
@@ -92,31 +103,97 @@ def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Si
     sizes : Sizes
         Sizes that are known; those that are met for the first time are added.
     size_of : callable
-        CUPTI's own answer for one record.
-
-    Raises
-    ------
-    ValueError
-        A record's kind or size cannot be right, or it reaches over its buffer's end.
+        CUPTI's own answer for one record; raises `ValueError` where it has none.
     """
-    kinds = arena.view(np.int32)
-    at, end = starts[starts < ends], ends[starts < ends]
-    found: list[np.ndarray] = []
-    while len(at):
-        kind = kinds[at >> 2]
-        size = sizes.by_kind[kind & (_KINDS - 1)]
-        for row in np.flatnonzero((size == 0) | (kind < 0) | (kind >= _KINDS)).tolist():
-            if not 0 <= kind[row] < _KINDS or not sizes.by_kind[kind[row]]:
-                sizes.learn(int(kind[row]), size_of(int(at[row]), int(end[row])))
-            size[row] = sizes.by_kind[kind[row]]
-        found.append(at)
-        at = at + size
-        if (at > end).any():
-            raise ValueError("an activity record reaches over the end of its buffer")
-        on = at < end
-        if not on.all():
-            at, end = at[on], end[on]
-    return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+    walk = _Walk(arena, sizes, size_of)
+    for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
+        walk.buffer(start, end)
+    if not walk.at:
+        return np.empty(0, np.int64), np.empty(0, np.int32), walk.problem
+    return np.concatenate(walk.at), np.concatenate(walk.kinds), walk.problem
+
+
+class _Walk:
+    """Goes from record to record; where their kinds repeat themselves it looks at many at once.
+
+    That is exact: a record of a known kind ends where the next one starts, so that as long as the kinds are those of
+    the pattern, the pattern's places are the records' places.
+    """
+
+    def __init__(self, arena: np.ndarray, sizes: Sizes, size_of: SizeOf) -> None:
+        self.at: list[np.ndarray] = []
+        self.kinds: list[np.ndarray] = []
+        self.problem: str | None = None
+        self._all_kinds = arena.view(np.int32)
+        self._kinds = memoryview(self._all_kinds)
+        self._sizes = sizes
+        self._size_of = size_of
+        self._known: list[int] = sizes.by_kind.tolist()
+
+    def buffer(self, at: int, end: int) -> None:
+        """Find the records between two offsets."""
+        while end - at >= _HEAD:
+            places, kinds, following = self._step(at, end)
+            self.at.append(np.array(places, np.int64))
+            self.kinds.append(np.array(kinds, np.int32))
+            if len(places) < _WINDOW:
+                return
+            period = _period(kinds)
+            at = self._repeat(places[-period:], kinds[-period:], following, end) if period else following
+
+    def _step(self, at: int, end: int) -> tuple[list[int], list[int], int]:
+        """A window's records one by one: fewer where the buffer ends, or the next makes no sense."""
+        places: list[int] = []
+        kinds: list[int] = []
+        while len(places) < _WINDOW and end - at >= _HEAD:
+            kind = self._kinds[at >> 2]
+            size = self._known[kind] if 0 <= kind < _KINDS else 0
+            if not size:
+                try:
+                    self._sizes.learn(kind, self._size_of(at, end))
+                except ValueError as error:
+                    self.problem = self.problem or str(error)
+                    break
+                self._known = self._sizes.by_kind.tolist()
+                size = self._known[kind]
+            if at + size > end:
+                self.problem = self.problem or f"a record of kind {kind} reaches over the end of its buffer"
+                break
+            places.append(at)
+            kinds.append(kind)
+            at += size
+        return places, kinds, at
+
+    def _repeat(self, places: list[int], kinds: list[int], at: int, end: int) -> int:
+        """Take what goes on as the given records do; return where that ends."""
+        stride = at - places[0]
+        left = (end - at) // stride
+        for most in (_FEW, left):
+            count = min(most, left)
+            if count <= 0:
+                break
+            same = np.ones(count, bool)
+            for place, kind in zip(places, kinds, strict=True):
+                first = (at + place - places[0]) >> 2
+                same &= self._all_kinds[first:first + (count - 1) * (stride >> 2) + 1:stride >> 2] == kind
+            run = count if same.all() else int(np.argmin(same))
+            found = np.empty((run, len(places)), np.int64)
+            for column, place in enumerate(places):
+                found[:, column] = np.arange(run) * stride + (at + place - places[0])
+            self.at.append(found.ravel())
+            self.kinds.append(np.array(kinds * run, np.int32))
+            at, left = at + run * stride, left - run
+            if run < count:
+                break
+        return at
+
+
+def _period(kinds: list[int]) -> int:
+    """After how many records a window's kinds repeat themselves; 0 where they do not."""
+    for period in range(1, _WINDOW // 2 + 1):
+        if kinds[period:] == kinds[:-period]:
+            return period
+    return 0
 
 
 def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray]:
@@ -129,16 +206,44 @@ def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray
     at : ndarray of int64
         Offsets of records, of this kind only.
     kind : int
-        A key of `FIELDS`.
+        A key of `FIELDS`. Of a kernel's `SHAPE` there is one column, ``shape``: a number that stands for all of them.
     """
-    columns: dict[str, np.ndarray] = {}
-    for name, dtype, offset in FIELDS[kind]:
-        wanted = np.dtype(dtype)
-        columns[name] = arena.view(wanted)[(at + offset) // wanted.itemsize].astype(np.int64)
+    mixed = SHAPE if kind == KERNEL else ()
+    columns = {name: np.empty(len(at), np.int64) for name, _, _ in FIELDS[kind] if name not in mixed}
+    views = {name: (arena.view(dtype)[offset // np.dtype(dtype).itemsize:], np.dtype(dtype).itemsize)
+             for name, dtype, offset in FIELDS[kind]}
+    if mixed:
+        columns["shape"] = np.empty(len(at), np.int64)
+    # A part at a time, so that a record comes into the processor's cache once and not once a field.
+    for start in range(0, len(at), _PART):
+        part = slice(start, start + _PART)
+        places = {1: at[part], 2: at[part] >> 1, 4: at[part] >> 2, 8: at[part] >> 3}
+        for name, (values, width) in views.items():
+            if name not in mixed:
+                columns[name][part] = values[places[width]]
+        if mixed:
+            columns["shape"][part] = _mixed([values[places[width]] for values, width in map(views.get, mixed)])
     return columns
 
 
-def by_kind(arena: np.ndarray, at: np.ndarray) -> dict[int, np.ndarray]:
+def _mixed(columns: list[np.ndarray]) -> np.ndarray:
+    """One number for each row: 64 bits, so that different rows have different ones, but for one case in a billion."""
+    result = np.zeros(len(columns[0]), np.uint64)
+    for values in columns:
+        result *= np.uint64(0x9E3779B97F4A7C15)
+        result ^= result >> np.uint64(29)
+        result += values.astype(np.uint64)
+    return result.view(np.int64)
+
+
+def shapes(arena: np.ndarray, at: np.ndarray) -> list[tuple[int, ...]]:
+    """Return the `SHAPE` of each of a few kernel records."""
+    words = arena.view(np.int32)
+    offsets = [offset >> 2 for name in SHAPE for field, _, offset in FIELDS[KERNEL] if field == name]
+    return [tuple(int(words[(place >> 2) + offset]) for offset in offsets) for place in at.tolist()]
+
+
+def by_kind(at: np.ndarray, kinds: np.ndarray) -> dict[int, np.ndarray]:
     """Return the records' offsets by kind, of the kinds that are read."""
-    kinds = arena.view(np.int32)[at >> 2]
-    return {kind: at[kinds == kind] for kind in FIELDS if (kinds == kind).any()}
+    found = {kind: at[kinds == kind] for kind in FIELDS}
+    return {kind: rows for kind, rows in found.items() if len(rows)}

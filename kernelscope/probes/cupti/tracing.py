@@ -10,9 +10,9 @@ import numpy as np
 
 from kernelscope.clock import Clock, now
 from kernelscope.probes.cupti import records
-from kernelscope.probes.cupti.buffers import Buffers
 from kernelscope.probes.cupti.captures import Captures
 from kernelscope.probes.cupti.convert import Converter
+from kernelscope.probes.cupti.interruptions import Interruptions
 from kernelscope.probes.cupti.library import DRIVER_API, RUNTIME_API, Cupti, CuptiError
 from kernelscope.probes.gpu import GpuColumns
 
@@ -31,7 +31,9 @@ _CALLS = {
 _TRIES = 20
 #: What two readings of the clocks may differ by for each second between them; more, and one of them was set.
 _DRIFT = 1e-3
-_WAIT_S = 2.0
+#: Records that ended longer ago than this when recording began were kept by CUPTI, and are of an earlier one.
+_MARGIN_NS = 1_000_000
+_WAIT_S = 1.0
 
 
 class Tracing:
@@ -56,6 +58,8 @@ class Tracing:
         By how much the clocks moved against each other between two readings, where that is no drift; else 0.
     captures : Captures
         The captures under way.
+    problem : str or None
+        What was wrong with records that had to be left out.
 
     Raises
     ------
@@ -66,13 +70,14 @@ class Tracing:
     def __init__(self, cupti: Cupti, clock: Clock = now) -> None:
         self._cupti = cupti
         self._clock = clock
-        self._buffers = Buffers()
         self.columns = GpuColumns()
         self.dropped = 0
         self.clock_error_ns = 0.0
         self.clock_jump_ns = 0
         self.captures = Captures()
+        self.problem: str | None = None
         self._samples: list[tuple[int, int]] = []
+        self._interruptions = Interruptions()
         self._undo: list[Callable[[], None]] = []
         try:
             self._switch_on()
@@ -87,19 +92,39 @@ class Tracing:
         self._read()
 
     def end(self) -> None:
-        """Have CUPTI stop and read the rest; the subscription is given up in any case."""
+        """Have CUPTI stop and read the rest; what a Ctrl-C interrupts, the next call takes up.
+
+        Raises
+        ------
+        CuptiError
+            CUPTI would not; the subscription is given up and what it had recorded is read in any case.
+        """
+        first: CuptiError | None = None
+        if self._undo:
+            try:
+                self._cupti.flush(unfinished=True)
+                self._sample()
+                self.dropped += self._cupti.dropped()
+            except CuptiError as problem:
+                first = problem
         try:
-            self._cupti.flush(unfinished=True)
-            self._sample()
-            self.dropped += self._cupti.dropped()
-        finally:
             self._switch_off()
+        except CuptiError as problem:
+            first = first or problem
         deadline = time.monotonic() + _WAIT_S
-        while self._buffers.lent and time.monotonic() < deadline:  # CUPTI's own thread is about to give them back
+        buffers = self._cupti.buffers
+        while buffers.collect() and time.monotonic() < deadline:  # CUPTI's own thread is about to give them back
             time.sleep(0.001)
+        buffers.give_up()
         self._read()
-        if self._buffers.lent:
-            _lost.append(self._buffers)  # CUPTI may still write to them
+        buffers.release()
+        if first is not None:
+            raise first
+
+    def forget(self) -> None:
+        """In a child of fork(): undo what is Python's, and leave CUPTI, which is the parent's, alone."""
+        self._interruptions.end()
+        self._undo.clear()
 
     def _switch_on(self) -> None:
         cupti = self._cupti
@@ -110,7 +135,9 @@ class Tracing:
         for domain in _CALLS:
             for function in Captures.watched(functions[_RECORDS[domain]]):
                 cupti.watch(domain, function)
-        cupti.register(self._buffers.lend, self._buffers.take_back)
+        self._undo.append(self._interruptions.end)
+        self._interruptions.begin()
+        cupti.register()
         self._sample()
         cupti.dropped()
         for kind in _KINDS:
@@ -124,7 +151,7 @@ class Tracing:
             cupti.select(domain, unwanted)
 
     def _switch_off(self) -> None:
-        first: Exception | None = None
+        first: CuptiError | None = None
         while self._undo:
             try:
                 self._undo[-1]()
@@ -154,20 +181,27 @@ class Tracing:
         self._samples.append((reading, host))
 
     def _read(self) -> None:
-        self._buffers.read(self._cupti.size_of, lambda arena, at: self._converter.add(arena, at, self._to_host))
+        since = self._samples[0][0] - _MARGIN_NS if self._samples else 0
+        buffers = self._cupti.buffers
+        buffers.read(self._cupti.size_of,
+                     lambda arena, at, kinds: self._converter.add(arena, at, kinds, self._to_host, since))
+        self.problem = self.problem or buffers.problem
 
     def _to_host(self, times: np.ndarray) -> np.ndarray:
         """CUPTI's times on the host clock: by the two readings around each, and so without their drift."""
         gpu = np.array([sample[0] for sample in self._samples], np.int64)
         host = np.array([sample[1] for sample in self._samples], np.int64)
         # Relative to the first reading, where a float has nanoseconds to spare.
-        offset = np.interp((times - gpu[0]).astype(np.float64), (gpu - gpu[0]).astype(np.float64),
-                           ((host - host[0]) - (gpu - gpu[0])).astype(np.float64))
-        return times - gpu[0] + host[0] + np.rint(offset).astype(np.int64)
-
-
-#: Memory that CUPTI did not give back when it was told to stop.
-_lost: list[Buffers] = []
+        since, offsets = (gpu - gpu[0]).astype(np.float64), ((host - host[0]) - (gpu - gpu[0])).astype(np.float64)
+        result = times - (gpu[0] - host[0])
+        if len(gpu) == 1 or (np.diff(gpu) <= 0).any() or not len(times):
+            return result  # a clock that was set back has no drift that could be taken out
+        if len(gpu) > 2:
+            moved = np.interp((times - gpu[0]).astype(np.float64), since, offsets)
+        else:
+            moved = (times - gpu[0]) * (offsets[1] / since[1])
+        result += np.rint(moved, out=moved).astype(np.int64)
+        return result
 
 
 def _functions(cupti: Any, domain: int) -> dict[int, str]:

@@ -1,0 +1,86 @@
+"""Measures the drain and the join of GPU activities at stop, through a stand-in for CUPTI: no GPU is needed.
+
+    python benchmarks/activities.py [--count N] [--rounds N] [--profile]
+
+It needs a C compiler. Each round records N launches, each with its driver call and its kernel, and stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import statistics
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
+
+from cupti_stand_in import StandIn, built
+
+from kernelscope.clock import now
+from kernelscope.probes.cupti.library import Cupti
+from kernelscope.probes.cupti.tracing import Tracing
+from kernelscope.recording.activities import Neighbours, RawActivities, join
+
+
+def main() -> int:
+    """Print the medians."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="print where the time goes in the last round")
+    options = parser.parse_args()
+    stand_in = StandIn(built())
+    cupti = Cupti(stand_in.path)
+    times = []
+    for number in range(options.rounds):
+        profile = cProfile.Profile() if options.profile and number == options.rounds - 1 else None
+        times.append(measure(stand_in, cupti, options.count, profile))
+        if profile is not None:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+    medians = [statistics.median(column) * 1e3 for column in zip(*times, strict=True)]
+    print(f"{options.count:,} kernels and {options.count:,} calls, medians of {options.rounds} rounds\n")
+    print("| | wall | processor |\n|---|---|---|")
+    for name, wall, used in (("drain", *medians[:2]), ("join", *medians[2:]),
+                             ("together", medians[0] + medians[2], medians[1] + medians[3])):
+        print(f"| {name} | {wall:.0f} ms | {used:.0f} ms |")
+    return 0
+
+
+def measure(stand_in: StandIn, cupti: Cupti, count: int, profile: cProfile.Profile | None) -> list[float]:
+    """Record, and return the seconds of the drain and of the join: wall and processor time of each."""
+    tracing = Tracing(cupti)
+    start = now()
+    stand_in.many(count, "_ZN6cudapy4axpyE5ArrayIfLi1E1C7mutable7alignedE", start)
+    begin = start + np.arange(count) * 10_000 - 2_000
+    launches = {
+        "start_ns": begin, "submit_start_ns": begin + 1_000, "submit_end_ns": begin + 6_000, "end_ns": begin + 7_000,
+        "thread_id": np.zeros(count, np.int32), "specialization_id": np.zeros(count, np.int32),
+        "configuration_id": np.zeros(count, np.int32),
+    }
+    around = Neighbours(
+        [{"ident": threading.get_ident()}], [{"ordinal": 0}],
+        [{"entry_name": "_ZN6cudapy4axpyE5ArrayIfLi1E1C7mutable7alignedE"}], [], [])
+    if profile is not None:
+        profile.enable()
+    first = time.perf_counter(), time.process_time()
+    tracing.end()
+    columns = tracing.columns
+    second = time.perf_counter(), time.process_time()
+    activities, _ = join(RawActivities(columns.activities, columns.calls, columns.names, columns.entries, columns.shapes),
+                         launches, around)
+    third = time.perf_counter(), time.process_time()
+    if profile is not None:
+        profile.disable()
+    assert (activities["launch_id"] == np.arange(count)).all()
+    assert tracing.dropped == 0
+    return [end - start for pair in ((first, second), (second, third)) for start, end in zip(*pair, strict=True)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

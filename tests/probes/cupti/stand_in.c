@@ -1,0 +1,408 @@
+/* A stand-in for CUPTI: the functions that KernelScope calls, over records that tests write with stand_in_*().
+ *
+ * It does what CUPTI was seen to do: asks for a buffer when a record finds none, gives buffers back when they are full or
+ * flushed, from a thread of its own if told to, and counts what it had to drop. Records are written at byte offsets, so
+ * that what the tests read was not laid out by the code under test. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define KINDS 64
+#define FUNCTIONS 512
+#define FAILURES 16
+
+enum { OK = 0, INVALID_PARAMETER = 1, MAX_LIMIT_REACHED = 12, INVALID_KIND = 21, HELD = 39 };
+enum { MEMCPY = 1, MEMSET = 2, DRIVER = 4, RUNTIME = 5, KERNEL = 10, MEMCPY_PEER = 22, SYNCHRONIZATION = 38 };
+
+typedef void (*Requested)(uint8_t **, size_t *, size_t *);
+typedef void (*Completed)(void *, uint32_t, uint8_t *, size_t, size_t);
+typedef struct { uint8_t *memory; size_t size, used; } Buffer;
+typedef struct { Buffer buffer; Completed completed; int delay_ms; } Delivery;
+typedef struct {
+    size_t struct_size;
+    const char *name;
+    char *holder;
+    size_t holder_size;
+    uint8_t allow_multiple;
+} SubscriberParams;
+
+typedef struct { int site; const char *name; const void *params; int *result; } CallbackData;
+typedef void (*Called)(void *, int, uint32_t, const CallbackData *);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static Requested requested;
+static Completed completed;
+static Buffer open_buffer;
+static Called called;
+static bool enabled[KINDS], deselected[3][FUNCTIONS], watched[3][FUNCTIONS];
+static size_t sizes[KINDS];
+static struct { char name[48]; int code; } failures[FAILURES];
+static char client[64], holder[64];
+static size_t params_size;
+static uint32_t version, correlation;
+static int registrations, outstanding;
+static size_t dropped;
+static int delivery; /* 0: in the calling thread; -1: in a thread, awaited by flush; > 0: in a thread, after so many ms */
+static int64_t fixed_time, clock_offset;
+static const char *functions[3][FUNCTIONS];
+static int signal_at_request, signal_at_flush, signalling;
+
+EXPORT void stand_in_reset(void)
+{
+    requested = NULL, completed = NULL;
+    open_buffer = (Buffer){0};
+    memset(enabled, 0, sizeof enabled), memset(deselected, 0, sizeof deselected);
+    memset(sizes, 0, sizeof sizes), memset(failures, 0, sizeof failures), memset(functions, 0, sizeof functions);
+    client[0] = holder[0] = 0;
+    params_size = 40, version = 130001, correlation = 0, registrations = outstanding = 0, dropped = 0, delivery = 0;
+    signal_at_request = signal_at_flush = 0;
+    fixed_time = 0, clock_offset = 1700000000000000000;
+    sizes[KERNEL] = 248, sizes[DRIVER] = sizes[RUNTIME] = 40, sizes[MEMCPY] = 112, sizes[MEMSET] = 104;
+    sizes[MEMCPY_PEER] = 96, sizes[SYNCHRONIZATION] = 56;
+}
+
+/* ---- what tests tell it ---- */
+
+EXPORT void stand_in_fail(const char *function, int code)
+{
+    for (int i = 0; i < FAILURES; i++) {
+        if (failures[i].name[0] && strcmp(failures[i].name, function)) continue;
+        strncpy(failures[i].name, function, sizeof failures[i].name - 1);
+        failures[i].code = code;
+        return;
+    }
+}
+
+EXPORT void stand_in_hold(const char *name) { strncpy(holder, name, sizeof holder - 1); }
+EXPORT void stand_in_version(uint32_t number, size_t accepted) { version = number, params_size = accepted; }
+EXPORT void stand_in_size(int kind, size_t bytes) { sizes[kind] = bytes; }
+EXPORT void stand_in_deliver(int how) { delivery = how; }
+EXPORT void stand_in_time(int64_t fixed, int64_t offset) { fixed_time = fixed, clock_offset = offset; }
+EXPORT void stand_in_function(int domain, int number, const char *name) { functions[domain][number] = strdup(name); }
+EXPORT int stand_in_enabled(int kind) { return enabled[kind]; }
+EXPORT int stand_in_selected(int domain, int number) { return !deselected[domain][number]; }
+EXPORT int stand_in_registrations(void) { return registrations; }
+EXPORT int stand_in_outstanding(void) { return outstanding; }
+EXPORT const char *stand_in_client(void) { return client; }
+
+/* A signal that comes while a buffer is asked for, while one is given back, or a few microseconds later. */
+EXPORT void stand_in_signal(int number) { signal_at_request = number; }
+EXPORT void stand_in_signal_at_flush(int number) { signal_at_flush = number; }
+EXPORT int stand_in_signalling(void) { return __atomic_load_n(&signalling, __ATOMIC_SEQ_CST); }
+
+static void come(int *number)
+{
+    if (*number) raise(*number);
+    *number = 0;
+}
+
+static void *signal_later(void *argument)
+{
+    long packed = (long)argument;
+    usleep((unsigned)(packed >> 8));
+    kill(getpid(), (int)(packed & 255));
+    __atomic_store_n(&signalling, 0, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+EXPORT void stand_in_signal_later(int number, int delay_us)
+{
+    pthread_t thread;
+    __atomic_store_n(&signalling, 1, __ATOMIC_SEQ_CST);
+    pthread_create(&thread, NULL, signal_later, (void *)((long)delay_us << 8 | number));
+    pthread_detach(thread);
+}
+
+/* Another client registers its own callbacks, as torch.profiler does when it starts. */
+EXPORT void stand_in_register_other(void) { requested = NULL, completed = NULL; }
+
+/* ---- buffers ---- */
+
+static void *deliver(void *argument)
+{
+    Delivery one = *(Delivery *)argument;
+    free(argument);
+    come(&signal_at_flush);
+    if (one.delay_ms > 0) usleep((unsigned)one.delay_ms * 1000);
+    one.completed(NULL, 0, one.buffer.memory, one.buffer.size, one.buffer.used);
+    __atomic_sub_fetch(&outstanding, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void give_back(void)
+{
+    Delivery *one = malloc(sizeof *one);
+    *one = (Delivery){open_buffer, completed, delivery};
+    open_buffer = (Buffer){0};
+    __atomic_add_fetch(&outstanding, 1, __ATOMIC_SEQ_CST);
+    pthread_t thread;
+    if (!delivery) {
+        deliver(one);
+    } else {
+        pthread_create(&thread, NULL, deliver, one);
+        pthread_detach(thread);
+    }
+}
+
+/* Room for a record, zeroed; NULL where its kind is off, or no memory is given. */
+static uint8_t *room(int kind, size_t bytes)
+{
+    if (kind < KINDS && !enabled[kind]) return NULL;
+    if (open_buffer.memory && open_buffer.size - open_buffer.used < bytes) give_back();
+    if (!open_buffer.memory && requested) {
+        size_t most = 0;
+        open_buffer = (Buffer){0};
+        come(&signal_at_request);
+        requested(&open_buffer.memory, &open_buffer.size, &most);
+    }
+    if (!open_buffer.memory || open_buffer.size - open_buffer.used < bytes) {
+        dropped++;
+        return NULL;
+    }
+    uint8_t *at = open_buffer.memory + open_buffer.used;
+    open_buffer.used += bytes;
+    memset(at, 0, bytes);
+    memcpy(at, &kind, 4);
+    return at;
+}
+
+#define PUT(type, offset, value) do { type put_ = (type)(value); memcpy(record + (offset), &put_, sizeof put_); } while (0)
+#define RECORD(kind) \
+    pthread_mutex_lock(&lock); \
+    uint8_t *record = room(kind, sizes[kind]); \
+    if (record) {
+#define END } pthread_mutex_unlock(&lock)
+
+/* ---- records ---- */
+
+/* A driver or runtime call; returns its correlation id, a new one where none is given. */
+EXPORT uint32_t stand_in_call(int domain, uint32_t function, uint64_t thread, uint64_t start, uint64_t end, int result,
+                              uint32_t id)
+{
+    if (!id) id = __atomic_add_fetch(&correlation, 1, __ATOMIC_SEQ_CST);
+    if (deselected[domain][function]) return id;
+    int kind = domain == 1 ? DRIVER : RUNTIME;
+    RECORD(kind)
+        PUT(uint32_t, 4, function); PUT(uint64_t, 8, start); PUT(uint64_t, 16, end); PUT(uint32_t, 24, getpid());
+        PUT(uint32_t, 28, thread); PUT(uint32_t, 32, id); PUT(uint32_t, 36, result);
+    END;
+    return id;
+}
+
+EXPORT void stand_in_kernel(uint32_t id, const char *name, uint64_t start, uint64_t end, uint32_t device, uint32_t stream,
+                            const int32_t *shape, uint32_t graph, uint64_t node)
+{
+    RECORD(KERNEL)
+        PUT(uint16_t, 6, 24); PUT(uint64_t, 16, start); PUT(uint64_t, 24, end); PUT(uint32_t, 40, device);
+        PUT(uint32_t, 44, 1); PUT(uint32_t, 48, stream);
+        memcpy(record + 52, shape, 24); /* grid, block */
+        PUT(int32_t, 76, 16); /* static shared memory, which is not read */
+        PUT(int32_t, 80, shape[9]); PUT(uint32_t, 92, id); PUT(const char *, 104, name ? strdup(name) : NULL);
+        PUT(uint64_t, 144, node); PUT(uint32_t, 156, graph);
+        memcpy(record + 176, shape + 6, 12); /* cluster */
+    END;
+}
+
+EXPORT void stand_in_copy(int peer, uint32_t id, int direction, int source, int target, uint64_t bytes, uint64_t start,
+                          uint64_t end, uint32_t device, uint32_t stream, uint32_t graph, uint64_t node)
+{
+    RECORD(peer ? MEMCPY_PEER : MEMCPY)
+        PUT(uint8_t, 4, direction); PUT(uint8_t, 5, source); PUT(uint8_t, 6, target); PUT(uint64_t, 8, bytes);
+        PUT(uint64_t, 16, start); PUT(uint64_t, 24, end); PUT(uint32_t, 32, device); PUT(uint32_t, 36, 1);
+        PUT(uint32_t, 40, stream); PUT(uint32_t, peer ? 60 : 44, id); PUT(uint64_t, peer ? 72 : 64, node);
+        PUT(uint32_t, peer ? 80 : 72, graph);
+    END;
+}
+
+EXPORT void stand_in_memset(uint32_t id, int memory, uint64_t bytes, uint64_t start, uint64_t end, uint32_t device,
+                            uint32_t stream)
+{
+    RECORD(MEMSET)
+        PUT(uint64_t, 8, bytes); PUT(uint64_t, 16, start); PUT(uint64_t, 24, end); PUT(uint32_t, 32, device);
+        PUT(uint32_t, 40, stream); PUT(uint32_t, 44, id); PUT(uint16_t, 50, memory);
+    END;
+}
+
+EXPORT void stand_in_wait(uint32_t id, int type, uint64_t start, uint64_t end, uint32_t stream)
+{
+    RECORD(SYNCHRONIZATION)
+        PUT(int32_t, 4, type); PUT(uint64_t, 8, start); PUT(uint64_t, 16, end); PUT(uint32_t, 24, id);
+        PUT(uint32_t, 28, 1); PUT(uint32_t, 32, stream);
+    END;
+}
+
+/* Bytes as they are, enabled or not: kinds that nobody knows, torn records. */
+EXPORT void stand_in_raw(const uint8_t *bytes, size_t count)
+{
+    pthread_mutex_lock(&lock);
+    uint8_t *record = room(KINDS, count);
+    if (record) memcpy(record, bytes, count);
+    pthread_mutex_unlock(&lock);
+}
+
+/* A launch and its kernel, many times: 10 us apart, the kernel 3 us long. */
+EXPORT void stand_in_many(uint32_t count, uint32_t function, uint64_t thread, const char *name, uint64_t start,
+                          const int32_t *shape)
+{
+    for (uint32_t i = 0; i < count; i++, start += 10000) {
+        uint32_t id = stand_in_call(1, function, thread, start, start + 2000, 0, 0);
+        RECORD(KERNEL)
+            PUT(uint16_t, 6, 24); PUT(uint64_t, 16, start + 4000); PUT(uint64_t, 24, start + 7000);
+            PUT(uint32_t, 48, 7); memcpy(record + 52, shape, 24); PUT(int32_t, 80, shape[9]);
+            PUT(uint32_t, 92, id); PUT(const char *, 104, name);
+        END;
+    }
+}
+
+/* ---- CUPTI ---- */
+
+static int failure(const char *function)
+{
+    for (int i = 0; i < FAILURES; i++)
+        if (!strcmp(failures[i].name, function)) return failures[i].code;
+    return OK;
+}
+#define FAIL_IF_TOLD() do { int code_ = failure(__func__); if (code_) return code_; } while (0)
+
+EXPORT int cuptiGetVersion(uint32_t *number)
+{
+    FAIL_IF_TOLD();
+    *number = version;
+    return OK;
+}
+
+EXPORT int cuptiGetResultString(int code, const char **text)
+{
+    *text = code == 8 ? "CUPTI_ERROR_OUT_OF_MEMORY" : code == 999 ? "CUPTI_ERROR_UNKNOWN" : NULL;
+    return *text ? OK : INVALID_PARAMETER;
+}
+
+EXPORT int cuptiSubscribe_v2(void **subscriber, void *callback, void *data, SubscriberParams *params)
+{
+    (void)data;
+    FAIL_IF_TOLD();
+    called = (Called)callback;
+    if (!callback || params->struct_size != params_size) return INVALID_PARAMETER;
+    if (holder[0] || client[0]) {
+        strncpy(params->holder, holder[0] ? holder : client, params->holder_size - 1);
+        return HELD;
+    }
+    strncpy(client, params->name, sizeof client - 1);
+    *subscriber = client;
+    return OK;
+}
+
+EXPORT int cuptiUnsubscribe(void *subscriber)
+{
+    FAIL_IF_TOLD();
+    if (subscriber != client || !client[0]) return INVALID_PARAMETER;
+    client[0] = 0;
+    return OK;
+}
+
+EXPORT int cuptiEnableCallback(uint32_t on, void *subscriber, int domain, uint32_t number)
+{
+    FAIL_IF_TOLD();
+    if (subscriber != client || number >= FUNCTIONS) return INVALID_PARAMETER;
+    watched[domain][number] = on;
+    return OK;
+}
+
+/* A watched function is called and returns `result`: CUPTI calls back before and after it. */
+EXPORT void stand_in_watched_call(int domain, uint32_t number, int result)
+{
+    CallbackData data = {.name = functions[domain][number], .result = &result};
+    for (data.site = 0; watched[domain][number] && data.site < 2; data.site++) called(NULL, domain, number, &data);
+}
+
+EXPORT int cuptiActivityRegisterCallbacks(Requested ask, Completed give)
+{
+    FAIL_IF_TOLD();
+    requested = ask, completed = give;
+    registrations++;
+    return OK;
+}
+
+EXPORT int cuptiActivityEnable(int kind)
+{
+    FAIL_IF_TOLD();
+    enabled[kind] = true;
+    if (kind == DRIVER || kind == RUNTIME) memset(deselected[kind == DRIVER ? 1 : 2], 0, FUNCTIONS);
+    return OK;
+}
+
+EXPORT int cuptiActivityDisable(int kind)
+{
+    FAIL_IF_TOLD();
+    enabled[kind] = false;
+    return OK;
+}
+
+static int select_function(int domain, uint32_t function, uint8_t on)
+{
+    if (function >= FUNCTIONS || !functions[domain][function] || !strncmp(functions[domain][function], "refused", 7))
+        return INVALID_PARAMETER;
+    deselected[domain][function] = !on;
+    return OK;
+}
+
+EXPORT int cuptiActivityEnableDriverApi(uint32_t function, uint8_t on) { return select_function(1, function, on); }
+EXPORT int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t on) { return select_function(2, function, on); }
+
+EXPORT int cuptiGetCallbackName(int domain, uint32_t number, const char **name)
+{
+    if (domain > 2 || number >= FUNCTIONS || !functions[domain][number]) return INVALID_PARAMETER;
+    *name = functions[domain][number];
+    return OK;
+}
+
+EXPORT int cuptiActivityFlushAll(uint32_t forced)
+{
+    (void)forced;
+    FAIL_IF_TOLD();
+    pthread_mutex_lock(&lock);
+    if (open_buffer.memory) give_back();
+    pthread_mutex_unlock(&lock);
+    while (delivery < 0 && __atomic_load_n(&outstanding, __ATOMIC_SEQ_CST)) usleep(100);
+    return OK;
+}
+
+EXPORT int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
+{
+    (void)context, (void)stream;
+    FAIL_IF_TOLD();
+    *count = dropped;
+    dropped = 0;
+    return OK;
+}
+
+EXPORT int cuptiGetTimestamp(uint64_t *reading)
+{
+    FAIL_IF_TOLD();
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    int64_t host = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    *reading = (uint64_t)((fixed_time ? fixed_time : host) + clock_offset);
+    return OK;
+}
+
+EXPORT int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record)
+{
+    if (!buffer) return INVALID_PARAMETER;
+    uint8_t *next = buffer;
+    if (*record) {
+        int32_t kind;
+        memcpy(&kind, *record, 4);
+        if (kind < 1 || kind >= KINDS || !sizes[kind]) return INVALID_KIND;
+        next = *record + sizes[kind];
+    }
+    if (next >= buffer + valid) return MAX_LIMIT_REACHED;
+    *record = next;
+    return OK;
+}

@@ -1,0 +1,414 @@
+"""From a launch to its driver call, its kernel and the tables, with a stand-in for CUPTI."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from cupti_stand_in import KERNEL, MEMCPY, MEMSET, OFFSET, RUNTIME, SYNCHRONIZATION
+from numba import cuda
+
+from kernelscope.clock import now
+from kernelscope.probes.cupti import CuptiProbe
+from kernelscope.probes.scripted import Launch, ScriptedProbe
+
+
+def column(recording, table, name):
+    return recording.arrow(table).column(name).to_pylist()
+
+
+def health(recording, probe="cupti"):
+    return [row for row in recording.rows("health") if row["probe"] == probe]
+
+
+@pytest.mark.parametrize("kernel_bytes", [208, 216, 248])
+def test_launches_have_their_kernels(gpu, stand_in, kernels, array, kernel_bytes):
+    stand_in.library.stand_in_size(KERNEL, kernel_bytes)
+    with gpu(name="launches") as recorder:
+        for _ in range(20):
+            kernels.axpy[2, 64](array, 2.0, array)
+        kernels.noop[1, 1]()
+    recording = recorder.recording
+    launches, activities = recording.launches, recording.activities
+    assert activities.launch_id.tolist() == list(range(21))
+    assert activities.specialization_id.tolist() == launches.specialization_id.tolist()
+    assert activities.configuration_id.tolist() == launches.configuration_id.tolist()
+    assert activities.correlation_id.tolist() == launches.correlation_id.tolist()
+    assert launches.correlation_id.is_unique
+    assert (launches.execute_ns == 5_000).all()
+    assert ((launches.queue_ns <= 2_000) & (launches.queue_ns >= 0)).all()
+    assert (activities.start_ns - launches.submit_end_ns).clip(lower=0).tolist() == launches.queue_ns.tolist()
+    assert set(activities.kind) == {"kernel"} and set(activities.api) == {"cuLaunchKernelEx"}
+    assert (activities.cell_id == 0).all() and (activities.thread_id == 0).all() and (activities.device_id == 0).all()
+    assert (activities.submit_start_ns >= launches.submit_start_ns).all()
+    assert (activities.submit_end_ns <= launches.submit_end_ns).all()
+    assert activities.regs.tolist() == [24] * 21
+    assert activities.entry_name.tolist() == [recording.specializations.entry_name[i] for i in
+                                              launches.specialization_id]
+    assert len(recording.api_calls) == 0
+    assert recording.metadata["gpu"]["source"] == "cupti"
+    [stated] = health(recording)
+    assert stated["status"] == "ok" and stated["dropped"] == 0 and 0 < stated["clock_error_ns"] < 1e6
+
+
+def test_launch_detail_joins_too(gpu, kernels, array):
+    with gpu(detail="launch") as recorder:
+        for _ in range(5):
+            kernels.axpy[2, 64](array, 2.0, array)
+    launches = recorder.recording.launches
+    assert recorder.recording.activities.launch_id.tolist() == list(range(5))
+    assert launches.execute_ns.tolist() == [5_000] * 5
+    assert launches.submit_end_ns.isna().all()
+    assert (launches.queue_ns == 2_000).all()  # from the end of the driver call
+
+
+def test_threads_keep_their_kernels(gpu, kernels, array):
+    kernels.axpy[1, 32](array, 2.0, array)
+    barrier = threading.Barrier(4)
+
+    def work():
+        barrier.wait()
+        for _ in range(25):
+            kernels.axpy[1, 32](array, 2.0, array)
+
+    with gpu() as recorder:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    recording = recorder.recording
+    activities, launches = recording.activities, recording.launches
+    assert sorted(activities.launch_id) == list(range(100))
+    joined = activities.sort_values("launch_id").reset_index(drop=True)
+    assert joined.thread_id.tolist() == launches.thread_id.tolist()
+    assert launches.thread_id.value_counts().tolist() == [25] * 4
+    assert ((joined.submit_start_ns >= launches.submit_start_ns)
+            & (joined.submit_end_ns <= launches.submit_end_ns)).all()
+
+
+def test_captured_launches_have_no_kernel(gpu, stand_in, kernels, array):
+    kernels.noop[1, 1]()
+    stream = cuda.stream()
+    binding = cuda.cudadrv.driver.binding
+    with gpu() as recorder:
+        error, = binding.cuStreamBeginCapture(binding.CUstream(int(stream.handle)), binding.CUstreamCaptureMode(2))
+        assert not int(error)
+        kernels.noop[1, 1, stream]()
+        error, graph = binding.cuStreamEndCapture(binding.CUstream(int(stream.handle)))
+        assert not int(error)
+        stand_in.graph_launch(["noop"], now())
+    binding.cuGraphDestroy(graph)
+    recording = recorder.recording
+    assert recording.launches.correlation_id.notna().all()
+    assert recording.launches.execute_ns.isna().all() and recording.launches.queue_ns.isna().all()
+    assert column(recording, "activities", "launch_id") == [None]
+    assert column(recording, "activities", "graph_id") == [1]
+    assert recording.activities.api.tolist() == ["cuGraphLaunch"]
+
+
+def test_a_failing_launch_has_none(gpu, kernels, array, monkeypatch):
+    kernels.noop[1, 1]()
+
+    def launch(*_):
+        raise RuntimeError("CUDA_ERROR_LAUNCH_FAILED")
+
+    monkeypatch.setattr("numba.cuda.dispatcher.launch", launch)
+    recorder = gpu().start()
+    with pytest.raises(RuntimeError, match="LAUNCH_FAILED"):
+        kernels.noop[1, 1]()
+    recording = recorder.stop()
+    assert recording.launches.error.tolist() == ["RuntimeError"]
+    assert recording.launches.correlation_id.isna().all()
+
+
+class Scripted:
+    """Launches of the scripted probe with what the stand-in saw of them; a fake clock that both follow."""
+
+    def __init__(self, stand_in, record, drift=0.0, **options):
+        self.stand_in, self.drift, self.jump = stand_in, drift, 0
+        self.time_ns = 1_000_000_000
+        self.probe = ScriptedProbe()
+        self.recorder = record(self.probe, clock=self.clock, **options).start()
+        self.recorder.begin_cell("cell")
+
+    def clock(self):
+        self.time_ns += 100
+        self.stand_in.set_time(self.time_ns, self.offset)
+        return self.time_ns
+
+    @property
+    def offset(self):
+        return OFFSET + self.jump + round((self.time_ns - 1_000_000_000) * self.drift)
+
+    def at(self, ns):
+        """Go to a time and write there."""
+        self.time_ns = max(self.time_ns, ns)
+        self.stand_in.offset = self.offset
+        return ns
+
+    def launch(self, start, *, result=0, call=(7_200, 8_800), **launch):
+        """A launch whose submit is from 7 to 9 us; return the correlation id of its call."""
+        self.probe.emit(Launch(start_ns=start, **launch))
+        return self.stand_in.call("cuLaunchKernel", self.at(start) + call[0], start + call[1], result=result)
+
+    def stop(self):
+        self.recorder.end_cell()
+        return self.recorder.stop()
+
+
+@pytest.fixture
+def scripted(stand_in, record):
+    made = []
+
+    def make(**options):
+        made.append(Scripted(stand_in, record, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.recorder.is_recording:
+            each.recorder.stop()
+
+
+START = 2_000_000_000
+
+
+def test_a_kernel_before_its_launchs_end_did_not_queue(scripted, stand_in):
+    script = scripted()
+    id = script.launch(START)
+    stand_in.kernel(id, "kernel", START + 8_000, START + 20_000)
+    launches = script.stop().launches
+    assert launches.queue_ns.tolist() == [0]
+    assert launches.execute_ns.tolist() == [12_000]
+
+
+def test_missing_times_are_null(scripted, stand_in):
+    script = scripted()
+    first, second = script.launch(START), script.launch(START + 100_000)
+    stand_in.kernel(first, "kernel", 0, 0)
+    stand_in.kernel(second, "kernel", START + 110_000, 0)
+    recording = script.stop()
+    assert column(recording, "activities", "start_ns") == [None, pytest.approx(START + 110_000, abs=200)]
+    assert column(recording, "activities", "end_ns") == [None, None]
+    assert column(recording, "activities", "launch_id") == [0, 1]
+    assert recording.launches.execute_ns.isna().all() and recording.launches.queue_ns.isna().all()
+
+
+def test_two_devices(scripted, stand_in):
+    script = scripted()
+    for number, device in enumerate((0, 3, 0)):
+        id = script.launch(START + number * 100_000)
+        stand_in.kernel(id, "kernel", START + number * 100_000 + 10_000, START + number * 100_000 + 20_000,
+                        device=device, stream=device + 7)
+    recording = script.stop()
+    assert column(recording, "devices", "ordinal") == [0, 3]
+    assert recording.activities.device_id.tolist() == [0, 1, 0]
+    assert recording.activities.stream.tolist() == [7, 10, 7]
+
+
+def test_a_kernel_launched_in_a_launch_belongs_to_the_inner_one(scripted, stand_in):
+    script = scripted()
+    # The outer one's dispatch holds the inner launch; its own call comes later.
+    script.probe.emit(Launch(start_ns=START, kernel="outer", phases_ns=(40_000, 3_000, 2_000, 1_000)))
+    inner = script.launch(START + 10_000, kernel="inner")
+    outer = stand_in.call("cuLaunchKernel", script.at(START + 43_200), START + 44_800)
+    stand_in.kernel(inner, "inner", START + 20_000, START + 21_000)
+    stand_in.kernel(outer, "outer", START + 50_000, START + 51_000)
+    recording = script.stop()
+    assert recording.launches.parent_launch_id.fillna(-1).tolist() == [-1, 0]
+    assert recording.activities.launch_id.tolist() == [1, 0]
+
+
+def test_the_last_call_of_a_launch_is_its_kernels(scripted, stand_in):
+    script = scripted()
+    early = stand_in.call("cuLaunchKernel", script.at(START + 7_010), START + 7_100)
+    id = script.launch(START)
+    stand_in.kernel(early, "fill", START + 9_000, START + 9_500)
+    stand_in.kernel(id, "kernel", START + 10_000, START + 11_000)
+    recording = script.stop()
+    assert recording.activities.launch_id.fillna(-1).tolist() == [-1, 0]
+    assert recording.launches.execute_ns.tolist() == [1_000]
+
+
+def test_failed_calls_join_nothing(scripted, stand_in):
+    script = scripted()
+    script.launch(START, result=701)
+    recording = script.stop()
+    assert recording.launches.correlation_id.isna().all()
+    assert recording.api_calls.result.tolist() == [701]
+    assert recording.api_calls.name.tolist() == ["cuLaunchKernel"]
+
+
+def test_another_kernels_name_does_not_join(gpu, stand_in, kernels, monkeypatch):
+    kernels.noop[1, 1]()
+    with gpu() as recorder:
+        original = stand_in.kernel
+        monkeypatch.setattr(stand_in, "kernel", lambda id, name, *rest, **more: original(id, "fill", *rest, **more))
+        kernels.noop[1, 1]()
+    recording = recorder.recording
+    assert recording.activities.launch_id.isna().all()
+    assert recording.activities.name.tolist() == ["fill"]
+    assert recording.launches.execute_ns.isna().all() and recording.launches.correlation_id.isna().all()
+
+
+def test_kernels_of_others_and_their_configurations(scripted, stand_in):
+    script = scripted()
+    id = stand_in.call("cudaLaunchKernel_v7000", script.at(START), START + 3_000, domain=RUNTIME)
+    # The driver call inside has the same id, and made nothing else.
+    stand_in.call("cuLaunchKernel", START + 500, START + 2_500, id=id)
+    stand_in.kernel(id, "_Z4axpyPfi", START + 5_000, START + 6_000, grid=(2, 3, 4), block=(5, 6, 7), cluster=(2, 1, 1),
+                    shared=99)
+    other = stand_in.call("cudaLaunchKernel_v7000", START + 10_000, START + 13_000, domain=RUNTIME)
+    stand_in.kernel(other, None, START + 15_000, START + 16_000)
+    recording = script.stop()
+    assert recording.activities.api.tolist() == ["cudaLaunchKernel_v7000"] * 2
+    assert recording.activities.launch_id.isna().all()
+    assert recording.activities.entry_name.tolist() == ["_Z4axpyPfi", "?"]
+    assert recording.activities.name.tolist() == ["axpy(float*, int)", "?"]
+    assert len(recording.api_calls) == 0
+    found = [recording.rows("configurations")[row] for row in recording.activities.configuration_id]
+    assert [list(row.values())[1:] for row in found] == [
+        [2, 3, 4, 5, 6, 7, 2, 1, 1, 99, None], [1, 1, 1, 32, 1, 1, None, None, None, 0, None]]
+
+
+def test_runtime_launches_in_a_launch_join(scripted, stand_in):
+    script = scripted()
+    script.probe.emit(Launch(start_ns=START))
+    id = stand_in.call("cudaLaunchKernel_v7000", script.at(START + 7_100), START + 8_900, domain=RUNTIME)
+    stand_in.call("cuLaunchKernel", START + 7_500, START + 8_500, id=id)
+    stand_in.kernel(id, "kernel", START + 9_000, START + 9_900)
+    recording = script.stop()
+    assert recording.activities.launch_id.tolist() == [0]
+    assert recording.launches.correlation_id.tolist() == [id]
+    assert recording.activities.api.tolist() == ["cudaLaunchKernel_v7000"]
+
+
+def test_graph_launches(scripted, stand_in):
+    script = scripted()
+    id = stand_in.graph_launch(["first", "second", "second"], script.at(START))
+    empty = stand_in.call("cuGraphLaunch", START + 100_000, START + 101_000)
+    recording = script.stop()
+    activities = recording.activities
+    assert activities.correlation_id.tolist() == [id] * 3
+    assert activities.graph_id.tolist() == [1] * 3
+    assert activities.graph_node_id.tolist() == [1 << 32, (1 << 32) + 1, (1 << 32) + 2]
+    assert activities.launch_id.isna().all()
+    assert recording.api_calls.correlation_id.tolist() == [empty]
+
+
+@pytest.mark.parametrize("sizes", [(96, 88, 40), (112, 104, 56)])
+def test_copies_sets_and_waits(scripted, stand_in, sizes):
+    for kind, size in zip((MEMCPY, MEMSET, SYNCHRONIZATION), sizes, strict=True):
+        stand_in.library.stand_in_size(kind, size)
+    script = scripted()
+    script.at(START)
+    copy = stand_in.call("cuMemcpyHtoD_v2", START, START + 9_000)
+    stand_in.copy(copy, 1, 1, 3, 5 << 32, START + 2_000, START + 8_000)
+    stand_in.copy(0, 10, 3, 3, 64, START + 10_000, START + 11_000, peer=True)
+    fill = stand_in.call("cuMemsetD8_v2", START + 12_000, START + 13_000)
+    stand_in.memset(fill, 5, 4096, START + 14_000, START + 15_000)
+    wait = stand_in.call("cuStreamSynchronize", START + 20_000, START + 30_000)
+    stand_in.wait(wait, 3, START + 20_500, START + 29_500, 13)
+    stand_in.wait(0, 2, START + 31_000, START + 32_000)  # a stream waits for an event: no host does
+    stand_in.call("cuMemAlloc_v2", START + 40_000, START + 45_000)
+    stand_in.call("cuCtxGetCurrent", START + 50_000, START + 50_100)
+    script.at(START + 60_000)
+    recording = script.stop()
+    activities = recording.activities
+    assert activities.kind.tolist() == ["memcpy", "memcpy", "memset", "sync"]
+    assert activities.name.tolist() == ["HtoD", "PtoP", "memset", "stream synchronize"]
+    assert column(recording, "activities", "memory") == ["pageable to device", "device to device", "managed", None]
+    assert column(recording, "activities", "size_bytes") == [5 << 32, 64, 4096, None]
+    assert column(recording, "activities", "api") == ["cuMemcpyHtoD_v2", None, "cuMemsetD8_v2", "cuStreamSynchronize"]
+    assert column(recording, "activities", "stream") == [7, 7, 7, 13]
+    assert recording.api_calls.name.tolist() == ["cuMemAlloc_v2"]
+    assert recording.api_calls.cell_id.tolist() == [0]
+
+
+def test_only_calls_that_matter_are_asked_for(scripted, stand_in):
+    scripted()
+    selected = {name for domain, number, name in (
+        (1, 4, "cuLaunchKernelEx"), (1, 41, "cuCtxGetCurrent"), (2, 9, "cudaGetDevice"), (2, 7, "cudaLaunchKernel"))
+        if stand_in.library.stand_in_selected(domain, number)}
+    assert selected == {"cuLaunchKernelEx", "cudaLaunchKernel"}
+
+
+def test_cells_have_what_was_asked_for_in_them(scripted, stand_in):
+    script = scripted()
+    inside = script.launch(script.clock())
+    script.time_ns += 1_000_000
+    script.recorder.end_cell()
+    script.time_ns += 1_000_000
+    between = script.launch(script.time_ns)
+    script.time_ns += 1_000_000
+    script.recorder.begin_cell("next")
+    stand_in.kernel(inside, "kernel", script.time_ns + 1_000, script.time_ns + 2_000)  # it ran when the cell was over
+    stand_in.kernel(between, "kernel", script.time_ns + 3_000, script.time_ns + 4_000)
+    script.time_ns += 1_000_000
+    assert column(script.stop(), "activities", "cell_id") == [0, None]
+
+
+def test_clocks_that_drift_are_followed(scripted, stand_in):
+    script = scripted(drift=200e-6)
+    for number in range(11):
+        start = START + number * 100_000_000
+        stand_in.kernel(script.launch(start), "kernel", start + 10_000, start + 20_000)
+    recording = script.stop()
+    expected = START + np.arange(11) * 100_000_000 + 10_000
+    assert np.abs(recording.column("activities", "start_ns") - expected).max() < 500
+    assert recording.activities.launch_id.tolist() == list(range(11))
+    assert health(recording)[0]["status"] == "ok"
+
+
+@pytest.mark.parametrize("jump", [50_000_000, -50_000_000])
+def test_a_clock_that_is_set_is_stated(scripted, stand_in, jump):
+    script = scripted()
+    stand_in.kernel(script.launch(START), "kernel", START + 10_000, START + 20_000)
+    script.jump = jump
+    script.at(START + 100_000)
+    recording = script.stop()
+    [stated] = health(recording)
+    assert stated["status"] == "degraded"
+    assert f"by {jump / 1e6:.3f} ms" in stated["message"]
+    assert len(recording.activities) == 1
+
+
+def test_a_nested_recorder_has_only_its_own(scripted, stand_in, record):
+    script = scripted()
+    stand_in.kernel(script.launch(START), "kernel", START + 10_000, START + 20_000)
+    script.at(START + 30_000)
+    inner = record(clock=script.clock).start()
+    inner.begin_cell("inner")
+    start = script.time_ns + 1_000
+    late = script.launch(start)
+    stand_in.kernel(late, "kernel", start + 10_000, start + 20_000)
+    script.at(start + 50_000)
+    inside = inner.stop()
+    assert inside.activities.correlation_id.tolist() == [late]
+    assert inside.activities.launch_id.tolist() == [0]
+    assert inside.launches.execute_ns.tolist() == [10_000]
+    again = script.time_ns + 1_000
+    stand_in.kernel(script.launch(again), "kernel", again + 10_000, again + 20_000)
+    outer = script.stop()
+    assert outer.activities.launch_id.tolist() == [0, 1, 2]
+    assert outer.launches.execute_ns.tolist() == [10_000] * 3
+
+
+def test_a_hundred_recordings_in_a_row(gpu, stand_in, kernels, array):
+    kernels.axpy[1, 32](array, 1.0, array)
+    for number in range(100):
+        with gpu() as recorder:
+            for _ in range(number % 5):
+                kernels.axpy[1, 32](array, 1.0, array)
+        assert recorder.recording.activities.launch_id.tolist() == list(range(number % 5))
+        assert stand_in.left_on == []
+        if number == 50:
+            stand_in.library.stand_in_register_other()  # torch.profiler ran meanwhile
+        stand_in.launch("not recorded")
+
+
+def test_gpu_none_and_a_dry_run_have_no_cupti_probe():
+    from kernelscope.session import _probes
+
+    for gpu in ("none", "cupti", "events"):
+        assert not any(isinstance(probe, CuptiProbe) for probe in _probes(gpu))
