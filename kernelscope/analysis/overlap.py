@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.activities import COPY, gpu_activities, known_id
+from kernelscope.analysis.activities import COPY, Activities, gpu_activities, known_id
 from kernelscope.analysis.columns import Ints, codes, ints, matches
 from kernelscope.analysis.intervals import Intervals
 from kernelscope.recording.model import Recording
@@ -65,8 +65,16 @@ class CopySummary:
         return self.size_bytes / self.copy_ns * 1e9
 
 
-def overlap(recording: Recording) -> list[CopySummary]:
-    """Summarize the copies of each direction on each device, in order of time spent, longest first."""
+def overlap(recording: Recording, *, activities: Activities | None = None) -> list[CopySummary]:
+    """Summarize the copies of each direction on each device, in order of time spent, longest first.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    activities : Activities, optional
+        `gpu_activities` of it, where they are at hand.
+    """
     rows = np.flatnonzero(matches(recording, "activities", "kind", COPY))
     if not len(rows):
         return []
@@ -76,7 +84,7 @@ def overlap(recording: Recording) -> list[CopySummary]:
     size = ints(recording, "activities", "size_bytes")[rows]
     device = ints(recording, "activities", "device_id")[rows]
     pageable = held[memory[rows]]
-    activities = gpu_activities(recording)
+    activities = gpu_activities(recording) if activities is None else activities
     kernels: dict[int, Intervals] = {which: own.kernels().busy for which, own in activities.by_device()}
     copies = activities.where(activities.is_copy)
     timed_direction = direction[copies.row]
