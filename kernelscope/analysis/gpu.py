@@ -27,6 +27,8 @@ class GpuSummary:
     ----------
     source : str
         What measured it: cupti or events.
+    devices : dict of int to str
+        What to call each device, by its id: by CUDA's ordinal.
     busy : tuple of Busy
         How busy each device was in the cells, each until the device was synchronized.
     idle : tuple of LaneGaps
@@ -52,6 +54,7 @@ class GpuSummary:
     """
 
     source: str
+    devices: Mapping[int, str]
     busy: tuple[Busy, ...]
     idle: tuple[LaneGaps, ...]
     by_cell: Mapping[int, float]
@@ -98,6 +101,10 @@ def gpu_summary(recording: Recording, joined: Joined | None = None) -> GpuSummar
     known = errors[np.isfinite(errors)]
     return GpuSummary(
         source=_source(recording),
+        devices={
+            row["device_id"]: f"device {row['ordinal']}" for row in recording.rows("devices")
+            if row["ordinal"] is not None
+        },
         busy=tuple(busy(recording, within, activities=activities)),
         idle=tuple(gaps(recording, within, by_stream=False, activities=activities)),
         by_cell={

@@ -3,6 +3,7 @@
 Every moment has one state. Where several threads are in different ones, or a launch is made inside another one, it is
 the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases (*unsplit*), a
 driver call that is no launch (*call*), a wait for the device (*wait*). The rest is *outside*: Python and other code.
+The dispatch of a launch that compiles is without all compiles, whichever launch they are of.
 """
 
 from __future__ import annotations

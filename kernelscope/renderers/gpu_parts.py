@@ -24,7 +24,7 @@ def gpu_part(shown: Overview) -> str:
     for busy in gpu.busy:
         where = gpu_words.device(shown, busy.device_id)
         if where:
-            html += f'<div class="ks-soft">{escape(where)}</div>'
+            html += f'<div class="ks-soft ks-device">{escape(where)}</div>'
         segments = gpu_words.parts(busy)
         html += bar(segments, busy.window_ns, "ks-bar ks-large")
         lane = idle.get(busy.device_id)

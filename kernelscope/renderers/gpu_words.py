@@ -69,7 +69,7 @@ def device(shown: Overview, device_id: int | None) -> str:
     """Return what to call a device where there are several."""
     if shown.gpu is None or len(shown.gpu.busy) < 2:
         return ""
-    return "unknown device" if device_id is None else f"device {device_id}"
+    return "unknown device" if device_id is None else shown.gpu.devices.get(device_id, f"device {device_id}")
 
 
 def idle_line(idle: LaneGaps, window_ns: int) -> str:

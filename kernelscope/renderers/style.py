@@ -93,7 +93,8 @@ _BARS = """
 .kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; white-space: nowrap; }
 .kscope .ks-legend b { font-weight: 600; }
 .kscope .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; }
-.kscope .ks-wrap { white-space: normal; }
+.kscope .ks-legend .ks-wrap { white-space: normal; }
+.kscope .ks-device { margin-top: 8px; }
 .kscope ul.ks-facts { margin-top: 7px; }
 .kscope .ks-idle, .kscope .ks-outside { background: rgba(127, 127, 127, .24); }
 .kscope .ks-wait { background: repeating-linear-gradient(90deg, rgba(127, 127, 127, .62) 0 1px,

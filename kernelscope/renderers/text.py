@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.columns import ints
@@ -67,12 +67,15 @@ def summary(recording: Recording, width: int | None = None) -> str:
             _advice(shown, columns),
         ]
         if len(shown.by_cell) > 1:
-            parts.insert(1, "Cells\n" + cells_table(shown.by_cell, columns))
+            busy = None if shown.gpu is None else shown.gpu.by_cell
+            parts.insert(1, "Cells\n" + cells_table(shown.by_cell, columns, busy))
     parts.append(_health(shown, columns))
     return "\n\n".join(part for part in parts if part)
 
 
-def cells_table(source: Recording | Sequence[CellSummary], width: int | None = None) -> str:
+def cells_table(
+    source: Recording | Sequence[CellSummary], width: int | None = None, busy: Mapping[int, float] | None = None
+) -> str:
     """Return one line a cell: launches, kernels, compiles, hits, host time by phase, wall time and status.
 
     Parameters
@@ -81,18 +84,22 @@ def cells_table(source: Recording | Sequence[CellSummary], width: int | None = N
         A recording, or what `kernelscope.analysis.cells.by_cell` returned.
     width : int, optional
         Columns to keep to, as for `summary`.
+    busy : mapping of int to float, optional
+        The busy share of the GPU by cell, where it was recorded: a column of its own.
     """
     notice, rows = (source.notice, by_cell(source)) if isinstance(source, Recording) else ("", source)
     lines = [
         [
             clean(row.label), count(row.launches), count(row.kernels), count(row.compiles), count(row.disk_hits),
             count(row.memory_hits), duration(row.totals.host_ns), duration(row.wall_ns),
+            *(() if busy is None else (percent(None if row.cell_id is None else busy.get(row.cell_id)),)),
             clean(words.cell_problem(row)),
         ]
         for row in rows
     ]
-    headers = ["cell", "launches", "kernels", "compiled", "disk", "memory", "host", "wall", "status"]
-    return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, 8)))
+    gpu = () if busy is None else ("GPU",)
+    headers = ["cell", "launches", "kernels", "compiled", "disk", "memory", "host", "wall", *gpu, "status"]
+    return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, len(headers) - 1)))
 
 
 def launches_table(recording: Recording, limit: int = 20, width: int | None = None) -> str:
