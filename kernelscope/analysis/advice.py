@@ -177,10 +177,10 @@ def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> l
         return []
     kernel, run = slow[0]
     text = (
-        f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of its idle "
-        f"time the host was making launches: one of {_short(kernel.name)} takes {duration(kernel.median_ns)} on the host "
-        f"(median) and its kernel {duration(run.execute.p50_ns if run.execute else None)} on the GPU. Give each launch "
-        "more work, launch less often, or replay the launches as a CUDA graph."
+        f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of its "
+        f"idle time the host was making launches: one of {_short(kernel.name)} takes {duration(kernel.median_ns)} on "
+        f"the host (median) and its kernel {duration(run.execute and run.execute.p50_ns)} on the GPU. Give each "
+        "launch more work, launch less often, or replay the launches as a CUDA graph."
     )
     return [Advice("launch_bound", kernel.name, text, float(launching))]
 
@@ -197,9 +197,9 @@ def _pageable_copies(gpu: GpuSummary | None) -> list[Advice]:
     spent = sum(each.copy_ns or 0 for each in slow)
     directions = " and ".join(dict.fromkeys(each.direction for each in slow))
     text = (
-        f"{counted(copies, 'copy', 'copies')} ({size(moved)}) were between pageable host memory and the GPU, and "
-        f"{directions} copies took {duration(spent)}: the driver copies pageable memory once more on the host. Keep such "
-        "arrays in pinned memory (cuda.pinned_array), or on the device."
+        f"{directions} copies took {duration(spent)}, and {counted(copies, 'of them was', 'of them were')} from or to "
+        f"pageable memory ({size(moved)}), which the driver copies once more on the host: keep such arrays in pinned "
+        "memory (cuda.pinned_array), or on the device."
     )
     return [Advice("pageable_copies", "", text, float(spent))]
 

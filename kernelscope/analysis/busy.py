@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -154,14 +154,14 @@ def busy_table(recording: Recording, within: Intervals | None = None) -> pd.Data
     import pandas as pd
 
     rows = busy(recording, within)
-    return cast("pd.DataFrame", pd.DataFrame({
+    return pd.DataFrame({
         "device_id": pd.array([row.device_id for row in rows], dtype="Int64"),
         "window_ns": pd.array([row.window_ns for row in rows], dtype="Int64"),
         "busy_ns": pd.array([row.busy_ns for row in rows], dtype="Int64"),
         "busy_share": pd.array([row.share for row in rows], dtype="Float64"),
         "kernel_ns": pd.array([row.kernel_ns for row in rows], dtype="Int64"),
         "kernel_share": pd.array([row.kernel_share for row in rows], dtype="Float64"),
-    }))
+    })
 
 
 def _edges(first: int, last: int, bins: int) -> Ints:

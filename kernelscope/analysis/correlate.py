@@ -127,8 +127,8 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
     DataFrame
         ``source`` (launch, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or else of the
         kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
-        ``execute_ns``, ``graph_id``, ``graph_node_id`` and ``correlation_id``, which is one for all kernels of one graph
-        launch. What is unknown is null.
+        ``execute_ns``, ``graph_id``, ``graph_node_id`` and ``correlation_id``, which is one for all kernels of one
+        graph launch. What is unknown is null.
     """
     import pandas as pd
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -107,7 +107,8 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> list[Ker
     found = [
         KernelExecution(
             at if at < len(called) else None, called[at] if at < len(called) else names[at - len(called)],
-            int(counts[at]), *(int(each[at]) for each in by_source), executed[at], queued[at],
+            int(counts[at]), int(by_source[0][at]), int(by_source[1][at]), int(by_source[2][at]),
+            executed[at], queued[at],
         )
         for at in np.flatnonzero(counts).tolist()
     ]
@@ -132,7 +133,7 @@ def execution_table(recording: Recording) -> pd.DataFrame:
             columns[f"{what}_{name}"] = pd.array(
                 [None if each is None else getattr(each, name) for each in held],
                 dtype="Int64" if name == "total_ns" else "Float64")
-    return cast("pd.DataFrame", pd.DataFrame(columns))
+    return pd.DataFrame(columns)
 
 
 def spreads_by(groups: Ints, values: Ints, size: int) -> list[Spread | None]:

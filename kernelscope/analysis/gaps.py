@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,8 +75,8 @@ class Gap:
     start_ns, end_ns : int
         When it was, on the host clock.
     before, after : int or None
-        The row in ``activities`` of the one that ended last before it, and of the one that ended it; None at the edge of
-        a window.
+        The row in ``activities`` of the one that ended last before it, and of the one that ended it; None at the edge
+        of a window.
     by_state : dict of str to int
         What the host did meanwhile.
     """
@@ -111,8 +111,8 @@ def gaps(
     recording : Recording
         What was recorded.
     within : Intervals, optional
-        Where to look, such as `kernelscope.analysis.activities.windows`: all idle time inside, before the first activity
-        and after the last one too. Without it, gaps are what is between activities.
+        Where to look, such as `kernelscope.analysis.activities.windows`: all idle time inside, before the first
+        activity and after the last one too. Without it, gaps are what is between activities.
     by_stream : bool
         Whether streams have rows of their own.
     activities, host : optional
@@ -188,7 +188,7 @@ def gap_table(recording: Recording, within: Intervals | None = None) -> pd.DataF
     }
     for state in STATES:
         columns[f"{state}_ns"] = pd.array([lane.by_state[state] for lane in lanes], dtype="Int64")
-    return cast("pd.DataFrame", pd.DataFrame(columns))
+    return pd.DataFrame(columns)
 
 
 def _lane(

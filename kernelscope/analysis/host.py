@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from kernelscope.analysis.phases import PHASES
 from kernelscope.recording.model import Recording
 
 #: States in the order in which tables list them.
-STATES = (*PHASES, "unsplit", "call", "wait", "outside")
+STATES: tuple[str, ...] = (*PHASES, "unsplit", "call", "wait", "outside")
 
 #: Of two states at one moment the earlier one here counts.
 _FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")
@@ -76,7 +77,7 @@ def host_states(recording: Recording) -> HostStates:
         if bool((bounds[1] < 0).all()):
             parts = {"unsplit": [Intervals(start, end)]}
             return HostStates(_outside_launches(parts, start, end, compiling, calls, waits))
-        if all(_in_order(left, right) for left, right in zip(bounds, bounds[1:], strict=False)):
+        if all(_in_order(left, right) for left, right in pairwise(bounds)):
             return HostStates(_regular(bounds, compiled, compiling, calls, waits))
     return HostStates(_by_priority(bounds, compiled, compiling, calls, waits))
 

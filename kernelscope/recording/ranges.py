@@ -26,8 +26,8 @@ class RawRanges:
     events : ndarray of float64, shape (n, 4)
         Time in seconds, what happened, label, thread id: see `kernelscope.probes.sink.Sink`.
     labels : list of dict
-        What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``, and ``source`` where that is
-        not ``python``.
+        What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``, and ``source`` where that
+        is not ``python``.
     first : int
         The event with which this recording begins; those before it tell which ranges were open then.
     """
@@ -213,7 +213,7 @@ def _last_below(thread: np.ndarray, height: np.ndarray, row: np.ndarray, opens: 
 
 
 def _is_nested(found: _Found, parent: np.ndarray, thread: np.ndarray, step: np.ndarray, row: np.ndarray) -> bool:
-    """Whether all ranges of a thread are inside each other, whatever their domains, and each begins inside its parent."""
+    """Whether a thread's ranges are inside each other, whatever their domains, and each begins inside its parent."""
     partner = _partners(thread[step != 0], step[step != 0] > 0)
     moving = row[step != 0]
     if not bool((moving[partner[partner >= 0]] == moving[partner >= 0]).all()):
@@ -224,7 +224,7 @@ def _is_nested(found: _Found, parent: np.ndarray, thread: np.ndarray, step: np.n
 
 
 def _nested_one_by_one(found: _Found) -> tuple[np.ndarray, np.ndarray]:
-    """The same where ranges of two domains overlap, or clocks have ties: a range stays until what is on it has ended."""
+    """The same where ranges of two domains overlap, or a clock has ties: one stays until what is on it has ended."""
     open_on: dict[int, list[tuple[int, int | None, int]]] = {}
     parents: list[int] = []
     depths: list[int] = []

@@ -33,8 +33,8 @@ PART_MEANINGS = {
     "idle": "time in which the GPU had nothing to do",
 }
 
-EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each launch and keeps kernels of several streams "
-               "apart: the times are those of a perturbed run.")
+EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each launch and so changes what it measures: "
+               "these are the times of a perturbed run.")
 
 _NAMED = 3
 
@@ -56,7 +56,8 @@ def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
 
 def parts(busy: Busy) -> tuple[tuple[str, int], ...]:
     """Return what a bar of the GPU's time shows: kernel, copy and idle, those that took time."""
-    found = (("kernel", busy.kernel_ns), ("copy", busy.busy_ns - busy.kernel_ns), ("idle", busy.window_ns - busy.busy_ns))
+    copies, idle = busy.busy_ns - busy.kernel_ns, busy.window_ns - busy.busy_ns
+    found = (("kernel", busy.kernel_ns), ("copy", copies), ("idle", idle))
     return tuple((name, value) for name, value in found if value > 0)
 
 
@@ -99,10 +100,11 @@ def lines(shown: Overview) -> list[str]:
         found.append(others(gpu.others))
     missing = missing_kernels(shown)
     if missing:
-        found.append(f"{counted(missing, 'launch has', 'launches have')} no kernel: captured into a graph, or not recorded.")
+        have = counted(missing, "launch has", "launches have")
+        found.append(f"{have} no kernel: captured into a graph, or not recorded.")
     if gpu.reversed:
-        found.append(f"{counted(gpu.reversed, 'activity', 'activities')} left out: the end is before the start, as after a "
-                     "jump of a clock.")
+        left_out = counted(gpu.reversed, "activity", "activities")
+        found.append(f"{left_out} left out: the end is before the start, as after a jump of a clock.")
     if gpu.untimed and gpu.source == "cupti":
         found.append(f"{counted(gpu.untimed, 'activity was', 'activities were')} not timed.")
     if gpu.clock_error_ns is not None:

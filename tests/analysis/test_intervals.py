@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ def random_pairs(random: np.random.Generator, most: int) -> list[tuple[int, int]
 
 def is_proper(intervals: Intervals) -> bool:
     found = pairs(intervals)
-    return all(a < b for a, b in found) and all(b < c for (_, b), (c, _) in zip(found, found[1:], strict=False))
+    return all(a < b for a, b in found) and all(b < c for (_, b), (c, _) in pairwise(found))
 
 
 def test_union_joins_what_overlaps_or_touches() -> None:

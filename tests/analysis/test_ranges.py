@@ -203,8 +203,9 @@ def test_activities_belong_to_the_range_at_launch() -> None:
     names = [recording.rows("ranges")[at]["name"] if at >= 0 else None for at in found]
     assert sorted(zip([row["name"] for row in rows], [str(row["launch_id"]) for row in rows], names, strict=True),
                   key=str) == sorted([
-        ("axpy", "0", "inner"), ("cupy_add", "None", "outer"), ("HtoD", "None", "other thread"), ("axpy", "1", "process"),
-        ("memset", "None", None), ("axpy", "None", None), ("axpy", "None", "inner"), ("stream", "None", "inner"),
+        ("axpy", "0", "inner"), ("cupy_add", "None", "outer"), ("HtoD", "None", "other thread"),
+        ("axpy", "1", "process"), ("memset", "None", None), ("axpy", "None", None), ("axpy", "None", "inner"),
+        ("stream", "None", "inner"),
     ], key=str)
     assert attribute_activities(recording, attribute(recording)).tolist() == found
     assert attribute_activities(recording_of([], [])).tolist() == []
