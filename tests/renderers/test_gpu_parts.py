@@ -96,10 +96,11 @@ def test_a_large_cell_is_shown_in_no_time() -> None:
     })
     tables = {name: held.arrow(name) for name in TABLES} | {"activities": activities}
     recording = Recording(tables, {"gpu": {"source": "cupti"}})
-    best = float("inf")
-    for _ in range(4):
+    best = dict.fromkeys((held, recording), float("inf"))
+    for each in [held, recording] * 4:
         begun = time.perf_counter()
-        html = card(recording)
-        best = min(best, time.perf_counter() - begun)
+        html = card(each)
+        best[each] = min(best[each], time.perf_counter() - begun)
     assert "100,000 kernels ran" in html
-    assert best < 0.2
+    # On a busy machine all takes longer: the host's side alone has the same limit.
+    assert best[recording] < max(0.2, 2.5 * best[held])
