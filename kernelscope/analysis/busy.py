@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelscope.analysis.activities import Activities, gpu_activities, known_id, windows
 from kernelscope.analysis.columns import Floats, Ints, ints
-from kernelscope.analysis.intervals import Intervals, union
+from kernelscope.analysis.intervals import Intervals
 from kernelscope.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -139,14 +139,13 @@ def busy_by_cell(recording: Recording, *, activities: Activities | None = None) 
     activities = gpu_activities(recording) if activities is None else activities
     start = ints(recording, "cells", "start_ns")
     end = np.maximum(ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns"))
-    held = [(known_id(device), own.busy, own.kernels().busy) for device, own in activities.by_device()]
-    return [
-        [
-            Busy(device, each.total_ns, each.common_ns(alone), each.common_ns(anything))
-            for device, anything, alone in held
-        ]
-        for each in (union(start[at:at + 1], end[at:at + 1]) for at in range(len(start)))
-    ]
+    end = np.maximum(start, end)
+    cells: list[list[Busy]] = [[] for _ in range(len(start))]
+    for device, own in activities.by_device():
+        anything, alone = own.busy.common(start, end), own.kernels().busy.common(start, end)
+        for cell, row in enumerate(zip((end - start).tolist(), alone.tolist(), anything.tolist(), strict=True)):
+            cells[cell].append(Busy(known_id(device), *(round(each) for each in row)))
+    return cells
 
 
 def busy_table(recording: Recording, within: Intervals | None = None) -> pd.DataFrame:

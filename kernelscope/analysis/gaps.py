@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,15 +122,17 @@ def gaps(
     host = host_states(recording) if host is None else host
     lanes: list[LaneGaps] = []
     for device, own in activities.by_device():
-        whole = _lane(own, known_id(device), None, True, within, host)
-        streams = list(own.by_stream()) if by_stream else []
-        lanes.append(whole)
-        for stream, each in streams:
-            if len(streams) == 1:  # the same gaps
-                lanes.append(LaneGaps(whole.device_id, known_id(stream), False, whole.activities, whole.busy_ns,
-                                      whole.idle, whole.by_state))
-            else:
-                lanes.append(_lane(each, known_id(device), known_id(stream), False, within, host))
+        idle, busy_ns = _idle(own, within)
+        by_state = host.time_in(idle)
+        lanes.append(LaneGaps(known_id(device), None, True, len(own), busy_ns, idle, by_state))
+        streams = [(known_id(stream), each) for stream, each in own.by_stream()] if by_stream else []
+        if len(streams) == 1:  # the same gaps
+            lanes.append(replace(lanes[-1], stream=streams[0][0], all_streams=False))
+            continue
+        found = [_idle(each, within) for _, each in streams]
+        for (stream, each), (idle, busy_ns), by_state in zip(
+                streams, found, host.times_in([idle for idle, _ in found]), strict=True):
+            lanes.append(LaneGaps(known_id(device), stream, False, len(each), busy_ns, idle, by_state))
     return lanes
 
 
@@ -191,18 +193,11 @@ def gap_table(recording: Recording, within: Intervals | None = None) -> pd.DataF
     return pd.DataFrame(columns)
 
 
-def _lane(
-    own: Activities, device: int | None, stream: int | None, all_streams: bool, within: Intervals | None,
-    host: HostStates,
-) -> LaneGaps:
-    busy = own.busy
+def _idle(own: Activities, within: Intervals | None) -> tuple[Intervals, int]:
+    """The gaps, and how long anything ran."""
     if within is None:
-        idle = busy.between()
-        busy_ns = busy.total_ns
-    else:
-        idle = within.minus(busy)
-        busy_ns = within.common_ns(busy)
-    return LaneGaps(device, stream, all_streams, len(own), busy_ns, idle, host.time_in(idle))
+        return own.busy.between(), own.busy.total_ns
+    return within.minus(own.busy), within.common_ns(own.busy)
 
 
 def _gap(lane: LaneGaps, own: Activities, place: int, host: HostStates) -> Gap:

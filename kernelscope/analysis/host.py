@@ -22,6 +22,7 @@ from kernelscope.recording.model import Recording
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "call", "wait", "outside")
 
+_NONE = np.empty(0, dtype=np.int64)
 #: Of two states at one moment the earlier one here counts.
 _FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")
 
@@ -61,6 +62,21 @@ class HostStates:
                     spent = times.common(part.start[low:high], part.end[low:high])
                 found[state] += round(float(spent.sum()))
         found["outside"] = times.total_ns - sum(found.values())
+        return found
+
+    def times_in(self, sets: Sequence[Intervals]) -> list[dict[str, int]]:
+        """Return `time_in` of each of several sets, which together cost little more than one."""
+        start = np.concatenate([each.start for each in sets] or [_NONE])
+        end = np.concatenate([each.end for each in sets] or [_NONE])
+        bounds = np.cumsum([0, *(len(each) for each in sets)]).tolist()
+        found = [dict.fromkeys(STATES, 0) for _ in sets]
+        for state, parts in self.parts.items():
+            for part in parts:
+                spent = part.common(start, end)
+                for each, (first, last) in zip(found, pairwise(bounds), strict=True):
+                    each[state] += round(float(spent[first:last].sum()))
+        for each, times in zip(found, sets, strict=True):
+            each["outside"] = times.total_ns - sum(each.values())
         return found
 
 

@@ -9,6 +9,9 @@ import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Ints
 
+#: So many times less than there are intervals are looked up one by one.
+FEW = 4
+
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -61,7 +64,7 @@ class Intervals:
         """Return how much of the time before each of `times` is covered: whole nanoseconds, exact up to 2**53."""
         if not len(self):
             return np.zeros(len(times))
-        if len(times) * 8 < len(self):
+        if len(times) * FEW < len(self):
             found = np.searchsorted(self.start, times, side="right") - 1
             inside = np.minimum(times, self.end[found]) - self.end[found]
             return np.where(found >= 0, self._sums[found] + inside, 0).astype(np.float64)

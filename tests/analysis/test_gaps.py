@@ -7,7 +7,7 @@ import pytest
 
 from kernelscope.analysis.activities import windows
 from kernelscope.analysis.gaps import gap_table, gaps, largest_gaps
-from kernelscope.analysis.host import STATES
+from kernelscope.analysis.host import STATES, host_states
 
 
 def story(script: Any) -> Any:
@@ -85,6 +85,12 @@ def test_as_a_table(script: Any) -> None:
 def test_as_moment_by_moment(script: Any, seed: int) -> None:
     random = np.random.default_rng(seed)
     made = script()
+    made.kernel()
+    made.configuration()
+    made.now = 0
+    for _ in range(9):
+        made.launch(specialization=None, phases=(5, 0, 7, 4, 3))
+        made.now += int(random.integers(-4_990, -4_960))
     busy: dict[tuple[Any, Any], set[int]] = {}
     for _ in range(30):
         device, stream = random.choice([0, 1, None]), int(random.integers(5, 8))
@@ -100,5 +106,6 @@ def test_as_moment_by_moment(script: Any, seed: int) -> None:
         idle = {at for first, last in zip(lane.idle.start.tolist(), lane.idle.end.tolist(), strict=True)
                 for at in range(first, last)}
         assert lane.busy_ns == len(own)
+        assert lane.by_state == host_states(recording).time_in(lane.idle)
         assert idle == (set(range(min(own), max(own) + 1)) - own if own else set())
     assert {(lane.device_id, lane.stream) for lane in gaps(recording)} == set(busy)

@@ -141,3 +141,12 @@ def test_as_moment_by_moment(script: Any, seed: int) -> None:
     states, found = one_by_one(recording, last), host_states(recording)
     for start, end in [(0, last), *np.sort(random.integers(0, last, (12, 2)), axis=1).tolist()]:
         assert found.time_in(spans((start, end))) == sums(states, start, end)
+    sets = []
+    for count in (3, 60):
+        windows = union(begun := random.integers(0, last - 20, count), begun + random.integers(0, 20, count))
+        pairs = zip(windows.start.tolist(), windows.end.tolist(), strict=True)
+        inside = [state for start, end in pairs for state in states[start:end]]
+        assert found.time_in(windows) == sums(inside, 0, len(inside))
+        sets.append(windows)
+    assert found.times_in(sets) == [found.time_in(windows) for windows in sets]
+    assert found.times_in([]) == []
