@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from kernelscope.analysis.compilations import CompilationSummary
 from kernelscope.analysis.fixes import SLOW_COMPILE_NS
 from kernelscope.analysis.gpu import GpuSummary
+from kernelscope.analysis.host import LAUNCHING
 from kernelscope.analysis.kernels import WARP, KernelSummary
 from kernelscope.analysis.units import counted, duration, percent, size
 
@@ -164,7 +165,7 @@ def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> l
     if gpu is None or len(gpu.busy) != 1 or not gpu.idle or gpu.execute is None:
         return []
     share, idle = gpu.busy[0].share, gpu.idle[0]
-    launching = sum(idle.by_state[state] for state in ("dispatch", "prepare", "submit", "finish", "unsplit"))
+    launching = sum(idle.by_state[state] for state in LAUNCHING)
     if share is None or share >= LOW_BUSY or launching < 0.5 * idle.idle_ns:
         return []
     found = gpu.of_dispatcher()

@@ -22,6 +22,9 @@ from kernelscope.recording.model import Recording
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "call", "wait", "outside")
 
+#: Those of a launch that compiles nothing.
+LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unsplit")
+
 _NONE = np.empty(0, dtype=np.int64)
 #: Of two states at one moment the earlier one here counts.
 _FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")

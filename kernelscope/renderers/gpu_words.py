@@ -8,7 +8,7 @@ from kernelscope.analysis.busy import Busy
 from kernelscope.analysis.execution import KernelExecution
 from kernelscope.analysis.gaps import LaneGaps
 from kernelscope.analysis.gpu import GpuSummary
-from kernelscope.analysis.host import STATES
+from kernelscope.analysis.host import LAUNCHING, STATES
 from kernelscope.analysis.overlap import CopySummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import count, counted, duration, percent, size
@@ -82,7 +82,13 @@ def idle_line(idle: LaneGaps, window_ns: int) -> str:
     line = f"idle {percent(idle.idle_ns / window_ns)} of the time"
     if most == idle.idle_ns:
         return f"{line}: while the host was {DOING[state]}"
-    return f"{line}: mostly while the host was {DOING[state]} ({duration(most)} of {duration(idle.idle_ns)})"
+    # No phase of a launch may be much of it, and all of them together most of it.
+    launching = sum(idle.by_state[each] for each in LAUNCHING)
+    doing = DOING[state]
+    if 2 * most < idle.idle_ns and launching > most:
+        most, doing = launching, "making launches"
+    how = "mostly" if 2 * most >= idle.idle_ns else "above all"
+    return f"{line}: {how} while the host was {doing} ({duration(most)} of {duration(idle.idle_ns)})"
 
 
 def lines(shown: Overview) -> list[str]:

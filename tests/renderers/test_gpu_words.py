@@ -69,6 +69,10 @@ def test_events_perturb_and_tell_no_busy_time(script: Any) -> None:
     ((2 * MS, 0, 0, 0, 0), "idle 90 % of the time: mostly while the host was outside of launches (7.00 ms of 9.00 ms)"),
     ((6 * MS, 0, 0, 0, 0), "idle 90 % of the time: mostly while the host was in dispatch (6.00 ms of 9.00 ms)"),
     ((0, 6 * MS, 0, 0, 0), "idle 90 % of the time: mostly while the host was compiling (6.00 ms of 9.00 ms)"),
+    ((2 * MS, 0, 2 * MS, 2 * MS, 0),
+     "idle 90 % of the time: mostly while the host was making launches (6.00 ms of 9.00 ms)"),
+    ((2 * MS, 2 * MS, 0, 1 * MS, 0),
+     "idle 90 % of the time: above all while the host was outside of launches (4.00 ms of 9.00 ms)"),
     ((9 * MS, 0, 0, 0, 0), "idle 90 % of the time: while the host was in dispatch"),
 ])
 def test_why_the_gpu_idles(script: Any, launch: tuple[int, ...], text: str) -> None:
