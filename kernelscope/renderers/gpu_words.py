@@ -12,6 +12,7 @@ from kernelscope.analysis.host import LAUNCHING, STATES
 from kernelscope.analysis.overlap import CopySummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import count, counted, duration, percent, size
+from kernelscope.renderers.base import clean, shorten
 
 #: What the host was doing, by its state, as the end of "while the host was ...".
 DOING = {
@@ -37,6 +38,8 @@ EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each lau
                "these are the times of a perturbed run.")
 
 _NAMED = 3
+#: Names of C++ templates go on for lines; the table below has all of them.
+_NAME = 44
 
 
 def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
@@ -136,7 +139,7 @@ def others(kernels: Sequence[KernelExecution]) -> str:
     total = sum(each.others for each in kernels)
     spent = [each.execute.total_ns for each in kernels if each.execute is not None]
     took = f", {duration(sum(spent))}" if spent else ""
-    named = ", ".join(each.name for each in kernels[:_NAMED])
+    named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED])
     more = f" and {counted(len(kernels) - _NAMED, 'more name')}" if len(kernels) > _NAMED else ""
     return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from handmade import many_launches
 
 from kernelscope.analysis.overview import overview
 from kernelscope.recording.arrow import make_table
+from kernelscope.recording.io import load
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import gpu_words
 from kernelscope.renderers.html import card
@@ -104,3 +106,18 @@ def test_a_large_cell_is_shown_in_no_time() -> None:
     assert "100,000 kernels ran" in html
     # On a busy machine all takes longer: the host's side alone has the same limit.
     assert best[recording] < max(0.2, 2.5 * best[held])
+
+
+def test_a_recording_of_a_real_gpu() -> None:
+    recording = load(Path(__file__).resolve().parents[2] / "notebooks" / "recordings" / "gpu.kscope")
+    shown = overview(recording)
+    gpu = shown.gpu
+    assert gpu is not None
+    kernels = int((recording.activities.kind == "kernel").sum())
+    assert sum(each.kernels for each in gpu.execution) == gpu.kernels == kernels
+    assert gpu.busy[0].busy_ns + gpu.idle[0].idle_ns == gpu.busy[0].window_ns
+    assert sum(gpu.idle[0].by_state.values()) == gpu.idle[0].idle_ns
+    assert (gpu.reversed, gpu.untimed) == (0, 0)
+    read = Reader(card(recording))
+    for line in gpu_words.lines(shown):
+        assert line in read.texts

@@ -95,3 +95,6 @@ def test_many_other_kernels_are_named_in_part(script: Any) -> None:
         made.activity(name=f"k{at}", duration_ns=(9 - at) * US)
     assert lines(made).splitlines()[1] == (
         "Other: 5 kernels, 35.0 µs, launched by libraries that no probe records: k0, k1, k2 and 2 more names.")
+    made = script(gpu={"source": "cupti"})
+    made.activity(name="void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, 4> >(int)")
+    assert lines(made).splitlines()[1].endswith("no probe records: void at::native::reduc…ceOp<float, 4> >(int).")
