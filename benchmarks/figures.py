@@ -26,6 +26,7 @@ from typing import Any
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 import numpy as np
+from gpu_analysis import gpu_analysis
 
 import kernelscope
 from kernelscope.recorder import Recorder
@@ -256,7 +257,7 @@ def _noop() -> tuple[Any, tuple[Any, ...]]:
 
 FIGURES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "import": import_time, "idle": idle, "launch": launch_overhead, "memory": memory, "stop": stop, "files": files,
-    "card": card,
+    "card": card, "gpu-analysis": gpu_analysis,
 }
 
 if __name__ == "__main__":
