@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -21,7 +21,7 @@ Progress = Callable[[float, str], object]
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
+def whole_file(path: str | Path) -> Generator[IO[bytes]]:
     """Give a file to write; at the end of the block it takes the place of `path`, and of a file that was there.
 
     Raises
@@ -45,7 +45,7 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_folder(path: str | Path, names: Collection[str]) -> Iterator[Path]:
+def whole_folder(path: str | Path, names: Collection[str]) -> Generator[Path]:
     """Give a folder to write `names` into; at the end of the block it takes the place of `path`.
 
     A folder that is there is replaced only if it holds nothing but files of these names, as an earlier export does.

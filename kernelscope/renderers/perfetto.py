@@ -39,8 +39,8 @@ def to_perfetto(
     recording : Recording
         What to write.
     path : str or Path
-        Where to. A name that ends in ``.json`` gets Chrome's JSON. Any other gets protobuf, with ``.pftrace`` added to a
-        name without a suffix; where the ``perfetto`` package is missing, it gets JSON and the suffix ``.json``.
+        Where to. A name that ends in ``.json`` gets Chrome's JSON. Any other gets protobuf, with ``.pftrace`` added
+        to a name without a suffix; where the ``perfetto`` package is missing, it gets JSON and the suffix ``.json``.
     paths : bool
         Keep full file paths of this machine.
     progress : callable, optional

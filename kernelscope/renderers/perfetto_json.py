@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-import numpy as np
-
 from kernelscope.renderers.lanes import OPEN, Lane, Part, Slices, Track
 from kernelscope.schema import UNKNOWN
 
@@ -58,7 +56,7 @@ class JsonWriter:
         tid = self._threads
         self._name("thread", pid, tid, lane.track.name)
         for start in range(0, len(lane.slices), _CHUNK):
-            chunk = lane.slices.take(np.arange(start, min(start + _CHUNK, len(lane.slices))))
+            chunk = lane.slices.take(slice(start, start + _CHUNK))
             self._write(_events(chunk, f'"pid":{pid},"tid":{tid}'))
             told(len(chunk))
 
@@ -98,7 +96,9 @@ def _events(slices: Slices, place: str) -> list[str]:
         held = [f"{key}:{values[at]}" for key, values in numbers if values[at] >= 0]
         held += [described[detail]] if described[detail] else []
         time = _us(start)
-        kind = '"ph":"i","s":"t"' if end < start else '"ph":"B"' if end == OPEN else f'"ph":"X","dur":{_us(end - start)}'
+        kind = '"ph":"i","s":"t"' if end < start else '"ph":"B"'
+        if start <= end < OPEN:
+            kind = f'"ph":"X","dur":{_us(end - start)}'
         events.append(f'{{"name":{names[name]},"cat":{categories[category]},{kind},"ts":{time},{place},'
                       f'"args":{{{",".join(held)}}}}}')
         for title, begins, ends in parts:

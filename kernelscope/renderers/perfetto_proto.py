@@ -85,8 +85,7 @@ class ProtoWriter:
         base = int(lane.slices.start[0])
         self._open_sequence(lane.track, names, base)
         last = base
-        for which, begins, ends in _chunks(lane):
-            slices = lane.slices.take(which)
+        for slices, begins, ends in _chunks(lane):
             pieces, last = _records(slices, begins, ends, names, last, self._sequence)
             self._file.write(joined(pieces))
             told(int(begins.sum()))
@@ -184,19 +183,19 @@ class _Names:
         return event.SerializeToString()
 
 
-def _chunks(lane: Lane) -> Iterator[tuple[Ints, Bools, Bools]]:
+def _chunks(lane: Lane) -> Iterator[tuple[Slices, Bools, Bools]]:
     """Slices in the order of their packets: which, whether they begin there, and whether they end there."""
     slices = lane.slices
+    which: Ints | None = None
     if lane.nested:
-        which, closes = lane.events()
-        begins, ends = ~closes, closes
+        which, ends = lane.events()
+        begins = ~ends
     else:
-        which = np.arange(len(slices))
         begins = np.ones(len(slices), dtype=np.bool_)
         ends = (slices.end >= slices.start) & (slices.end < OPEN)
-    for start in range(0, len(which), _CHUNK):
+    for start in range(0, len(begins), _CHUNK):
         chunk = slice(start, start + _CHUNK)
-        yield which[chunk], begins[chunk], ends[chunk]
+        yield slices.take(chunk if which is None else which[chunk]), begins[chunk], ends[chunk]
 
 
 def _records(
@@ -214,7 +213,7 @@ def _records(
     number = names.first_part
     for part in parts:
         number = _part_pieces(pieces, part, number, len(names.categories), column, sequence)
-    pieces += _packet(_typed(_EVENT.TYPE_SLICE_END, len(slices)), next(column), sequence)
+    pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
     return pieces, last
 
 
@@ -227,13 +226,12 @@ def _part_pieces(
     pieces: list[Piece], part: Part, number: int, category: int, column: Iterator[Ints], sequence: int
 ) -> int:
     """Add a part's packets and those inside it; return the number of the next name."""
-    count = len(part.start)
-    body = _EVENT(type=_EVENT.TYPE_SLICE_BEGIN, name_iid=number + 1, category_iids=[category]).SerializeToString()
-    pieces += _packet([constant(body, count)], next(column), sequence)
+    event = _EVENT(type=_EVENT.TYPE_SLICE_BEGIN, name_iid=number + 1, category_iids=[category])
+    pieces += _same_packet(event, next(column), sequence)
     number += 1
     if part.inner is not None:
         number = _part_pieces(pieces, part.inner, number, category, column, sequence)
-    pieces += _packet(_typed(_EVENT.TYPE_SLICE_END, count), next(column), sequence)
+    pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
     return number
 
 
@@ -271,10 +269,6 @@ def _begin(slices: Slices, names: _Names) -> list[Piece]:
     return found
 
 
-def _typed(kind: int, count: int) -> list[Piece]:
-    return [constant(_EVENT(type=kind).SerializeToString(), count)]
-
-
 def _packet(event: list[Piece], delta: Ints, sequence: int) -> list[Piece]:
     """Packets with one event each; there is none where `delta` is -1."""
     count = len(delta)
@@ -284,6 +278,14 @@ def _packet(event: list[Piece], delta: Ints, sequence: int) -> list[Piece]:
         constant(_PACKET(trusted_packet_sequence_id=sequence).SerializeToString(), count),
         *message_field(_number(_PACKET, "track_event"), event), tail,
     ]
+    return message_field(_number(_PROTO.Trace, "packet"), body, delta >= 0)
+
+
+def _same_packet(event: Any, delta: Ints, sequence: int) -> list[Piece]:
+    """Packets that differ in their time only: most of a trace, so that what is the same is one run of bytes."""
+    rest = _PACKET(track_event=event, trusted_packet_sequence_id=sequence, sequence_flags=_FOLLOWING)
+    body = [*number_field(_number(_PACKET, "timestamp"), np.maximum(delta, 0)),
+            constant(rest.SerializeToString(), len(delta))]
     return message_field(_number(_PROTO.Trace, "packet"), body, delta >= 0)
 
 

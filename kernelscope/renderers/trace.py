@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count
+from kernelscope.analysis.columns import Ints, codes, ints, matches, row_count
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean
-from kernelscope.renderers.lanes import OPEN, Arguments, Lane, Part, Slices, Track, Words, always, combinations, rows
+from kernelscope.renderers.lanes import Arguments, Lane, Slices, Track, Words, always, combinations, rows
 from kernelscope.renderers.trace_facts import Facts
 from kernelscope.schema import UNKNOWN
 
@@ -84,7 +84,7 @@ def _cells(facts: Facts) -> list[Lane]:
 
 
 def _ranges(facts: Facts) -> Iterator[Lane]:
-    """A track for each domain and thread, and one for the start/end ranges of each domain, which belong to no thread."""
+    """A track for each domain and thread, and one for the start/end ranges of each domain: they have no thread."""
     recording = facts.recording
     count = row_count(recording, "ranges")
     if not count:
@@ -118,7 +118,7 @@ def _launches(facts: Facts) -> Iterator[Lane]:
     place, distinct = combinations(ints(recording, "launches", "thread_id"), depth)
     for number, (thread, level) in enumerate(distinct.tolist()):
         title = "launches" if level == 0 else "nested launches" if level == 1 else f"nested launches, level {level}"
-        track = Track(("host", str(thread), f"launches {level}"), title, _rank(_LAUNCHES if level == 0 else _NESTED))
+        track = Track(("host", str(thread), f"launches {level}"), title, _LAUNCHES if level == 0 else _NESTED)
         yield from rows(track, slices.take(np.flatnonzero(place == number)))
 
 
@@ -139,7 +139,7 @@ def _compiles(facts: Facts) -> Iterator[Lane]:
         thread = np.array([row["thread_id"] for row in compiles]
                           + [compiles[row["compilation_id"]]["thread_id"] for row in timed], dtype=np.int64)
         for on in np.unique(thread).tolist():
-            track = Track(("host", str(on), "compiles"), "compiles", _rank(_COMPILES))
+            track = Track(("host", str(on), "compiles"), "compiles", _COMPILES)
             yield from rows(track, slices.take(np.flatnonzero(thread == on)), nested=True)
     loads = [row for row in passes if row["start_ns"] is not None and row["compilation_id"] is None]
     if loads:
@@ -165,7 +165,7 @@ def _passes(facts: Facts) -> Iterator[Lane]:
     for thread, each in found.items():
         start, end, names, asked = (list(column) for column in zip(*each, strict=True))
         slices = _named(start, end, names, ["pass"] * len(each), [{"compilation": number} for number in asked])
-        yield from rows(Track(("host", str(thread), "passes"), "compiler passes", _rank(_PASSES), about), slices)
+        yield from rows(Track(("host", str(thread), "passes"), "compiler passes", _PASSES, about), slices)
 
 
 def _calls(facts: Facts) -> Iterator[Lane]:
@@ -203,7 +203,7 @@ def _by_thread(slices: Slices, thread: Ints, key: str, title: str, rank: int) ->
     for on in np.unique(thread).tolist():
         path = ("host", str(on), key) if on >= 0 else ("host", key)
         named = title if on >= 0 else f"{title}, thread unknown"
-        yield from rows(Track(path, named, _rank(rank)), slices.take(np.flatnonzero(thread == on)))
+        yield from rows(Track(path, named, rank), slices.take(np.flatnonzero(thread == on)))
 
 
 def _gpu(facts: Facts) -> Iterator[Lane]:
@@ -274,7 +274,3 @@ def _depths(parent: Ints) -> Ints:
 
 def _key(domain: str) -> str:
     return f"domain {domain}"
-
-
-def _rank(kind: int) -> int:
-    return kind

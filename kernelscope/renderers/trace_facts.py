@@ -236,8 +236,7 @@ class Facts:
         return Words(np.asarray(source.indices.to_numpy(zero_copy_only=False), dtype=np.int64), values)
 
     def range_times(self) -> tuple[Ints, Ints]:
-        """Return start and end of the ranges: the recording's first instant where the start was not seen, and `OPEN`
-        where the end was not."""
+        """Return the ranges' times: the recording's first instant for an unseen start, `OPEN` for an unseen end."""
         start, end = ints(self.recording, "ranges", "start_ns"), ints(self.recording, "ranges", "end_ns")
         return np.where(start < 0, self.first_ns, start), np.where(end < 0, OPEN, end)
 
