@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from kernelscope.magic_export import exported
 from kernelscope.magic_output import progress
 from kernelscope.magic_tables import find_cell
 from kernelscope.recording.io import load
-
-if TYPE_CHECKING:
-    from kernelscope.recording.model import Recording
-
-#: The formats, and what an export's name ends in; tables are a folder.
-FORMATS = {"perfetto": ".pftrace", "html": ".html", "parquet": "-parquet", "csv": "-csv"}
-
-# Shorter exports end before one wonders.
-_QUIET_S = 1.0
-_BETWEEN_S = 1.0
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -31,47 +17,3 @@ def main(arguments: argparse.Namespace) -> int:
         recording = find_cell([recording], arguments.cell)
     print(exported(recording, arguments.to, arguments.output, arguments.file))
     return 0
-
-
-def exported(recording: Recording, form: str, output: str | None, source: str | None = None) -> str:
-    """Write the recording in one of `FORMATS` and return a line that says where.
-
-    Parameters
-    ----------
-    recording : Recording
-        What to write.
-    form : str
-        One of `FORMATS`.
-    output : str, optional
-        Where to; otherwise beside `source`, or in the working folder under the recording's name.
-    source : str, optional
-        The file that the recording was read from.
-    """
-    target = output or default_name(source or recording.name or "recording", form)
-    write: Any = getattr(recording, f"to_{form}")
-    written: Path = write(target) if form == "html" else write(target, progress=teller())
-    if form == "perfetto" and written.suffix == ".json" and Path(target).suffix != ".json":
-        return (f"wrote {written} (Chrome JSON, since the perfetto package is missing: "
-                'pip install "kernelscope[perfetto]" makes smaller traces)')
-    return f"wrote {written}"
-
-
-def default_name(source: str, form: str) -> str:
-    """Return the name beside `source` that an export gets when none is given."""
-    path = Path(source)
-    stem = path.stem if path.suffix == ".kscope" else path.name
-    return str(path.with_name((stem or "recording") + FORMATS[form]))
-
-
-def teller() -> Callable[[float, str], None]:
-    """Return what tells on stderr how far a long export is, once a second; of a short one it tells nothing."""
-    begun = told = time.monotonic()
-
-    def tell(fraction: float, text: str) -> None:
-        nonlocal told
-        now = time.monotonic()
-        if now - begun >= _QUIET_S and now - told >= _BETWEEN_S and fraction < 1 and sys.stderr is not None:
-            told = now
-            print(f"{text}: {fraction:.0%}", file=sys.stderr, flush=True)
-
-    return tell

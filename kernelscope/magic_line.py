@@ -28,11 +28,12 @@ COMMANDS = {
     "report": "[CELL]",
     "save": "FILE",
     "load": "FILE",
+    "export": "PATH [--to perfetto|html|parquet|csv]",
     "dryrun": "",
     "attach": "KERNEL",
 }
 
-CELL_USAGE = "%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-timeline]"
+CELL_USAGE = "%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--charts] [--no-timeline]"
 LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
 
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
@@ -58,6 +59,8 @@ class CellOptions:
         Whether to show no card.
     detail : str
         ``phases`` or ``launch``.
+    charts : bool
+        Whether to show charts under the card.
     """
 
     name: str | None = None
@@ -65,6 +68,7 @@ class CellOptions:
     returns: bool = False
     quiet: bool = False
     detail: str = "phases"
+    charts: bool = False
 
 
 @magic_arguments("%kernelscope")
@@ -74,6 +78,8 @@ class CellOptions:
 @argument("-q", "--quiet", action="store_true", help="show no card")
 @argument("--detail", choices=DETAILS, default="phases",
           help="record every phase of a launch, or its two ends at less than half the cost")
+@argument("--charts", action="store_true",
+          help="show charts under the card: time by phase, queue and execute, GPU busy")
 @argument("--no-timeline", action="store_true", help="accepted; the card has no timeline yet, so it has no effect")
 def cell_arguments() -> None:
     """Record every CUDA kernel launch of this cell and show them as a card.
@@ -89,6 +95,8 @@ def cell_arguments() -> None:
 @argument("target", nargs="?", help="the CELL (its number or name), FILE or KERNEL of the command")
 @argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
+@argument("--to", choices=("perfetto", "html", "parquet", "csv"),
+          help="export: the format; without it the one of the name: .pftrace, .json or .html")
 def line_arguments() -> None:
     """Record all cells, or look at what was recorded.
 
@@ -99,6 +107,7 @@ def line_arguments() -> None:
     report: show the card of a cell again, of the newest without a number or name.
     save: write all recordings of this session into one file.
     load: read a file and show it.
+    export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
     dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
     attach: follow one kernel by documented means, where a framework's version could not be hooked.
     """
@@ -107,11 +116,11 @@ def line_arguments() -> None:
 def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
-    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail)
+    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.charts)
 
 
 def parse_line(line: str) -> Namespace:
-    """Return ``command``, ``target``, ``quiet`` and ``detail`` of a ``%kernelscope`` line.
+    """Return ``command``, ``target``, ``quiet``, ``detail`` and ``to`` of a ``%kernelscope`` line.
 
     Raises
     ------
@@ -120,7 +129,7 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     if command == "attach" and rest.strip():  # An expression keeps its quotes and spaces.
-        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None)
+        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, to=None)
     found = _parsed(line_arguments, line, LINE_USAGE)
     if found.command is None:
         if found.quiet or found.detail:
@@ -130,11 +139,13 @@ def parse_line(line: str) -> Namespace:
         raise UsageError(f"no sub-command {found.command!r}; known: {', '.join(COMMANDS)}")
     wanted = COMMANDS[found.command]
     usage = f"%kernelscope {found.command} {wanted}".rstrip()
-    takes_target = wanted.strip("[]").isupper()
+    takes_target = wanted.partition(" ")[0].strip("[]").isupper()
     if found.target is not None and not takes_target:
         raise UsageError(f"{found.target!r} is too much; usage: {usage}")
     if found.target is None and takes_target and not wanted.startswith("["):
-        raise UsageError(f"the {wanted} is missing; usage: {usage}")
+        raise UsageError(f"the {wanted.partition(' ')[0]} is missing; usage: {usage}")
+    if found.to and found.command != "export":
+        raise UsageError(f"--to belongs to 'export'; usage: {usage}")
     if (found.quiet or found.detail) and found.command != "on":
         raise UsageError(f"-q and --detail belong to 'on'; usage: {usage}")
     return found
