@@ -212,13 +212,13 @@ def _flat_rows(slices: Slices) -> Ints:
     result = np.zeros(len(start), dtype=np.int64)
     if bool((start[1:] >= end[:-1]).all()):
         return result
-    free: list[tuple[int, int]] = []  # when each row is free again
+    busy: list[tuple[int, int]] = []  # until when, and which row
+    free: list[int] = []
     for at, (begun, ended) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        if free and free[0][0] <= begun:
-            row = heapq.heapreplace(free, (ended, free[0][1]))[1]
-        else:
-            row = len(free)
-            heapq.heappush(free, (ended, row))
+        while busy and busy[0][0] <= begun:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        row = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (ended, row))
         result[at] = row
     return result
 

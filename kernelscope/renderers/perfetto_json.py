@@ -31,6 +31,7 @@ class JsonWriter:
         self._file = file
         self._first = True
         self._processes: dict[tuple[str, ...], int] = {}
+        self._names: dict[tuple[str, ...], str] = {}
         self._threads = 0
 
     def begin(self, clock: Mapping[str, Any], name: str, about: str) -> None:
@@ -39,19 +40,17 @@ class JsonWriter:
         self._file.write(head[:-1].encode() + b', "traceEvents": [\n')
 
     def group(self, track: Track) -> None:
-        """Write a group as a process; groups inside of it are processes of their own."""
-        if track.path in (("nvtx",), ("host",)):  # only their own groups have lanes
-            return
-        pid = self._processes[track.path] = len(self._processes) + 1
-        around = {"nvtx": "NVTX ", "host": "Host · "}.get(track.path[0], "")
-        self._name("process", pid, 0, around + track.name)
+        """Keep the name of a group: the innermost one around a lane is a process of this format."""
+        self._names[track.path] = " · ".join(
+            [*(self._names[track.path[:depth]] for depth in range(1, len(track.path))[-1:]), track.name])
 
     def lane(self, lane: Lane, told: Callable[[int], None]) -> None:
         """Write a lane, and tell `told` after each chunk how many slices it had."""
         group = lane.track.path[:-1]
         if group not in self._processes:
-            self.group(Track(group or lane.track.path, lane.track.name))
-        pid = self._processes[group or lane.track.path]
+            self._processes[group] = len(self._processes) + 1
+            self._name("process", self._processes[group], 0, self._names.get(group, "KernelScope"))
+        pid = self._processes[group]
         self._threads += 1
         tid = self._threads
         self._name("thread", pid, tid, lane.track.name)

@@ -53,7 +53,7 @@ def groups(recording: Recording) -> list[Track]:
         *(Track(("host", str(thread)), name, thread) for thread, name in enumerate(facts.threads)),
     ]
     found += [
-        Track(("gpu", str(device)), facts.device(device), _GPU + 1 + device)
+        Track((f"gpu {device}",), facts.device(device), _GPU + 1 + device)
         for device in range(UNKNOWN, row_count(recording, "devices"))
     ]
     return found
@@ -217,7 +217,7 @@ def _gpu(facts: Facts) -> Iterator[Lane]:
     order = distinct.tolist()
     for number, (on, which) in enumerate(order):
         title = "stream unknown" if which == UNKNOWN else f"stream {which}"
-        yield from rows(Track(("gpu", str(on), f"stream {which}"), title, number + 1),
+        yield from rows(Track((f"gpu {on}", f"stream {which}"), title, number + 1),
                         slices.take(shown[place == number]))
 
 
@@ -233,7 +233,7 @@ def _graphs(facts: Facts) -> Iterator[Lane]:
         flow_in=_flows(np.where(np.isin(found.correlation, ints(facts.recording, "api_calls", "correlation_id")),
                                 found.correlation, UNKNOWN), GRAPH_FLOW))
     for on in np.unique(found.device).tolist():
-        yield from rows(Track(("gpu", str(on), "graphs"), "graph launches", 0),
+        yield from rows(Track((f"gpu {on}", "graphs"), "graph launches", 0),
                         slices.take(np.flatnonzero(found.device == on)))
 
 
