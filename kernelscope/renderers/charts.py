@@ -209,8 +209,9 @@ def _figure(title: str, height: int) -> go.Figure:
         font={"color": _INK, "size": 12, "family": "system-ui, -apple-system, 'Segoe UI', sans-serif"},
         margin={"l": 8, "r": 16, "t": 64, "b": 44},
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "yref": "paper", "traceorder": "normal"},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": _INK, "activecolor": _COLORS[0]},
         hoverlabel={"font": {"family": "ui-monospace, monospace"}})
-    grid: dict[str, Any] = {"gridcolor": _LINE, "zerolinecolor": _LINE, "linecolor": _LINE, "automargin": True, "fixedrange": False}
+    grid: dict[str, Any] = {"gridcolor": _LINE, "zerolinecolor": _LINE, "linecolor": _LINE, "automargin": True}
     figure.update_xaxes(**grid)
     figure.update_yaxes(**grid)
     return figure
@@ -224,7 +225,8 @@ def _lines(figure: go.Figure, labels: list[str]) -> None:
 
 def _sentence(title: str, text: str) -> go.Figure:
     """A figure that says why it has no data."""
-    figure = _figure(title, 130)
+    figure = _figure(title, 84)
+    figure.update_layout(margin={"t": 34, "b": 10})
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     figure.add_annotation(text=label(text), x=0, y=0.5, xref="paper", yref="paper", xanchor="left", showarrow=False,

@@ -20,7 +20,6 @@ from kernelscope.renderers.base import Makes, escape
 
 MAKES = Makes("text/html", ".html")
 
-# The text color of whatever theme surrounds the charts replaces the figures' own gray.
 _SCRIPT = """
 (async () => {
   const root = document.getElementById(%(id)s);
@@ -36,15 +35,16 @@ _SCRIPT = """
       const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
       const code = await new Response(unpacked).text();
       const module = { exports: {} };
+      const before = Object.getOwnPropertyDescriptor(window, "Plotly");
       new Function("module", "exports", "define", code)(module, module.exports, undefined);
+      // It sets this global all the same; another version of it may be the page's own.
+      if (before) Object.defineProperty(window, "Plotly", before); else delete window.Plotly;
       return module.exports;
     })();
     const Plotly = await held[version];
-    const ink = getComputedStyle(root).color;
     for (const figure of JSON.parse(read("figures"))) {
       const place = document.createElement("div");
       root.insertBefore(place, root.querySelector(".ks-charts-note"));
-      figure.layout.font.color = ink;
       await Plotly.newPlot(place, figure.data, figure.layout,
         { responsive: true, displaylogo: false, displayModeBar: "hover",
           modeBarButtonsToRemove: ["select2d", "lasso2d"] });
@@ -58,10 +58,12 @@ _SCRIPT = """
 })();
 """
 
+# The text color of whatever theme surrounds the charts replaces the figures' own gray, also when the theme is switched.
 _STYLE = """
 .kscope-charts { max-width: 1180px; margin: 4px 0; color: var(--jp-ui-font-color1, var(--vscode-editor-foreground,
   var(--ks-charts-ink))); --ks-charts-ink: #1b1f24; font: 13px/1.45 var(--jp-ui-font-family, system-ui, sans-serif); }
 @media (prefers-color-scheme: dark) { .kscope-charts { --ks-charts-ink: #e4e7eb; } }
+.kscope-charts svg text:not(.hoverlayer text) { fill: currentColor !important; }
 .kscope-charts > div + div { margin-top: 14px; }
 .kscope-charts .ks-charts-note:empty { display: none; }
 """

@@ -1,7 +1,7 @@
 """Reads a Perfetto trace back into slices, by the rules that Perfetto's own trace processor follows.
 
-Packets of one sequence share interned words, defaults and an incremental clock; slices of one track nest in the order of
-their packets once those are sorted by time.
+Packets of one sequence share interned words, defaults and an incremental clock; slices of one track nest in the order
+of their packets once those are sorted by time.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def odd() -> Recording:
     made.range("outer", domain="train", color="#ff0000", category="io", payload="7")
     start = made.now
     compiled = made.compilation(axpy, 2 * MS, start_ns=start + 1_000, end_ns=start + 1_000 + 2 * MS, launch_id=0,
-                                cell_id=0, specialization_id=0, reason_code="first", reason="first launch", fix="warm up",
-                                configuration_id=0)
+                                cell_id=0, specialization_id=0, reason_code="first", reason="first launch",
+                                fix="warm up", configuration_id=0)
     for name, took in (("typing", 300_000), ("lowering", 700_000)):
         made._add("passes", None, {"compilation_id": compiled, "kind": "pass", "name": name, "duration_ns": took})
     made._add("passes", None, {"compilation_id": compiled, "kind": "phase", "name": "nvvm", "duration_ns": 400_000,
@@ -315,10 +315,8 @@ def test_chunks_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert to_perfetto(odd(), tmp_path / "parts").read_bytes() == whole
 
 
-@pytest.mark.parametrize("name", ["<b>x</b>", "a\x1b[31m", "\u202eevil", "\ud800", '"},{"', "", "名前", "x" * 5_000])
+@pytest.mark.parametrize("name", ["<b>x</b>", "a\x1b[31m", "\u202eevil", '"},{"', "", "名前", "x" * 5_000])
 def test_hostile_names(hostile: Any, tmp_path: Path, name: str) -> None:
-    if name == "\ud800":
-        pytest.skip("Arrow holds no halves of surrogate pairs")
     recording = hostile(name).recording()
     trace = written(recording, tmp_path)
     assert trace.of("launch")
