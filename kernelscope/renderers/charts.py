@@ -14,6 +14,7 @@ import numpy as np
 
 from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles_by, row_count
 from kernelscope.analysis.phases import PHASES, launch_phases
+from kernelscope.analysis.units import duration
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.renderers.style import PHASE_COLORS
@@ -88,14 +89,22 @@ def queue_and_execute(recording: Recording) -> go.Figure:
                                    _SHARES)[shown], color) for side, values, color in sides]
     found = [each for each in found if not bool(np.isnan(each[1]).all())]
     figure = _figure(title, len(labels) * (14 + 18 * len(found)) + 130)
-    for side, shares, color in found:
+    for place, (side, shares, color) in enumerate(found):
         held = np.flatnonzero(~np.isnan(shares[:, 0]))
         low, first, middle, third, high = (shares[held] / 1_000).T.tolist()
+        lines = (held + (place - (len(found) - 1) / 2) * 0.36).tolist()
         figure.add_box(
-            y=held.tolist(), lowerfence=low, q1=first, median=middle, q3=third, upperfence=high, name=side,
-            orientation="h", marker={"color": color}, line={"width": 1.4}, fillcolor=_faint(color),
-            hoverinfo="x+name")
-    figure.update_layout(boxmode="group", boxgap=0.35, boxgroupgap=0.15)
+            y=lines, lowerfence=low, q1=first, median=middle, q3=third, upperfence=high, name=side, orientation="h",
+            width=0.26, marker={"color": color}, line={"width": 1.4}, fillcolor=_faint(color), hoverinfo="skip")
+        # A box's own hover is five slanted labels on top of each other.
+        texts = [f"{labels[at]}<br>{side}: median {duration(row[2])}<br>25 to 75 %: {duration(row[1])} to "
+                 f"{duration(row[3])}<br>5 to 95 %: {duration(row[0])} to {duration(row[4])}"
+                 for at, row in zip(held.tolist(), np.rint(shares[held]).astype(np.int64).tolist(), strict=True)]
+        figure.add_scatter(
+            x=[value for row in (shares[held] / 1_000).tolist() for value in row], y=np.repeat(lines, 5).tolist(),
+            customdata=np.repeat(texts, 5).tolist(), mode="markers", marker={"opacity": 0, "size": 14, "color": color},
+            showlegend=False, hovertemplate="%{customdata}<extra></extra>")
+    figure.update_layout(boxmode="overlay")
     _lines(figure, labels)
     note = ", 0 drawn at 0.1" if bool(((queue >= 0) & (queue < _LEAST_NS)).any()) else ""
     figure.update_xaxes(type="log", title_text=f"µs{note}", exponentformat="none", dtick=1)
@@ -207,8 +216,9 @@ def _figure(title: str, height: int) -> go.Figure:
         title={"text": f"<b>{title}</b>", "font": {"size": 13}, "x": 0, "xref": "container", "xanchor": "left", "y": 1,
                "yref": "container", "yanchor": "top", "pad": {"t": 10, "l": 8}},
         font={"color": _INK, "size": 12, "family": "system-ui, -apple-system, 'Segoe UI', sans-serif"},
-        margin={"l": 8, "r": 16, "t": 64, "b": 44},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "yref": "paper", "traceorder": "normal"},
+        margin={"l": 8, "r": 16, "t": 40, "b": 44},
+        legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom",
+                "traceorder": "normal", "font": {"size": 11.5}},
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": _INK, "activecolor": _COLORS[0]},
         hoverlabel={"font": {"family": "ui-monospace, monospace"}})
     grid: dict[str, Any] = {"gridcolor": _LINE, "zerolinecolor": _LINE, "linecolor": _LINE, "automargin": True}
