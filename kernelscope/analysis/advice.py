@@ -8,13 +8,18 @@ from dataclasses import dataclass, replace
 
 from kernelscope.analysis.compilations import CompilationSummary
 from kernelscope.analysis.fixes import SLOW_COMPILE_NS
+from kernelscope.analysis.gpu import GpuSummary
 from kernelscope.analysis.kernels import WARP, KernelSummary
-from kernelscope.analysis.units import counted, duration, percent
+from kernelscope.analysis.units import counted, duration, percent, size
 
 #: So many launches of one kernel are worth a word on what each of them costs.
 MANY_LAUNCHES = 500
 #: Launches that take this share of the wall time are what the cell does.
 LARGE_SHARE = 0.25
+#: A GPU that is busy for less of the time waits for something.
+LOW_BUSY = 0.5
+#: Copies that take this share of the time are worth a word.
+LARGE_COPIES = 0.05
 #: A launch that prepares its arguments for this long copies or converts something.
 SLOW_PREPARE_NS = 50_000
 
@@ -28,8 +33,8 @@ class Advice:
     Attributes
     ----------
     code : str
-        The rule: repeated_layouts, repeated_dtypes, launch_configurations, no_disk_cache, many_launches,
-        slow_prepare, few_blocks or partial_warps.
+        The rule: repeated_layouts, repeated_dtypes, launch_configurations, no_disk_cache, launch_bound, many_launches,
+        pageable_copies, slow_prepare, few_blocks or partial_warps.
     kernel : str
         The kernel that it is about; empty for several.
     text : str
@@ -49,6 +54,7 @@ def advise(
     compiled: Sequence[CompilationSummary],
     wall_ns: int | None,
     multiprocessors: int | None = None,
+    gpu: GpuSummary | None = None,
 ) -> list[Advice]:
     """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits.
 
@@ -60,10 +66,15 @@ def advise(
         The cells' wall time.
     multiprocessors : int or None
         Multiprocessors of the one device that was launched on.
+    gpu : GpuSummary, optional
+        What `gpu_summary` returns, where the GPU was recorded.
     """
     found = [*_repeated_compiles(compiled), *_no_disk_cache(compiled)]
+    bound = _launch_bound(kernels, gpu)
+    found += [*bound, *_pageable_copies(gpu)]
     for kernel in kernels:
-        found += _many_launches(kernel, wall_ns)
+        # Both say the same, and the one that knows the GPU proves it.
+        found += [] if bound else _many_launches(kernel, wall_ns)
         found += _slow_prepare(kernel)
         found += _few_blocks(kernel, multiprocessors)
         found += _partial_warps(kernel)
@@ -146,6 +157,51 @@ def _many_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
         f"the host, {duration(kernel.median_ns)} each (median): launch less often with more work, or as a CUDA graph."
     )
     return [Advice("many_launches", kernel.name, text, float(spent))]
+
+
+def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> list[Advice]:
+    """The GPU idles because launches take longer on the host than their kernels on the GPU."""
+    if gpu is None or len(gpu.busy) != 1 or not gpu.idle or gpu.execute is None:
+        return []
+    share, idle = gpu.busy[0].share, gpu.idle[0]
+    launching = sum(idle.by_state[state] for state in ("dispatch", "prepare", "submit", "finish", "unsplit"))
+    if share is None or share >= LOW_BUSY or launching < 0.5 * idle.idle_ns:
+        return []
+    found = gpu.of_dispatcher()
+    slow = [
+        (kernel, run) for kernel in kernels
+        if kernel.launches >= MANY_LAUNCHES and kernel.median_ns and (run := found.get(kernel.dispatcher_id))
+        and run.execute and run.execute.p50_ns < kernel.median_ns
+    ]
+    if not slow:
+        return []
+    kernel, run = slow[0]
+    text = (
+        f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of its "
+        f"idle time the host was making launches: one of {_short(kernel.name)} takes {duration(kernel.median_ns)} on "
+        f"the host (median) and its kernel {duration(run.execute and run.execute.p50_ns)} on the GPU. Give each "
+        "launch more work, launch less often, or replay the launches as a CUDA graph."
+    )
+    return [Advice("launch_bound", kernel.name, text, float(launching))]
+
+
+def _pageable_copies(gpu: GpuSummary | None) -> list[Advice]:
+    """Copies from or to pageable memory that take much of the time."""
+    if gpu is None or not gpu.busy:
+        return []
+    window = gpu.busy[0].window_ns
+    slow = [each for each in gpu.copies if each.pageable and (each.copy_ns or 0) >= LARGE_COPIES * window]
+    if not slow:
+        return []
+    copies, moved = sum(each.pageable for each in slow), sum(each.pageable_bytes for each in slow)
+    spent = sum(each.copy_ns or 0 for each in slow)
+    directions = " and ".join(dict.fromkeys(each.direction for each in slow))
+    text = (
+        f"{directions} copies took {duration(spent)}, and {counted(copies, 'of them was', 'of them were')} from or to "
+        f"pageable memory ({size(moved)}), which the driver copies once more on the host: keep such arrays in pinned "
+        "memory (cuda.pinned_array), or on the device."
+    )
+    return [Advice("pageable_copies", "", text, float(spent))]
 
 
 def _slow_prepare(kernel: KernelSummary) -> list[Advice]:

@@ -9,6 +9,8 @@ from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, row_count
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.configurations import Configurations
+from kernelscope.analysis.correlate import join
+from kernelscope.analysis.gpu import GpuSummary, gpu_summary
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
@@ -27,6 +29,7 @@ class HealthRow:
     fix: str | None
     dropped: int | None
     errors: int | None
+    clock_error_ns: float | None = None
 
     @property
     def is_trouble(self) -> bool:
@@ -92,6 +95,8 @@ class Overview:
         Overloads by dispatcher id.
     cost : Cost or None
         What recording itself cost.
+    gpu : GpuSummary or None
+        The GPU's side; None where it was not recorded.
     """
 
     title: str
@@ -126,11 +131,13 @@ class Overview:
     advice: tuple[Advice, ...]
     cost: Cost | None
     health: tuple[HealthRow, ...]
+    gpu: GpuSummary | None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was launched and nothing compiled."""
-        return not self.launches and not self.compilations
+        """Whether nothing was launched and nothing compiled, and the GPU did nothing."""
+        ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
+        return not self.launches and not self.compilations and not ran
 
     @property
     def host_share(self) -> float | None:
@@ -150,7 +157,8 @@ def overview(recording: Recording) -> Overview:
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
     health = tuple(
-        HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"])
+        HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
+                  row["clock_error_ns"])
         for row in recording.rows("health")
     )
     walls = [cell.wall_ns for cell in cells if cell.wall_ns is not None]
@@ -160,6 +168,8 @@ def overview(recording: Recording) -> Overview:
     cost = _cost(recording, wall)
     failed, _ = codes(recording, "launches", "error")
     everything = ints(recording, "launches", "launch_id") * 0
+    joined = join(recording)
+    gpu = gpu_summary(recording, joined)
     return Overview(
         title=_title(recording, cells),
         notice=recording.notice,
@@ -185,14 +195,15 @@ def overview(recording: Recording) -> Overview:
         totals=totals,
         by_kernel=kernels,
         by_cell=cells,
-        by_range=tuple(by_range(recording, phases)),
+        by_range=tuple(by_range(recording, phases, joined)),
         marks=mark_count(recording),
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording))),
+        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording), gpu)),
         cost=cost,
         health=health,
+        gpu=gpu,
     )
 
 

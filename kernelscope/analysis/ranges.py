@@ -1,19 +1,21 @@
-"""NVTX ranges: which one each launch was made in, and what the launches of each path of ranges cost on the host.
+"""NVTX ranges: in which one each launch and each activity was asked for, and what each path of ranges cost.
 
 A launch belongs to the innermost push/pop range that was open on its thread when it started: of the open ones, the
 one that was opened last, in whichever domain. Where none was open it belongs to the start/end range that was opened
-last, on any thread, and is still open. Marks hold no launches.
+last, on any thread, and is still open. Marks hold no launches. An activity of the GPU belongs to the range of its
+launch; without a recorded launch, to that which was innermost when its thread began the driver call.
 """
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, count_by, ints, matches, row_count
+from kernelscope.analysis.activities import COPY, KERNEL, distinct, is_gpu_recorded
+from kernelscope.analysis.columns import Bools, Ints, count_by, ints, matches, row_count, sum_by
+from kernelscope.analysis.correlate import Joined, join
 from kernelscope.analysis.phases import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -45,6 +47,11 @@ class RangeSummary:
         Launches that belong to them, and to no range inside them.
     totals : PhaseTotals
         Own host time of those launches, and its phases.
+    activities : int or None
+        Activities of the GPU that belong to them, waits of the host not counted; None where the GPU was not recorded.
+    kernel_ns, copy_ns : int or None
+        How long the kernels among them ran, and copies and memsets: sums over all of them. None where the GPU was not
+        recorded, and where there are some of which none was timed.
     """
 
     path: tuple[str, ...]
@@ -52,6 +59,9 @@ class RangeSummary:
     unclosed: int
     launches: int
     totals: PhaseTotals
+    activities: int | None = None
+    kernel_ns: int | None = None
+    copy_ns: int | None = None
 
     @property
     def name(self) -> str:
@@ -63,6 +73,12 @@ class RangeSummary:
         """Own host time of the launches, in nanoseconds."""
         return self.totals.host_ns
 
+    @property
+    def gpu_ns(self) -> int | None:
+        """Time of kernels, copies and memsets, in nanoseconds; None where neither is known."""
+        known = [each for each in (self.kernel_ns, self.copy_ns) if each is not None]
+        return sum(known) if known else None
+
 
 def attribute(recording: Recording) -> Ints:
     """Return the range that each launch belongs to: its row in ``ranges``, -1 for none.
@@ -71,27 +87,39 @@ def attribute(recording: Recording) -> Ints:
     -------
     ndarray of int64, shape (launches,)
     """
-    launched = ints(recording, "launches", "start_ns")
-    result = np.full(len(launched), UNKNOWN, dtype=np.int64)
+    return _open_at(recording, ints(recording, "launches", "start_ns"), ints(recording, "launches", "thread_id"))
+
+
+def attribute_activities(recording: Recording, launches: Ints | None = None) -> Ints:
+    """Return the range that each activity belongs to: its row in ``ranges``, -1 for none.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    launches : ndarray of int64, optional
+        `attribute` of it, where it is at hand.
+
+    Returns
+    -------
+    ndarray of int64, shape (activities,)
+    """
+    launched = ints(recording, "activities", "launch_id")
     if not row_count(recording, "ranges") or not len(launched):
-        return result
-    start, end = _times(recording)
-    thread = ints(recording, "ranges", "thread_id")
-    on = ints(recording, "launches", "thread_id")
-    nested = matches(recording, "ranges", "kind", "push_pop") & (start < end)
-    parent = ints(recording, "ranges", "parent_range_id")
-    for number in np.unique(thread[nested]).tolist():
-        ids = np.flatnonzero(nested & (thread == number))
-        rows: Any = slice(None) if bool((on == number).all()) else np.flatnonzero(on == number)
-        result[rows] = _innermost(launched[rows], ids, start, end, parent)
-    process = np.flatnonzero(matches(recording, "ranges", "kind", "start_end") & (start < end))
-    if len(process):
-        alone = np.flatnonzero(result == UNKNOWN)
-        result[alone] = _newest(launched[alone], process, start, end)
+        return np.full(len(launched), UNKNOWN, dtype=np.int64)
+    of_launch = np.append(attribute(recording) if launches is None else launches, UNKNOWN)
+    result = of_launch[np.where(launched < len(of_launch) - 1, launched, UNKNOWN)]
+    called = ints(recording, "activities", "submit_start_ns")
+    alone = np.flatnonzero((launched < 0) & (called >= 0))
+    if len(alone):
+        alone = alone[np.argsort(called[alone], kind="stable")]
+        result[alone] = _open_at(recording, called[alone], ints(recording, "activities", "thread_id")[alone])
     return result
 
 
-def by_range(recording: Recording, phases: LaunchPhases | None = None) -> list[RangeSummary]:
+def by_range(
+    recording: Recording, phases: LaunchPhases | None = None, joined: Joined | None = None
+) -> list[RangeSummary]:
     """Summarize each path of ranges, in order of total host time, longest first; then as they first began.
 
     Parameters
@@ -100,6 +128,8 @@ def by_range(recording: Recording, phases: LaunchPhases | None = None) -> list[R
         What was recorded.
     phases : LaunchPhases, optional
         `launch_phases` of it, where they are at hand.
+    joined : Joined, optional
+        `join` of it, where it is at hand.
     """
     if not row_count(recording, "ranges"):
         return []
@@ -111,14 +141,19 @@ def by_range(recording: Recording, phases: LaunchPhases | None = None) -> list[R
     counts = count_by(path_of, size)
     unclosed = count_by(path_of, size, end == _EVER.max)
     # The value at the end is what a launch in no range takes.
-    group = np.append(path_of, UNKNOWN)[attribute(recording)]
+    path_at = np.append(path_of, UNKNOWN)
+    innermost = attribute(recording)
+    group = path_at[innermost]
     launches = count_by(group, size)
     totals = (phases or launch_phases(recording)).totals_by(group, size)
+    gpu: list[tuple[int | None, int | None, int | None]] = [(None, None, None)] * size
+    if is_gpu_recorded(recording):
+        gpu = _gpu_by(recording, group, path_at[attribute_activities(recording, innermost)], size, joined)
     summaries = [
-        RangeSummary(path, int(counts[at]), int(unclosed[at]), int(launches[at]), totals[at])
+        RangeSummary(path, int(counts[at]), int(unclosed[at]), int(launches[at]), totals[at], *gpu[at])
         for at, path in enumerate(paths)
     ]
-    return sorted(summaries, key=lambda each: (-(each.host_ns or 0), -each.launches))
+    return sorted(summaries, key=lambda each: (-(each.host_ns or 0), -each.launches, -(each.gpu_ns or 0)))
 
 
 def mark_count(recording: Recording) -> int:
@@ -127,7 +162,11 @@ def mark_count(recording: Recording) -> int:
 
 
 def range_table(recording: Recording) -> pd.DataFrame:
-    """Return `by_range` as a DataFrame: path, ranges, unclosed, launches, host_ns and a column a phase."""
+    """Return `by_range` as a DataFrame.
+
+    Its columns are ``path``, ``ranges``, ``unclosed``, ``launches``, ``host_ns``, a column a phase, ``unsplit_ns``,
+    ``activities``, ``gpu_ns``, ``kernel_ns`` and ``copy_ns``.
+    """
     import pandas as pd
 
     rows = by_range(recording)
@@ -139,6 +178,7 @@ def range_table(recording: Recording) -> pd.DataFrame:
         "host_ns": [row.host_ns for row in rows],
         **{f"{name}_ns": [row.totals.phase(name) for row in rows] for name in PHASES},
         "unsplit_ns": [row.totals.unsplit_ns for row in rows],
+        **{name: [getattr(row, name) for row in rows] for name in ("activities", "gpu_ns", "kernel_ns", "copy_ns")},
     }
     table = cast("Any", pd.DataFrame(columns))
     return table.astype({name: "Int64" for name in columns if name != "path"})
@@ -151,37 +191,84 @@ def _times(recording: Recording) -> tuple[Ints, Ints]:
     return start, source.column("end_ns").fill_null(_EVER.max).to_numpy()
 
 
-def _innermost(launched: Ints, ids: Ints, start: Ints, end: Ints, parent: Ints) -> Ints:
-    """The innermost of the ranges `ids`, all of one thread and in order of start, at each of the times."""
-    # Where a range ends, the one around it is the innermost again. At one instant ends come before starts, inner ends
-    # before outer ones: the sort is stable.
-    closed = ids[end[ids] < _EVER.max][::-1]
-    times = np.concatenate((end[closed], start[ids]))
-    order = np.argsort(times, kind="stable")
-    after = np.concatenate((parent[closed], ids))[order]
-    # Ranges of two domains need not be inside each other, and a file may say anything: what ends must have been the
-    # innermost, and what starts must start inside of its parent.
-    before = np.concatenate((closed, parent[ids]))[order]
-    if not np.array_equal(before, np.concatenate(([UNKNOWN], after[:-1]))):
-        return _newest(launched, ids, start, end)
-    return _at(launched, times[order], after)
+def _open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
+    """The innermost range at each of the times, which are in order, on the thread that goes with it."""
+    result = np.full(len(times), UNKNOWN, dtype=np.int64)
+    if not row_count(recording, "ranges") or not len(times):
+        return result
+    start, end = _times(recording)
+    thread = ints(recording, "ranges", "thread_id")
+    nested = matches(recording, "ranges", "kind", "push_pop") & (start < end)
+    for number in distinct(thread[nested]):
+        ids = np.flatnonzero(nested & (thread == number))
+        rows: Any = slice(None) if bool((on == number).all()) else np.flatnonzero(on == number)
+        result[rows] = _newest(times[rows], ids, start, end)
+    process = np.flatnonzero(matches(recording, "ranges", "kind", "start_end") & (start < end))
+    if len(process):
+        alone = np.flatnonzero(result == UNKNOWN)
+        result[alone] = _newest(times[alone], process, start, end)
+    return result
 
 
-def _newest(launched: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:
-    """The range that was opened last of those `ids` that are open, where they need not be inside each other."""
-    closed = ids[end[ids] < _EVER.max]
-    times = np.concatenate((end[closed], start[ids]))
-    opened = np.concatenate((np.full(len(closed), UNKNOWN), ids))
-    order = np.argsort(times, kind="stable")
-    values: list[int] = []
-    heap: list[int] = []  # rows are in order of start: the newest has the highest number
-    for time, row in zip(times[order].tolist(), opened[order].tolist(), strict=True):
-        if row >= 0:
-            heapq.heappush(heap, -row)
-        while heap and end[-heap[0]] <= time:
-            heapq.heappop(heap)
-        values.append(-heap[0] if heap else UNKNOWN)
-    return _at(launched, times[order], np.array(values, dtype=np.int64))
+def _newest(at: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:
+    """The range that was opened last of those `ids` that are open; they need not be inside each other."""
+    is_closed = end[ids] < _EVER.max
+    edges = np.concatenate((end[ids[is_closed]], start[ids]))
+    # At one instant ends come before starts, for the sort is stable.
+    order = np.argsort(edges, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    closed = len(edges) - len(ids)
+    last = np.full(len(ids), len(order), dtype=np.int64)
+    last[is_closed] = place[:closed]
+    # Rows are in order of start: the newest has the highest number.
+    return _at(at, edges[order], _highest(place[closed:], last, ids, len(order)))
+
+
+def _highest(first: Ints, last: Ints, ids: Ints, size: int) -> Ints:
+    """The highest id at each of `size` places among intervals of places, without their ends; ids are in order.
+
+    Each interval is two blocks of a power of two places, which may overlap; what is told to a block is passed on to its
+    halves, from the largest blocks down.
+    """
+    level = np.frexp((last - first).astype(np.float64))[1] - 1
+    held = np.full(size, UNKNOWN, dtype=np.int64)
+    for power in range(int(level.max(initial=0)), -1, -1):
+        mine = np.flatnonzero(level == power)
+        for block in (first[mine], last[mine] - (1 << power)):
+            # Of several ids for one block the last one stays, which is the highest.
+            held[block] = np.maximum(held[block], ids[mine])
+        if power:
+            half, above = 1 << (power - 1), held
+            held = above.copy()
+            np.maximum(held[half:], above[:-half], out=held[half:])
+    return held
+
+
+def _gpu_by(
+    recording: Recording, launches: Ints, activities: Ints, size: int, joined: Joined | None
+) -> list[tuple[int | None, int | None, int | None]]:
+    """Activities, time of kernels, and time of copies and memsets, by path."""
+    joined = joined or join(recording)
+    is_kernel = matches(recording, "activities", "kind", KERNEL)
+    is_copy = matches(recording, "activities", "kind", COPY) | matches(recording, "activities", "kind", "memset")
+    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
+    lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
+    kernels = (activities[is_kernel], lasted[is_kernel])
+    timed = np.flatnonzero((joined.kernel < 0) & (joined.execute_ns >= 0))
+    kernels = (np.concatenate((kernels[0], launches[timed])),
+               np.concatenate((kernels[1], joined.execute_ns[timed])))
+    counted = count_by(activities, size, is_kernel | is_copy)
+    return list(zip(
+        counted.tolist(), _sums(*kernels, size), _sums(activities[is_copy], lasted[is_copy], size), strict=True))
+
+
+def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
+    """Sums by group: None where there are values and none is known."""
+    known: Bools = values >= 0
+    lost = (count_by(groups, size) > 0) & (count_by(groups, size, known) == 0)
+    return [None if gone else total for gone, total in
+            zip(lost.tolist(), sum_by(groups, values, size).tolist(), strict=True)]
 
 
 def _at(launched: Ints, times: Ints, values: Ints) -> Ints:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.model import Recording
-from kernelscope.recording.ranges import RawRanges, range_rows
+from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.schema import TABLES, UNKNOWN
 
 #: The launch record of full detail, as NumPy sees it: seconds of the host clock, negative where unknown. One of
@@ -66,8 +66,8 @@ def build(raw: RawRecording) -> Recording:
     launches = _columns(raw)
     compilations = sorted(({**row, "_number": number} for number, row in enumerate(raw.compilations)),
                           key=lambda row: row["start_ns"])
-    ranges = range_rows(raw.ranges)
-    _add_cells(launches, [*compilations, *ranges], raw.cells)
+    ranges = range_columns(raw.ranges)
+    _add_cells(launches, compilations, ranges, raw.cells)
     _add_parents(launches)
     _add_compilations(launches, compilations, raw)
     renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
@@ -85,7 +85,7 @@ def build(raw: RawRecording) -> Recording:
         "launches": make_table("launches", launches),
         "compilations": table_of_rows("compilations", compilations),
         "passes": table_of_rows("passes", passes),
-        "ranges": table_of_rows("ranges", ranges),
+        "ranges": make_table("ranges", ranges),
         "health": table_of_rows("health", raw.health),
     }
     return Recording(tables, raw.metadata)
@@ -136,7 +136,8 @@ def _merged(blocks: Sequence[np.ndarray], name: str) -> np.ndarray:
     return np.where(values < 0, UNKNOWN, np.rint(values * 1e9)).astype(np.int64)
 
 
-def _add_cells(launches: dict[str, Any], others: list[Row], cells: Sequence[Row]) -> None:
+def _add_cells(launches: dict[str, Any], compilations: list[Row], ranges: dict[str, Any],
+               cells: Sequence[Row]) -> None:
     """Give launches, compiles and ranges the cell that was running when they started."""
     for number, row in enumerate(cells):
         row["cell_id"] = number
@@ -151,10 +152,11 @@ def _add_cells(launches: dict[str, Any], others: list[Row], cells: Sequence[Row]
         return np.where(inside, found, UNKNOWN).astype(np.int32)
 
     launches["cell_id"] = cell_of(launches["start_ns"])
-    known = [row for row in others if row["start_ns"] is not None]
-    times = np.array([row["start_ns"] for row in known], dtype=np.int64)
-    for row, cell in zip(known, cell_of(times).tolist(), strict=True):
+    times = np.array([row["start_ns"] for row in compilations], dtype=np.int64)
+    for row, cell in zip(compilations, cell_of(times).tolist(), strict=True):
         row["cell_id"] = None if cell == UNKNOWN else cell
+    # A start that is not known was before recording began.
+    ranges["cell_id"] = cell_of(ranges["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy())
 
 
 def _add_parents(launches: dict[str, Any]) -> None:

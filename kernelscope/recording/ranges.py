@@ -1,11 +1,15 @@
-"""From NVTX events, as they happened, to the rows of the table ``ranges``."""
+"""From NVTX events, as they happened, to the table ``ranges``: vectorized, for there can be a million of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+
+from kernelscope.schema import UNKNOWN
 
 #: The kinds of event below 4; from there on an even number starts a start/end range and the next odd one ends it.
 _PUSH, _POP, _EXIT, _MARK, _START = range(5)
@@ -22,7 +26,8 @@ class RawRanges:
     events : ndarray of float64, shape (n, 4)
         Time in seconds, what happened, label, thread id: see `kernelscope.probes.sink.Sink`.
     labels : list of dict
-        What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``.
+        What a label stands for: ``name``, ``domain``, ``category``, ``color``, ``payload``, and ``source`` where that
+        is not ``python``.
     first : int
         The event with which this recording begins; those before it tell which ranges were open then.
     """
@@ -37,83 +42,214 @@ class RawRanges:
         return int(np.isin(kinds, (_PUSH, _MARK)).sum() + ((kinds >= _START) & (kinds % 2 == 0)).sum())
 
 
-class _Range:
-    """A range while its end is looked for."""
+@dataclass
+class _Found:
+    """Ranges and marks with their ends: arrays, one value each; times are -1 where unknown, places in the events too.
 
-    __slots__ = ("end", "kind", "label", "start", "thread")
+    Attributes
+    ----------
+    kind : ndarray of int64
+        `_PUSH`, `_MARK` or `_START`.
+    opened, closed : ndarray of int64
+        The events that opened and closed it.
+    label, thread, start, end : ndarray of int64
+        As in the events; a start of -1 is unknown, as is an end where `closed` is -1.
+    """
 
-    def __init__(self, kind: str, start: int | None, label: int, thread: int) -> None:
-        self.kind, self.start, self.label, self.thread = kind, start, label, thread
-        self.end: int | None = None
+    kind: np.ndarray
+    opened: np.ndarray
+    closed: np.ndarray
+    label: np.ndarray
+    thread: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    def take(self, rows: np.ndarray) -> _Found:
+        """Those of the given places."""
+        return _Found(*(each[rows] for each in vars(self).values()))
 
 
-def range_rows(raw: RawRanges) -> list[Row]:
+def range_columns(raw: RawRanges) -> dict[str, Any]:
     """Return the ranges and marks that were open in the recording, in order of start, with parents and depths.
 
     As in NVTX, a pop closes the newest range that is open on its thread and in its domain. One that finds none is of a
     range that was opened before recording began: where the event says which range it closes there is a row for it,
     without a start; else nothing is known of it.
+
+    Returns
+    -------
+    dict of str to ndarray or pyarrow.Array
+        Columns of the table ``ranges``, without ``cell_id``.
     """
     found = _matched(raw)
+    early, timed = np.flatnonzero(found.opened < 0), np.flatnonzero(found.opened >= 0)
     # Of ranges whose start is unknown the outer one is the one that ended last.
-    early = sorted((each for each in found if each.start is None), key=lambda each: -(each.end or 0))
-    timed = sorted((each for each in found if each.start is not None), key=lambda each: each.start or 0)
+    early = early[np.argsort(-found.end[early], kind="stable")]
+    timed = timed[np.argsort(found.start[timed], kind="stable")]
+    found = found.take(np.concatenate((early, timed)))
+    parent, depth = _nested(found, len(early))
+    used, label = np.unique(found.label, return_inverse=True)
+    labels = [raw.labels[each] for each in used.tolist()]
+    size = len(found.kind)
+    return {
+        "range_id": np.arange(size, dtype=np.int32),
+        "thread_id": found.thread.astype(np.int32),
+        "parent_range_id": parent.astype(np.int32),
+        "name": pa.array([each["name"] for each in labels], pa.string()).take(pa.array(label)),
+        **{name: _words([each[name] for each in labels], label) for name in ("domain", "category", "color")},
+        "payload": pa.array([each["payload"] for each in labels], pa.string()).take(pa.array(label)),
+        "kind": _words(["push_pop", "mark", "start_end"], np.searchsorted((_PUSH, _MARK, _START), found.kind)),
+        "source": _words([each.get("source", "python") for each in labels], label),
+        # Times below 0 are times too: a clock may read less than nothing.
+        "start_ns": pa.array(found.start, pa.int64(), mask=found.opened < 0),
+        "end_ns": pa.array(found.end, pa.int64(), mask=found.closed < 0),
+        "depth": depth.astype(np.int32),
+    }
+
+
+def _matched(raw: RawRanges) -> _Found:
+    """Starts joined with their ends, in order of their first event, without what ended before this recording began."""
+    # Negative where a clock reads less than nothing; launches have no such times either.
+    time = np.rint(raw.events[:, 0] * 1e9).astype(np.int64)
+    kind, label, thread = raw.events[:, 1:].astype(np.int64).T
+    numbers: dict[str | None, int] = {}
+    domain = np.array([numbers.setdefault(each["domain"], len(numbers)) for each in raw.labels], dtype=np.int64)
+    stacked = np.flatnonzero((kind == _PUSH) | (kind == _POP) | (kind == _EXIT))
+    partner = np.full(len(kind), UNKNOWN, dtype=np.int64)
+    lane = thread[stacked] * max(len(numbers), 1) + (domain[label[stacked]] if len(domain) else 0)
+    partner[stacked] = _places(stacked, _partners(lane, kind[stacked] == _PUSH))
+
+    begun = np.flatnonzero((kind >= _START) & (kind % 2 == 0))
+    closing = np.flatnonzero((kind >= _START) & (kind % 2 == 1))
+    if len(closing):
+        keys = np.sort((kind[closing] - 1) * len(kind) + closing)
+        # The first end of the same number that comes after the start.
+        at = np.minimum(np.searchsorted(keys, kind[begun] * len(kind) + begun), len(keys) - 1)
+        is_end = (keys[at] // len(kind) == kind[begun]) & (keys[at] % len(kind) > begun)
+        partner[begun] = np.where(is_end, keys[at] % len(kind), UNKNOWN)
+    marks = np.flatnonzero(kind == _MARK)
+    partner[marks] = marks
+
+    is_opening = (kind == _PUSH) | (kind == _MARK) | ((kind >= _START) & (kind % 2 == 0))
+    event = np.flatnonzero(is_opening | ((kind == _EXIT) & (partner < 0)))
+    is_early = kind[event] == _EXIT
+    closed = np.where(is_early, event, partner[event])
+    found = _Found(
+        kind=np.where(is_early, _PUSH, np.minimum(kind[event], _START)),
+        opened=np.where(is_early, UNKNOWN, event), closed=closed, label=label[event], thread=thread[event],
+        start=np.where(is_early, UNKNOWN, time[event]), end=np.where(closed >= 0, time[closed], UNKNOWN),
+    )
+    return found.take(np.flatnonzero((closed < 0) | (closed >= raw.first)))
+
+
+def _partners(lane: np.ndarray, opens: np.ndarray) -> np.ndarray:
+    """The place of what closes or opens each, as parentheses do in each lane; -1 for what has no partner."""
+    partner = np.full(len(lane), UNKNOWN, dtype=np.int64)
+    order = np.argsort(lane, kind="stable")
+    lane, opens = lane[order], opens[order]
+    height = np.cumsum(np.where(opens, 1, -1))
+    first = np.flatnonzero(np.concatenate(([True], lane[1:] != lane[:-1]))) if len(lane) else np.empty(0, np.int64)
+    sizes = np.diff(np.append(first, len(lane)))
+    height -= np.repeat(height[first] - np.where(opens[first], 1, -1), sizes)
+    # What closes nothing leaves the height a new low: measured from the lowest so far, heights are those of the stack.
+    # Lanes are kept apart by steps that are larger than any height.
+    step = np.repeat(np.arange(len(first)), sizes) * (2 * len(lane) + 3)
+    lowest = np.minimum(np.minimum.accumulate(height - step) + step, 0)
+    before = np.concatenate(([0], lowest[:-1]))[:len(lane)]
+    before[first] = 0
+    alone = ~opens & (height < before)
+    level = height - lowest + np.where(opens, 0, 1)
+    kept = np.flatnonzero(~alone)
+    key = (level + step)[kept]
+    by_level = np.argsort(key, kind="stable")
+    kept, key = kept[by_level], key[by_level]
+    pairs = np.flatnonzero(opens[kept[:-1]] & ~opens[kept[1:]] & (key[:-1] == key[1:]))
+    left, right = order[kept[pairs]], order[kept[pairs + 1]]
+    partner[left], partner[right] = right, left
+    return partner
+
+
+def _nested(found: _Found, early: int) -> tuple[np.ndarray, np.ndarray]:
+    """The innermost push/pop range that is open on its thread when each begins, and how many are."""
+    size = len(found.kind)
+    parent, depth = np.full(size, UNKNOWN, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    rows = np.flatnonzero(found.kind != _START)
+    pushed = rows[found.kind[rows] == _PUSH]
+    popped = pushed[found.closed[pushed] >= 0]
+    # What was open when recording began was opened before all others, the outermost first.
+    begun = np.where(rows < early, rows - early, found.opened[rows])
+    row = np.concatenate((rows, popped))
+    order = np.lexsort((np.concatenate((begun, found.closed[popped])), found.thread[row]))
+    row = row[order]
+    step = np.concatenate(((found.kind[rows] == _PUSH).astype(np.int64), np.full(len(popped), -1)))[order]
+    thread = found.thread[row]
+    # Every end has its start: all threads together have the heights of each, less what others left open.
+    height = np.cumsum(step) - step
+    first = np.flatnonzero(np.concatenate(([True], thread[1:] != thread[:-1]))) if len(row) else np.empty(0, np.int64)
+    height -= np.repeat(height[first], np.diff(np.append(first, len(row))))
+    begins = np.flatnonzero(order < len(rows))
+    depth[row[begins]] = height[begins]
+    opens = begins[found.kind[row[begins]] == _PUSH]
+    parent[row[begins]] = _last_below(thread, height, row, opens, begins)
+    time = np.where(order < len(rows), found.start[row], found.end[row])
+    time[row < early] = np.where(order[row < early] < len(rows), np.iinfo(np.int64).min, time[row < early])
+    in_order = bool(((time[1:] >= time[:-1]) | (thread[1:] != thread[:-1])).all())
+    if in_order and _is_nested(found, parent, thread, step, row):
+        return parent, depth
+    return _nested_one_by_one(found)
+
+
+def _last_below(thread: np.ndarray, height: np.ndarray, row: np.ndarray, opens: np.ndarray,
+                begins: np.ndarray) -> np.ndarray:
+    """For each of `begins`, the row that was opened last on its thread one level below it."""
+    place = np.concatenate((opens, begins))
+    level = np.concatenate((height[opens], height[begins] - 1))
+    asks = np.arange(len(place)) >= len(opens)
+    order = np.lexsort((asks, place, level, thread[place]))
+    latest = np.maximum.accumulate(np.where(asks[order], UNKNOWN, np.arange(len(order))))
+    answers = np.full(len(place), UNKNOWN, dtype=np.int64)
+    answers[order] = np.where(latest >= 0, row[place[order]][latest], UNKNOWN)
+    return np.where(height[begins] > 0, answers[len(opens):], UNKNOWN)
+
+
+def _is_nested(found: _Found, parent: np.ndarray, thread: np.ndarray, step: np.ndarray, row: np.ndarray) -> bool:
+    """Whether a thread's ranges are inside each other, whatever their domains, and each begins inside its parent."""
+    partner = _partners(thread[step != 0], step[step != 0] > 0)
+    moving = row[step != 0]
+    if not bool((moving[partner[partner >= 0]] == moving[partner >= 0]).all()):
+        return False
+    inside = np.flatnonzero((parent >= 0) & (found.opened >= 0))
+    around = parent[inside]
+    return bool(((found.closed[around] < 0) | (found.start[inside] < found.end[around])).all())
+
+
+def _nested_one_by_one(found: _Found) -> tuple[np.ndarray, np.ndarray]:
+    """The same where ranges of two domains overlap, or a clock has ties: one stays until what is on it has ended."""
     open_on: dict[int, list[tuple[int, int | None, int]]] = {}
-    rows: list[Row] = []
-    for number, each in enumerate([*early, *timed]):
-        parent, depth = None, 0
-        if each.kind != "start_end":
-            stack = open_on.setdefault(each.thread, [])
-            while stack and each.start is not None and (end := stack[-1][1]) is not None and end <= each.start:
+    parents: list[int] = []
+    depths: list[int] = []
+    columns = (found.kind, found.opened, found.closed, found.thread, found.start, found.end)
+    rows = zip(*(each.tolist() for each in columns), strict=True)
+    for number, (kind, opened, closed, thread, start, end) in enumerate(rows):
+        parent, depth = UNKNOWN, 0
+        if kind != _START:
+            stack = open_on.setdefault(thread, [])
+            while stack and opened >= 0 and (until := stack[-1][1]) is not None and until <= start:
                 stack.pop()
             if stack:
                 parent, depth = stack[-1][0], stack[-1][2] + 1
-            if each.kind == "push_pop":
-                stack.append((number, each.end, depth))
-        rows.append({
-            **raw.labels[each.label], "range_id": number, "thread_id": each.thread, "parent_range_id": parent,
-            "kind": each.kind, "source": "python", "start_ns": each.start, "end_ns": each.end, "depth": depth,
-        })
-    return rows
-
-
-def _matched(raw: RawRanges) -> list[_Range]:
-    """Starts joined with their ends, without what ended before this recording began."""
-    if not len(raw.events):
-        return []
-    # Negative where a clock reads less than nothing; launches have no such times either.
-    times = np.rint(raw.events[:, 0] * 1e9).astype(np.int64).tolist()
-    kinds, labels, threads = raw.events[:, 1:].astype(np.int64).T.tolist()
-    domains = [label["domain"] for label in raw.labels]
-    stacks: dict[tuple[int, str | None], list[_Range]] = {}
-    started: dict[int, _Range] = {}
-    found: list[_Range] = []
-    over: set[int] = set()
-
-    def close(each: _Range, at: int, time: int) -> None:
-        each.end = time
-        if at < raw.first:
-            over.add(id(each))
-
-    for at, (time, kind, label, thread) in enumerate(zip(times, kinds, labels, threads, strict=True)):
-        if kind in (_POP, _EXIT):
-            stack = stacks.get((thread, domains[label]))
-            if stack:
-                close(stack.pop(), at, time)
-            elif kind == _EXIT:
-                found.append(_Range("push_pop", None, label, thread))
-                close(found[-1], at, time)
-        elif kind >= _START and kind % 2:
-            each = started.pop(kind - 1, None)
-            if each is not None:
-                close(each, at, time)
-        else:
-            each = _Range({_PUSH: "push_pop", _MARK: "mark"}.get(kind, "start_end"), time, label, thread)
-            found.append(each)
             if kind == _PUSH:
-                stacks.setdefault((thread, domains[label]), []).append(each)
-            elif kind == _MARK:
-                close(each, at, time)
-            else:
-                started[kind] = each
-    return [each for each in found if id(each) not in over]
+                stack.append((number, end if closed >= 0 else None, depth))
+        parents.append(parent)
+        depths.append(depth)
+    return np.array(parents, dtype=np.int64), np.array(depths, dtype=np.int64)
+
+
+def _places(places: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """What `of` points at, as places of the whole."""
+    return np.where(of >= 0, places[of], UNKNOWN)
+
+
+def _words(words: Sequence[str | None], which: np.ndarray) -> pa.Array:
+    """A category column."""
+    return pa.array(words, pa.string()).dictionary_encode().take(pa.array(which))

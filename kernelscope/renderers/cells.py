@@ -9,7 +9,7 @@ from kernelscope.analysis.phases import PHASES
 from kernelscope.analysis.units import MISSING
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean, escape, shorten, width_of
-from kernelscope.renderers.parts import heading, table_of
+from kernelscope.renderers.elements import heading, table_of
 from kernelscope.renderers.style import style
 
 _HEADERS = ("cell", "launches", "kernels", "compiles", "hits", *(f"{phase} ms" for phase in PHASES), "host ms",

@@ -12,12 +12,13 @@ from kernelscope.analysis.overview import Overview, overview
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import words
 from kernelscope.renderers.base import Makes, escape
+from kernelscope.renderers.elements import heading
+from kernelscope.renderers.gpu_parts import gpu_part
 from kernelscope.renderers.parts import (
     bars,
     cells_part,
     compiles_part,
     configurations_part,
-    heading,
     kernels_part,
     legend,
     ranges_part,
@@ -58,8 +59,8 @@ def _body(shown: Overview) -> str:
         parts += [_empty(), ranges_part(shown)]
     else:
         parts += [
-            _figures(shown), _phases(shown), _advice(shown), cells_part(shown), kernels_part(shown),
-            ranges_part(shown), compiles_part(shown), configurations_part(shown),
+            _figures(shown), _phases(shown), gpu_part(shown), _advice(shown), cells_part(shown),
+            kernels_part(shown), ranges_part(shown), compiles_part(shown), configurations_part(shown),
         ]
     parts.append(_foot(shown))
     return f'<div class="kscope">{"".join(parts)}</div>'
@@ -89,14 +90,16 @@ def _empty() -> str:
 
 
 def _figures(shown: Overview) -> str:
+    figures = words.figures(shown)
     tiles = "".join(
         f'<div><div class="ks-label">{escape(figure.label)}</div><div class="ks-value">{escape(figure.value)}</div>'
         f'<div class="ks-note">{escape(figure.note)}</div></div>'
-        for figure in words.figures(shown)
+        for figure in figures
     )
     waited = words.synchronize_note(shown)
     note = f'<div class="ks-soft">{escape(waited)}</div>' if waited else ""
-    return f'<div class="ks-figures">{tiles}</div>{note}'
+    six = " ks-six" if len(figures) > 5 else ""
+    return f'<div class="ks-figures{six}">{tiles}</div>{note}'
 
 
 def _phases(shown: Overview) -> str:

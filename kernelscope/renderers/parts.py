@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelscope.analysis.cells import CellSummary
 from kernelscope.analysis.compilations import CompilationSummary
+from kernelscope.analysis.execution import KernelExecution
+from kernelscope.analysis.gpu import GpuSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals
@@ -14,6 +17,7 @@ from kernelscope.analysis.specializations import SpecializationSummary
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.renderers import words
 from kernelscope.renderers.base import clean, escape, shorten
+from kernelscope.renderers.elements import bar, folded, heading, left_out, name_of, table_of, two
 from kernelscope.renderers.text import configuration_columns
 
 #: How many rows stand outside a <details>, and how many at most inside it.
@@ -25,17 +29,8 @@ TOP_RANGES = 12
 MOST_ROWS = 500
 MOST_DETAILS = 20
 
-#: A name's end that stays in sight when its middle is cut off.
-_TAIL = 14
 #: Of a cell's label, in the table of cells.
 _CELL_WIDTH = 80
-_LEFT = ' class="ks-left"'
-
-
-def heading(text: str, note: str = "") -> str:
-    """Return a part's heading. It is no <h4>: JupyterLab lists those in its table of contents."""
-    more = f" <span>{escape(note)}</span>" if note else ""
-    return f'<div class="ks-head" role="heading" aria-level="4">{escape(text)}{more}</div>'
 
 
 def bars(totals: PhaseTotals, *, large: bool = False) -> str:
@@ -43,27 +38,16 @@ def bars(totals: PhaseTotals, *, large: bool = False) -> str:
 
     A compile is so long that next to it nothing else of a launch can be seen.
     """
-    html = _bar(totals.segments, totals.host_ns or 0, "ks-bar ks-large" if large else "ks-bar")
+    html = bar(totals.segments, totals.host_ns or 0, "ks-bar ks-large" if large else "ks-bar")
     rest = tuple(each for each in totals.segments if each[0] != "compile")
     if rest and len(rest) < len(totals.segments):
-        html += _bar(rest, sum(value for _, value in rest), "ks-bar ks-thin", "without compile: ")
+        html += bar(rest, sum(value for _, value in rest), "ks-bar ks-thin", "without compile: ")
     return html
 
 
 def _thin(totals: PhaseTotals) -> str:
     """The label of the thinner bars, where there are any."""
     return "without compile" if totals.compile_ns else ""
-
-
-def _bar(segments: Sequence[tuple[str, int]], whole: int, kind: str, prefix: str = "") -> str:
-    """Exact numbers are its tooltips, and its text for screen readers."""
-    pieces: list[str] = []
-    labels: list[str] = []
-    for name, value in segments:
-        label = f"{prefix}{name} {duration(value)} ({value:,} ns, {percent(value / whole if whole else None)})"
-        labels.append(label)
-        pieces.append(f'<span class="ks-{name}" style="flex:{value} 1 0" title="{escape(label)}"></span>')
-    return f'<div class="{kind}" role="img" aria-label="{escape(", ".join(labels))}">{"".join(pieces)}</div>'
 
 
 def legend(totals: PhaseTotals) -> str:
@@ -87,36 +71,29 @@ def legend(totals: PhaseTotals) -> str:
     return f'<div class="ks-legend">{"".join(entries)}</div>'
 
 
-def name_of(text: str) -> str:
-    """Return a name that gives way in its middle where it has too little room; its title has all of it."""
-    shown = clean(text)
-    if len(shown) <= 2 * _TAIL:
-        return f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown)}</span></span>'
-    return (
-        f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown[:-_TAIL])}</span>'
-        f"<span>{escape(shown[-_TAIL:])}</span></span>"
-    )
-
-
 def kernels_part(shown: Overview) -> str:
     """Return the kernels by host time: the first ones in full, the rest folded."""
     if not shown.by_kernel:
         return ""
     host = shown.totals.host_ns
     top, rest = shown.by_kernel[:TOP_KERNELS], shown.by_kernel[TOP_KERNELS:]
-    columns = (
+    gpu = None if shown.gpu is None else shown.gpu.of_dispatcher()
+    columns = [
         ("", "Kernel", ""), ("number", "Launches", "configs"), ("number", "Compiled", "specs"),
         ("number", "In memory", "from disk"), ("time", "Host time", "share"), ("time", "Median", "p95"),
         ("phases", "By phase", _thin(shown.totals)),
-    )
+    ]
+    if gpu is not None:
+        columns.insert(6, ("execute", "GPU time", "median"))
     html = heading("Kernels", "by host time in launches")
-    html += table_of(columns, [_kernel_row(kernel, host) for kernel in top], left=(0, 6))
+    html += table_of(columns, [_kernel_row(kernel, host, gpu) for kernel in top], left=(0, len(columns) - 1))
     if rest:
         html += _more_kernels(rest, host)
     return html
 
 
-def _kernel_row(kernel: KernelSummary, host: int | None) -> str:
+def _kernel_row(kernel: KernelSummary, host: int | None, gpu: dict[int, KernelExecution] | None) -> str:
+    run = None if gpu is None or kernel.dispatcher_id not in gpu else gpu[kernel.dispatcher_id].execute
     failed = f"{counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
     place = escape(words.place(kernel))
     if failed:
@@ -125,11 +102,12 @@ def _kernel_row(kernel: KernelSummary, host: int | None) -> str:
     phases = bars(kernel.totals) if kernel.totals.segments else MISSING
     return (
         f'<td class="ks-left">{name_of(kernel.name)}<small class="ks-line" title="{place}">{place}</small>{failed}</td>'
-        + _two(count(kernel.launches), count(kernel.configurations))
-        + _two(count(kernel.compiles), count(kernel.specializations))
-        + _two(count(kernel.memory_hits), count(kernel.disk_hits))
-        + _two(duration(kernel.host_ns), percent(share))
-        + _two(duration(kernel.median_ns), duration(kernel.p95_ns))
+        + two(count(kernel.launches), count(kernel.configurations))
+        + two(count(kernel.compiles), count(kernel.specializations))
+        + two(count(kernel.memory_hits), count(kernel.disk_hits))
+        + two(duration(kernel.host_ns), percent(share))
+        + two(duration(kernel.median_ns), duration(kernel.p95_ns))
+        + ("" if gpu is None else two(duration(run and run.total_ns), duration(run and run.p50_ns)))
         + f'<td class="ks-phase">{phases}</td>'
     )
 
@@ -149,7 +127,7 @@ def _more_kernels(rest: Sequence[KernelSummary], host: int | None) -> str:
         for kernel in rest[:MOST_ROWS]
     ]
     summary = f"<b>{escape(counted(len(rest), 'more kernel'))}</b>, {escape(duration(spent))}{escape(share)}"
-    return _folded(summary, table_of(columns, rows, dense=True) + _left_out(len(rest), MOST_ROWS))
+    return folded(summary, table_of(columns, rows, dense=True) + left_out(len(rest), MOST_ROWS))
 
 
 def ranges_part(shown: Overview) -> str:
@@ -159,25 +137,29 @@ def ranges_part(shown: Overview) -> str:
     html = heading("Ranges", words.ranges_note(shown))
     if not shown.by_range:
         return html
-    columns = (
+    columns = [
         ("", "Path", ""), ("number", "Ranges", ""), ("number", "Launches", ""), ("time", "Host time", "share"),
         ("phases", "By phase", _thin(shown.totals)),
-    )
+    ]
+    if shown.gpu is not None:
+        columns.insert(4, ("gpu", "GPU time", "copies"))
+    left = (0, len(columns) - 1)
     host = shown.totals.host_ns
-    rows = [_range_row(each, host) for each in shown.by_range[:MOST_ROWS]]
-    html += table_of(columns, rows[:TOP_RANGES], left=(0, 4))
+    rows = [_range_row(each, host, shown.gpu is not None) for each in shown.by_range[:MOST_ROWS]]
+    html += table_of(columns, rows[:TOP_RANGES], left=left)
     if len(rows) > TOP_RANGES:
-        table = table_of(columns, rows[TOP_RANGES:], left=(0, 4)) + _left_out(len(shown.by_range), MOST_ROWS)
-        html += _folded(f"<b>{escape(counted(len(shown.by_range) - TOP_RANGES, 'more path'))}</b>", table)
+        table = table_of(columns, rows[TOP_RANGES:], left=left) + left_out(len(shown.by_range), MOST_ROWS)
+        html += folded(f"<b>{escape(counted(len(shown.by_range) - TOP_RANGES, 'more path'))}</b>", table)
     return html
 
 
-def _range_row(each: RangeSummary, host: int | None) -> str:
+def _range_row(each: RangeSummary, host: int | None, with_gpu: bool) -> str:
     share = each.host_ns / host if host and each.host_ns is not None else None
     phases = bars(each.totals) if each.totals.segments else MISSING
     return (
         f'<td class="ks-left">{name_of(each.name)}</td><td>{escape(count(each.ranges))}</td>'
-        f"<td>{escape(count(each.launches))}</td>{_two(duration(each.host_ns), percent(share))}"
+        f"<td>{escape(count(each.launches))}</td>{two(duration(each.host_ns), percent(share))}"
+        + (two(duration(each.gpu_ns), duration(each.copy_ns)) if with_gpu else "") +
         f'<td class="ks-phase">{phases}</td>'
     )
 
@@ -195,9 +177,9 @@ def compiles_part(shown: Overview) -> str:
     if rest:
         spent = duration(sum(each.duration_ns for each in rest))
         rows = [_compile_row(each) for each in rest[:MOST_ROWS]]
-        html += _folded(
+        html += folded(
             f"<b>{escape(counted(len(rest), 'more compile'))}</b>, {escape(spent)}",
-            table_of(columns, rows, left=(0, 2, 3)) + _left_out(len(rest), MOST_ROWS),
+            table_of(columns, rows, left=(0, 2, 3)) + left_out(len(rest), MOST_ROWS),
         )
     return html
 
@@ -219,8 +201,8 @@ def configurations_part(shown: Overview) -> str:
     kernels = [kernel for kernel in shown.by_kernel[:TOP_KERNELS] if used.count(kernel.dispatcher_id)]
     if not kernels:
         return ""
-    folded = "".join(
-        _folded(
+    inside = "".join(
+        folded(
             f"{name_of(kernel.name)} {escape(words.resources(kernel))}",
             _configurations(shown, kernel) + _specializations(shown, kernel),
         )
@@ -231,8 +213,8 @@ def configurations_part(shown: Overview) -> str:
         of_all = f" of {len(shown.by_kernel):,}" if len(shown.by_kernel) > len(kernels) else ""
         summary = (f"<b>{escape(counted(len(kernels), 'kernel'))}</b>{of_all}, "
                    f"{escape(counted(count_all, 'configuration'))}")
-        folded = f"<details><summary>{summary}</summary>{folded}</details>"
-    return heading("Launch configurations", "and specializations") + folded
+        inside = f"<details><summary>{summary}</summary>{inside}</details>"
+    return heading("Launch configurations", "and specializations") + inside
 
 
 def _configurations(shown: Overview, kernel: KernelSummary) -> str:
@@ -245,7 +227,7 @@ def _configurations(shown: Overview, kernel: KernelSummary) -> str:
     for each in used.of(kernel.dispatcher_id, MOST_DETAILS):
         grid, *others = (escape(cell) for cell in configuration_columns(each))
         rows.append(f'<td class="ks-left">{grid}</td>' + "".join(f"<td>{cell}</td>" for cell in others))
-    return table_of(columns, rows, dense=True) + _left_out(used.count(kernel.dispatcher_id), MOST_DETAILS)
+    return table_of(columns, rows, dense=True) + left_out(used.count(kernel.dispatcher_id), MOST_DETAILS)
 
 
 def _specializations(shown: Overview, kernel: KernelSummary) -> str:
@@ -257,7 +239,7 @@ def _specializations(shown: Overview, kernel: KernelSummary) -> str:
         ("time", "Shared", "static"), ("time", "Local", ""), ("time", "Code", ""),
     )
     rows = [_specialization_row(each) for each in held[:MOST_DETAILS]]
-    return f'<div class="ks-sub">{table_of(columns, rows, dense=True)}</div>' + _left_out(len(held), MOST_DETAILS)
+    return f'<div class="ks-sub">{table_of(columns, rows, dense=True)}</div>' + left_out(len(held), MOST_DETAILS)
 
 
 def _specialization_row(each: SpecializationSummary) -> str:
@@ -279,26 +261,35 @@ def cells_part(shown: Overview) -> str:
     """Return the cells where the recording has several: the first ones in sight, the rest folded."""
     if len(shown.by_cell) < 2:
         return ""
-    columns = (
+    columns = [
         ("", "Cell", ""), ("number", "Launches", "kernels"), ("number", "Compiled", "from disk"),
         ("time", "Host time", "wall time"), ("word", "Status", ""), ("phases", "By phase", _thin(shown.totals)),
-    )
+    ]
+    gpu = shown.gpu
+    if gpu is not None:
+        columns.insert(4, ("gpu", "GPU busy", ""))
+    left = (0, len(columns) - 2, len(columns) - 1)
     rows: list[str] = []
     for cell in shown.by_cell[:MOST_ROWS]:
         phases = bars(cell.totals) if cell.totals.segments else MISSING
         rows.append(
             f'<td class="ks-left" title="{escape(cell.label)}">{escape(shorten(cell.label, _CELL_WIDTH))}</td>'
-            + _two(count(cell.launches), count(cell.kernels))
-            + _two(count(cell.compiles), count(cell.disk_hits))
-            + _two(duration(cell.totals.host_ns), duration(cell.wall_ns))
+            + two(count(cell.launches), count(cell.kernels))
+            + two(count(cell.compiles), count(cell.disk_hits))
+            + two(duration(cell.totals.host_ns), duration(cell.wall_ns))
+            + ("" if gpu is None else f"<td>{escape(_cell_busy(gpu, cell))}</td>")
             + f'<td class="ks-left">{escape(words.cell_problem(cell))}</td><td class="ks-phase">{phases}</td>'
         )
-    html = heading("Cells") + table_of(columns, rows[:TOP_CELLS], left=(0, 4, 5))
+    html = heading("Cells") + table_of(columns, rows[:TOP_CELLS], left=left)
     if len(rows) > TOP_CELLS:
         more = len(shown.by_cell) - TOP_CELLS
-        table = table_of(columns, rows[TOP_CELLS:], left=(0, 4, 5)) + _left_out(len(shown.by_cell), MOST_ROWS)
-        html += _folded(f"<b>{escape(counted(more, 'more cell'))}</b>", table)
+        table = table_of(columns, rows[TOP_CELLS:], left=left) + left_out(len(shown.by_cell), MOST_ROWS)
+        html += folded(f"<b>{escape(counted(more, 'more cell'))}</b>", table)
     return html
+
+
+def _cell_busy(gpu: GpuSummary, cell: CellSummary) -> str:
+    return percent(None if cell.cell_id is None else gpu.by_cell.get(cell.cell_id))
 
 
 def _signature(text: str) -> str:
@@ -307,38 +298,3 @@ def _signature(text: str) -> str:
     if clean(text) != f"({', '.join(types)})":
         return escape(text)
     return f"({', '.join(escape(kind).replace(' ', '&nbsp;') for kind in types)})"
-
-
-def _two(value: str, below: str) -> str:
-    return f"<td>{escape(value)}<small>{escape(below)}</small></td>"
-
-
-def table_of(
-    columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
-    natural: bool = False,
-) -> str:
-    """Return a table of the card's kind.
-
-    Columns are (class of width, label, label of the line below); rows are cells that are already HTML. The columns of
-    a `natural` table are as wide as what is in them, and it scrolls where it has too little room.
-    """
-    widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
-    labels = "".join(
-        f"<th{_LEFT if place in left else ''}>{escape(label)}"
-        + (f"<small>{escape(below)}</small>" if below else "") + "</th>"
-        for place, (_, label, below) in enumerate(columns)
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    kind = "ks-table" + (" ks-dense" if dense else "") + (" ks-natural" if natural else "")
-    return (
-        f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _folded(summary: str, inside: str) -> str:
-    return f'<details><summary>{summary}</summary><div class="ks-scroll">{inside}</div></details>'
-
-
-def _left_out(total: int, shown: int) -> str:
-    return f'<div class="ks-soft">and {total - shown:,} more</div>' if total > shown else ""

@@ -16,6 +16,12 @@ PHASE_COLORS = {
     "finish": "#8a8f98",
 }
 
+#: Parts of the GPU's time and their colors, from the same palette.
+GPU_COLORS = {
+    "kernel": "#009e73",
+    "copy": "#d55e00",
+}
+
 _VARIABLES = """
 .kscope {
   --ks-system-ground: #ffffff; --ks-system-ink: #1b1f24; --ks-system-soft: #57606a; --ks-system-link: #0a5fb4;
@@ -60,6 +66,7 @@ _FRAME = """
 .kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
 .kscope .ks-figures { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)) minmax(0, 1.35fr); gap: 0 20px;
   margin: 14px 0 2px; padding: 0; }
+.kscope .ks-figures.ks-six { grid-template-columns: repeat(4, minmax(0, 1fr)) minmax(0, 1.35fr) minmax(0, 1.1fr); }
 .kscope .ks-figures > div { margin: 0; padding: 0; min-width: 0; }
 .kscope .ks-figures .ks-label { color: var(--ks-soft); font-size: 11.5px; }
 .kscope .ks-figures .ks-value { font-size: 21px; line-height: 1.25; font-weight: 600; white-space: nowrap;
@@ -86,6 +93,13 @@ _BARS = """
 .kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; white-space: nowrap; }
 .kscope .ks-legend b { font-weight: 600; }
 .kscope .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; }
+.kscope .ks-legend .ks-wrap { white-space: normal; }
+.kscope .ks-device { margin-top: 8px; }
+.kscope ul.ks-facts { margin-top: 7px; }
+.kscope .ks-idle, .kscope .ks-outside { background: rgba(127, 127, 127, .24); }
+.kscope .ks-wait { background: repeating-linear-gradient(90deg, rgba(127, 127, 127, .62) 0 1px,
+  rgba(127, 127, 127, .2) 1px 4px); }
+.kscope .ks-call { background: rgba(127, 127, 127, .6); }
 .kscope .ks-unsplit { background: repeating-linear-gradient(135deg, rgba(127, 127, 127, .75) 0 2px,
   rgba(127, 127, 127, .22) 2px 5px); }
 """
@@ -112,7 +126,7 @@ _TABLES = """
 .kscope table.ks-table.ks-natural .ks-left:last-child { white-space: nowrap; }
 .kscope table.ks-table .ks-phase { padding-top: 10px; }
 .kscope col.ks-number { width: 78px; }
-.kscope col.ks-time { width: 84px; }
+.kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 84px; }
 .kscope col.ks-word { width: 104px; }
 .kscope col.ks-phases { width: 22%; }
 .kscope col.ks-share { width: 13%; }
@@ -148,20 +162,23 @@ _SIZES = """
 }
 @container (max-width: 760px) {
   .kscope col.ks-number { width: 74px; }
-  .kscope col.ks-time { width: 70px; }
+  .kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 70px; }
   .kscope col.ks-word { width: 92px; }
   .kscope col.ks-phases { width: 17%; }
   .kscope col.ks-third { width: 34%; }
   .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
 }
+@container (max-width: 680px) {
+  .kscope .ks-figures.ks-six { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 10px 14px; }
+  .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
+}
 @container (max-width: 560px) {
-  .kscope .ks-figures { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }
+  .kscope .ks-figures, .kscope .ks-figures.ks-six { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }
   .kscope .ks-x { overflow-x: auto; }
   .kscope .ks-x > table.ks-table { min-width: 540px; }
   .kscope .ks-x > table.ks-table:has(col.ks-phases) { min-width: 0; }
   .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
-  .kscope table.ks-table:has(col.ks-phases) col.ks-number, .kscope table.ks-table:has(col.ks-phases) col.ks-time {
-    width: 15%; }
+  .kscope table.ks-table:has(col.ks-phases) :is(col.ks-number, col.ks-time, col.ks-gpu, col.ks-execute) { width: 15%; }
   .kscope table.ks-table:has(col.ks-phases) :is(th, td) { padding-left: 4px; }
   .kscope table.ks-table:has(col.ks-phases) * + .ks-left { padding-left: 10px; }
   .kscope .ks-x > table.ks-table:has(col.ks-third) { display: block; min-width: 0; }
@@ -192,6 +209,6 @@ main .kscope { margin: 0 0 18px; }
 def style() -> str:
     """Return the style sheet of one or more cards."""
     phases = "".join(
-        f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in PHASE_COLORS.items()
+        f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in (PHASE_COLORS | GPU_COLORS).items()
     )
     return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES))

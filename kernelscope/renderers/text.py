@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.columns import ints
@@ -14,7 +14,7 @@ from kernelscope.analysis.overview import Overview, overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals, launch_phases
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.recording.model import Recording
-from kernelscope.renderers import words
+from kernelscope.renderers import gpu_words, words
 from kernelscope.renderers.base import (
     Makes,
     clean,
@@ -58,6 +58,7 @@ def summary(recording: Recording, width: int | None = None) -> str:
         parts.append(_ranges(shown, columns))
     else:
         parts += [
+            _gpu(shown, columns),
             _kernels(shown, columns),
             _phases(shown, columns),
             _ranges(shown, columns),
@@ -66,12 +67,15 @@ def summary(recording: Recording, width: int | None = None) -> str:
             _advice(shown, columns),
         ]
         if len(shown.by_cell) > 1:
-            parts.insert(1, "Cells\n" + cells_table(shown.by_cell, columns))
+            busy = None if shown.gpu is None else shown.gpu.by_cell
+            parts.insert(1, "Cells\n" + cells_table(shown.by_cell, columns, busy))
     parts.append(_health(shown, columns))
     return "\n\n".join(part for part in parts if part)
 
 
-def cells_table(source: Recording | Sequence[CellSummary], width: int | None = None) -> str:
+def cells_table(
+    source: Recording | Sequence[CellSummary], width: int | None = None, busy: Mapping[int, float] | None = None
+) -> str:
     """Return one line a cell: launches, kernels, compiles, hits, host time by phase, wall time and status.
 
     Parameters
@@ -80,18 +84,22 @@ def cells_table(source: Recording | Sequence[CellSummary], width: int | None = N
         A recording, or what `kernelscope.analysis.cells.by_cell` returned.
     width : int, optional
         Columns to keep to, as for `summary`.
+    busy : mapping of int to float, optional
+        The busy share of the GPU by cell, where it was recorded: a column of its own.
     """
     notice, rows = (source.notice, by_cell(source)) if isinstance(source, Recording) else ("", source)
     lines = [
         [
             clean(row.label), count(row.launches), count(row.kernels), count(row.compiles), count(row.disk_hits),
             count(row.memory_hits), duration(row.totals.host_ns), duration(row.wall_ns),
+            *(() if busy is None else (percent(None if row.cell_id is None else busy.get(row.cell_id)),)),
             clean(words.cell_problem(row)),
         ]
         for row in rows
     ]
-    headers = ["cell", "launches", "kernels", "compiled", "disk", "memory", "host", "wall", "status"]
-    return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, 8)))
+    gpu = () if busy is None else ("GPU",)
+    headers = ["cell", "launches", "kernels", "compiled", "disk", "memory", "host", "wall", *gpu, "status"]
+    return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, len(headers) - 1)))
 
 
 def launches_table(recording: Recording, limit: int = 20, width: int | None = None) -> str:
@@ -152,6 +160,8 @@ def _headline(shown: Overview, width: int) -> str:
 
 
 def _kernels(shown: Overview, width: int) -> str:
+    if not shown.by_kernel:
+        return ""
     host = shown.totals.host_ns
     top = shown.by_kernel[:TOP_KERNELS]
     headers = ["kernel", "launches", "compiled", "disk", "memory", "host", "share", "median", "p95"]
@@ -178,6 +188,35 @@ def _below(kernel: KernelSummary, width: int) -> list[str]:
     return [joined] if width_of(joined) <= room else [shorten(part, room) for part in parts]
 
 
+def _gpu(shown: Overview, width: int) -> str:
+    gpu = shown.gpu
+    if gpu is None or not gpu_words.is_shown(shown):
+        return ""
+    lines = ["GPU"]
+    idle = {each.device_id: each for each in gpu.idle}
+    for busy in gpu.busy:
+        where = gpu_words.device(shown, busy.device_id)
+        parts = ", ".join(f"{name} {duration(value)} ({percent(value / busy.window_ns)})"
+                          for name, value in gpu_words.parts(busy))
+        lines.append(_wrap(f"{where}: {parts}" if where else parts, width, 2))
+        lane = idle.get(busy.device_id)
+        if lane is not None and lane.idle_ns:
+            lines.append(_wrap(gpu_words.idle_line(lane, busy.window_ns), width, 2))
+            spent = ", ".join(f"{state} {duration(value)}" for state, value in gpu_words.states(lane))
+            lines.append(_wrap(f"while idle: {spent}", width, 2))
+    lines += [_wrap(f"- {clean(line)}", width, 2, hanging=2) for line in gpu_words.lines(shown)]
+    headers = ["kernel", "ran", "total", "median", "p99", "longest", "queue"]
+    rows = [
+        [clean(each.name), count(each.kernels),
+         *(duration(each.execute and getattr(each.execute, f"{name}_ns")) for name in ("total", "p50", "p99", "max")),
+         duration(each.queue and each.queue.p50_ns)]
+        for each in gpu.execution[:TOP_KERNELS]
+    ]
+    if rows:
+        lines.append(_table(headers, rows, width) + _rest(len(gpu.execution), TOP_KERNELS, "kernel"))
+    return "\n".join(lines)
+
+
 def _phases(shown: Overview, width: int) -> str:
     if shown.totals.host_ns is None:
         return ""
@@ -193,16 +232,18 @@ def _phases(shown: Overview, width: int) -> str:
 def _ranges(shown: Overview, width: int) -> str:
     if not shown.by_range and not shown.marks:
         return ""
-    headers = ["path", "ranges", "launches", "host", *PHASES, "unsplit"]
+    gpu = [] if shown.gpu is None else ["gpu"]
+    headers = ["path", "ranges", "launches", "host", *gpu, *PHASES, "unsplit"]
     rows = [
         [clean(each.name), count(each.ranges), count(each.launches), duration(each.host_ns),
-         *_phase_columns(each.totals)]
+         *(duration(each.gpu_ns) for _ in gpu), *_phase_columns(each.totals)]
         for each in shown.by_range[:TOP_RANGES]
     ]
     if not any(each.totals.unsplit_ns for each in shown.by_range[:TOP_RANGES]):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     if width < _WIDE:
-        headers, rows = headers[:4], [row[:4] for row in rows]
+        kept = 4 + len(gpu)
+        headers, rows = headers[:kept], [row[:kept] for row in rows]
     table = f"\n{_table(headers, rows, width)}" if rows else ""
     return f"Ranges ({words.ranges_note(shown)})" + table + _rest(len(shown.by_range), TOP_RANGES, "path")
 

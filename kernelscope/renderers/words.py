@@ -10,6 +10,7 @@ from kernelscope.analysis.compilations import CompilationSummary
 from kernelscope.analysis.kernels import KernelSummary
 from kernelscope.analysis.overview import HealthRow, Overview
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent
+from kernelscope.renderers import gpu_words
 from kernelscope.renderers.base import percents, sizes, span
 
 #: What each phase of a launch's host time is.
@@ -54,12 +55,14 @@ def figures(shown: Overview) -> list[Figure]:
     hits = [f"{count(shown.disk_hits)} from disk"]
     if shown.waits:
         hits.append(counted(shown.waits, "wait"))
+    gpu = [Figure("GPU busy", *gpu_words.busy_figure(shown.gpu))] if shown.gpu is not None else []
     return [
         Figure("Launches", count(shown.launches), launches_note(shown)),
         Figure("Kernels", count(shown.kernels), kernels),
         Figure("Compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
         Figure("Found in memory", count(shown.memory_hits), ", ".join(hits)),
         Figure("Host time in launches", duration(shown.totals.host_ns), share_note(shown)),
+        *gpu,
     ]
 
 

@@ -87,3 +87,35 @@ def test_one_line_a_rule_names_the_other_kernels(script: Any) -> None:
         made.launch(kernel)
     text = _advice(made)["partial_warps"]
     assert text.endswith(f" The same goes for b, c, {'n' * 20}…{'n' * 20}.")
+
+
+def _bound(script: Any, execute_ns: int, launches: int = 600) -> Any:
+    made = _launched(script, launches, launches * 15_000)
+    for launch, row in enumerate(made.rows["launches"]):
+        made.activity(launch_id=launch, start_ns=row["submit_end_ns"], duration_ns=execute_ns)
+    return made
+
+
+def test_launches_that_keep_the_gpu_idle(script: Any) -> None:
+    found = _advice(_bound(script, 2_000))
+    assert found["launch_bound"] == (
+        "the GPU was busy for 13 % of the time only, and for 69 % of its idle time the host was making launches: one "
+        "of axpy takes 10.0 µs on the host (median) and its kernel 2.00 µs on the GPU. Give each launch more work, "
+        "launch less often, or replay the launches as a CUDA graph.")
+    assert "many_launches" not in found, "it would say the same"
+    assert "launch_bound" not in _advice(_bound(script, 9_000)), "the GPU is busy"
+    assert "launch_bound" not in _advice(_bound(script, 2_000, 100)), "too few launches"
+    slow = _bound(script, 2_000)
+    slow.rows["cells"][0]["end_ns"] *= 10  # nearly all of the idle time is outside of launches
+    assert "launch_bound" not in _advice(slow)
+
+
+def test_copies_of_pageable_memory(script: Any) -> None:
+    made = _launched(script, 1, 100 * MS)
+    made.activity("memcpy", "HtoD", 6 * MS, start_ns=made.rows["cells"][0]["start_ns"], size_bytes=1 << 20,
+                  memory="pageable to device")
+    assert _advice(made)["pageable_copies"] == (
+        "HtoD copies took 6.00 ms, and 1 of them was from or to pageable memory (1.0 MiB), which the driver copies "
+        "once more on the host: keep such arrays in pinned memory (cuda.pinned_array), or on the device.")
+    made.rows["activities"][0]["memory"] = "pinned to device"
+    assert _advice(made) == {}

@@ -9,7 +9,7 @@ from handmade import Script, many_launches
 
 from kernelscope.analysis.overview import overview
 from kernelscope.analysis.phases import PHASES
-from kernelscope.analysis.ranges import UNNAMED, attribute, by_range
+from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities, by_range
 from kernelscope.recording.arrow import make_table
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
@@ -169,3 +169,73 @@ def test_a_million_launches_are_attributed_in_no_time() -> None:
         best = min(best, time.perf_counter() - begun)
     assert best < 0.05
     assert np.array_equal(found, attribute(large("start_end")))
+
+
+def gpu_story() -> Recording:
+    """A launch in a range, its kernel after the range's end; a kernel of another library; copies; a start/end range."""
+    script = Script(gpu={"source": "cupti"})
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    script.range("outer", start_ns=0, end_ns=1_000)
+    script.range("inner", start_ns=100, end_ns=200, parent_range_id=0, depth=1)
+    script.range("other thread", start_ns=100, end_ns=900, thread_id=1)
+    script.range("process", start_ns=950, end_ns=3_000, kind="start_end")
+    script.now = 150
+    script.launch(phases=(1, 0, 1, 1, 1))
+    script.now = 1_500
+    script.launch(phases=(1, 0, 1, 1, 1))
+    script.activity(launch_id=0, start_ns=700, duration_ns=40, submit_start_ns=150)
+    script.activity(name="cupy_add", start_ns=800, duration_ns=7, submit_start_ns=500)
+    script.activity("memcpy", "HtoD", start_ns=820, duration_ns=11, submit_start_ns=120, thread_id=1)
+    script.activity(launch_id=1, start_ns=1_600, duration_ns=60, submit_start_ns=120)  # a launch's own range goes first
+    script.activity("memset", "memset", start_ns=1_700, duration_ns=3, submit_start_ns=3_500)
+    script.activity(start_ns=1_800, submit_start_ns=None)
+    script.activity(start_ns=None, submit_start_ns=130)
+    script.activity("sync", "stream", start_ns=160, duration_ns=5, submit_start_ns=160)
+    return script.recording()
+
+
+def test_activities_belong_to_the_range_at_launch() -> None:
+    recording = gpu_story()
+    found = attribute_activities(recording).tolist()
+    rows = recording.rows("activities")
+    names = [recording.rows("ranges")[at]["name"] if at >= 0 else None for at in found]
+    assert sorted(zip([row["name"] for row in rows], [str(row["launch_id"]) for row in rows], names, strict=True),
+                  key=str) == sorted([
+        ("axpy", "0", "inner"), ("cupy_add", "None", "outer"), ("HtoD", "None", "other thread"),
+        ("axpy", "1", "process"), ("memset", "None", None), ("axpy", "None", None), ("axpy", "None", "inner"),
+        ("stream", "None", "inner"),
+    ], key=str)
+    assert attribute_activities(recording, attribute(recording)).tolist() == found
+    assert attribute_activities(recording_of([], [])).tolist() == []
+
+
+def test_gpu_time_by_range() -> None:
+    rows = {row.name: row for row in by_range(gpu_story())}
+    found = {name: (row.launches, row.activities, row.kernel_ns, row.copy_ns, row.gpu_ns) for name, row in rows.items()}
+    assert found == {
+        "outer / inner": (1, 2, 40, 0, 40), "outer": (0, 1, 7, 0, 7), "other thread": (0, 1, 0, 11, 11),
+        "process": (1, 1, 60, 0, 60)}
+    table = gpu_story().by_range()
+    assert table.set_index("path").gpu_ns.to_dict() == {name: row.gpu_ns for name, row in rows.items()}
+
+
+def test_gpu_time_that_is_not_known_is_none() -> None:
+    assert all(row.gpu_ns is row.kernel_ns is row.copy_ns is row.activities is None for row in by_range(story()))
+    script = Script(gpu={"source": "cupti"})
+    script.range("r", start_ns=0, end_ns=100)
+    script.activity(start_ns=None, submit_start_ns=50)
+    only = by_range(script.recording())[0]
+    assert (only.activities, only.kernel_ns, only.copy_ns) == (1, None, 0)
+
+
+def test_launches_timed_with_events_have_gpu_time() -> None:
+    script = Script(gpu={"source": "events"})
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    script.range("r", start_ns=0)
+    script.launch(execute_ns=500)
+    only = by_range(script.recording())[0]
+    assert (only.kernel_ns, only.activities) == (500, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handmade import MS, Script, many_launches
+from handmade import MS, US, Script, many_launches
 
 
 @pytest.fixture
@@ -82,6 +82,39 @@ def hostile(script: type[Script]) -> Any:
         made.launch(error=name)
         made.range(name, domain=name, category=name, color=name, payload=name)
         made.health(name, "degraded", message=name, fix=name)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def gpu_story(script: type[Script]) -> Any:
+    """A cell of 10 ms with kernels of launches, of a graph and of another library, copies, and what went wrong."""
+
+    def make() -> Script:
+        made = script(gpu={"source": "cupti"})
+        made.device(name="GPU")
+        made.cell(wall_ns=10 * MS, execution_count=7)
+        begin = made.now
+        made.kernel("axpy")
+        made.specialization()
+        made.configuration()
+        for at, queue in ((1 * MS, 20 * US), (2 * MS, 60 * US), (3 * MS, None), (4 * MS, None)):
+            made.now = begin + at
+            launch = made.launch()
+            if queue is not None:
+                start = made.rows["launches"][launch]["submit_end_ns"] + queue
+                made.activity(launch_id=launch, start_ns=start, duration_ns=150 * US)
+        made.range("step", start_ns=begin + MS, end_ns=begin + MS + 500)
+        for at in (5_000, 5_020):
+            made.activity(graph_id=1, correlation_id=500, specialization_id=0, start_ns=begin + at * US,
+                          duration_ns=10 * US)
+        made.activity(name="cupy_add", start_ns=begin + 6 * MS, duration_ns=900 * US)
+        made.activity("memcpy", "HtoD", 50 * US, start_ns=begin + 6 * MS, size_bytes=1 << 19, memory="pinned to device")
+        made.activity("memcpy", "HtoD", 100 * US, start_ns=begin, size_bytes=1 << 19, memory="pageable to device")
+        made.activity("memset", "memset", start_ns=begin + 8 * MS, end_ns=begin)
+        made.activity("memset", "memset", start_ns=None)
+        made.health("cupti", clock_error_ns=850.0)
         return made
 
     return make

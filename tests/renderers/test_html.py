@@ -3,10 +3,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from cards import HOSTILE, Reader
 
 from kernelscope.analysis.overview import overview
 from kernelscope.analysis.units import count, duration, percent
@@ -14,50 +14,6 @@ from kernelscope.renderers import words
 from kernelscope.renderers.html import MAKES, card, page
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.renderers.text import summary
-
-VOID = {"col", "meta", "br", "img"}
-HOSTILE = (
-    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\x1b[31mred", "gnp\u202egpj.exe", "a\nb", "'&lt;",
-)
-
-
-class Reader(HTMLParser):
-    """Reads a card strictly: every element is closed in order; keeps text, tags and attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: list[tuple[str, str]] = []
-        self.texts: list[str] = []
-        self.rows: list[list[str]] = []
-        self.feed(text)
-        self.close()
-        assert not self.open, f"not closed: {self.open}"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" in self.open:
-            return
-        self.texts.append(data)
-        if self.rows and ("td" in self.open or "th" in self.open):
-            self.rows[-1][-1] = f"{self.rows[-1][-1]} {data}".strip()
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.texts)
 
 
 def _cards(story: Any, script: Any, many: Any, long: Any, hostile: Any) -> list[Any]:

@@ -1,0 +1,168 @@
+"""The sentences of a summary about the GPU's side, as plain text: the card and its text twin print the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelscope.analysis.busy import Busy
+from kernelscope.analysis.execution import KernelExecution
+from kernelscope.analysis.gaps import LaneGaps
+from kernelscope.analysis.gpu import GpuSummary
+from kernelscope.analysis.host import STATES
+from kernelscope.analysis.overlap import CopySummary
+from kernelscope.analysis.overview import Overview
+from kernelscope.analysis.units import count, counted, duration, percent, size
+
+#: What the host was doing, by its state, as the end of "while the host was ...".
+DOING = {
+    "dispatch": "in dispatch",
+    "compile": "compiling",
+    "prepare": "preparing arguments",
+    "submit": "submitting launches",
+    "finish": "finishing launches",
+    "unsplit": "in launches",
+    "call": "in other driver calls",
+    "wait": "waiting for the device",
+    "outside": "outside of launches",
+}
+
+#: What each part of the GPU's time is.
+PART_MEANINGS = {
+    "kernel": "time in which a kernel ran",
+    "copy": "time in which copies or memsets ran, and no kernel",
+    "idle": "time in which the GPU had nothing to do",
+}
+
+EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each launch and so changes what it measures: "
+               "these are the times of a perturbed run.")
+
+_NAMED = 3
+
+
+def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
+    """Return the headline's figure of the GPU and its note."""
+    if not gpu.busy:
+        note = f"{duration(gpu.execute.total_ns)} of kernels" if gpu.execute else "nothing was seen on it"
+        return percent(None if gpu.execute else 0.0), note
+    if len(gpu.busy) == 1:
+        only = gpu.busy[0]
+        return percent(only.share), f"{duration(only.busy_ns)} of {duration(only.window_ns)}"
+    shares = [each.share for each in gpu.busy if each.share is not None]
+    if not shares:
+        return percent(None), counted(len(gpu.busy), "device")
+    return " to ".join(dict.fromkeys(percent(each) for each in (min(shares), max(shares)))), (
+        f"{counted(len(gpu.busy), 'device')}, of {duration(gpu.busy[0].window_ns)}")
+
+
+def parts(busy: Busy) -> tuple[tuple[str, int], ...]:
+    """Return what a bar of the GPU's time shows: kernel, copy and idle, those that took time."""
+    copies, idle = busy.busy_ns - busy.kernel_ns, busy.window_ns - busy.busy_ns
+    found = (("kernel", busy.kernel_ns), ("copy", copies), ("idle", idle))
+    return tuple((name, value) for name, value in found if value > 0)
+
+
+def states(idle: LaneGaps) -> tuple[tuple[str, int], ...]:
+    """Return what the host did while the GPU idled: states that took time."""
+    return tuple((state, idle.by_state[state]) for state in STATES if idle.by_state[state] > 0)
+
+
+def device(shown: Overview, device_id: int | None) -> str:
+    """Return what to call a device where there are several."""
+    if shown.gpu is None or len(shown.gpu.busy) < 2:
+        return ""
+    return "unknown device" if device_id is None else shown.gpu.devices.get(device_id, f"device {device_id}")
+
+
+def idle_line(idle: LaneGaps, window_ns: int) -> str:
+    """Return how much the GPU idled, and what the host did for most of that time."""
+    state = idle.dominant
+    if state is None or not window_ns:
+        return ""
+    most = idle.by_state[state]
+    line = f"idle {percent(idle.idle_ns / window_ns)} of the time"
+    if most == idle.idle_ns:
+        return f"{line}: while the host was {DOING[state]}"
+    return f"{line}: mostly while the host was {DOING[state]} ({duration(most)} of {duration(idle.idle_ns)})"
+
+
+def lines(shown: Overview) -> list[str]:
+    """Return everything else that there is to say about the GPU's side, one sentence a line."""
+    gpu = shown.gpu
+    if gpu is None:
+        return []
+    found = [EVENTS_NOTE] if gpu.source == "events" else []
+    if gpu.kernels:
+        found.append(_kernels(gpu))
+    found += [_copies(each, device(shown, each.device_id)) for each in gpu.copies]
+    if gpu.graphs:
+        found.append(_graphs(gpu))
+    if gpu.others:
+        found.append(others(gpu.others))
+    missing = missing_kernels(shown)
+    if missing:
+        have = counted(missing, "launch has", "launches have")
+        found.append(f"{have} no kernel: captured into a graph, or not recorded.")
+    if gpu.reversed:
+        left_out = counted(gpu.reversed, "activity", "activities")
+        found.append(f"{left_out} left out: the end is before the start, as after a jump of a clock.")
+    if gpu.untimed and gpu.source == "cupti":
+        found.append(f"{counted(gpu.untimed, 'activity was', 'activities were')} not timed.")
+    if gpu.clock_error_ns is not None:
+        found.append(f"GPU times are within {duration(gpu.clock_error_ns)} of the host clock.")
+    return found
+
+
+def missing_kernels(shown: Overview) -> int:
+    """Return how many launches should have a kernel and have none."""
+    if shown.gpu is None or shown.gpu.source != "cupti":
+        return 0
+    return max(shown.launches - shown.errors - shown.gpu.joined, 0)
+
+
+def is_shown(shown: Overview) -> bool:
+    """Return whether there is anything to say about the GPU's side."""
+    gpu = shown.gpu
+    return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.busy or missing_kernels(shown))
+
+
+def others(kernels: Sequence[KernelExecution]) -> str:
+    """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
+    total = sum(each.others for each in kernels)
+    spent = [each.execute.total_ns for each in kernels if each.execute is not None]
+    took = f", {duration(sum(spent))}" if spent else ""
+    named = ", ".join(each.name for each in kernels[:_NAMED])
+    more = f" and {counted(len(kernels) - _NAMED, 'more name')}" if len(kernels) > _NAMED else ""
+    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
+
+
+def _kernels(gpu: GpuSummary) -> str:
+    line = counted(gpu.kernels, "kernel")
+    if gpu.execute is not None:
+        line += f" ran for {duration(gpu.execute.total_ns)} in all, {duration(gpu.execute.p50_ns)} each (median)"
+    if gpu.queue is not None:
+        line += f"; launches queued for {duration(gpu.queue.p50_ns)} (median), {duration(gpu.queue.p99_ns)} (p99)"
+    return line + "."
+
+
+def _copies(each: CopySummary, where: str) -> str:
+    moved = f"{size(each.size_bytes)} in " if each.size_bytes is not None else ""
+    line = f"{each.direction}{f' on {where}' if where else ''}: {moved}{counted(each.copies, 'copy', 'copies')}"
+    if each.copy_ns is not None:
+        line += f", {duration(each.copy_ns)}"
+        if each.bytes_per_second is not None:
+            line += f" at {each.bytes_per_second / 1e9:,.1f} GB/s"
+        line += f", {percent(each.hidden_share or 0)} hidden under kernels"
+    if each.pageable:
+        line += f"; {count(each.pageable)} with pageable memory of the host"
+    return line + "."
+
+
+def _graphs(gpu: GpuSummary) -> str:
+    launches = sum(each.launches or 0 for each in gpu.graphs)
+    times = [each.execute_ns for each in gpu.graphs if each.execute_ns is not None]
+    took = f", {duration(sum(times))}" if times else ""
+    nodes = counted(sum(each.kernels for each in gpu.graphs), "kernel")
+    others_ = sum(each.others for each in gpu.graphs)
+    more = f" and {counted(others_, 'copy or memset', 'copies and memsets')}" if others_ else ""
+    how = f"{counted(launches, 'graph launch', 'graph launches')} of " if launches else ""
+    return f"{how}{counted(len(gpu.graphs), 'graph')} ran {nodes}{more}{took}."
