@@ -38,9 +38,10 @@ _WAYS = ((zlib.Z_HUFFMAN_ONLY, 1), (zlib.Z_RLE, 1), (zlib.Z_DEFAULT_STRATEGY, 4)
 #: JavaScript's numbers are exact up to here.
 EXACT = 2**52
 _SAMPLE = 4096
+#: What deflates to more than this share is stored, which a browser inflates several times faster.
+_STORED = 0.985
 _MOST_MAPPED = 1024
 _SMALL = 65536
-_INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Columns:
     values: dict[str, dict[str, Ints]] = field(default_factory=dict)
     _planes: list[Bytes] = field(default_factory=list)
     _size: int = 0
+    _text_size: int = 0
 
     def add(
         self, table: str, name: str, values: Any, *, duration: str = "", link: Link | None = None, like: str = ""
@@ -116,8 +118,6 @@ class Columns:
             spec |= {"dur": duration, "d": _zeroth(held[duration])}
         if spec.get("p") == "via" and link is not None:
             spec |= {"key": link.key, "of": [link.table, link.column]}
-        if len(column) and (column.min() < _INT32.min or column.max() > _INT32.max):
-            spec["f"] = 1
         self._store(spec, how)
         self.specs.setdefault(table, []).append(spec)
         held[name] = column
@@ -131,6 +131,7 @@ class Columns:
     def add_text(self, text: str) -> None:
         """Append a text to the stream; it lies behind all columns."""
         self._planes.append(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
+        self._text_size += len(self._planes[-1])
 
     def deflate(self) -> bytes:
         """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
@@ -140,6 +141,11 @@ class Columns:
     def size(self) -> int:
         """Bytes of all columns, inflated."""
         return self._size
+
+    @property
+    def whole_size(self) -> int:
+        """Bytes of the stream, inflated: columns and texts."""
+        return self._size + self._text_size
 
     def _ways(
         self, held: dict[str, Ints], column: Ints, duration: str, link: Link | None
@@ -223,6 +229,8 @@ def _part(plane: Bytes) -> bytes:
     middle = max(0, len(plane) // 2 - _SAMPLE)
     sample = plane[middle:middle + 2 * _SAMPLE].tobytes()
     strategy, level = min(_WAYS, key=lambda way: len(_blocks(sample, *way)))
+    if len(_blocks(sample, strategy, level)) > _STORED * len(sample):
+        level = 0
     return _blocks(plane.data, strategy, level)
 
 

@@ -30,7 +30,11 @@ class Timeline {
     this.undo = [];
     this.root = frame(header, theme ?? "auto");
     element.append(this.root);
-    this.part = (name) => this.root.querySelector(`.kst-${name}`);
+    const parts = new Map();
+    this.part = (name) => {
+      if (!parts.has(name)) parts.set(name, this.root.querySelector(`.kst-${name}`));
+      return parts.get(name);
+    };
     this.ready = this.open(header, payload).catch((problem) => this.fail(problem));
   }
 
@@ -164,7 +168,6 @@ class Timeline {
     this.frames.count += 1;
     this.frames.milliseconds.push(spent);
     if (this.frames.milliseconds.length > 1000) this.frames.milliseconds.shift();
-    this.root.dataset.frames = String(this.frames.count);
   }
 
   ruler() {

@@ -1,5 +1,6 @@
 // What is shown: the stretch of time, the scroll position, what is hovered, pinned, selected and searched for.
 
+import { colorsOf } from "./colors.js";
 import { Layout } from "./layout.js";
 import { Search } from "./search.js";
 import { above, makeTracks } from "./levels.js";
@@ -125,6 +126,14 @@ export class View {
   }
 
   sums() { return this.selection ? sumsOf(this, Math.min(...this.selection), Math.max(...this.selection)) : null; }
+
+  /** From a row of a table to its color. */
+  colorsOf(table) {
+    const held = this.theme.cache;
+    const key = `of ${table}`;
+    if (!held.has(key)) held.set(key, colorsOf(this.model, this.theme, table));
+    return held.get(key);
+  }
 
   /** The width of a text; measured once. */
   measure(context, text, isSmall) {
