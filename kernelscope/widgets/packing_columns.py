@@ -110,12 +110,12 @@ class Columns:
                 spec = {"key": like, "map": first.tolist()}
         best = self._best(column, ways)
         spec = best | (spec if best.get("p") == "map" else {})
-        if best.get("p") in ("delta", "gap", "via"):
-            spec["v"] = _zeroth(column)
+        if best.get("p") in ("delta", "via"):
+            spec["v"] = _zeroth(column, column)
         how = spec.pop("residual")
         spec = {"n": name, **spec}
         if spec.get("p") == "gap":
-            spec |= {"dur": duration, "d": _zeroth(held[duration])}
+            spec |= {"dur": duration, "v": _zeroth(column, column + held[duration])}
         if spec.get("p") == "via" and link is not None:
             spec |= {"key": link.key, "of": [link.table, link.column]}
         self._store(spec, how)
@@ -154,7 +154,7 @@ class Columns:
             first = part.start or 0
             out = np.empty(part.stop - first, dtype=np.int64)
             out[1:] = values[first:part.stop - 1]
-            out[:1] = values[first - 1] if first else _zeroth(values)
+            out[:1] = values[first - 1] if first else _zeroth(column, values)
             return out
 
         ways: dict[str, Callable[[slice], Ints]] = {
@@ -162,8 +162,8 @@ class Columns:
             "delta": lambda part: column[part] - before(part, column),
         }
         if duration:
-            lasting = held[duration]
-            ways["gap"] = lambda part: column[part] - before(part, column) - before(part, lasting)
+            end = column + held[duration]
+            ways["gap"] = lambda part: column[part] - before(part, end)
         if link is not None:
             key, near = held[link.key], self.values.get(link.table, {}).get(link.column)
             if near is not None and len(near):
@@ -198,9 +198,9 @@ class Columns:
         self._size += width * len(residual)
 
 
-def _zeroth(values: Ints) -> int:
-    """What would be before the first value if it went on to there as from the second to the first."""
-    return int(2 * values[0] - values[1]) if len(values) > 1 else 0
+def _zeroth(values: Ints, predictions: Ints) -> int:
+    """A prediction of the first value that is off by as much as the second one's is from the first row."""
+    return int(values[0] - values[1] + predictions[0]) if len(values) > 1 else 0
 
 
 def _cost(residual: Ints) -> int:

@@ -135,7 +135,7 @@ export class Table {
 
   predict(spec, out) {
     if (spec.p === "delta") addBefore(out, spec.v);
-    else if (spec.p === "gap") addEndBefore(out, spec.v + spec.d, this.col(spec.dur));
+    else if (spec.p === "gap") addEndBefore(out, spec.v, this.col(spec.dur));
     else if (spec.p === "via") addLinked(out, spec.v, this.col(spec.key), this.model.table(spec.of[0]).col(spec.of[1]));
     else if (spec.p === "map") addMapped(out, this.col(spec.key), spec.map);
   }

@@ -42,7 +42,7 @@ function paintRow(view, context, row, top) {
   const { track } = row;
   const [from, to] = track.visible(view.t0, view.t1);
   if (from >= to) return;
-  if (track.spec.kind === "marks") paintMarks(view, context, row, top, from, to);
+  if (track.spec.kind === "marks" && !row.isThin) paintMarks(view, context, row, top, from, to);
   else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
   else if (track.segments) paintLaunches(view, context, row, top, from, to);
   else paintBars(view, context, row, top, from, to);
@@ -169,13 +169,15 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
 
 /** One column a device pixel: its height is the share of time in which the track was busy. */
 function paintColumns(view, context, row, top) {
-  const { dpr, theme } = view, { track } = row;
+  const { dpr } = view, { track } = row;
   const wide = Math.max(1, Math.round(view.width * dpr)), high = Math.max(1, Math.round(row.height * dpr));
-  const image = view.raster(context, wide, high), pixels = image.pixels;
-  pixels.fill(row.lane.index % 2 ? theme.bandPixel ?? theme.groundPixel : theme.groundPixel);
+  const { canvas, context: inner, data, pixels } = view.raster(wide, high);
   if (track.segments) phaseColumns(view, track, pixels, wide, high);
   else eventColumns(view, track, pixels, wide, high);
-  context.putImageData(image.data, 0, Math.round(top * dpr));
+  inner.putImageData(data, 0, 0);
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.drawImage(canvas, 0, Math.round(top * dpr));
+  context.setTransform(dpr, 0, 0, dpr, 0, 0);
 }
 
 function phaseColumns(view, track, pixels, wide, high) {

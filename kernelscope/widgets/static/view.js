@@ -147,15 +147,18 @@ export class View {
     return found;
   }
 
-  /** Pixels to draw a track's columns in; made once for each size. */
-  raster(context, wide, high) {
-    const key = high;
-    let found = this.rasters.get(key);
-    if (!found || found.data.width !== wide) {
-      const data = context.createImageData(wide, high);
-      found = { data, pixels: new Uint32Array(data.data.buffer) };
-      this.rasters.set(key, found);
+  /** A picture to draw a track's columns in; made once for each size. */
+  raster(wide, high) {
+    let found = this.rasters.get(high);
+    if (!found || found.canvas.width !== wide) {
+      const canvas = document.createElement("canvas");
+      canvas.width = wide;
+      canvas.height = high;
+      const context = canvas.getContext("2d"), data = context.createImageData(wide, high);
+      found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer) };
+      this.rasters.set(high, found);
     }
+    found.pixels.fill(0);
     return found;
   }
 }
