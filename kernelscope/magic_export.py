@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import KernelScopeError
+from kernelscope.renderers.files import checked, shareable
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -37,8 +38,11 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
         The file that the recording was read from.
     """
     target = output or default_name(source or recording.name or "recording", form)
-    write: Any = getattr(recording, f"to_{form}")
-    written: Path = write(target) if form == "html" else write(target, progress=teller())
+    if form == "html":
+        written = shareable(recording).to_html(checked(target))
+    else:
+        write: Any = getattr(recording, f"to_{form}")
+        written = write(target, progress=teller())
     if form == "perfetto" and written.suffix == ".json" and Path(target).suffix != ".json":
         return (f"wrote {written} (Chrome JSON, since the perfetto package is missing: "
                 'pip install "kernelscope[perfetto]" makes smaller traces)')

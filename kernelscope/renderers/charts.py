@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles_by, row_count
+from kernelscope.analysis.activities import distinct, gpu_activities, is_gpu_recorded
+from kernelscope.analysis.busy import busy_over_time
+from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles_by
 from kernelscope.analysis.phases import PHASES, launch_phases
 from kernelscope.analysis.units import duration
 from kernelscope.recording.model import Recording
@@ -119,8 +121,8 @@ def gpu_busy(recording: Recording, bins: int = 200) -> go.Figure:
     recording : Recording
         What was recorded.
     bins : int
-        Into how many parts to divide the time from the first cell's start to the last activity's end; fewer where that
-        would be more than 2,000 marks.
+        Into how many parts to divide the time from the first cell's start to the last one's end, its wait for the
+        device included; fewer where that would be more than 2,000 marks.
 
     Raises
     ------
@@ -130,54 +132,30 @@ def gpu_busy(recording: Recording, bins: int = 200) -> go.Figure:
     if bins < 1:
         raise ValueError(f"bins must be at least 1, not {bins}")
     title = "GPU busy over time"
-    start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
-    work = (start >= 0) & (end >= start) & ~matches(recording, "activities", "kind", "sync")
-    if not bool(work.any()):
+    activities = gpu_activities(recording)
+    if not len(activities):
         return _sentence(title, _no_gpu(recording, "no activity of the GPU has a time"))
-    device = ints(recording, "activities", "device_id")
-    devices = np.unique(device[work]).tolist()
-    cells = ints(recording, "cells", "start_ns")
-    first = int(min(start[work].min(), cells.min(initial=np.iinfo(np.int64).max)))
-    last = max(int(end[work].max()), int(ints(recording, "cells", "end_ns").max(initial=0)), first + 1)
-    edges = np.linspace(first, last, min(bins, max(MOST_MARKS // len(devices), 1)) + 1)
+    devices = len(distinct(activities.device))
+    busy = busy_over_time(recording, min(bins, max(MOST_MARKS // devices, 1)), activities=activities)
+    if not busy:
+        return _sentence(title, _no_gpu(recording, "no time passed"))
+    edges = busy[0].edges_ns
+    first, last = int(edges[0]), int(edges[-1])
     scale, unit = _unit(last - first)
     rows = recording.rows("devices")
     figure = _figure(title, 260)
-    for place, number in enumerate(devices):
-        chosen = work & (device == number)
-        share = busy_share(start[chosen], end[chosen], edges) * 100
-        ordinal = None if number < 0 else rows[number]["ordinal"]
-        name = "GPU" if number < 0 else f"GPU {number if ordinal is None else ordinal}"
+    for place, each in enumerate(busy):
+        ordinal = None if each.device_id is None else rows[each.device_id]["ordinal"]
+        name = "GPU" if each.device_id is None else f"GPU {each.device_id if ordinal is None else ordinal}"
         figure.add_scatter(
-            x=((edges[:-1] - first) / scale).tolist(), y=share.tolist(), name=name, mode="lines",
+            x=((edges[:-1] - first) / scale).tolist(), y=(each.share * 100).tolist(), name=name, mode="lines",
             line={"shape": "hv", "width": 1.5, "color": _COLORS[place % len(_COLORS)]},
-            fill="tozeroy" if len(devices) == 1 else None, fillcolor=_FILL,
+            fill="tozeroy" if len(busy) == 1 else None, fillcolor=_FILL,
             hovertemplate=f"at %{{x:,.4~g}} {unit}: %{{y:.0f}} %<extra>{name}</extra>")
-    figure.update_layout(showlegend=len(devices) > 1)
+    figure.update_layout(showlegend=len(busy) > 1)
     figure.update_yaxes(title_text="% busy", range=[0, 102])
     figure.update_xaxes(title_text=f"{unit} since the start", range=[0, (last - first) / scale])
     return figure
-
-
-def busy_share(start: Ints, end: Ints, edges: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
-    """Return the share of each bin that the intervals cover, overlaps once: an array of float64, one value a bin.
-
-    Parameters
-    ----------
-    start, end : ndarray of int64
-        The intervals, in nanoseconds.
-    edges : ndarray of float64, shape (bins + 1,)
-        The bins' edges, in order.
-    """
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order])
-    # An interval adds what is beyond all before it.
-    begins = np.maximum(start, np.concatenate(([start[0]], reach[:-1])))
-    added = np.maximum(reach - begins, 0)
-    covered = np.concatenate(([0], np.cumsum(added)))
-    times = np.stack([begins, np.maximum(reach, begins)], axis=1).ravel()
-    busy = np.stack([covered[:-1], covered[1:]], axis=1).ravel()
-    return np.diff(np.interp(edges, times, busy)) / np.diff(edges)
 
 
 def label(name: str) -> str:
@@ -202,7 +180,7 @@ def _gpu_times(recording: Recording) -> tuple[Ints, list[str], Ints, Ints]:
 def _no_gpu(recording: Recording, otherwise: str) -> str:
     if recording.notice:
         return f"{recording.notice[0].upper()}{recording.notice[1:]}."
-    if not recording.metadata.get("gpu") and not row_count(recording, "activities"):
+    if not is_gpu_recorded(recording):
         return "The GPU was not recorded, so there is nothing to show here."
     return f"There is nothing to show here: {otherwise}."
 

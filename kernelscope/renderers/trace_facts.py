@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelscope.analysis.cells import by_cell
 from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count
-from kernelscope.analysis.ranges import SEPARATOR, UNNAMED, attribute
+from kernelscope.analysis.ranges import SEPARATOR, UNNAMED, attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean, dims, stream
 from kernelscope.renderers.lanes import OPEN, Arguments, Part, Slices, Words, combinations
@@ -300,7 +300,7 @@ class Facts:
         memory, memories = codes(recording, "activities", "memory")
         launch = ints(recording, "activities", "launch_id")
         graph = ints(recording, "activities", "graph_id")
-        path = np.append(self.launch_paths.codes, UNKNOWN)[np.minimum(launch, len(self.launch_paths.codes))]
+        path = np.append(self.range_paths.codes, UNKNOWN)[attribute_activities(recording)]
         kernel = matches(recording, "activities", "kind", "kernel")
         detail, distinct = combinations(
             ints(recording, "activities", "specialization_id"), ints(recording, "activities", "configuration_id"),
@@ -314,7 +314,7 @@ class Facts:
             held |= {} if regs == UNKNOWN else {"registers": regs}
             held |= {} if between == UNKNOWN else {"memory": clean(memories[between])}
             held |= {} if call == UNKNOWN else {"api": clean(apis[call])}
-            held |= {} if ranges == UNKNOWN else {"ranges": self.launch_paths.values[ranges]}
+            held |= {} if ranges == UNKNOWN else {"ranges": self.range_paths.values[ranges]}
             held |= {} if thread == UNKNOWN else {"thread": self.threads[thread]}
             held |= {"launched by": "other"} if other else {}
             return held | self.in_cell(cell)

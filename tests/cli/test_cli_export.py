@@ -14,7 +14,6 @@ from perfetto_trace import read
 
 from kernelscope import load, magic_export
 from kernelscope.errors import KernelScopeError
-from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 
 
@@ -49,8 +48,6 @@ def test_tables(cli: Any, two: Path, form: str) -> None:
 
 
 def test_html(cli: Any, two: Path) -> None:
-    if not hasattr(Recording, "to_html"):
-        pytest.skip("this version has no page")
     assert cli("export", "two.kscope", "--to", "html").stdout == "wrote two.html\n"
     assert "&lt;second&gt;" in two.with_suffix(".html").read_text(encoding="utf-8")
 
@@ -64,6 +61,8 @@ def test_one_cell(cli: Any, two: Path) -> None:
 
 def test_an_export_is_replaced_and_a_recording_never(cli: Any, two: Path) -> None:
     before = two.read_bytes()
+    ran = cli("export", "two.kscope", "--to", "html", "-o", "two.kscope", code=1)
+    assert "is a recording's name" in ran.stderr
     two.with_suffix(".pftrace").write_text("old")
     cli("export", "two.kscope", "--to", "perfetto")
     assert two.with_suffix(".pftrace").read_bytes() != b"old"

@@ -88,12 +88,6 @@ def test_gpu_busy(gpu: Recording) -> None:
         charts.gpu_busy(gpu, bins=0)
 
 
-def test_busy_share_counts_an_overlap_once() -> None:
-    start, end = np.array([10, 0, 12, 50]), np.array([20, 15, 14, 60])
-    edges = np.array([0.0, 10, 20, 40, 100])
-    assert charts.busy_share(start, end, edges).tolist() == pytest.approx([1, 1, 0, 10 / 60])
-
-
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("recording", [
     Recording({}, {}), Recording({}, {"dry_run": True}), Recording({}, {"gpu": {"source": "cupti"}})])
