@@ -75,8 +75,8 @@ def time_by_phase(recording: Recording) -> go.Figure:
 def queue_and_execute(recording: Recording) -> go.Figure:
     """Return how long kernels waited and ran on the GPU: a box a kernel, 25 to 75 %, whiskers from 5 to 95 %.
 
-    Kernels that nothing recorded launched (of CuPy, of PyTorch) have no queue. The 20 kernels with the longest total
-    time are shown.
+    Kernels of graphs, and those that nothing recorded launched (of CuPy, of PyTorch), have no queue. The 20 kernels
+    with the longest total time are shown.
     """
     title = "Queue and execute on the GPU, by kernel"
     kernel, names, execute, queue = _gpu_times(recording)
@@ -172,7 +172,11 @@ def _gpu_times(recording: Recording) -> tuple[Ints, list[str], Ints, Ints]:
     alone = matches(recording, "activities", "kind", "kernel") & (ints(recording, "activities", "launch_id") < 0)
     alone &= (start >= 0) & (end >= start)
     which, others = codes(recording, "activities", "name")
-    return (np.concatenate((kernel, which[alone] + len(names))), [*names, *others],
+    # Those of a graph can be kernels of ours all the same.
+    spec = ints(recording, "activities", "specialization_id")
+    ours = np.append(ints(recording, "specializations", "dispatcher_id"), -1)[spec]
+    which = np.where(ours >= 0, ours, which + len(names))
+    return (np.concatenate((kernel, which[alone])), [*names, *others],
             np.concatenate((execute, (end - start)[alone])),
             np.concatenate((queue, np.full(int(alone.sum()), -1, dtype=np.int64))))
 

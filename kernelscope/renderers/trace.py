@@ -2,7 +2,7 @@
 
 Cells; NVTX ranges by domain; for each host thread its launches with their phases, nested launches, compiles, passes,
 driver calls and waits; graph launches; and for each GPU its streams. Arrows lead from a launch to its kernel, and from
-the driver call of a graph launch to the graph.
+a driver call to the graph, the kernel or the copy that it asked for.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from kernelscope.analysis.columns import Ints, codes, ints, matches, row_count
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean
 from kernelscope.renderers.lanes import Arguments, Lane, Slices, Track, Words, always, combinations, rows
+from kernelscope.renderers.trace_calls import (
+    CALL_FLOW,
+    call_flows,
+    calls_with_activities,
+    graph_launches,
+    is_called,
+)
 from kernelscope.renderers.trace_facts import Facts
 from kernelscope.schema import UNKNOWN
-
-#: Numbers of arrows: launches have their row number and this, graph launches the driver call's and the other.
-LAUNCH_FLOW = 1
-GRAPH_FLOW = 1 << 48
 
 # Top to bottom, as the timeline has them.
 _CELLS, _NVTX, _HOST, _GPU = range(4)
@@ -169,27 +172,34 @@ def _passes(facts: Facts) -> Iterator[Lane]:
 
 
 def _calls(facts: Facts) -> Iterator[Lane]:
+    """Driver calls: those that made no activity, and those behind activities that no recorded launch made."""
     recording = facts.recording
-    count = row_count(recording, "api_calls")
+    made = calls_with_activities(recording)
+    name, names = codes(recording, "api_calls", "name")
+    apis = codes(recording, "activities", "api")[1]
+
+    def column(field: str, other: Ints) -> Ints:
+        return np.concatenate((ints(recording, "api_calls", field), other))
+
+    count = len(name) + len(made.row)
     if not count:
         return
-    name, names = codes(recording, "api_calls", "name")
-    cell, result = ints(recording, "api_calls", "cell_id"), ints(recording, "api_calls", "result")
-    detail, distinct = combinations(cell, result)
-    graphs = facts.graph_launches()
+    correlation = column("correlation_id", made.correlation)
+    detail, distinct = combinations(column("cell_id", made.cell), column("result", np.full_like(made.row, UNKNOWN)))
 
     def described(code: int) -> Arguments:
         where, status = distinct[code].tolist()
         return facts.in_cell(where) | ({"result": status} if status != UNKNOWN else {})
 
-    correlation = ints(recording, "api_calls", "correlation_id")
+    numbers = {"api_call": np.where(np.arange(count) < len(name), np.arange(count), UNKNOWN),
+               "correlation_id": correlation}
     slices = Slices(
-        ints(recording, "api_calls", "start_ns"), ints(recording, "api_calls", "end_ns"),
-        Words(name, [clean(each) for each in names]), always("driver call", count), Words(detail, []), described,
-        {"api_call": np.arange(count), "correlation_id": correlation},
-        flow_out=_flows(np.where(np.isin(correlation, graphs.correlation) & (correlation >= 0),
-                                 correlation, UNKNOWN), GRAPH_FLOW))
-    yield from _by_thread(slices, ints(recording, "api_calls", "thread_id"), "calls", "driver calls", _CALLS)
+        column("start_ns", made.start), column("end_ns", made.end),
+        Words(np.concatenate((name, np.where(made.api >= 0, made.api + len(names), len(names) + len(apis)))),
+              [*map(clean, names), *map(clean, apis), "driver call"]),
+        always("driver call", count), Words(detail, []), described, numbers,
+        flow_out=call_flows(recording, correlation))
+    yield from _by_thread(slices, column("thread_id", made.thread), "calls", "driver calls", _CALLS)
 
 
 def _waits(facts: Facts) -> Iterator[Lane]:
@@ -223,15 +233,14 @@ def _gpu(facts: Facts) -> Iterator[Lane]:
 
 def _graphs(facts: Facts) -> Iterator[Lane]:
     """One slice for each launch of a graph: from the start of its first activity to the end of its last."""
-    found = facts.graph_launches()
+    found = graph_launches(facts.recording)
     if not len(found.correlation):
         return
     names = Words(*_coded(found.graph, "graph "))
     slices = Slices(
         found.start, found.end, names, always("graph launch", len(found.start)),
         numbers={"graph_id": found.graph, "activities": found.activities, "correlation_id": found.correlation},
-        flow_in=_flows(np.where(np.isin(found.correlation, ints(facts.recording, "api_calls", "correlation_id")),
-                                found.correlation, UNKNOWN), GRAPH_FLOW))
+        flow_in=np.where(is_called(facts.recording, found.correlation), found.correlation + CALL_FLOW, 0))
     for on in np.unique(found.device).tolist():
         yield from rows(Track((f"gpu {on}", "graphs"), "graph launches", 0),
                         slices.take(np.flatnonzero(found.device == on)))
@@ -253,10 +262,6 @@ def _named(
 def _coded(values: Ints, prefix: str) -> tuple[Ints, list[str]]:
     distinct, places = np.unique(values, return_inverse=True)
     return places.astype(np.int64), [f"{prefix}{value}" for value in distinct.tolist()]
-
-
-def _flows(numbers: Ints, base: int) -> Ints:
-    return np.where(numbers >= 0, numbers + base, 0)
 
 
 def _depths(parent: Ints) -> Ints:

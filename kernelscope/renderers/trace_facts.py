@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from kernelscope.analysis.ranges import SEPARATOR, UNNAMED, attribute, attribute
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean, dims, stream
 from kernelscope.renderers.lanes import OPEN, Arguments, Part, Slices, Words, combinations
+from kernelscope.renderers.trace_calls import CALL_FLOW, LAUNCH_FLOW, called_activities, is_timed
 from kernelscope.schema import UNKNOWN
 
-_FLOW = 1
 _SPECIALIZATION_FACTS = {
     "signature": "signature", "compute_capability": "compute capability", "regs": "registers",
     "static_shared_bytes": "static shared memory (bytes)", "local_bytes": "local memory (bytes)",
@@ -27,17 +27,6 @@ _COMPILE_FACTS = {
     "reason": "reason", "fix": "fix", "cache_file": "cache file", "error": "error", "wait_ns": "wait_ns",
     "launch_id": "launch", "compilation_id": "compilation",
 }
-
-
-class GraphLaunches(NamedTuple):
-    """Launches of graphs by column: the activities of one have one correlation id."""
-
-    correlation: Ints
-    graph: Ints
-    device: Ints
-    start: Ints
-    end: Ints
-    activities: Ints
 
 
 class Facts:
@@ -180,7 +169,7 @@ class Facts:
         return Slices(
             start, end, Words(dispatcher, self.kernels), Words(np.zeros(count, dtype=np.int64), ["launch"]),
             Words(detail, []), described, numbers,
-            flow_out=np.where(has_kernel, np.arange(count) + _FLOW, 0), parts=self._phases(start, end, bounds))
+            flow_out=np.where(has_kernel, np.arange(count) + LAUNCH_FLOW, 0), parts=self._phases(start, end, bounds))
 
     def _phases(self, start: Ints, end: Ints, bounds: list[Ints]) -> tuple[Part, ...]:
         """The phases as parts; a compile lies inside its dispatch, at its own times where they are known."""
@@ -277,8 +266,8 @@ class Facts:
 
     @cached_property
     def timed(self) -> Bools:
-        """Which activities have a start: others cannot be drawn."""
-        return ints(self.recording, "activities", "start_ns") >= 0
+        """Which activities can be drawn."""
+        return is_timed(self.recording)
 
     @cached_property
     def arrivals(self) -> Ints:
@@ -302,15 +291,21 @@ class Facts:
         graph = ints(recording, "activities", "graph_id")
         path = np.append(self.range_paths.codes, UNKNOWN)[attribute_activities(recording)]
         kernel = matches(recording, "activities", "kind", "kernel")
+        # The driver's name of a kernel of ours is a mangled one; what its author calls it is the dispatcher's.
+        spec_of = ints(recording, "activities", "specialization_id")
+        ours = spec_of >= 0
+        dispatcher = np.append(ints(recording, "specializations", "dispatcher_id"), UNKNOWN)[spec_of]
+        shown = np.where(ours, dispatcher + len(names), name)
         detail, distinct = combinations(
-            ints(recording, "activities", "specialization_id"), ints(recording, "activities", "configuration_id"),
+            spec_of, np.where(ours, name, UNKNOWN), ints(recording, "activities", "configuration_id"),
             ints(recording, "activities", "cell_id"), ints(recording, "activities", "thread_id"),
             ints(recording, "activities", "regs"), api, memory, path,
             (kernel & (launch < 0) & (graph < 0)).astype(np.int64))
 
         def described(code: int) -> Arguments:
-            spec, configuration, cell, thread, regs, call, between, ranges, other = distinct[code].tolist()
+            spec, function, configuration, cell, thread, regs, call, between, ranges, other = distinct[code].tolist()
             held = self.configuration_arguments(configuration) | self.specialization_arguments(spec)
+            held |= {} if function == UNKNOWN else {"function": clean(names[function])}
             held |= {} if regs == UNKNOWN else {"registers": regs}
             held |= {} if between == UNKNOWN else {"memory": clean(memories[between])}
             held |= {} if call == UNKNOWN else {"api": clean(apis[call])}
@@ -320,28 +315,15 @@ class Facts:
             return held | self.in_cell(cell)
 
         flow_in = np.zeros(len(start), dtype=np.int64)
-        flow_in[self.arrivals] = launch[self.arrivals] + _FLOW
+        flow_in[self.arrivals] = launch[self.arrivals] + LAUNCH_FLOW
+        called = called_activities(recording)
+        flow_in[called] = ints(recording, "activities", "correlation_id")[called] + CALL_FLOW
         numbers = {"activity": np.arange(len(start)), "launch": launch}
         for argument, column in (("correlation_id", "correlation_id"), ("bytes", "size_bytes"),
                                  ("graph_id", "graph_id"), ("graph_node_id", "graph_node_id")):
             numbers[argument] = ints(recording, "activities", column)
-        return Slices(start, end, Words(name, [clean(each) for each in names]), Words(kind, list(kinds)),
+        return Slices(start, end, Words(shown, [*map(clean, names), *self.kernels]), Words(kind, list(kinds)),
                       Words(detail, []), described, numbers, flow_in=flow_in)
-
-    def graph_launches(self) -> GraphLaunches:
-        """Return the launches of graphs that made an activity with a time."""
-        graph = ints(self.recording, "activities", "graph_id")
-        correlation = ints(self.recording, "activities", "correlation_id")
-        rows = np.flatnonzero((graph >= 0) & (correlation >= 0) & self.timed)
-        distinct, first, group = np.unique(correlation[rows], return_index=True, return_inverse=True)
-        start = ints(self.recording, "activities", "start_ns")[rows]
-        ends = np.maximum(ints(self.recording, "activities", "end_ns")[rows], start)
-        begun, done = np.full(len(distinct), OPEN), np.full(len(distinct), UNKNOWN, dtype=np.int64)
-        np.minimum.at(begun, group, start)
-        np.maximum.at(done, group, ends)
-        device = ints(self.recording, "activities", "device_id")[rows]
-        return GraphLaunches(distinct, graph[rows][first], device[first], begun, done,
-                             np.bincount(group, minlength=len(distinct)).astype(np.int64))
 
 
 def _part(name: str, start: Ints, end: Ints, first: Ints, last: Ints) -> Part:

@@ -68,6 +68,8 @@ def odd() -> Recording:
     made.activity("sync", "stream", 30_000, device_id=None, stream=None)
     made.activity("kernel", "unmeasured", 0, start_ns=None)
     made.activity("kernel", "no end", 0, end_ns=None, stream=9)
+    made.activity("memcpy", "HtoD", 2_000, stream=11, correlation_id=70, api="cuMemcpyAsync", size_bytes=8,
+                  submit_start_ns=made.now - 9_000, submit_end_ns=made.now - 4_000)
     made.now += MS
     made.api_call("cuGraphLaunch", correlation_id=50)
     made.api_call("cuMemAlloc_v2", result=2, thread_id=1)
@@ -150,13 +152,18 @@ def test_every_phase(pair: tuple[Recording, Read]) -> None:
 def test_every_activity(pair: tuple[Recording, Read]) -> None:
     recording, trace = pair
     slices = by([each for each in trace.slices if "activity" in each.arguments], "activity")
+    names = [row["name"] for row in recording.rows("dispatchers")]
+    kernels = [row["dispatcher_id"] for row in recording.rows("specializations")]
     for row in recording.rows("activities"):
         if row["start_ns"] is None:
             assert row["activity_id"] not in slices
             continue
         found = slices.pop(row["activity_id"])
+        ours = row["specialization_id"] is not None
+        expected = names[kernels[row["specialization_id"]]] if ours else row["name"]
         assert (found.name, found.category, found.start, found.end) == (
-            row["name"], row["kind"], row["start_ns"], row["end_ns"])
+            expected, row["kind"], row["start_ns"], row["end_ns"])
+        assert found.arguments.get("function") == (row["name"] if ours else None)
         assert found.arguments.get("bytes") == row["size_bytes"]
         assert found.arguments.get("graph_id") == row["graph_id"]
         assert ("Host" in found.track) is (row["kind"] == "sync")
@@ -235,7 +242,7 @@ def test_the_lanes_from_top_to_bottom(tmp_path: Path) -> None:
     assert {path[3] for path in trace.tracks if path[2:3] == ("worker",) and len(path) == 4} == {
         "launches", "nested launches", "driver calls"}
     assert {path[2] for path in trace.tracks if path[1:2] == ("GPU 0 · H100",) and len(path) == 3} == {
-        "graph launches", "stream 7", "stream 7 (2)", "stream 8", "stream 9"}
+        "graph launches", "stream 7", "stream 7 (2)", "stream 8", "stream 9", "stream 11"}
     # Start/end ranges overlap: a row each.
     assert {each.track[-1] for each in trace.slices if each.name.startswith("epoch")} == {
         "start/end ranges", "start/end ranges (2)"}
@@ -268,6 +275,22 @@ def test_a_graph_launch_spans_its_kernels(tmp_path: Path) -> None:
     assert (found.start, found.end) == (min(each.start for each in nodes), max(each.end or 0 for each in nodes))
     call, = (each for each in trace.slices if each.name == "cuGraphLaunch")
     assert call.flows == found.arriving
+
+
+def test_every_driver_call(pair: tuple[Recording, Read]) -> None:
+    recording, trace = pair
+    expected = [(row["name"], row["start_ns"], row["end_ns"]) for row in recording.rows("api_calls")]
+    expected += {(row["api"], row["submit_start_ns"], row["submit_end_ns"]) for row in recording.rows("activities")
+                 if row["launch_id"] is None and row["submit_start_ns"] is not None and row["kind"] != "sync"}
+    assert sorted((each.name, each.start, each.end) for each in trace.of("driver call")) == sorted(expected)
+
+
+def test_a_driver_call_leads_to_what_it_made(tmp_path: Path) -> None:
+    trace = written(odd(), tmp_path)
+    call, = (each for each in trace.slices if each.name == "cuMemcpyAsync")
+    assert call.end == call.start + 5_000
+    copy, = (each for each in trace.slices if each.track[-1] == "stream 11")
+    assert call.flows == copy.arriving != []
 
 
 def test_times_are_on_the_host_clock_and_wall_time_is_known(tmp_path: Path) -> None:
