@@ -49,7 +49,13 @@ _HOMES = {
     "UnknownCellError": "kernelscope.errors",
 }
 
-_ROOMS = ("clock", "dryrun", "errors", "schema")
+_ROOMS = {
+    "charts": "kernelscope.renderers.charts",
+    "clock": "kernelscope.clock",
+    "dryrun": "kernelscope.dryrun",
+    "errors": "kernelscope.errors",
+    "schema": "kernelscope.schema",
+}
 
 __all__ = ["__version__", *sorted(_HOMES)]
 
@@ -58,7 +64,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _ROOMS:
-        value = importlib.import_module(f"kernelscope.{name}")
+        value = importlib.import_module(_ROOMS[name])
     else:
         raise AttributeError(f"module 'kernelscope' has no attribute {name!r}")
     globals()[name] = value

@@ -20,6 +20,7 @@ _INTERRUPTED = 130
 _HOMES = {
     "run": "kernelscope.cli_run",
     "show": "kernelscope.cli_show",
+    "export": "kernelscope.cli_export",
     "demo": "kernelscope.cli_demo",
     "doctor": "kernelscope.cli_doctor",
 }
@@ -40,6 +41,18 @@ Show a .kscope file. Without an option, print the card as text.
   summary          one object a cell: label, status, launches, kernels, compiles, disk_hits, memory_hits,
                    failed_compiles, errors, wall_ns, host_ns and <phase>_ns
   tables           each table as a list of rows by column; null is what was not recorded"""
+
+_EXPORT = """\
+Write a .kscope file in another format, beside it unless -o says where.
+
+  perfetto   a trace for https://ui.perfetto.dev: the timeline's lanes, with arrows from launches to kernels
+             (out.pftrace; Chrome's JSON, out.json, where the perfetto package is missing or -o ends in .json)
+  html       one page with the card and the timeline, which needs no network (out.html)
+  parquet    a folder with one Parquet file a table (out-parquet)
+  csv        a folder with one CSV file a table (out-csv)
+
+An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
+file."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -113,6 +126,13 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     show.add_argument("--limit", metavar="ROWS", type=_rows, default=100,
                       help="how many launches --launches prints; 0 for all (default: 100)")
+
+    export = verbs.add_parser("export", help="write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
+                              description=_EXPORT, formatter_class=raw)
+    export.add_argument("file", metavar="FILE.kscope")
+    export.add_argument("--to", required=True, choices=("perfetto", "html", "parquet", "csv"), help="the format")
+    export.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
+    export.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
 
     demo = verbs.add_parser("demo", help="run the quickstart notebook and write it as HTML", description=(
         "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that "

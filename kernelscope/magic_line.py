@@ -28,12 +28,13 @@ COMMANDS = {
     "report": "[CELL]",
     "save": "FILE",
     "load": "FILE",
+    "export": "PATH [--to perfetto|html|parquet|csv]",
     "dryrun": "",
     "attach": "KERNEL",
 }
 
 CELL_USAGE = ("%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-gpu|--events] "
-              "[--no-timeline]")
+              "[--charts] [--no-timeline]")
 LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
 
 _OF_ON = "-q, --detail, --no-gpu and --events"
@@ -62,6 +63,8 @@ class CellOptions:
         ``phases`` or ``launch``.
     gpu : str
         ``cupti``, ``events`` or ``none``.
+    charts : bool
+        Whether to show charts under the card.
     """
 
     name: str | None = None
@@ -70,6 +73,7 @@ class CellOptions:
     quiet: bool = False
     detail: str = "phases"
     gpu: str = "cupti"
+    charts: bool = False
 
 
 @magic_arguments("%kernelscope")
@@ -83,6 +87,8 @@ class CellOptions:
           help="leave what the GPU did out: no CUPTI, and none of its cost")
 @argument("--events", dest="gpu", action="store_const", const="events",
           help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
+@argument("--charts", action="store_true",
+          help="show charts under the card: time by phase, queue and execute, GPU busy")
 @argument("--no-timeline", action="store_true", help="accepted; the card has no timeline yet, so it has no effect")
 def cell_arguments() -> None:
     """Record every CUDA kernel launch of this cell and show them as a card.
@@ -100,6 +106,8 @@ def cell_arguments() -> None:
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
 @argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
 @argument("--events", dest="gpu", action="store_const", const="events", help="on: time kernels with CUDA events")
+@argument("--to", choices=("perfetto", "html", "parquet", "csv"),
+          help="export: the format; without it the one of the name: .pftrace, .json or .html")
 def line_arguments() -> None:
     """Record all cells, or look at what was recorded.
 
@@ -110,6 +118,7 @@ def line_arguments() -> None:
     report: show the card of a cell again, of the newest without a number or name.
     save: write all recordings of this session into one file.
     load: read a file and show it.
+    export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
     dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
     attach: follow one kernel by documented means, where a framework's version could not be hooked.
     """
@@ -118,11 +127,12 @@ def line_arguments() -> None:
 def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
-    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu)
+    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu,
+                       found.charts)
 
 
 def parse_line(line: str) -> Namespace:
-    """Return ``command``, ``target``, ``quiet``, ``detail`` and ``gpu`` of a ``%kernelscope`` line.
+    """Return ``command``, ``target``, ``quiet``, ``detail``, ``gpu`` and ``to`` of a ``%kernelscope`` line.
 
     Raises
     ------
@@ -131,7 +141,7 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     if command == "attach" and rest.strip():  # An expression keeps its quotes and spaces.
-        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None)
+        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, to=None)
     found = _parsed(line_arguments, line, LINE_USAGE)
     if found.command is None:
         if found.quiet or found.detail or found.gpu:
@@ -141,11 +151,13 @@ def parse_line(line: str) -> Namespace:
         raise UsageError(f"no sub-command {found.command!r}; known: {', '.join(COMMANDS)}")
     wanted = COMMANDS[found.command]
     usage = f"%kernelscope {found.command} {wanted}".rstrip()
-    takes_target = wanted.strip("[]").isupper()
+    takes_target = wanted.partition(" ")[0].strip("[]").isupper()
     if found.target is not None and not takes_target:
         raise UsageError(f"{found.target!r} is too much; usage: {usage}")
     if found.target is None and takes_target and not wanted.startswith("["):
-        raise UsageError(f"the {wanted} is missing; usage: {usage}")
+        raise UsageError(f"the {wanted.partition(' ')[0]} is missing; usage: {usage}")
+    if found.to and found.command != "export":
+        raise UsageError(f"--to belongs to 'export'; usage: {usage}")
     if (found.quiet or found.detail or found.gpu) and found.command != "on":
         raise UsageError(f"{_OF_ON} belong to 'on'; usage: {usage}")
     return found

@@ -44,6 +44,21 @@ def show(shell: Any, recording: Recording) -> None:
         shell.display_pub.publish(data=data, metadata={"kernelscope": {"card": True}})
 
 
+def show_charts(shell: Any, recording: Recording) -> None:
+    """Show the charts as an output of the running cell, where the shell shows HTML."""
+    if "text/html" not in getattr(shell.display_formatter, "active_types", ()):
+        report("--charts needs a notebook; kernelscope.charts has the figures")
+        return
+    try:
+        from kernelscope.renderers.charts_html import charts_html
+
+        html = charts_html(recording)
+    except Exception as error:
+        report(f"the charts cannot be shown: {type(error).__name__}: {error}")
+    else:
+        shell.display_pub.publish(data={"text/plain": "charts", "text/html": html})
+
+
 def give(shell: Any, recording: Recording, number: int | None, *, quiet: bool) -> None:
     """Make the recording the cell's value, as if an expression at its end had given it.
 

@@ -84,6 +84,8 @@ class KernelScopeMagics:
                 print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
             elif asked.command == "on":
                 self._on(asked.quiet, asked.detail, asked.gpu)
+            elif asked.command == "export":
+                self._export(asked.target, asked.to)
             elif asked.target is None:
                 getattr(self, f"_{asked.command}")()
             else:
@@ -130,13 +132,22 @@ class KernelScopeMagics:
         magic_output.show(self._shell, find_cell(self._session.recordings, cell))
 
     def _save(self, path: str) -> None:
+        whole = self._whole("save")
+        print(f"kernelscope: {magic_session.saved(whole, path)}, {magic_output.counts(self._session.recordings)}")
+
+    def _export(self, path: str, form: str | None) -> None:
+        from kernelscope.magic_export import exported, format_of
+
+        print(f"kernelscope: {exported(self._whole('export'), form or format_of(path), path)}")
+
+    def _whole(self, verb: str) -> Recording:
+        """All recordings of this session as one."""
         from kernelscope.recording.merge import merge
 
         recordings = self._session.recordings
         if not recordings:
-            raise KernelScopeError("there is nothing to save: no cell was recorded yet")
-        whole = recordings[0] if len(recordings) == 1 else merge(recordings, name="")
-        print(f"kernelscope: {magic_session.saved(whole, path)}, {magic_output.counts(recordings)}")
+            raise KernelScopeError(f"there is nothing to {verb}: no cell was recorded yet")
+        return recordings[0] if len(recordings) == 1 else merge(recordings, name="")
 
     def _load(self, path: str) -> None:
         from kernelscope.recording.io import load

@@ -27,7 +27,11 @@ SIMULATOR_NOTICE = "CUDA simulator: times say nothing about a GPU"
 _VIEWS = {
     "summary": ("kernelscope.renderers.text", "summary"),
     "card": ("kernelscope.renderers.html", "card"),
+    "write_page": ("kernelscope.widgets.page", "write_page"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
+    "to_perfetto": ("kernelscope.renderers.perfetto", "to_perfetto"),
+    "to_parquet": ("kernelscope.renderers.tables", "to_parquet"),
+    "to_csv": ("kernelscope.renderers.tables", "to_csv"),
 }
 
 _PANDAS_NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
@@ -222,6 +226,16 @@ class Recording:
 
         return save(self, path, paths=paths, overwrite=overwrite)
 
+    def to_html(self, path: str | Path) -> Path:
+        """Write the card and the timeline as one HTML file that needs no server, and return its path.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+        """
+        return _view("write_page")(self, path)
+
     def summary(self) -> str:
         """Return the card as plain text: kernels, launches, compiles, hits, host time by phase, health."""
         return _view("summary")(self)
@@ -233,6 +247,18 @@ class Recording:
         range that was open on its thread when it started, so that the rows add up; times are in nanoseconds.
         """
         return _view("by_range")(self)
+
+    def to_perfetto(self, path: str | Path, **options: Any) -> Path:
+        """Write a trace for the Perfetto UI and return its path: see `kernelscope.renderers.perfetto.to_perfetto`."""
+        return _view("to_perfetto")(self, path, **options)
+
+    def to_parquet(self, folder: str | Path, **options: Any) -> Path:
+        """Write one Parquet file a table into a folder: see `kernelscope.renderers.tables.to_parquet`."""
+        return _view("to_parquet")(self, folder, **options)
+
+    def to_csv(self, folder: str | Path, **options: Any) -> Path:
+        """Write one CSV file a table into a folder: see `kernelscope.renderers.tables.to_csv`."""
+        return _view("to_csv")(self, folder, **options)
 
     def __repr__(self) -> str:
         """Return the text card, which is what a terminal's IPython shows."""

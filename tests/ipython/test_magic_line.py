@@ -18,6 +18,7 @@ from kernelscope.probes.base import DETAILS
     ("-n <b>x</b> -o out.kscope", CellOptions(name="<b>x</b>", output="out.kscope")),
     ("-r --detail launch --no-timeline", CellOptions(returns=True, detail="launch")),
     ("-n ''", CellOptions()),
+    ("--charts", CellOptions(charts=True)),
     ("-n #1", CellOptions(name="#1")),
 ])
 def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
@@ -48,6 +49,16 @@ def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said
 def test_a_line_is_parsed(line: str, command: str | None, target: str | None) -> None:
     found = parse_line(line)
     assert (found.command, found.target) == (command, target)
+
+
+def test_export_takes_a_format() -> None:
+    found = parse_line("export out --to csv")
+    assert (found.command, found.target, found.to) == ("export", "out", "csv")
+    for line, said in (("export", "the PATH is missing; usage: %kernelscope export PATH [--to perfetto|html|"),
+                       ("save x --to csv", "--to belongs to 'export'"), ("export x --to excel", "invalid choice")):
+        with pytest.raises(UsageError) as caught:
+            parse_line(line)
+        assert said in str(caught.value)
 
 
 def test_on_takes_options() -> None:

@@ -145,6 +145,17 @@ def test_return_after_an_error_shows_the_card(notebook: Any) -> None:
     assert ran.kinds == ["error", "card"]
 
 
+def test_charts_come_under_the_card(notebook: Any) -> None:
+    ran = notebook.ok(f"%%kernelscope --charts\n{LAUNCH}")
+    shown = [content["data"]["text/html"] for kind, content in ran.messages if kind == "display_data"]
+    assert ["kscope-charts" in html for html in shown] == [False, True]
+    assert len(ran.cards) == 1
+    quiet = notebook.ok(f"%%kernelscope -q --charts\n{LAUNCH}")
+    assert quiet.kinds == []
+    inside = notebook.ok(f"%%time\n%%kernelscope --charts\n{LAUNCH}")
+    assert sum("kscope-charts" in str(content) for kind, content in inside.messages if kind == "display_data") == 1
+
+
 def test_output_saves_the_recording(notebook: Any) -> None:
     ran = notebook.ok(f"%%kernelscope -o saved -n first\n{LAUNCH}")
     assert ran.kinds == ["stream", "card"]

@@ -74,6 +74,18 @@ def test_save_and_load(notebook: Any) -> None:
     assert "2 recordings" in notebook.ok("%kernelscope status").stdout
 
 
+def test_export(notebook: Any) -> None:
+    refused = notebook.run("%kernelscope export all.json")
+    assert refused.stderr == "UsageError: there is nothing to export: no cell was recorded yet\n"
+    notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}")
+    notebook.ok(f"%%kernelscope -q -n two\n{LAUNCH}")
+    assert notebook.ok("%kernelscope export all.json").stdout == "kernelscope: wrote all.json\n"
+    assert notebook.value("open('all.json').read().count('\"cat\":\"launch\"')") == "2"
+    assert notebook.ok("%kernelscope export tables --to parquet").stdout == "kernelscope: wrote tables\n"
+    ran = notebook.run("%kernelscope export all.txt")
+    assert ran.stderr.startswith("UsageError: 'all.txt' does not say which format") and ran.stderr.count("\n") == 1
+
+
 def test_load_refuses_in_one_line(notebook: Any) -> None:
     notebook.ok("open('torn.kscope', 'w').write('no zip')")
     for name in ("torn.kscope", "missing"):

@@ -1,0 +1,306 @@
+"""Lanes as a Perfetto trace: protobuf packets, defined by the classes of the ``perfetto`` package.
+
+Each lane is a packet sequence of its own, as Perfetto's own writers make one a thread: its names are interned once, its
+track is the sequence's default, and its times are differences on a clock of the sequence. That is 15 to 25 bytes for
+the two ends of a slice. What comes once a lane is made with the package's builder; slices are encoded by columns
+(`kernelscope.renderers.wire`), because there can be millions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
+
+from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.renderers.lanes import OPEN, Lane, Part, Slices, Track
+from kernelscope.renderers.wire import (
+    Piece,
+    constant,
+    fixed_field,
+    joined,
+    message_field,
+    number_field,
+    table,
+)
+from kernelscope.schema import UNKNOWN
+
+# The generated classes have no type stubs.
+_PROTO: Any = proto
+_PACKET, _EVENT, _NOTE = _PROTO.TracePacket, _PROTO.TrackEvent, _PROTO.DebugAnnotation
+_FIRST, _FOLLOWING = _PACKET.SEQ_INCREMENTAL_STATE_CLEARED, _PACKET.SEQ_NEEDS_INCREMENTAL_STATE
+_CLOCKS = _PROTO.BuiltinClock.Value
+#: The number of a clock that belongs to one sequence, as in Perfetto's own library.
+_SEQUENCE_CLOCK = 64
+#: The sequence of what is about the whole trace.
+_TRACE_SEQUENCE = 1
+#: As many slices at once as stay in a processor's cache.
+_CHUNK = 1 << 13
+
+
+class ProtoWriter:
+    """Writes lanes into an open file, one after the other.
+
+    Parameters
+    ----------
+    file : binary file
+        Where to.
+    seed : str
+        What tells this trace's tracks from another trace's.
+    """
+
+    def __init__(self, file: IO[bytes], seed: str) -> None:
+        self._file = file
+        self._builder = StreamingTraceProtoBuilder(file)
+        self._seed = seed
+        self._sequence = _TRACE_SEQUENCE
+
+    def begin(self, clock: Mapping[str, Any], name: str, about: str) -> None:
+        """Write how the host clock stands in wall time, and the track that all others are in."""
+        packet = self._packet(_TRACE_SEQUENCE)
+        snapshot = packet.clock_snapshot
+        snapshot.primary_trace_clock = _CLOCKS("BUILTIN_CLOCK_MONOTONIC")
+        host, wall = clock.get("host_ns"), clock.get("wall_ns")
+        if isinstance(host, int) and isinstance(wall, int) and host >= 0 and wall >= 0:
+            snapshot.clocks.add(clock_id=_CLOCKS("BUILTIN_CLOCK_MONOTONIC"), timestamp=host)
+            snapshot.clocks.add(clock_id=_CLOCKS("BUILTIN_CLOCK_REALTIME"), timestamp=wall)
+            packet.timestamp = host
+            packet.timestamp_clock_id = _CLOCKS("BUILTIN_CLOCK_MONOTONIC")
+        self._write(packet)
+        self._describe(Track((), name, 0, about))
+
+    def group(self, track: Track) -> None:
+        """Write a group of tracks; those inside follow."""
+        self._describe(track)
+
+    def lane(self, lane: Lane, told: Callable[[int], None]) -> None:
+        """Write a lane, and tell `told` after each chunk how many slices it had."""
+        self._describe(lane.track)
+        self._sequence += 1
+        names = _Names(lane.slices)
+        base = int(lane.slices.start[0])
+        self._open_sequence(lane.track, names, base)
+        last = base
+        for slices, begins, ends in _chunks(lane):
+            pieces, last = _records(slices, begins, ends, names, last, self._sequence)
+            self._file.write(joined(pieces))
+            told(int(begins.sum()))
+
+    def _open_sequence(self, track: Track, names: _Names, base: int) -> None:
+        """Write what the packets of a lane have in common."""
+        packet = self._packet(self._sequence, _FIRST)
+        defaults = packet.trace_packet_defaults
+        defaults.timestamp_clock_id = _SEQUENCE_CLOCK
+        defaults.track_event_defaults.track_uuid = self._uuid(track.path)
+        packet.interned_data.CopyFrom(names.interned())
+        self._write(packet)
+        packet = self._packet(self._sequence, _FOLLOWING)
+        packet.timestamp = base
+        packet.timestamp_clock_id = _CLOCKS("BUILTIN_CLOCK_MONOTONIC")
+        clocks = packet.clock_snapshot.clocks
+        clocks.add(clock_id=_CLOCKS("BUILTIN_CLOCK_MONOTONIC"), timestamp=base)
+        clocks.add(clock_id=_SEQUENCE_CLOCK, timestamp=base, is_incremental=True)
+        self._write(packet)
+
+    def _describe(self, track: Track) -> None:
+        packet = self._packet(_TRACE_SEQUENCE)
+        held = packet.track_descriptor
+        held.uuid = self._uuid(track.path)
+        held.name = track.name
+        held.child_ordering = _PROTO.TrackDescriptor.EXPLICIT
+        # Two threads may have one name, and stay two tracks.
+        held.sibling_merge_behavior = _PROTO.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
+        if track.path:
+            held.parent_uuid = self._uuid(track.path[:-1])
+            held.sibling_order_rank = track.rank
+        if track.about:
+            held.description = track.about
+        self._write(packet)
+
+    def _uuid(self, path: Sequence[str]) -> int:
+        text = "\0".join((self._seed, *path))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1 | 1
+
+    def _packet(self, sequence: int, flags: int = 0) -> Any:
+        packet: Any = self._builder.create_packet()
+        packet.trusted_packet_sequence_id = sequence
+        if flags:
+            packet.sequence_flags = flags
+        return packet
+
+    def _write(self, packet: Any) -> None:
+        self._builder.write_packet(packet)
+
+
+class _Names:
+    """What a lane's packets name by number, and its slices' arguments as bytes that name their words so too."""
+
+    def __init__(self, slices: Slices) -> None:
+        parts = _flat(slices.parts)
+        self.names = [*slices.names.values, *(part.name for part in parts)]
+        self.first_part = len(slices.names.values)
+        self.categories = [*slices.categories.values, "phase"]
+        self.keys: dict[str, int] = {name: at + 1 for at, name in enumerate(slices.numbers)}
+        self.texts: dict[str, int] = {}
+        used = np.unique(slices.details.codes) if slices.details is not None else np.empty(0, dtype=np.int64)
+        self._place = np.full(int(used.max(initial=UNKNOWN)) + 2, UNKNOWN, dtype=np.int64)
+        self._place[used] = np.arange(len(used))
+        self._described = [self._note(slices.described(code)) for code in used.tolist()]
+
+    def interned(self) -> Any:
+        """Return the words by number."""
+        data = _PROTO.InternedData()
+        for field, texts in ((data.event_names, self.names), (data.event_categories, self.categories),
+                             (data.debug_annotation_names, self.keys)):
+            for at, text in enumerate(texts):
+                field.add(iid=at + 1, name=text)
+        for text, number in self.texts.items():
+            data.debug_annotation_string_values.add(iid=number, str=text.encode())
+        return data
+
+    def details(self, slices: Slices) -> list[Piece]:
+        """Return the arguments that many slices share."""
+        if slices.details is None or not self._described:
+            return []
+        # A lane may have as many different arguments as slices: only a chunk's are laid side by side.
+        used, which = np.unique(self._place[slices.details.codes], return_inverse=True)
+        return [table([self._described[at] for at in used.tolist()], which)]
+
+    def _note(self, arguments: Mapping[str, str | int | float]) -> bytes:
+        event = _EVENT()
+        for name, value in arguments.items():
+            note = event.debug_annotations.add(name_iid=self.keys.setdefault(name, len(self.keys) + 1))
+            if isinstance(value, str):
+                note.string_value_iid = self.texts.setdefault(value, len(self.texts) + 1)
+            elif isinstance(value, float):
+                note.double_value = value
+            else:
+                note.int_value = value
+        return event.SerializeToString()
+
+
+def _chunks(lane: Lane) -> Iterator[tuple[Slices, Bools, Bools]]:
+    """Slices in the order of their packets: which, whether they begin there, and whether they end there."""
+    slices = lane.slices
+    which: Ints | None = None
+    if lane.nested:
+        which, ends = lane.events()
+        begins = ~ends
+    else:
+        begins = np.ones(len(slices), dtype=np.bool_)
+        ends = (slices.end >= slices.start) & (slices.end < OPEN)
+    for start in range(0, len(begins), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        yield slices.take(chunk if which is None else which[chunk]), begins[chunk], ends[chunk]
+
+
+def _records(
+    slices: Slices, begins: Bools, ends: Bools, names: _Names, last: int, sequence: int
+) -> tuple[list[Piece], int]:
+    """All packets of some slices, and the time of the last one."""
+    parts = [part for part in slices.parts]
+    times = [np.where(begins, slices.start, UNKNOWN)]
+    for part in parts:
+        times += _part_times(part)
+    times.append(np.where(ends, slices.end, UNKNOWN))
+    deltas, last = _differences(np.stack(times, axis=1), last)
+    column = iter(deltas.T)
+    pieces = _packet(_begin(slices, names), next(column), sequence)
+    number = names.first_part
+    for part in parts:
+        number = _part_pieces(pieces, part, number, len(names.categories), column, sequence)
+    pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
+    return pieces, last
+
+
+def _part_times(part: Part) -> list[Ints]:
+    inner = [] if part.inner is None else _part_times(part.inner)
+    return [part.start, *inner, part.end]
+
+
+def _part_pieces(
+    pieces: list[Piece], part: Part, number: int, category: int, column: Iterator[Ints], sequence: int
+) -> int:
+    """Add a part's packets and those inside it; return the number of the next name."""
+    event = _EVENT(type=_EVENT.TYPE_SLICE_BEGIN, name_iid=number + 1, category_iids=[category])
+    pieces += _same_packet(event, next(column), sequence)
+    number += 1
+    if part.inner is not None:
+        number = _part_pieces(pieces, part.inner, number, category, column, sequence)
+    pieces += _same_packet(_EVENT(type=_EVENT.TYPE_SLICE_END), next(column), sequence)
+    return number
+
+
+def _differences(times: Ints, last: int) -> tuple[Ints, int]:
+    """Times (slices by events, -1 where there is no event) as what has passed since the event before."""
+    flat = times.ravel()
+    held = np.flatnonzero(flat >= 0)
+    found = np.full(len(flat), UNKNOWN, dtype=np.int64)
+    if not len(held):
+        return found.reshape(times.shape), last
+    # A clock only runs forward here: what a damaged recording says otherwise becomes 0.
+    reached = np.maximum.accumulate(np.maximum(flat[held], last))
+    found[held] = np.diff(reached, prepend=last)
+    return found.reshape(times.shape), int(reached[-1])
+
+
+def _begin(slices: Slices, names: _Names) -> list[Piece]:
+    """The events with which slices begin, fields in the order of their numbers as the package writes them."""
+    count = len(slices)
+    instant = slices.end < slices.start
+    kind = np.where(instant, _EVENT.TYPE_INSTANT, _EVENT.TYPE_SLICE_BEGIN)
+    found = number_field(_number(_EVENT, "category_iids"), _one_on(slices.categories.codes))
+    for name, values in slices.numbers.items():
+        present = values >= 0
+        note = [*number_field(_number(_NOTE, "name_iid"), np.full(count, names.keys[name])),
+                *number_field(_number(_NOTE, "int_value"), np.maximum(values, 0))]
+        found += message_field(_number(_EVENT, "debug_annotations"), note, present)
+    found += names.details(slices)
+    found += number_field(_number(_EVENT, "type"), kind)
+    found += number_field(_number(_EVENT, "name_iid"), _one_on(slices.names.codes))
+    if slices.flow_out is not None:
+        found += fixed_field(_number(_EVENT, "flow_ids"), slices.flow_out)
+    if slices.flow_in is not None:
+        found += fixed_field(_number(_EVENT, "terminating_flow_ids"), slices.flow_in)
+    return found
+
+
+def _packet(event: list[Piece], delta: Ints, sequence: int) -> list[Piece]:
+    """Packets with one event each; there is none where `delta` is -1."""
+    count = len(delta)
+    tail = constant(_PACKET(sequence_flags=_FOLLOWING).SerializeToString(), count)
+    body = [
+        *number_field(_number(_PACKET, "timestamp"), np.maximum(delta, 0)),
+        constant(_PACKET(trusted_packet_sequence_id=sequence).SerializeToString(), count),
+        *message_field(_number(_PACKET, "track_event"), event), tail,
+    ]
+    return message_field(_number(_PROTO.Trace, "packet"), body, delta >= 0)
+
+
+def _same_packet(event: Any, delta: Ints, sequence: int) -> list[Piece]:
+    """Packets that differ in their time only: most of a trace, so that what is the same is one run of bytes."""
+    rest = _PACKET(track_event=event, trusted_packet_sequence_id=sequence, sequence_flags=_FOLLOWING)
+    body = [*number_field(_number(_PACKET, "timestamp"), np.maximum(delta, 0)),
+            constant(rest.SerializeToString(), len(delta))]
+    return message_field(_number(_PROTO.Trace, "packet"), body, delta >= 0)
+
+
+def _one_on(codes: Ints) -> Ints:
+    """Codes as numbers of interned words, which begin with 1; -1 stays."""
+    return np.where(codes >= 0, codes + 1, UNKNOWN)
+
+
+def _flat(parts: Sequence[Part]) -> list[Part]:
+    found: list[Part] = []
+    for part in parts:
+        found += [part, *_flat([] if part.inner is None else [part.inner])]
+    return found
+
+
+def _number(message: Any, field: str) -> int:
+    number: int = message.DESCRIPTOR.fields_by_name[field].number
+    return number
