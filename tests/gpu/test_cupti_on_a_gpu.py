@@ -58,12 +58,13 @@ def test_long_kernels_last_as_long_as_cuda_events_say(spin, out):
     with kernelscope.record() as r:
         for _ in range(5):
             first, last = cuda.event(), cuda.event()
+            spin[1, 1](out, 400_000)  # the GPU is busy while the host asks for what is measured: no gap before it
             first.record()
             spin[1, 1](out, 4_000_000)
             last.record()
             last.synchronize()
             measured.append(cuda.event_elapsed_time(first, last) * 1e6)
-    ours = r.recording.launches.execute_ns.astype("float64").to_numpy()
+    ours = r.recording.launches.execute_ns.astype("float64").to_numpy()[1::2]
     assert measured[0] > 5e6
     np.testing.assert_allclose(ours, measured, rtol=0.01)
 

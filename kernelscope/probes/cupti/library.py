@@ -133,10 +133,13 @@ class Cupti:
         if subscriber:
             self._check("cuptiUnsubscribe", self._library.cuptiUnsubscribe(subscriber))
 
-    def watch(self, domain: int, function: int) -> None:
-        """Call back before and after one function of the driver's or the runtime's interface."""
-        self._check("cuptiEnableCallback",
-                    self._library.cuptiEnableCallback(1, self._subscriber, domain, function))
+    def watch(self, domain: int, function: int) -> bool:
+        """Call back before and after one function of the driver's or the runtime's interface; False if it has none."""
+        result = self._library.cuptiEnableCallback(1, self._subscriber, domain, function)
+        if result == _INVALID:  # CUPTI may be newer than the driver, and know functions that this one does not have
+            return False
+        self._check("cuptiEnableCallback", result)
+        return True
 
     def register(self) -> None:
         """Have CUPTI write to `buffers`.
