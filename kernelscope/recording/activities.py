@@ -244,7 +244,8 @@ def _launches_of(calls: Columns, first: np.ndarray, names: Sequence[str], launch
         at = np.searchsorted(begin[own], middle[rows], side="right") - 1
         candidate = np.where(at >= 0, own[np.maximum(at, 0)], UNKNOWN)
         while True:  # what ended before the call may stand inside of a launch that did not
-            over = (candidate != UNKNOWN) & (end[candidate] < middle[rows])
+            at = middle[rows]
+            over = (candidate != UNKNOWN) & ((end[candidate] < at) | (begin[candidate] > at))
             if not over.any():
                 break
             candidate[over] = UNKNOWN if parents is None else parents[candidate[over]]
@@ -399,8 +400,10 @@ def _mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
 
 def _words(codes: np.ndarray, words: Sequence[str]) -> Any:
     """A category column from codes into `words`, of which several may be the same; -1 is null."""
+    used = np.bincount(codes + 1, minlength=len(words) + 1)[1:] > 0
     distinct: dict[str, int] = {}
-    lookup = np.array([distinct.setdefault(word, len(distinct)) for word in words] + [UNKNOWN], np.int32)
+    lookup = np.array([distinct.setdefault(word, len(distinct)) if is_used else UNKNOWN
+                       for word, is_used in zip(words, used.tolist(), strict=True)] + [UNKNOWN], np.int32)
     indices = lookup[codes]
     missing = indices == UNKNOWN
     return pa.DictionaryArray.from_arrays(

@@ -44,6 +44,7 @@ class StandIn:
         self.library.stand_in_call.restype = ctypes.c_uint32
         self.library.stand_in_client.restype = ctypes.c_char_p
         self.offset = OFFSET
+        self._names: list[Any] = []
         self._graphs = itertools.count(1)
         self.library.stand_in_reset()
         for domain, names in FUNCTIONS.items():
@@ -97,10 +98,11 @@ class StandIn:
         self.library.stand_in_raw(data, ctypes.c_size_t(len(data)))
 
     def many(self, count: int, name: str, start: int, thread: int | None = None) -> None:
-        self._name = ctypes.create_string_buffer(name.encode())
+        held = ctypes.create_string_buffer(name.encode())
+        self._names.append(held)
         shape = (ctypes.c_int32 * 10)(4, 1, 1, 128, 1, 1, 0, 0, 0, 0)
         self.library.stand_in_many(count, 4, ctypes.c_uint64(threading.get_ident() if thread is None else thread),
-                                   self._name, self._time(start), shape)
+                                   held, self._time(start), shape)
 
     def fail(self, function: str, code: int) -> None:
         self.library.stand_in_fail(function.encode(), code)

@@ -107,7 +107,7 @@ class CuptiProbe:
                                       "fix": problem.fix})
             return
         self._is_on = True
-        atexit.register(self._end)
+        atexit.register(self._leave)
         self._watch.begin()
 
     def _end(self) -> None:
@@ -115,7 +115,7 @@ class CuptiProbe:
         with self._lock:
             if not self._is_on:
                 return
-            atexit.unregister(self._end)
+            atexit.unregister(self._leave)
             self._watch.end()
             try:
                 if self._tracing is not None:
@@ -124,6 +124,13 @@ class CuptiProbe:
                 self._is_on = False
                 raise
             self._is_on = False  # not after a Ctrl-C: uninstalling is then taken up again
+
+    def _leave(self) -> None:
+        """Have CUPTI stop because the interpreter ends, which may be no time any more to import or to convert anything."""
+        with self._lock:
+            if self._is_on and self._is_here() and self._tracing is not None:
+                self._is_on = False
+                self._tracing.leave()
 
     def _is_here(self) -> bool:
         """Whether this is the process that CUPTI records, and no child that was forked from it."""

@@ -35,7 +35,7 @@ _NAME = b"KernelScope"
 _BufferRequested = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
 _BufferCompleted = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
+    None, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
 
 

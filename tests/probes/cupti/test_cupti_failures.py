@@ -134,7 +134,7 @@ def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
     activities = recorder.recording.activities
     assert len(activities) == 2_000
     assert activities.correlation_id.is_unique
-    assert (activities.end_ns - activities.start_ns == 3_000).all()
+    assert (activities.end_ns - activities.start_ns - 3_000).abs().max() <= 1
     assert health(recorder.recording)[0]["status"] == "ok"
     del cupti
 
@@ -307,7 +307,7 @@ stand_in.launch("kernel")
 {ending}
 """)
     assert result.stdout == "[]\n"
-    assert "rror" not in result.stderr
+    assert result.stderr == ""
 
 
 def test_a_library_of_the_parent_is_not_used_in_a_child(stand_in, monkeypatch):
