@@ -86,8 +86,8 @@ class Story:
         launches = table(self.launches, ["thread_id", "start_ns", "submit_start_ns", "submit_end_ns", "end_ns",
                                          "specialization_id", "configuration_id"])
         launches["parent_launch_id"] = np.array([self.parent(row) for row in self.launches], np.int64)
-        return (RawActivities(table(self.activities, ACTIVITY_COLUMNS), table(self.calls, CALL_COLUMNS), NAMES, ENTRIES),
-                launches)
+        raw = RawActivities(table(self.activities, ACTIVITY_COLUMNS), table(self.calls, CALL_COLUMNS), NAMES, ENTRIES)
+        return raw, launches
 
     def parent(self, row):
         around = [number for number, other in enumerate(self.launches)
@@ -192,7 +192,8 @@ def test_the_recorders_own_waits_are_left_out():
 def test_ids_out_of_order_and_far_apart():
     raw = RawActivities(
         {name: np.full(3, -1) for name in ACTIVITY_COLUMNS} | {
-            "kind": np.array([1, 1, 1]), "name": np.array([1, 1, 1]), "correlation_id": np.array([4_000_000_000, 1, 7])},
+            "kind": np.array([1, 1, 1]), "name": np.array([1, 1, 1]),
+            "correlation_id": np.array([4_000_000_000, 1, 7])},
         {"name": np.zeros(2, np.int64), "ident": np.array([5, 5]), "start_ns": np.array([104, 204]),
          "end_ns": np.array([107, 207]), "correlation_id": np.array([4_000_000_000, 1]), "result": np.array([0, 0])},
         ["cuMemcpy", "HtoD", "unused"])

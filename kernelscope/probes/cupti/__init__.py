@@ -126,7 +126,7 @@ class CuptiProbe:
             self._is_on = False  # not after a Ctrl-C: uninstalling is then taken up again
 
     def _leave(self) -> None:
-        """Have CUPTI stop because the interpreter ends, which may be no time any more to import or to convert anything."""
+        """Have CUPTI stop because the interpreter ends: too late to import or to convert anything."""
         with self._lock:
             if self._is_on and self._is_here() and self._tracing is not None:
                 self._is_on = False

@@ -78,7 +78,8 @@ class Buffers:
         """Wait no more for what CUPTI has now: it keeps it for what it records next."""
         self._kept = set(self.lent)
 
-    def read(self, size_of: Callable[[int, int], int], consume: Callable[[np.ndarray, np.ndarray, np.ndarray], None]) -> None:
+    def read(self, size_of: Callable[[int, int], int],
+             consume: Callable[[np.ndarray, np.ndarray, np.ndarray], None]) -> None:
         """Hand the records of all buffers that were given back to `consume`, and lend the buffers again.
 
         Parameters

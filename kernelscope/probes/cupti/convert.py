@@ -21,11 +21,11 @@ from kernelscope.probes.cupti.records import (
     fields,
     shapes,
 )
-from kernelscope.probes.gpu import GpuColumns, Words, codes
 from kernelscope.probes.gpu import KERNEL as IS_KERNEL
 from kernelscope.probes.gpu import MEMCPY as IS_MEMCPY
 from kernelscope.probes.gpu import MEMSET as IS_MEMSET
 from kernelscope.probes.gpu import SYNC as IS_SYNC
+from kernelscope.probes.gpu import GpuColumns, Words, codes
 
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
                10: "PtoP"}
@@ -94,7 +94,8 @@ class Converter:
         names = np.array([self._names.place(readable(symbol)) for symbol in symbols], np.int64)
         return {
             **self._common(seen, IS_KERNEL, clock),
-            "name": names[which], "entry": entries[which], "regs": seen["regs"], "shape": self._shape(seen["shape"], arena, seen["at"]),
+            "name": names[which], "entry": entries[which], "regs": seen["regs"],
+            "shape": self._shape(seen["shape"], arena, seen["at"]),
             **_graph(seen),
         }
 

@@ -1,7 +1,7 @@
 """Standing aside for torch.profiler.
 
-CUPTI has one client a process. Where torch's profiler starts for the first time and finds us there it gets no GPU events,
-then and until the process ends (seen with torch 2.11): so we let go before it starts.
+CUPTI has one client a process. Where torch's profiler starts for the first time and finds us there it gets no GPU
+events, then and until the process ends (seen with torch 2.11): so we let go before it starts.
 """
 
 from __future__ import annotations

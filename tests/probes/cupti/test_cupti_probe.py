@@ -9,7 +9,7 @@ import pytest
 from cupti_stand_in import KERNEL, MEMCPY, MEMSET, OFFSET, RUNTIME, SYNCHRONIZATION
 from numba import cuda
 
-from kernelscope.clock import FakeClock, now
+from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.scripted import Launch, ScriptedProbe
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -137,7 +138,7 @@ class TestBuffers:
     def test_what_is_lent_is_apart_and_comes_back(self):
         buffers = Buffers()
         addresses = [buffers.lend() for _ in range(5)]
-        assert all(second - first == BUFFER_BYTES for first, second in zip(addresses, addresses[1:], strict=False))
+        assert all(second - first == BUFFER_BYTES for first, second in itertools.pairwise(addresses))
         for address in addresses:
             buffers.lent[address] = True
         assert buffers.collect() == 5
