@@ -19,7 +19,8 @@ KERNEL, MEMCPY, MEMSET, DRIVER_RECORD, RUNTIME_RECORD, MEMCPY_PEER, SYNCHRONIZAT
 #: Numbers of functions have gaps, as the real ones have.
 FUNCTIONS = {
     DRIVER: {3: "cuLaunchKernel", 4: "cuLaunchKernelEx", 20: "cuMemcpyHtoD_v2", 21: "cuMemAlloc_v2",
-             22: "cuGraphLaunch", 40: "cuCtxSynchronize", 41: "cuCtxGetCurrent", 42: "cuStreamSynchronize", 60: "refusedByThisVersion",
+             22: "cuGraphLaunch", 40: "cuCtxSynchronize", 41: "cuCtxGetCurrent", 42: "cuStreamSynchronize",
+             60: "refusedByThisVersion",
              90: "cuMemsetD8_v2"},
     RUNTIME: {7: "cudaLaunchKernel_v7000", 8: "cudaMemcpy_v3020", 9: "cudaGetDevice_v3020"},
 }
