@@ -72,8 +72,8 @@ def measure(stand_in: StandIn, cupti: Cupti, count: int, profile: cProfile.Profi
     tracing.end()
     columns = tracing.columns
     second = time.perf_counter(), time.process_time()
-    activities, _ = join(RawActivities(columns.activities, columns.calls, columns.names, columns.entries, columns.shapes),
-                         launches, around)
+    raw = RawActivities(columns.activities, columns.calls, columns.names, columns.entries, columns.shapes)
+    activities, _ = join(raw, launches, around)
     third = time.perf_counter(), time.process_time()
     if profile is not None:
         profile.disable()

@@ -46,6 +46,7 @@ def no_hook_is_left() -> Iterator[None]:
 
     assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
+    assert not (getattr(sys.unraisablehook, "__module__", None) or "").startswith("kernelscope")
     for path in still_hooked():
         pytest.fail(f"{path} is still hooked")
 

@@ -146,10 +146,10 @@ class Sink:
                 if ident not in self.states:
                     state.thread_id = len(self.threads)
                     self.threads.append(state)
-                    if self.thread_listener is not None:
-                        self.thread_listener(state)
                     self.states[ident] = state
                     self._ends.of_thread = farewell
+                    if self.thread_listener is not None:
+                        self.thread_listener(state)
                 else:
                     farewell.cancel()
         return self.states[ident]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kernelscope.recording.calls import THREAD_BITS, CallFinder, distinct, launches_of
 from kernelscope.schema import UNKNOWN
 
 #: Kinds of activity, in the order of their codes.
@@ -23,7 +24,6 @@ KINDS = ("kernel", "memcpy", "memset", "sync")
 _KERNEL, _SYNC = KINDS.index("kernel"), KINDS.index("sync")
 _SHAPE = ("griddim_x", "griddim_y", "griddim_z", "blockdim_x", "blockdim_y", "blockdim_z", "cluster_x", "cluster_y",
           "cluster_z", "sharedmem_bytes")
-_THREAD_BITS = 0xFFFFFFFF
 
 Row = dict[str, Any]
 Columns = dict[str, np.ndarray]
@@ -109,9 +109,9 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         The rows that activities refer to.
     """
     calls = _without_own(raw)
-    seen, place = raw.activities, _Calls(calls["correlation_id"])
+    seen, place = raw.activities, CallFinder(calls["correlation_id"])
     first = place.find(calls["correlation_id"])
-    launch_of_call = _launches_of(calls, first, raw.names, launches, around.threads)
+    launch_of_call = launches_of(calls, first, raw.names, launches, around.threads)
     call = place.find(seen["correlation_id"])
     is_ours = _is_own(raw, seen, call, calls)
     if is_ours.any():
@@ -166,44 +166,13 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
     return activities, api_calls
 
 
-class _Calls:
-    """Finds the first call that has a correlation id: of a runtime call and the driver call inside, the runtime's."""
-
-    def __init__(self, correlation: np.ndarray) -> None:
-        self._least = int(correlation.min()) if len(correlation) else 0
-        self._table: np.ndarray | None = None
-        span = int(correlation.max()) - self._least + 1 if len(correlation) else 0
-        if span <= _MOST_SPARSE * len(correlation):  # ids count up, and so are places in a table
-            self._table = np.full(span, UNKNOWN)
-            self._table[correlation[::-1] - self._least] = np.arange(len(correlation))[::-1]
-        else:
-            self._order = np.argsort(correlation, kind="stable")
-            self._sorted = correlation[self._order]
-
-    def find(self, correlation: np.ndarray) -> np.ndarray:
-        """The call's row for each id, -1 for none."""
-        if self._table is not None:
-            place = correlation - self._least
-            outside = (place < 0) | (place >= len(self._table))
-            if outside.any():
-                return np.where(outside, UNKNOWN, self._table[np.where(outside, 0, place)]) if len(
-                    self._table) else np.full(len(correlation), UNKNOWN)
-            return self._table[place]
-        at = np.minimum(np.searchsorted(self._sorted, correlation), len(self._sorted) - 1)
-        return np.where(self._sorted[at] == correlation, self._order[at], UNKNOWN)
-
-
-#: How many ids a table may have for each call.
-_MOST_SPARSE = 8
-
-
 def _without_own(raw: RawActivities) -> Columns:
     """The calls in order of their start, without the recorder's own."""
     calls = raw.calls
     keep = np.ones(len(calls["ident"]), bool)
     for ident, start, end in raw.own:
         inside = (calls["start_ns"] >= start) & (calls["end_ns"] <= end)
-        keep &= ~(inside & (calls["ident"] == ident & _THREAD_BITS))
+        keep &= ~(inside & (calls["ident"] == ident & THREAD_BITS))
     in_order = (calls["start_ns"][1:] >= calls["start_ns"][:-1]).all()
     if keep.all() and in_order:
         return calls
@@ -220,48 +189,6 @@ def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray, calls: Columns)
         found |= ((seen["kind"] == _SYNC) & (call == UNKNOWN) & (seen["start_ns"] >= start)
                   & (seen["end_ns"] <= end))
     return found
-
-
-def _launches_of(calls: Columns, first: np.ndarray, names: Sequence[str], launches: dict[str, Any],
-                 threads: list[Row]) -> np.ndarray:
-    """The launch that each call submitted, -1 for none; `first` is the first call with the same correlation id."""
-    result = np.full(len(calls["ident"]), UNKNOWN)
-    if not len(result) or not len(launches["start_ns"]):
-        return result
-    submits = np.array([_is_launch(name) for name in names], bool)[calls["name"]] & (calls["result"] == 0)
-    idents = np.array([(row.get("ident") or 0) & _THREAD_BITS for row in threads], np.int64)[launches["thread_id"]]
-    begin = np.where(launches["submit_start_ns"] == UNKNOWN, launches["start_ns"], launches["submit_start_ns"])
-    end = np.where(launches["submit_end_ns"] == UNKNOWN, launches["end_ns"], launches["submit_end_ns"])
-    end = np.where(end == UNKNOWN, np.iinfo(np.int64).max, end)
-    parents = launches.get("parent_launch_id")
-    middle = (calls["start_ns"] + calls["end_ns"]) // 2
-    for ident in _distinct(calls["ident"][submits])[0]:
-        rows = np.flatnonzero(submits & (calls["ident"] == ident))
-        own = np.flatnonzero(idents == ident)
-        own = own[np.argsort(begin[own], kind="stable")]
-        if not len(own):
-            continue
-        at = np.searchsorted(begin[own], middle[rows], side="right") - 1
-        candidate = np.where(at >= 0, own[np.maximum(at, 0)], UNKNOWN)
-        while True:  # what ended before the call may stand inside of a launch that did not
-            over = (candidate != UNKNOWN) & (end[candidate] < middle[rows])
-            if not over.any():
-                break
-            candidate[over] = UNKNOWN if parents is None else parents[candidate[over]]
-        result[rows] = candidate
-    # Several calls in one launch: the last is the kernel's, what came before prepared its arguments.
-    joined = np.flatnonzero(result != UNKNOWN)
-    last = np.full(len(launches["start_ns"]), UNKNOWN)
-    last[result[joined]] = joined  # of several assignments to one place NumPy keeps the last
-    made = np.flatnonzero(last != UNKNOWN)
-    single = np.full(len(result), UNKNOWN)
-    single[first[last[made]]] = made
-    return single
-
-
-def _is_launch(name: str) -> bool:
-    return name.startswith(("cuLaunchKernel", "cuLaunchCooperative", "cudaLaunchKernel", "cudaLaunchCooperative",
-                            "cuda.core.launch"))
 
 
 def _named_alike(launch: np.ndarray, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
@@ -314,10 +241,10 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
     """The calls' threads; those that made no launch are added."""
     rows: dict[int, int] = {}
     for number, row in enumerate(threads):
-        rows.setdefault((row.get("ident") or 0) & _THREAD_BITS, number)
-    distinct, which = _distinct(idents)
+        rows.setdefault((row.get("ident") or 0) & THREAD_BITS, number)
+    found_idents, which = distinct(idents)
     numbers: list[int] = []
-    for ident in distinct:
+    for ident in found_idents:
         if ident not in rows:
             rows[ident] = len(threads)
             threads.append({"ident": ident, "name": None})
@@ -329,7 +256,7 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
     rows: dict[Any, int] = {row.get("ordinal"): number for number, row in enumerate(devices)}
     lookup: dict[int, int] = {UNKNOWN: UNKNOWN}
-    for ordinal in _distinct(ordinals)[0]:
+    for ordinal in distinct(ordinals)[0]:
         if ordinal != UNKNOWN and ordinal not in rows:
             rows[ordinal] = len(devices)
             devices.append({"ordinal": ordinal})
@@ -354,7 +281,7 @@ def _configuration_ids(launch: np.ndarray, shape: np.ndarray, shapes: Sequence[t
                        launches: dict[str, Any], configurations: list[Row]) -> np.ndarray:
     """The launch's own; other kernels' are added, without a stream."""
     added: dict[int, int] = {UNKNOWN: UNKNOWN}
-    for number in _distinct(shape[launch == UNKNOWN])[0]:
+    for number in distinct(shape[launch == UNKNOWN])[0]:
         if number != UNKNOWN:
             added[number] = len(configurations)
             configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
@@ -386,21 +313,17 @@ def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.where(missing, UNKNOWN, values[rows]) if len(values) else np.full(len(rows), UNKNOWN)
 
 
-def _distinct(values: np.ndarray) -> tuple[list[int], np.ndarray]:
-    """The distinct values, and each row's place among them: by hashing, no sort."""
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-
-
 def _mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
-    distinct, which = _distinct(values)
-    return np.array([lookup[value] for value in distinct], np.int64)[which] if len(values) else values
+    known, which = distinct(values)
+    return np.array([lookup[value] for value in known], np.int64)[which] if len(values) else values
 
 
 def _words(codes: np.ndarray, words: Sequence[str]) -> Any:
     """A category column from codes into `words`, of which several may be the same; -1 is null."""
+    used = np.bincount(codes + 1, minlength=len(words) + 1)[1:] > 0
     distinct: dict[str, int] = {}
-    lookup = np.array([distinct.setdefault(word, len(distinct)) for word in words] + [UNKNOWN], np.int32)
+    lookup = np.array([distinct.setdefault(word, len(distinct)) if is_used else UNKNOWN
+                       for word, is_used in zip(words, used.tolist(), strict=True)] + [UNKNOWN], np.int32)
     indices = lookup[codes]
     missing = indices == UNKNOWN
     return pa.DictionaryArray.from_arrays(

@@ -18,8 +18,9 @@ DRIVER, RUNTIME = 1, 2
 KERNEL, MEMCPY, MEMSET, DRIVER_RECORD, RUNTIME_RECORD, MEMCPY_PEER, SYNCHRONIZATION = 10, 1, 2, 4, 5, 22, 38
 #: Numbers of functions have gaps, as the real ones have.
 FUNCTIONS = {
-    DRIVER: {3: "cuLaunchKernel", 4: "cuLaunchKernelEx", 20: "cuMemcpyHtoD_v2", 21: "cuMemAlloc_v2", 22: "cuGraphLaunch",
-             40: "cuCtxSynchronize", 41: "cuCtxGetCurrent", 42: "cuStreamSynchronize", 60: "refusedByThisVersion",
+    DRIVER: {3: "cuLaunchKernel", 4: "cuLaunchKernelEx", 20: "cuMemcpyHtoD_v2", 21: "cuMemAlloc_v2",
+             22: "cuGraphLaunch", 40: "cuCtxSynchronize", 41: "cuCtxGetCurrent", 42: "cuStreamSynchronize",
+             60: "refusedByThisVersion",
              90: "cuMemsetD8_v2"},
     RUNTIME: {7: "cudaLaunchKernel_v7000", 8: "cudaMemcpy_v3020", 9: "cudaGetDevice_v3020"},
 }
@@ -44,6 +45,7 @@ class StandIn:
         self.library.stand_in_call.restype = ctypes.c_uint32
         self.library.stand_in_client.restype = ctypes.c_char_p
         self.offset = OFFSET
+        self._names: list[Any] = []
         self._graphs = itertools.count(1)
         self.library.stand_in_reset()
         for domain, names in FUNCTIONS.items():
@@ -97,10 +99,11 @@ class StandIn:
         self.library.stand_in_raw(data, ctypes.c_size_t(len(data)))
 
     def many(self, count: int, name: str, start: int, thread: int | None = None) -> None:
-        self._name = ctypes.create_string_buffer(name.encode())
+        held = ctypes.create_string_buffer(name.encode())
+        self._names.append(held)
         shape = (ctypes.c_int32 * 10)(4, 1, 1, 128, 1, 1, 0, 0, 0, 0)
         self.library.stand_in_many(count, 4, ctypes.c_uint64(threading.get_ident() if thread is None else thread),
-                                   self._name, self._time(start), shape)
+                                   held, self._time(start), shape)
 
     def fail(self, function: str, code: int) -> None:
         self.library.stand_in_fail(function.encode(), code)

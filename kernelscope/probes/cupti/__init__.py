@@ -117,7 +117,7 @@ class CuptiProbe:
         self._is_on = True
         self._sink.is_capturing = self._is_capturing
         self._injection.offer(cupti.path)
-        atexit.register(self._end)
+        atexit.register(self._leave)
         self._watch.begin()
 
     def _end(self) -> None:
@@ -125,7 +125,7 @@ class CuptiProbe:
         with self._lock:
             if not self._is_on:
                 return
-            atexit.unregister(self._end)
+            atexit.unregister(self._leave)
             self._watch.end()
             self._injection.withdraw()
             try:
@@ -135,6 +135,13 @@ class CuptiProbe:
                 self._is_on = False
                 raise
             self._is_on = False  # not after a Ctrl-C: uninstalling is then taken up again
+
+    def _leave(self) -> None:
+        """Have CUPTI stop because the interpreter ends: too late to import or to convert anything."""
+        with self._lock:
+            if self._is_on and self._is_here() and self._tracing is not None:
+                self._is_on = False
+                self._tracing.leave()
 
     def _is_here(self) -> bool:
         """Whether this is the process that CUPTI records, and no child that was forked from it."""
@@ -178,11 +185,11 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
 
 
 def _loaded() -> Cupti:
-    """CUPTI, loaded once a process; another copy would not see the first one's records."""
-    path = find()
-    if path not in _libraries:
+    """CUPTI, loaded once a process: another copy that somebody loads later has no part in our records."""
+    if not _libraries:
+        path = find()
         _libraries[path] = os.getpid(), Cupti(path)
-    process, cupti = _libraries[path]
+    ((process, cupti),) = _libraries.values()
     if process != os.getpid():
         raise CuptiError("this process was forked from one that used CUPTI: what the GPU does is not recorded here",
                          "start the process anew (multiprocessing's 'spawn'), which CUDA needs too")

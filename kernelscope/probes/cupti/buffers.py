@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import io
 import mmap
 from collections.abc import Callable
 
@@ -18,15 +18,17 @@ MOST_BYTES = 4 << 30
 LEAST_BYTES = 64 << 20
 #: Linux's MAP_NORESERVE, which Python has a name for from 3.13 on.
 _NORESERVE = 0x4000
+#: Lines of 90,000 buffers at the least; it begins anew when CUPTI has none.
+_LOG_BYTES = 8 << 20
 
 
 class Buffers:
     """Lends CUPTI parts of one stretch of memory, and reads them when CUPTI has given them back; one a process.
 
     CUPTI asks for buffers and gives them back in the middle of the user's launches and waits, in any thread, and may
-    keep one over the end of a recording. So `lend` gives what the pages of are taken only when CUPTI writes them, and
-    `give` is no Python function: none of the interpreter's steps is in it, between which a signal handler or another
-    thread could run and break it off.
+    keep one over the end of a recording. The pages of what `lend` gives are taken only when CUPTI writes to them, and
+    `give` runs no step of the interpreter, between two of which a signal handler could break it off: it is C's own
+    fprintf, to a stream in memory.
 
     Attributes
     ----------
@@ -51,11 +53,10 @@ class Buffers:
         self._free: list[int] = []
         self._filled: list[tuple[int, int]] = []
         self._sizes = Sizes()
-        self._returned = io.StringIO()
-        self._read_until = 0
+        self._returned = _Log()
+        self.give = self._returned.write
         self._kept: set[int] = set()
         self.lent: dict[int, bool] = {}
-        self.give: Callable[..., None] = functools.partial(print, file=self._returned)
         self.problem: str | None = None
 
     def lend(self) -> int:
@@ -67,21 +68,18 @@ class Buffers:
 
     def collect(self) -> int:
         """Take notice of what CUPTI has given back; return how many buffers are due that it has still."""
-        text = self._returned.getvalue()
-        end = text.rfind("\n") + 1
-        for line in text[self._read_until:end].splitlines():
-            _context, _stream, address, _size, valid = line.split()
-            if address != "None" and self.lent.pop(int(address), False):
-                self._filled.append((int(address), int(valid)))
-                self._kept.discard(int(address))
-        self._read_until = end
+        for _context, _stream, address, _size, valid in self._returned.lines():
+            if self.lent.pop(address, False):
+                self._filled.append((address, valid))
+                self._kept.discard(address)
         return sum(address not in self._kept for address in list(self.lent))
 
     def give_up(self) -> None:
         """Wait no more for what CUPTI has now: it keeps it for what it records next."""
         self._kept = set(self.lent)
 
-    def read(self, size_of: Callable[[int, int], int], consume: Callable[[np.ndarray, np.ndarray, np.ndarray], None]) -> None:
+    def read(self, size_of: Callable[[int, int], int],
+             consume: Callable[[np.ndarray, np.ndarray, np.ndarray], None]) -> None:
         """Hand the records of all buffers that were given back to `consume`, and lend the buffers again.
 
         Parameters
@@ -111,9 +109,48 @@ class Buffers:
         if self.lent:
             for address in used:
                 self._memory.madvise(mmap.MADV_DONTNEED, address - self._base, BUFFER_BYTES)
-        elif used:
+            return
+        self._returned.begin_again()
+        if used:
             start, end = min(used) - self._base, max(used) - self._base + BUFFER_BYTES
             self._memory.madvise(mmap.MADV_DONTNEED, start, end - start)
+
+
+class _Log:
+    """Lines of five numbers, which `write` writes in C alone.
+
+    The memory is of a fixed size and never moves, so that it can be read while another thread writes to it.
+    """
+
+    def __init__(self) -> None:
+        self._library = library = ctypes.CDLL(None)
+        library.fmemopen.restype = ctypes.c_void_p
+        library.ftell.restype = ctypes.c_long
+        for function in (library.ftell, library.fflush, library.rewind):
+            function.argtypes = (ctypes.c_void_p,)
+        library.fprintf.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32,
+                                    ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
+        self._text = ctypes.create_string_buffer(_LOG_BYTES)
+        self._stream = library.fmemopen(self._text, ctypes.c_size_t(_LOG_BYTES), b"w")
+        if not self._stream:
+            raise MemoryError("no memory for a stream")
+        self._read_until = 0
+        self.write: Callable[..., None] = functools.partial(library.fprintf, self._stream, b"%zu %u %zu %zu %zu\n")
+
+    def lines(self) -> list[list[int]]:
+        """Return what was written since the last call."""
+        end = self._library.ftell(self._stream)
+        self._library.fflush(self._stream)  # after: up to there all is in the memory
+        text = ctypes.string_at(ctypes.addressof(self._text) + self._read_until, max(0, end - self._read_until))
+        whole = text[:text.rfind(b"\n") + 1]
+        self._read_until += len(whole)
+        return [[int(number) for number in line.split()] for line in whole.splitlines()]
+
+    def begin_again(self) -> None:
+        """Forget all lines; nobody may write one meanwhile."""
+        if self._read_until > _LOG_BYTES // 2:
+            self._library.rewind(self._stream)
+            self._read_until = 0
 
 
 def _reserved() -> mmap.mmap:

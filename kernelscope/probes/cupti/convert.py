@@ -102,7 +102,8 @@ class Converter:
         names = np.array([self._names.place(readable(symbol)) for symbol in symbols], np.int64)
         return {
             **self._common(seen, IS_KERNEL, clock),
-            "name": names[which], "entry": entries[which], "regs": seen["regs"], "shape": self._shape(seen["shape"], arena, seen["at"]),
+            "name": names[which], "entry": entries[which], "regs": seen["regs"],
+            "shape": self._shape(seen["shape"], arena, seen["at"]),
             **_graph(seen),
         }
 

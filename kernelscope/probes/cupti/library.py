@@ -36,7 +36,7 @@ _NAME = b"KernelScope"
 _BufferRequested = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t))
 _BufferCompleted = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
+    None, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
 
 
@@ -102,8 +102,8 @@ class Cupti:
             ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_size_t))
         self.version = self._version()
         self.buffers = _buffers()
-        self._callbacks = _BufferRequested(asking(self.buffers.lend, self.buffers.lent, BUFFER_BYTES)), _BufferCompleted(
-            self.buffers.give)
+        ask = asking(self.buffers.lend, self.buffers.lent, BUFFER_BYTES)
+        self._callbacks = _BufferRequested(ask), _BufferCompleted(self.buffers.give)
         if self.version < OLDEST_VERSION:
             raise CuptiError(f"CUPTI {self.version} is too old: CUDA 12.0's or a newer one is needed", _INSTALL)
 

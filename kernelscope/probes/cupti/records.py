@@ -2,13 +2,14 @@
 
 A buffer is one record after another, of several kinds and so of several sizes. How large the records of a kind are
 differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI when the first
-record of it is met, and all buffers of an arena are walked at once, one record of each at a step. Source of the
-layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read stand where they stood in 12.0.
+record of it is met. Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read stand
+where they stood in 12.0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -83,8 +84,8 @@ class Sizes:
         if not 0 <= kind < _KINDS:
             raise ValueError(f"an activity record has kind {kind}, which no CUPTI has")
         if size < _LEAST.get(kind, _HEAD) or size % 8:
-            raise ValueError(f"an activity record of kind {kind} has {size} bytes: at least {_LEAST.get(kind, _HEAD)}, and "
-                             "a multiple of 8, were expected")
+            raise ValueError(f"an activity record of kind {kind} has {size} bytes: at least {_LEAST.get(kind, _HEAD)}, "
+                             "and a multiple of 8, were expected")
         self.by_kind[kind] = size
 
 
@@ -125,7 +126,7 @@ class _Walk:
         self.kinds: list[np.ndarray] = []
         self.problem: str | None = None
         self._all_kinds = arena.view(np.int32)
-        self._kinds = memoryview(self._all_kinds)
+        self._kinds: Any = memoryview(cast(Any, self._all_kinds))
         self._sizes = sizes
         self._size_of = size_of
         self._known: list[int] = sizes.by_kind.tolist()
@@ -212,6 +213,7 @@ def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray
     columns = {name: np.empty(len(at), np.int64) for name, _, _ in FIELDS[kind] if name not in mixed}
     views = {name: (arena.view(dtype)[offset // np.dtype(dtype).itemsize:], np.dtype(dtype).itemsize)
              for name, dtype, offset in FIELDS[kind]}
+    shape = [views[name] for name in mixed]
     if mixed:
         columns["shape"] = np.empty(len(at), np.int64)
     # A part at a time, so that a record comes into the processor's cache once and not once a field.
@@ -222,7 +224,7 @@ def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray
             if name not in mixed:
                 columns[name][part] = values[places[width]]
         if mixed:
-            columns["shape"][part] = _mixed([values[places[width]] for values, width in map(views.get, mixed)])
+            columns["shape"][part] = _mixed([values[places[width]] for values, width in shape])
     return columns
 
 

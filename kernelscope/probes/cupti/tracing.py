@@ -121,6 +121,13 @@ class Tracing:
         if first is not None:
             raise first
 
+    def leave(self) -> None:
+        """Have CUPTI stop, and read nothing any more: the interpreter ends."""
+        try:
+            self._cupti.flush(unfinished=True)
+        finally:
+            self._switch_off()
+
     def forget(self) -> None:
         """In a child of fork(): undo what is Python's, and leave CUPTI, which is the parent's, alone."""
         self._interruptions.end()
@@ -199,7 +206,7 @@ class Tracing:
         if len(gpu) > 2:
             moved = np.interp((times - gpu[0]).astype(np.float64), since, offsets)
         else:
-            moved = (times - gpu[0]) * (offsets[1] / since[1])
+            moved = np.clip(times - gpu[0], 0, gpu[1] - gpu[0]) * (offsets[1] / since[1])
         result += np.rint(moved, out=moved).astype(np.int64)
         return result
 

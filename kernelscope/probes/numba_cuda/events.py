@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.probes.base import hook_codes
+from kernelscope.probes.cupti.convert import readable
 from kernelscope.probes.gpu import KERNEL, GpuColumns, Words
 from kernelscope.probes.sink import Sink
 
@@ -60,12 +61,16 @@ class EventTimer:
     def describe(self, sink: Sink) -> None:
         """Read the times of all kernels that have ended."""
         taken, self._taken = self._taken, []
-        if self._driver is not None and taken:
-            for clock in self._devices.values():
-                clock.read(self._driver, sink.clock)
-            self._read(taken)
         if self._driver is None:
             return
+        if taken:
+            try:
+                for clock in self._devices.values():
+                    clock.read(self._driver, sink.clock)
+                self._read(taken)
+            except Exception as problem:  # the context is gone, or a kernel has broken it
+                self._swallow(problem)
+                self._left_out += len(taken)
         sink.gpu = self._columns
         sink.metadata["gpu"] = {"source": self.name, "clock_error_ns": self._error_ns}
         message = ("kernels were timed with CUDA events, which perturbs: a launch takes about 20 µs longer, and "
@@ -102,8 +107,9 @@ class EventTimer:
                 self._devices[ordinal] = _DeviceClock(int(_done(driver.cuCtxGetCurrent())))
                 self._devices[ordinal].read(driver, self._sink.clock)
             first, last = _done(driver.cuEventCreate(0)), _done(driver.cuEventCreate(0))
+            pair = first, last, handle, ordinal
             _done(driver.cuEventRecord(first, driver.CUstream(handle)))
-            return first, last, handle, ordinal
+            return pair
         except Exception as problem:
             self._swallow(problem)
             return None
@@ -116,6 +122,9 @@ class EventTimer:
             if launched:
                 _done(self._driver.cuEventRecord(last, self._driver.CUstream(handle)))
                 self._taken.append((get_ident(), start, end, first, last, kernel, ordinal))
+            else:
+                for event in (first, last):
+                    self._driver.cuEventDestroy(event)
         except Exception as problem:
             self._swallow(problem)
 
@@ -137,7 +146,8 @@ class EventTimer:
                 driver.cuEventDestroy(event)
             if id(kernel) not in shown:
                 symbol = _name(driver, kernel)
-                shown[id(kernel)] = self._names.place(symbol), self._entries.place(symbol) if symbol != "kernel" else -1
+                entry = self._entries.place(symbol) if symbol != "kernel" else -1
+                shown[id(kernel)] = self._names.place(readable(symbol)), entry
             name, entry = shown[id(kernel)]
             number += 1
             rows.append((KERNEL, name, entry, ordinal, begun, ended, number))
@@ -167,22 +177,36 @@ class _DeviceClock:
         current = int(_done(driver.cuCtxGetCurrent()))
         if current != self._context:
             _done(driver.cuCtxPushCurrent(driver.CUcontext(self._context)))
+        # A stream of its own, and the relaxed mode: the default stream would break a capture that is under way.
+        mode = driver.CUstreamCaptureMode
+        before_mode = _done(driver.cuThreadExchangeStreamCaptureMode(mode.CU_STREAM_CAPTURE_MODE_RELAXED))
         try:
-            best: tuple[int, int, Any] | None = None
-            for _ in range(_TRIES):
-                event = _done(driver.cuEventCreate(0))
-                before = clock()
-                _done(driver.cuEventRecord(event, driver.CUstream(0)))
-                _done(driver.cuEventSynchronize(event))
-                width = clock() - before
-                if best is None or width < best[0]:
-                    best = width, before + width // 2, event
-            assert best is not None
-            self.error_ns = max(self.error_ns, best[0] / 2 + _RESOLUTION_NS)
-            self._marks.append(best[1:])
+            stream = _done(driver.cuStreamCreate(int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+            try:
+                self._marks.append(self._tightest(driver, clock, stream))
+            finally:
+                driver.cuStreamDestroy(stream)
         finally:
+            driver.cuThreadExchangeStreamCaptureMode(before_mode)
             if current != self._context:
                 _done(driver.cuCtxPopCurrent())
+
+    def _tightest(self, driver: Any, clock: Callable[[], int], stream: Any) -> tuple[int, Any]:
+        """The middle of the tightest of some brackets in which an event was recorded, and that event."""
+        best: tuple[int, int, Any] | None = None
+        for _ in range(_TRIES):
+            event = _done(driver.cuEventCreate(0))
+            before = clock()
+            _done(driver.cuEventRecord(event, stream))
+            _done(driver.cuEventSynchronize(event))
+            width = clock() - before
+            if best is None or width < best[0]:
+                event, best = best[2] if best else None, (width, before + width // 2, event)
+            if event is not None:
+                driver.cuEventDestroy(event)
+        assert best is not None
+        self.error_ns = max(self.error_ns, best[0] / 2 + _RESOLUTION_NS)
+        return best[1:]
 
     def host_ns(self, driver: Any, event: Any) -> int:
         """The event's time on the host clock, between the first mark and the last one: the two clocks drift."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import struct
@@ -126,7 +127,6 @@ def test_dropped_records_are_counted(record, stand_in, cupti, monkeypatch):
 @pytest.mark.parametrize("delivery", [0, -1, 30])
 def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
     monkeypatch.setattr(buffers_module, "BUFFER_BYTES", 4096)
-    cupti = Cupti(stand_in.path)
     monkeypatch.setattr(library, "BUFFER_BYTES", 4096)
     stand_in.library.stand_in_deliver(delivery)
     with Recorder(probes=[CuptiProbe(Cupti(stand_in.path))]) as recorder:
@@ -134,9 +134,8 @@ def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
     activities = recorder.recording.activities
     assert len(activities) == 2_000
     assert activities.correlation_id.is_unique
-    assert (activities.end_ns - activities.start_ns == 3_000).all()
+    assert (activities.end_ns - activities.start_ns - 3_000).abs().max() <= 1
     assert health(recorder.recording)[0]["status"] == "ok"
-    del cupti
 
 
 def test_a_buffer_that_comes_after_the_recording_is_not_of_the_next(record, stand_in, monkeypatch):
@@ -294,9 +293,13 @@ print(os.waitstatus_to_exitcode(status), len(recorder.stop().activities), stand_
     assert result.stdout.split(maxsplit=2) == ["0", "1", "[]\n"]
 
 
-@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "import threading, time\n"
-                                    "threading.Thread(target=lambda: [stand_in.many(500, 'late', now()) or time.sleep(0)"
-                                    " for _ in range(300)], daemon=True).start()"])
+LATE = """
+import threading, time
+threading.Thread(target=lambda: [stand_in.many(500, 'late', now()) for _ in range(300)], daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", LATE])
 def test_the_interpreter_ends_in_the_middle(run_python, script, ending):
     result = run_python(script + f"""
 import atexit
@@ -307,7 +310,7 @@ stand_in.launch("kernel")
 {ending}
 """)
     assert result.stdout == "[]\n"
-    assert "rror" not in result.stderr
+    assert result.stderr == ""
 
 
 def test_a_library_of_the_parent_is_not_used_in_a_child(stand_in, monkeypatch):
@@ -319,6 +322,14 @@ def test_a_library_of_the_parent_is_not_used_in_a_child(stand_in, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(CuptiError, match="forked"):
         probe._loaded()
+
+
+FAKE_PROFILER = """
+class profile:
+    def _prepare_trace(self, value=1):
+        self.held = held()
+        return value
+"""
 
 
 class TestImports:
@@ -334,8 +345,7 @@ class TestImports:
         autograd.mkdir(parents=True)
         (tmp_path / "torch" / "__init__.py").write_text("")
         (autograd / "__init__.py").write_text("")
-        (autograd / "profiler.py").write_text(
-            "class profile:\n    def _prepare_trace(self, value=1):\n        self.held = held()\n        return value\n")
+        (autograd / "profiler.py").write_text(FAKE_PROFILER)
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.setattr(probe, "_loaded", lambda: cupti)
         yield CuptiProbe()
@@ -401,15 +411,10 @@ class TestImports:
 
 
 def test_the_library_that_is_loaded_is_found(tmp_path, monkeypatch):
-    import ctypes
-    import shutil
-
     copy = tmp_path / "with space" / "libcupti.so.13"
     copy.parent.mkdir()
-    shutil.copy((ctypes.util.find_library("c") and "/proc/self/exe") or "", copy)
+    copy.write_bytes(b"no library, but mapped like one")
     with open(copy, "rb") as file:
-        import mmap
-
         held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         assert library.find() == str(copy)
         held.close()
