@@ -26,6 +26,7 @@ COMMANDS = {
     "status": "",
     "cells": "",
     "report": "[CELL]",
+    "timeline": "[CELL]",
     "save": "FILE",
     "load": "FILE",
     "dryrun": "",
@@ -58,6 +59,8 @@ class CellOptions:
         Whether to show no card.
     detail : str
         ``phases`` or ``launch``.
+    timeline : bool
+        Whether the timeline follows the card.
     """
 
     name: str | None = None
@@ -65,6 +68,7 @@ class CellOptions:
     returns: bool = False
     quiet: bool = False
     detail: str = "phases"
+    timeline: bool = True
 
 
 @magic_arguments("%kernelscope")
@@ -74,9 +78,9 @@ class CellOptions:
 @argument("-q", "--quiet", action="store_true", help="show no card")
 @argument("--detail", choices=DETAILS, default="phases",
           help="record every phase of a launch, or its two ends at less than half the cost")
-@argument("--no-timeline", action="store_true", help="accepted; the card has no timeline yet, so it has no effect")
+@argument("--no-timeline", action="store_true", help="show the card alone")
 def cell_arguments() -> None:
-    """Record every CUDA kernel launch of this cell and show them as a card.
+    """Record every CUDA kernel launch of this cell and show them as a card and a timeline.
 
     The cell runs as it would without this line: its output, value, errors and variables are its own. The recording
     is also the variable ``_kernelscope``, a `kernelscope.Recording`.
@@ -97,6 +101,7 @@ def line_arguments() -> None:
     status: say what is on.
     cells: list the recorded cells.
     report: show the card of a cell again, of the newest without a number or name.
+    timeline: show the timeline of a cell, of the newest without a number or name.
     save: write all recordings of this session into one file.
     load: read a file and show it.
     dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
@@ -107,7 +112,8 @@ def line_arguments() -> None:
 def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
-    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail)
+    return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail,
+                       not found.no_timeline)
 
 
 def parse_line(line: str) -> Namespace:

@@ -1,0 +1,1 @@
+"""Views with a front end: the timeline, live and as a picture."""
