@@ -11,9 +11,8 @@ import base64
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelscope.analysis.columns import Floats, row_count
+from kernelscope.analysis.columns import Bools, Floats, Ints, row_count
 from kernelscope.analysis.units import counted, duration
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import escape, shorten
@@ -34,6 +33,8 @@ _LETTER = 6.1
 _MOST_LABELS = 60
 _LEAST_LETTERS = 6
 _SHADES = (0.4, 0.7, 1.0)
+_BARELY = 1e-6
+_NOTHING = "nothing was recorded"
 
 
 def picture(recording: Recording, width: int = 960) -> str:
@@ -67,13 +68,15 @@ def image(recording: Recording, width: int = 960) -> str:
     JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
     """
     drawn = base64.b64encode(picture(recording, width).encode()).decode()
-    return (f'<img alt="{escape(describe(recording))}" style="max-width: 100%; height: auto" '
+    return (f'<img alt="{escape(describe(recording))}" style="display: block; max-width: 100%; height: auto" '
             f'src="data:image/svg+xml;base64,{drawn}">')
 
 
 def describe(recording: Recording) -> str:
     """Return what the timeline shows in one line of text."""
     start, end = extent(recording)
+    if not start:
+        return f"KernelScope timeline: {_NOTHING}"
     parts = [counted(row_count(recording, "launches"), "launch", "launches")]
     if activities := row_count(recording, "activities"):
         parts.append(counted(activities, "GPU activity", "GPU activities"))
@@ -83,7 +86,7 @@ def describe(recording: Recording) -> str:
 def _drawn(recording: Recording, shown: Lanes, width: int, step: float) -> str:
     rows = len(shown.lanes)
     height = _TOP + rows * _ROW + _FOOT
-    body = [*_axis(shown, width, rows)]
+    body = [*_axis(shown, width, rows)] if rows else [f"<text x='{_LEFT}' y='16'>{_NOTHING}</text>"]
     for place, lane in enumerate(shown.lanes):
         body += _lane(lane, shown, width, _TOP + place * _ROW, step)
     body += _foot(recording, shown, width, height)
@@ -120,9 +123,12 @@ def _bars(parts: tuple[Part, ...], shown: Lanes, plot: int, middle: float, step:
     if not parts:
         return
     columns = int(plot / step)
-    busy = np.stack([_busy(part, shown, columns) for part in parts])
-    most = busy.argmax(axis=0)
-    share = busy.sum(axis=0)
+    # What is too short to fill any share of its column is seen nevertheless.
+    edges = _Edges(shown, columns)
+    busy = np.stack([edges.busy(part) for part in parts])
+    seen = np.stack([edges.begun(part) for part in parts])
+    most = (busy + _BARELY * seen).argmax(axis=0)
+    share = busy.sum(axis=0) + _BARELY * seen.any(axis=0)
     shade = np.digitize(share, (0.34, 0.67))
     code = np.where(share > 0, most * len(_SHADES) + shade, -1)
     starts = np.flatnonzero(np.diff(code, prepend=-2))
@@ -131,7 +137,7 @@ def _bars(parts: tuple[Part, ...], shown: Lanes, plot: int, middle: float, step:
         which = code[starts] == value
         color, opacity = parts[value // len(_SHADES)].color, _SHADES[value % len(_SHADES)]
         faint = "" if opacity == 1 else f" stroke-opacity='{opacity:g}'"
-        path = _path(starts[which] * step, ends[which] * step, middle)
+        path = _path(np.float64(step) * starts[which], np.float64(step) * ends[which], middle)
         yield f"<path d='{path}' stroke='{escape(color)}' stroke-width='{_BAR}'{faint}/>"
 
 
@@ -145,31 +151,45 @@ def _path(starts: Floats, ends: Floats, middle: float) -> str:
     return "".join(pieces)
 
 
-def _busy(part: Part, shown: Lanes, columns: int) -> Floats:
-    """The share of each column that the spans cover; a span without length covers a little, so that it is seen.
+class _Edges:
+    """How much of each column spans cover.
 
     The time covered before each column's edge is a sum over starts less one over ends, each found by counting: no
-    sort is needed, and no loop over spans.
+    sort is needed, and no loop over spans. Neighbouring phases share a boundary, which is counted once.
     """
-    scale = columns / (shown.end_ns - shown.start_ns)
-    covered = _before((part.start - shown.start_ns) * scale, columns) - _before((part.end - shown.start_ns) * scale,
-                                                                              columns)
-    busy = np.clip(np.diff(covered), 0.0, 1.0)
-    busy[busy < 1e-6] = 0.0
-    place = np.clip((part.start - shown.start_ns) * scale, 0, columns - 1).astype(np.int64)
-    seen = np.bincount(place, minlength=columns) > 0
-    return np.where(seen, np.maximum(busy, 0.02), busy)
 
+    def __init__(self, shown: Lanes, columns: int) -> None:
+        self._start_ns = shown.start_ns
+        self._scale = columns / (shown.end_ns - shown.start_ns)
+        self._columns = columns
+        # By identity: the arrays live as long as the lane that is drawn.
+        self._counted: dict[int, tuple[Bools, Floats]] = {}
 
-def _before(times: Floats, columns: int) -> Floats:
-    """For each edge of a column, how much time passed since all times before it, added up."""
-    times = np.clip(times, 0, columns)
-    place = np.minimum(times.astype(np.int64), columns - 1)
-    count = np.concatenate(([0], np.cumsum(np.bincount(place, minlength=columns))))
-    inside = np.concatenate(([0.0], np.cumsum(np.bincount(place, weights=times - place, minlength=columns))))
-    at = np.bincount(place, minlength=columns) * np.arange(columns)
-    summed: NDArray[np.float64] = np.concatenate(([0.0], np.cumsum(at))) + inside
-    return count * np.arange(columns + 1) - summed
+    def busy(self, part: Part) -> Floats:
+        """Return the share of each column that the part covers, 0 to 1."""
+        busy = np.clip(np.diff(self._count(part.start)[1] - self._count(part.end)[1]), 0.0, 1.0)
+        busy[busy < _BARELY] = 0.0
+        return np.asarray(busy, dtype=np.float64)
+
+    def begun(self, part: Part) -> Bools:
+        """Return whether a span of the part begins in each column."""
+        return self._count(part.start)[0]
+
+    def _count(self, times: Ints) -> tuple[Bools, Floats]:
+        """Which columns hold a time, and for each column's edge how long ago all times before it were, added up."""
+        if id(times) in self._counted:
+            return self._counted[id(times)]
+        columns = self._columns
+        at = np.clip((times - self._start_ns) * self._scale, 0, columns)
+        place = np.minimum(at.astype(np.int64), columns - 1)
+        number = np.bincount(place, minlength=columns)
+        # Sums over a column are of distances from its left edge: they keep their digits however many there are.
+        inside = np.bincount(place, weights=at - place, minlength=columns)
+        before = np.concatenate(([0.0], np.cumsum(number)))
+        passed = before * np.arange(columns + 1) - np.concatenate(
+            ([0.0], np.cumsum(number * np.arange(columns) + inside)))
+        self._counted[id(times)] = number > 0, np.asarray(passed, dtype=np.float64)
+        return self._counted[id(times)]
 
 
 def _labels(lane: Lane, shown: Lanes, width: int, top: int) -> Iterator[str]:

@@ -22,6 +22,7 @@ GRAPH_COLOR = "#5f6caf"
 
 #: How many lanes a picture draws at most; it says how many it leaves out.
 MOST_LANES = 28
+_DEEPEST = 8
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,12 @@ def _threads(recording: Recording, last: int) -> Iterator[Lane]:
     words = [str(row["name"]) for row in recording.rows("dispatchers")]
     waits = matches(recording, "activities", "kind", "sync")
     waiting = ints(recording, "activities", "thread_id")
-    for which in np.unique(np.concatenate([thread, compile_thread, waiting[waits]])).tolist():
+    used = [each[each >= 0] for each in (thread, compile_thread, waiting[waits])]
+    size = max(int(each.max(initial=0)) for each in used) + 1
+    for which in np.flatnonzero(sum(np.bincount(each, minlength=size) for each in used)).tolist():
         label = names.get(which) or f"thread {which}"
         of = thread == which
-        for row in np.unique(depth[of]).tolist():
+        for row in np.flatnonzero(np.bincount(depth[of])).tolist():
             yield _launch_lane(label, recording, of & (depth == row), last, dispatcher, words)
             label = ""
         of = compile_thread == which
@@ -168,7 +171,7 @@ def _threads(recording: Recording, last: int) -> Iterator[Lane]:
 def _depth(parent: Ints) -> Ints:
     depth = np.zeros(len(parent), dtype=np.int64)
     above = parent.copy()
-    while (held := (above >= 0) & (above < len(parent))).any() and depth.max(initial=0) < len(parent):
+    while (held := above >= 0).any() and depth.max(initial=0) < _DEEPEST:
         depth[held] += 1
         above = np.where(held, parent[np.where(held, above, 0)], -1)
     return depth
@@ -176,22 +179,22 @@ def _depth(parent: Ints) -> Ints:
 
 def _launch_lane(label: str, recording: Recording, of: Bools, last: int, name: Ints, words: list[str]) -> Lane:
     """Launches of one thread and depth, with their phases; a boundary that is unknown gives its time to the next."""
-    start = ints(recording, "launches", "start_ns")[of]
-    end = ints(recording, "launches", "end_ns")[of]
+    which = slice(None) if of.all() else of
+    start, end, dispatch_end, submit_start, submit_end, compiling = (
+        ints(recording, "launches", column)[which]
+        for column in ("start_ns", "end_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "compile_ns"))
     end = np.where(end >= 0, end, last)
-    bounds = {column: ints(recording, "launches", column)[of]
-              for column in ("dispatch_end_ns", "submit_start_ns", "submit_end_ns")}
-    compiling = np.maximum(ints(recording, "launches", "compile_ns")[of], 0)
-    dispatched = np.clip(bounds["dispatch_end_ns"], start, end)
-    submitting = np.clip(bounds["submit_start_ns"], dispatched, end)
-    submitted = np.clip(bounds["submit_end_ns"], submitting, end)
-    split = bounds["dispatch_end_ns"] >= 0
-    compiled = np.maximum(dispatched - compiling, start)
+    split = dispatch_end >= 0
+    dispatched = np.minimum(np.maximum(dispatch_end, start), end)
+    submitting = np.minimum(np.maximum(submit_start, dispatched), end)
+    submitted = np.minimum(np.maximum(submit_end, submitting), end)
+    compiled = np.maximum(dispatched - np.maximum(compiling, 0), start)
     edges = [start, compiled, dispatched, submitting, submitted, end]
-    parts = [Part(PHASE_COLORS[phase], edges[place][split], edges[place + 1][split])
-             for place, phase in enumerate(PHASE_COLORS)]
-    parts.append(Part(OTHER_COLOR, start[~split], end[~split]))
-    return Lane(label, tuple(part for part in parts if len(part.start)), start, end, name[of], words)
+    whole = Part(OTHER_COLOR, start[~split], end[~split])
+    if not split.all():
+        edges = [edge[split] for edge in edges]
+    parts = [Part(PHASE_COLORS[phase], edges[place], edges[place + 1]) for place, phase in enumerate(PHASE_COLORS)]
+    return Lane(label, tuple(part for part in (*parts, whole) if len(part.start)), start, end, name[which], words)
 
 
 def _graphs(recording: Recording, last: int) -> Iterator[Lane]:

@@ -24,9 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 STARTS_WITHIN_S = 60
 SHOWN_WITHIN_MS = 30_000
 
-# Both ask a server on the network what is new.
-_OFFLINE = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True,
-                                   "@jupyterlab/extensionmanager-extension": True}}
+# It asks a server on the network what is new.
+_OFFLINE = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 
 
 class Server:
