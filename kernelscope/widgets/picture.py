@@ -17,7 +17,7 @@ from kernelscope.analysis.units import counted, duration
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import escape, shorten
 from kernelscope.renderers.style import PHASE_COLORS
-from kernelscope.widgets.picture_lanes import Lane, Lanes, Part, extent, lanes_of
+from kernelscope.widgets.picture_lanes import NOTHING, Lane, Lanes, Part, extent, lanes_of
 
 #: Bytes that a picture takes at most, about: where it would take more, it is drawn by coarser columns.
 MOST_BYTES = 60_000
@@ -75,7 +75,7 @@ def image(recording: Recording, width: int = 960) -> str:
 def describe(recording: Recording) -> str:
     """Return what the timeline shows in one line of text."""
     start, end = extent(recording)
-    if not start:
+    if (start, end) == NOTHING:
         return f"KernelScope timeline: {_NOTHING}"
     parts = [counted(row_count(recording, "launches"), "launch", "launches")]
     if activities := row_count(recording, "activities"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,17 +12,26 @@ from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.style import PHASE_COLORS
 
-#: Colors of kernels, by name in order of appearance; from the palettes of Okabe and Ito and of Tol.
-KERNEL_COLORS = ("#009e73", "#4477aa", "#d55e00", "#88a02c", "#aa4499", "#44aa99", "#997700", "#6699cc")
-COPY_COLORS = {"HtoD": "#cc79a7", "DtoH": "#e69f00", "DtoD": "#56b4e9"}
-OTHER_COLOR = "#8a8f98"
-CELL_COLOR = "#6c7a89"
-RANGE_COLOR = "#7a6fac"
+# The colors of the live timeline (static/colors.js), where a test compares them.
+KERNEL_COLORS = ("#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1",
+                 "#b9a58a")
+COPY_COLOR = "#6f8f9f"
+MEMSET_COLOR = "#98a39f"
+CELL_COLOR = "#9aa7b8"
 COMPILE_COLOR = PHASE_COLORS["compile"]
-GRAPH_COLOR = "#5f6caf"
+WAIT_COLOR = "#c9a9c0"
+GRAPH_COLOR = "#6b9f7f"
+RANGE_COLOR = "#76a88f"
+WHOLE_COLOR = "#9aa0a8"
+
+# A range's color comes from a file, and only a color may come into the picture.
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 
 #: How many lanes a picture draws at most; it says how many it leaves out.
 MOST_LANES = 28
+#: The extent of a recording without any time.
+NOTHING = (0, 1)
+
 _DEEPEST = 8
 
 
@@ -84,7 +94,7 @@ def extent(recording: Recording) -> tuple[int, int]:
             known.append(values[values >= 0])
     times = np.concatenate(known)
     if not len(times):
-        return 0, 1
+        return NOTHING
     first, last = int(times.min()), int(times.max())
     return first, max(last, first + 1)
 
@@ -109,7 +119,8 @@ def _ranges(recording: Recording, last: int) -> Iterator[Lane]:
     end = ints(recording, "ranges", "end_ns")
     thread = ints(recording, "ranges", "thread_id")
     domain, domains = codes(recording, "ranges", "domain")
-    colors = np.array([row["color"] or RANGE_COLOR for row in rows], dtype=object)
+    colors = np.array([row["color"] if _COLOR.fullmatch(row["color"] or "") else RANGE_COLOR for row in rows],
+                      dtype=object)
     mark = matches(recording, "ranges", "kind", "mark")
     words = [str(row["name"]) for row in rows]
     begin = np.where(start >= 0, start, 0)
@@ -165,7 +176,7 @@ def _threads(recording: Recording, last: int) -> Iterator[Lane]:
         of = waits & (waiting == which)
         if of.any():
             code, spoken = codes(recording, "activities", "name")
-            yield _plain(label or "waits", recording, "activities", of, last, OTHER_COLOR, code, spoken)
+            yield _plain(label or "waits", recording, "activities", of, last, WAIT_COLOR, code, spoken)
 
 
 def _depth(parent: Ints) -> Ints:
@@ -190,7 +201,7 @@ def _launch_lane(label: str, recording: Recording, of: Bools, last: int, name: I
     submitted = np.minimum(np.maximum(submit_end, submitting), end)
     compiled = np.maximum(dispatched - np.maximum(compiling, 0), start)
     edges = [start, compiled, dispatched, submitting, submitted, end]
-    whole = Part(OTHER_COLOR, start[~split], end[~split])
+    whole = Part(WHOLE_COLOR, start[~split], end[~split])
     if not split.all():
         edges = [edge[split] for edge in edges]
     parts = [Part(PHASE_COLORS[phase], edges[place], edges[place + 1]) for place, phase in enumerate(PHASE_COLORS)]
@@ -225,25 +236,24 @@ def _streams(recording: Recording, last: int) -> Iterator[Lane]:
     end = np.where(end >= 0, end, last)
     name, words = codes(recording, "activities", "name")
     kernel = matches(recording, "activities", "kind", "kernel")
+    copy = matches(recording, "activities", "kind", "memcpy")
     shown = ~matches(recording, "activities", "kind", "sync") & (start >= 0)
     ordinals = {int(row["device_id"]): row["ordinal"] for row in recording.rows("devices")}
     several = len(np.unique(device[shown])) > 1
     for on, of_stream in np.unique(np.stack([device[shown], stream[shown]], axis=1), axis=0).tolist():
         of = shown & (device == on) & (stream == of_stream)
         label = f"GPU {ordinals.get(on, on)}, " if several else "GPU "
-        yield Lane(f"{label}stream {of_stream if of_stream >= 0 else 'unknown'}",
-                   tuple(_activity_parts(of, kernel, name, words, start, end)), start[of], end[of], name[of], words)
+        yield Lane(f"{label}stream {of_stream}" if of_stream >= 0 else f"{label}no stream",
+                   tuple(part for part in _activity_parts(of, kernel, copy, name, start, end)
+                         if len(part.start)), start[of], end[of], name[of], words)
 
 
-def _activity_parts(of: Bools, kernel: Bools, name: Ints, words: list[str], start: Ints, end: Ints) -> Iterator[Part]:
-    for spare in range(len(KERNEL_COLORS)):
-        here = of & kernel & (name % len(KERNEL_COLORS) == spare)
-        if here.any():
-            yield Part(KERNEL_COLORS[spare], start[here], end[here])
-    copies = of & ~kernel
-    for code in np.unique(name[copies]).tolist():
-        here = copies & (name == code)
-        yield Part(COPY_COLORS.get(words[code] if code >= 0 else "", OTHER_COLOR), start[here], end[here])
+def _activity_parts(of: Bools, kernel: Bools, copy: Bools, name: Ints, start: Ints, end: Ints) -> Iterator[Part]:
+    for place, color in enumerate(KERNEL_COLORS):
+        here = of & kernel & (name % len(KERNEL_COLORS) == place)
+        yield Part(color, start[here], end[here])
+    for color, which in ((COPY_COLOR, copy), (MEMSET_COLOR, ~kernel & ~copy)):
+        yield Part(color, start[of & which], end[of & which])
 
 
 def _plain(label: str, recording: Recording, table: str, of: Bools, last: int, color: str, name: Ints,

@@ -14,7 +14,7 @@ from handmade import MS, US, Script, many_launches
 import kernelscope
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.widgets.picture import MOST_BYTES, describe, image, picture
-from kernelscope.widgets.picture_lanes import COPY_COLORS, MOST_LANES, OTHER_COLOR
+from kernelscope.widgets.picture_lanes import COPY_COLOR, MOST_LANES, RANGE_COLOR, WHOLE_COLOR
 
 RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "recordings").glob("*.kscope"))
 HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
@@ -81,7 +81,7 @@ def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
     made.now += 500 * US
     made.launch(phases=None, end_ns=None)
     drawn = picture(made.recording(), width=LEFT + 1000)
-    assert (OTHER_COLOR, [(500, 1000)]) in strokes(drawn)
+    assert (WHOLE_COLOR, [(500, 1000)]) in strokes(drawn)
 
 
 def test_what_is_too_short_for_a_pixel_is_seen() -> None:
@@ -112,10 +112,11 @@ def test_lanes_are_in_order_and_named() -> None:
     drawn = picture(made.recording())
     labels = [element.text for element in parsed(drawn).iter(f"{SVG}text")
               if element.get("text-anchor") == "end" and element.get("x") == str(LEFT - 8)]
-    assert labels == ["cells", "NVTX", "NVTX lib", "MainThread", "graph launches", "GPU stream 7", "GPU stream 8"]
+    assert labels == ["cells", "NVTX", "NVTX lib", "MainThread", "compiles", "waits", "graph launches", "GPU stream 7",
+                      "GPU stream 8"]
     assert {"In [3] step", "outer", "inner", "other"} <= set(texts(drawn))
     colors = [color for color, _ in strokes(drawn)]
-    assert {"#123456", COPY_COLORS["HtoD"]} <= set(colors)
+    assert {"#123456", COPY_COLOR} <= set(colors)
 
 
 def test_two_devices_are_told_apart() -> None:
@@ -126,7 +127,7 @@ def test_two_devices_are_told_apart() -> None:
     made.activity(device_id=1, stream=None)
     said = texts(picture(made.recording()))
     assert "GPU 0, stream 7" in said
-    assert "GPU 3, stream unknown" in said
+    assert "GPU 3, no stream" in said
 
 
 def test_too_many_lanes_are_counted() -> None:
@@ -153,6 +154,14 @@ def test_names_are_only_names() -> None:
     assert not [name for element in parsed(drawn).iter() for name in element.attrib if name.startswith("on")]
     assert "dry run: kernels did not execute" in texts(drawn)
     assert "<script" not in image(made.recording())
+
+
+def test_a_color_is_a_color() -> None:
+    made = script()
+    made.range("evil", start_ns=made.now, end_ns=made.now + MS, color="url(//example.com/x)")
+    drawn = picture(made.recording())
+    assert "example" not in drawn
+    assert RANGE_COLOR in [color for color, _ in strokes(drawn)]
 
 
 def test_an_empty_recording() -> None:
