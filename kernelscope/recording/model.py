@@ -27,6 +27,7 @@ SIMULATOR_NOTICE = "CUDA simulator: times say nothing about a GPU"
 _VIEWS = {
     "summary": ("kernelscope.renderers.text", "summary"),
     "card": ("kernelscope.renderers.html", "card"),
+    "write_page": ("kernelscope.widgets.page", "write_page"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
 }
 
@@ -221,6 +222,16 @@ class Recording:
         from kernelscope.recording.io import save
 
         return save(self, path, paths=paths, overwrite=overwrite)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the card and the timeline as one HTML file that needs no server, and return its path.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+        """
+        return _view("write_page")(self, path)
 
     def summary(self) -> str:
         """Return the card as plain text: kernels, launches, compiles, hits, host time by phase, health."""

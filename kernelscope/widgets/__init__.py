@@ -1,1 +1,1 @@
-"""Views with a front end: the timeline, live and as a picture."""
+"""Interactive views of a recording: the timeline, its data on the wire, and the page that holds both."""

@@ -1,0 +1,289 @@
+"""The tables on the wire: what of a recording is drawn, in which track, and what its tooltip tells.
+
+``cells``, ``ranges``, ``launches``, ``compiles``, ``passes``; ``gpu`` (activities of the GPU), ``graphs`` (one row a
+graph launch) and ``calls`` (what the host called or waited for: API calls, waits, and the calls that asked for
+activities outside of our launches). Each has ``start``, ``dur``, ``track`` and ``flags``: 1 where the end is
+unknown, 2 where the start is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelscope.analysis.columns import codes, ints, matches, row_count
+from kernelscope.analysis.ranges import attribute
+from kernelscope.recording.model import Recording
+from kernelscope.widgets.packing_calls import Calls, host_calls
+from kernelscope.widgets.packing_clock import Clock
+from kernelscope.widgets.packing_columns import Columns, Link
+from kernelscope.widgets.packing_facts import thread_label
+from kernelscope.widgets.packing_lanes import Lane, Lanes
+from kernelscope.widgets.packing_rows import numbered
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NO_END, NO_START = 1, 2
+#: In the tables `gpu`: the driver call's own times are unknown.
+NO_CALL = 4
+#: Which of a launch's boundaries are known, in its ``flags``.
+BOUNDS = ("dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
+
+
+class Builder:
+    """Fills columns, lanes and texts from a recording.
+
+    Attributes
+    ----------
+    clock : Clock
+        Its times.
+    texts : dict
+        The words that columns of codes stand for, by table and column.
+    undrawn : int
+        Activities and ranges that have no time.
+    """
+
+    def __init__(self, recording: Recording, columns: Columns, lanes: Lanes) -> None:
+        self.clock = Clock(recording)
+        self.texts: dict[str, Any] = {"words": {}}
+        self.undrawn = 0
+        self._recording = recording
+        self._columns = columns
+        self._lanes = lanes
+        self._threads = [thread_label(row) for row in recording.rows("threads")]
+
+    def build(self) -> None:
+        """Fill them."""
+        self._cells()
+        self._ranges()
+        self._launches()
+        self._compiles()
+        self._activities()
+
+    def _cells(self) -> None:
+        start, _ = self.clock.times("cells", "start_ns")
+        end, _ = self.clock.times("cells", "end_ns")
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+        track = np.zeros(len(start), dtype=np.int64)
+        self._lanes.place(self._lanes.lane("cells", (), "Cells"), "cells", start, end, slice(None), track)
+        self._times("cells", start, end, track, np.zeros(len(start), dtype=np.int64))
+        self._columns.add("cells", "id", order)
+
+    def _ranges(self) -> None:
+        start, began = self.clock.times("ranges", "start_ns")
+        end, ended = self.clock.times("ranges", "end_ns")
+        end = np.where(ended, end, self.clock.span)
+        thread = ints(self._recording, "ranges", "thread_id")
+        mark = matches(self._recording, "ranges", "kind", "mark")
+        process = matches(self._recording, "ranges", "kind", "start_end")
+        domain, names = codes(self._recording, "ranges", "domain")
+        track = np.zeros(len(start), dtype=np.int64)
+        end = np.where(mark, start, end)
+        for number in np.unique(domain).tolist():
+            name = names[number] if number >= 0 else "default domain"
+            for on in np.unique(thread[domain == number]).tolist():
+                here = (domain == number) & (thread == on)
+                self._range_tracks(here, on, number, name, (mark, process), (start, end, track))
+        self._times("ranges", start, end, track, NO_END * ~(ended | mark) + NO_START * ~began)
+        self._words("ranges", "domain", "category", "color", "kind", "source")
+        self._strings("ranges", "name", "payload")
+        self._plain("ranges", "thread_id", "cell_id", "parent_range_id")
+
+    def _range_tracks(
+        self, here: Bools, on: int, number: int, name: str, kinds: tuple[Bools, Bools], times: tuple[Ints, ...]
+    ) -> None:
+        mark, process = kinds
+        start, end, track = times
+        thread = self._thread(on)
+        for what, rows in (("mark", here & mark), ("push_pop", here & ~mark & ~process),
+                           ("start_end", here & process)):
+            at = np.flatnonzero(rows)
+            if not len(at):
+                continue
+            lane = self._lanes.lane("nvtx", (number, name, on), f"NVTX {name}", thread)
+            if what == "mark":
+                # All marks share a track: they are ticks.
+                first = at[:1]
+                self._lanes.place(lane, "ranges", start, end, first, track, kind="marks")
+                track[at] = track[first]
+            else:
+                self._lanes.place(lane, "ranges", start, end, at, track)
+
+    def _launches(self) -> None:
+        start, _ = self.clock.times("launches", "start_ns")
+        thread = ints(self._recording, "launches", "thread_id")
+        last, flags, parts = start, np.zeros(len(start), dtype=np.int64), {}
+        for bit, name in enumerate(BOUNDS):
+            bound, known = self.clock.times("launches", name)
+            bound = np.where(known, bound, last)
+            parts[f"part{bit}"] = bound - last
+            flags += known.astype(np.int64) << bit
+            last = bound
+        track = np.zeros(len(start), dtype=np.int64)
+        for on in np.unique(thread).tolist():
+            at = slice(None) if bool((thread == on).all()) else np.flatnonzero(thread == on)
+            self._lanes.place(self._host(on), "launches", start, last, at, track)
+        for name, values in parts.items():
+            self._columns.add("launches", name, values)
+        self._columns.add_sum("launches", "dur", list(parts))
+        self._columns.add("launches", "start", start, duration="dur")
+        self._columns.add("launches", "flags", flags)
+        self._columns.add("launches", "track", track)
+        self._columns.add("launches", "submit_start", start + parts["part0"] + parts["part1"])
+        self._drop("launches", "submit_start", ("start", "part0", "part1"))
+        self._columns.add("launches", "submit_end", 0 * start)
+        self._drop("launches", "submit_end", ("submit_start", "part2"))
+        self._plain("launches", "compile_ns", "dispatcher_id", "device_id", "thread_id", "cell_id",
+                    "parent_launch_id", "compilation_id", "correlation_id")
+        for name in ("specialization_id", "configuration_id"):
+            self._columns.add("launches", name, ints(self._recording, "launches", name), like="dispatcher_id")
+        self._columns.add("launches", "range", attribute(self._recording))
+        self._words("launches", "cache", "error")
+
+    def _compiles(self) -> None:
+        start, _ = self.clock.times("compilations", "start_ns")
+        end, ended = self.clock.times("compilations", "end_ns")
+        end = np.where(ended, end, start)
+        thread = ints(self._recording, "compilations", "thread_id")
+        track = np.zeros(len(start), dtype=np.int64)
+        passes, timed = self.clock.times("passes", "start_ns")
+        rows = np.flatnonzero(timed)
+        rows = rows[np.argsort(passes[rows], kind="stable")]
+        begin = passes[rows]
+        finish = begin + np.clip(ints(self._recording, "passes", "duration_ns")[rows], 0, self.clock.span)
+        owner = ints(self._recording, "passes", "compilation_id")[rows]
+        on = np.append(thread, -1)[owner]
+        inside = np.zeros(len(rows), dtype=np.int64)
+        for number in np.unique(np.concatenate((thread, on))).tolist():
+            lane = self._host(number)
+            self._lanes.place(lane, "compiles", start, end, np.flatnonzero(thread == number), track)
+            self._lanes.place(lane, "passes", begin, finish, np.flatnonzero(on == number), inside)
+        self._times("compiles", start, end, track, NO_END * ~ended)
+        for name in ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"):
+            self._columns.add("compiles", name, ints(self._recording, "compilations", name))
+        self._times("passes", begin, finish, inside, 0 * begin)
+        self._columns.add("passes", "compilation_id", owner)
+        for name in ("name", "kind"):
+            self._words("passes", name, rows=rows)
+
+    def _activities(self) -> None:
+        calls = host_calls(self._recording, self.clock)
+        self._calls(calls)
+        self._graphs(calls)
+        start, end, rows, flags = calls.start, calls.end, calls.rows, calls.flags
+        self.undrawn += calls.undrawn
+        track = np.zeros(len(rows), dtype=np.int64)
+        device = ints(self._recording, "activities", "device_id")[rows]
+        stream = ints(self._recording, "activities", "stream")[rows]
+        pairs, of = numbered(device, stream)
+        for number, (on, each) in enumerate(pairs):
+            at = slice(None) if len(pairs) == 1 else np.flatnonzero(of == number)
+            label = f"GPU {self._ordinal(on)}" if on >= 0 else "GPU"
+            lane = self._lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "")
+            self._lanes.place(lane, "gpu", start, end, at, track)
+        launch = ints(self._recording, "activities", "launch_id")[rows]
+        self._columns.add("gpu", "launch", launch)
+        self._columns.add("gpu", "dur", end - start)
+        self._columns.add("gpu", "start", start, duration="dur", link=Link("launch", "launches", "submit_end"))
+        self._columns.add("gpu", "flags", flags)
+        self._columns.add("gpu", "track", track)
+        self._columns.add("gpu", "id", rows)
+        specialization = ints(self._recording, "activities", "specialization_id")[rows]
+        owner = np.append(ints(self._recording, "specializations", "dispatcher_id"), -1)
+        self._columns.add("gpu", "kernel", owner[specialization], link=Link("launch", "launches", "dispatcher_id"))
+        self._names(rows, end - start)
+        for name in ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id"):
+            self._columns.add("gpu", name, ints(self._recording, "activities", name)[rows],
+                              link=Link("launch", "launches", name))
+        for name in ("device_id", "stream", "regs", "size_bytes", "graph_id", "graph_node_id"):
+            self._columns.add("gpu", name, ints(self._recording, "activities", name)[rows], like="name")
+        self._columns.add("gpu", "call", calls.call_of)
+        self._columns.add("gpu", "graph", calls.graph_of)
+        self._columns.add("gpu", "call_start", calls.own_start, link=Link("launch", "launches", "submit_start"))
+        self._columns.add("gpu", "call_end", calls.own_end, link=Link("launch", "launches", "submit_end"))
+        self._words("gpu", "kind", "entry_name", "api", "memory", rows=rows, table_name="activities", like="name")
+        self._measured(calls)
+
+    def _calls(self, calls: Calls) -> None:
+        track = np.zeros(len(calls.called), dtype=np.int64)
+        for on in np.unique(calls.called_by).tolist():
+            at = np.flatnonzero(calls.called_by == on)
+            self._lanes.place(self._host(on), "calls", calls.called, calls.returned, at, track)
+        self._times("calls", calls.called, calls.returned, track, calls.call_flags)
+        for name, values in calls.columns.items():
+            self._columns.add("calls", name, values)
+        self.texts["words"]["calls.name"] = calls.names
+
+    def _graphs(self, calls: Calls) -> None:
+        track = np.zeros(len(calls.graph_start), dtype=np.int64)
+        lane = self._lanes.lane("graphs", (), "Graph launches", "first to last node")
+        self._lanes.place(lane, "graphs", calls.graph_start, calls.graph_end, slice(None), track)
+        self._times("graphs", calls.graph_start, calls.graph_end, track, 0 * track)
+        for name, values in calls.graph_columns.items():
+            self._columns.add("graphs", name, values)
+
+    def _names(self, rows: Ints, duration: Ints) -> None:
+        """Kernels' names in order of the time that they took: the front end's colors go by it."""
+        values, words = codes(self._recording, "activities", "name")
+        values = values[rows]
+        kernel = matches(self._recording, "activities", "kind", "kernel")[rows]
+        spent = np.bincount(values[kernel], weights=np.maximum(duration[kernel], 0), minlength=len(words))
+        order = np.argsort(-spent, kind="stable")
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        self._columns.add("gpu", "name", rank[values] if len(values) else values, like="kernel")
+        self.texts["words"]["gpu.name"] = [words[at] for at in order.tolist()]
+
+    def _measured(self, calls: Calls) -> None:
+        """Queue and execute of the launches, where they are not what the activities say anyway."""
+        for name, derived in (("queue_ns", calls.queue), ("execute_ns", calls.execute)):
+            held = ints(self._recording, "launches", name)
+            if not np.array_equal(held, derived):
+                self._columns.add("launches", name, held)
+
+    def _times(self, table: str, start: Ints, end: Ints, track: Ints, flags: Ints) -> None:
+        self._columns.add(table, "dur", end - start)
+        self._columns.add(table, "start", start, duration="dur")
+        self._columns.add(table, "flags", flags)
+        self._columns.add(table, "track", track)
+
+    def _plain(self, table: str, *names: str) -> None:
+        for name in names:
+            self._columns.add(table, name, ints(self._recording, table, name))
+
+    def _words(
+        self, table: str, *names: str, rows: Any = slice(None), table_name: str = "", like: str = ""
+    ) -> None:
+        for name in names:
+            values, words = codes(self._recording, table_name or table, name)
+            self._columns.add(table, name, values[rows], like=like)
+            self.texts["words"][f"{table}.{name}"] = words
+
+    def _strings(self, table: str, *names: str) -> None:
+        """Columns of free text, each distinct text once."""
+        source: Any = self._recording
+        for name in names:
+            column = source.arrow(table).column(name).combine_chunks().dictionary_encode()
+            values = np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+            self._columns.add(table, name, values)
+            self.texts["words"][f"{table}.{name}"] = column.dictionary.to_pylist()
+
+    def _drop(self, table: str, name: str, parts: tuple[str, ...]) -> None:
+        """Let a column be computed from others."""
+        self._columns.specs[table].pop()
+        self._columns.add_sum(table, name, parts)
+
+    def _host(self, thread: int) -> Lane:
+        return self._lanes.lane("host", (thread if thread >= 0 else 1 << 40,), self._thread(thread), "host thread")
+
+    def _thread(self, number: int) -> str:
+        return self._threads[number] if 0 <= number < len(self._threads) else "unknown thread"
+
+    def _ordinal(self, device: int) -> int:
+        rows = self._recording.rows("devices") if row_count(self._recording, "devices") else []
+        value = rows[device]["ordinal"] if device < len(rows) else None
+        return device if value is None else int(value)

@@ -1,0 +1,83 @@
+"""The self-contained page: a recording's card and its timeline in one HTML file that needs no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+from kernelscope.recording.model import Recording
+from kernelscope.renderers.base import Makes, escape
+from kernelscope.renderers.html import card
+from kernelscope.renderers.style import PAGE
+from kernelscope.widgets.frontend import front_end
+from kernelscope.widgets.packing import Packed, pack
+
+MAKES = Makes("text/html", ".html")
+
+_START = """
+const read = (id) => document.getElementById(id).textContent;
+const header = JSON.parse(read("kernelscope-header"));
+const text = atob(read("kernelscope-payload").trim());
+const payload = new Uint8Array(text.length);
+for (let i = 0; i < text.length; i++) payload[i] = text.charCodeAt(i);
+window.kernelscope = mount(document.getElementById("kernelscope-timeline"), {
+  header, payload, height: Math.max(300, Math.round(window.innerHeight * 0.62)),
+});
+"""
+_NO_SCRIPT = "The timeline needs JavaScript, and a browser of 2023 or later; the card above does not."
+
+
+def write_page(recording: Recording, path: str | Path) -> Path:
+    """Write the card and the timeline as one HTML file, and return its path.
+
+    Parameters
+    ----------
+    recording : Recording
+        What to show.
+    path : str or Path
+        Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+    """
+    target = Path(path)
+    if not target.suffix:
+        target = target.with_suffix(MAKES.suffix)
+    target.write_text(page(recording), encoding="utf-8")
+    return target
+
+
+def page(recording: Recording) -> str:
+    """Return the card and the timeline as one HTML document.
+
+    It fetches nothing: its content security policy forbids every connection, and every script but its own two.
+    """
+    packed = pack(recording)
+    script = front_end() + _START
+    title = escape(packed.header["title"])
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title} · KernelScope</title><style>{PAGE}main{{max-width:1600px}}main .kscope{{max-width:none}}</style></head>\n"
+        f'<body><main>{card(recording)}\n<div id="kernelscope-timeline"><noscript>{escape(_NO_SCRIPT)}</noscript></div>'
+        f"</main>\n{_data(packed)}"
+        f'<script type="module">{script}</script></body></html>\n'
+    )
+
+
+def _data(packed: Packed) -> str:
+    header = json.dumps(packed.header, separators=(",", ":"))
+    # No text of the recording may end the element or open a comment in it.
+    for char in "<>&":
+        header = header.replace(char, f"\\u{ord(char):04x}")
+    payload = base64.b64encode(packed.payload).decode("ascii")
+    return (
+        f'<script type="application/json" id="kernelscope-header">{header}</script>\n'
+        f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n'
+    )
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,0 +1,257 @@
+// What the tooltip tells of an event: everything that the recording knows of it.
+
+import { NO_CALL, NO_END, NO_START } from "./data.js";
+import { PHASE_COLORS } from "./colors.js";
+import { PHASES } from "./levels.js";
+import { clean, count, duration, exact, line, moment, size } from "./text.js";
+
+/** The name of an event, as its bar shows it. */
+export function nameOf(model, table, row) {
+  const held = model.table(table), facts = model.facts;
+  switch (table) {
+    case "cells": return line(facts.cells[held.at("id", row)].label);
+    case "launches": return line(facts.kernels[held.at("dispatcher_id", row)].name);
+    case "compiles": return line(`${OUTCOMES[facts.compiles[row].outcome] ?? "compile"} ${
+      facts.kernels[held.at("dispatcher_id", row)].name}`);
+    case "graphs": return `graph ${held.at("graph_id", row)}`;
+    case "ranges": return line(model.word("ranges", "name", row) || "(no message)");
+    default: return line(model.word(table, "name", row) ?? "");
+  }
+}
+
+const OUTCOMES = { compiled: "compile", disk: "load", wait: "wait for", failed: "failed compile" };
+
+/** Title, kind and rows of label and value; a row may have a color. */
+export function describe(model, table, row, track, index) {
+  const rows = [];
+  const add = (label, value, color) => {
+    if (value !== null && value !== undefined && value !== "" && value !== false) rows.push([label, String(value), color]);
+  };
+  const kind = DETAILS[table](model, row, add, track, index);
+  return { title: nameOf(model, table, row), kind, rows };
+}
+
+const DETAILS = {
+  cells(model, row, add) {
+    const cell = model.facts.cells[model.table("cells").at("id", row)];
+    span(model, "cells", row, add);
+    add("status", cell.status);
+    add("waited for the device after", cell.sync === undefined ? null : duration(cell.sync));
+    add("error", cell.error && clean(cell.error));
+    add("source", cell.source && clean(cell.source));
+    return "cell";
+  },
+
+  launches(model, row, add, track, index) {
+    const table = model.table("launches");
+    span(model, "launches", row, add);
+    phases(track, index, add);
+    add("cache", { memory: "found in memory", disk: "loaded from disk", compiled: "compiled now",
+      wait: "waited for another thread" }[model.word("launches", "cache", row)]);
+    const compile = table.at("compilation_id", row);
+    if (compile >= 0) why(model.facts.compiles[compile], add);
+    gpuTimes(model, row, add);
+    add("error", model.word("launches", "error", row));
+    launched(model, table, row, add);
+    add("device", deviceOf(model, table.at("device_id", row)));
+    path(model, table.at("range", row), add);
+    const parent = table.at("parent_launch_id", row);
+    add("inside launch", parent >= 0 ? `${nameOf(model, "launches", parent)} (${parent})` : null);
+    place(model, table, row, add);
+    ids(add, [["launch", row], ["correlation", table.at("correlation_id", row)]]);
+    return "launch";
+  },
+
+  compiles(model, row, add) {
+    const table = model.table("compiles"), compile = model.facts.compiles[row];
+    span(model, "compiles", row, add);
+    add("outcome", { compiled: "compiled", disk: "loaded from the disk cache", wait: "another thread had compiled it",
+      failed: "failed" }[compile.outcome]);
+    add("asked for by", compile.trigger);
+    add("waited for the compiler lock", compile.wait ? duration(compile.wait) : null);
+    why(compile, add);
+    add("error", compile.error && clean(compile.error));
+    add("signature", clean(compile.signature));
+    for (const [name, spent] of compile.passes ?? []) add(`· ${clean(name)}`, duration(spent));
+    launched(model, table, row, add);
+    add("cache file", compile.file && clean(compile.file));
+    place(model, table, row, add);
+    ids(add, [["compile", row], ["launch", table.at("launch_id", row)]]);
+    return "compile";
+  },
+
+  passes(model, row, add) {
+    const owner = model.table("passes").at("compilation_id", row);
+    span(model, "passes", row, add);
+    add("of", owner >= 0 ? nameOf(model, "compiles", owner) : null);
+    return model.word("passes", "kind", row) === "pass" ? "compiler pass" : "link phase";
+  },
+
+  ranges(model, row, add) {
+    const table = model.table("ranges");
+    span(model, "ranges", row, add);
+    add("path", pathOf(model, row));
+    for (const name of ["domain", "category", "payload", "color"]) {
+      const value = model.word("ranges", name, row);
+      add(name, value && clean(value));
+    }
+    add("seen in", model.word("ranges", "source", row) === "native" ? "NVTX's C interface" : "Python");
+    place(model, table, row, add);
+    ids(add, [["range", row]]);
+    return { push_pop: "NVTX range", start_end: "NVTX start/end range", mark: "NVTX mark" }[
+      model.word("ranges", "kind", row)];
+  },
+
+  calls(model, row, add) {
+    const table = model.table("calls"), source = table.at("source", row);
+    span(model, "calls", row, add);
+    const result = table.at("result", row), stream = table.at("stream", row);
+    add("returned", result > 0 ? `error ${result}` : null);
+    add("stream", stream >= 0 ? stream : null);
+    const asked = source === 2 ? model.activitiesOfCall(row) : [];
+    if (asked.length) add("asked for", `${nameOf(model, "gpu", asked[0])}${
+      asked.length > 1 ? ` and ${count(asked.length - 1)} more` : ""}`);
+    place(model, table, row, add);
+    ids(add, [["correlation", table.at("correlation_id", row)]]);
+    return ["driver call", "wait of the host", "driver call"][source];
+  },
+
+  graphs(model, row, add) {
+    const table = model.table("graphs");
+    span(model, "graphs", row, add);
+    add("nodes", count(table.at("nodes", row)));
+    add("nodes' time", duration(table.at("busy", row)));
+    callTimes(model, table.at("call", row), table.at("start", row), add);
+    place(model, table, row, add);
+    ids(add, [["graph", table.at("graph_id", row)], ["correlation", table.at("correlation_id", row)]]);
+    return "graph launch";
+  },
+
+  gpu(model, row, add) {
+    const table = model.table("gpu"), launch = table.at("launch", row), kind = model.word("gpu", "kind", row);
+    span(model, "gpu", row, add);
+    const bytes = table.at("size_bytes", row), lasted = table.at("dur", row);
+    if (bytes >= 0) {
+      add("bytes", `${size(bytes)} (${count(bytes)})`);
+      add("rate", lasted > 0 ? `${(bytes / lasted).toFixed(2)} GB/s` : null);
+    }
+    add("memory", model.word("gpu", "memory", row));
+    add("device", deviceOf(model, table.at("device_id", row)));
+    add("stream", table.at("stream", row) >= 0 ? table.at("stream", row) : null);
+    if (launch >= 0) {
+      gpuTimes(model, launch, add, true);
+      if (!(table.at("flags", row) & NO_CALL)) {
+        add("driver call", duration(table.at("call_end", row) - table.at("call_start", row)));
+      }
+    }
+    callTimes(model, table.at("call", row), table.at("start", row), add);
+    add("asked for by", model.word("gpu", "api", row));
+    launched(model, table, row, add);
+    add("registers", table.at("regs", row) >= 0 ? table.at("regs", row) : null);
+    if (launch >= 0) path(model, model.table("launches").at("range", launch), add);
+    const entry = model.word("gpu", "entry_name", row);
+    add("entry", entry && line(entry));
+    place(model, table, row, add);
+    ids(add, [["activity", table.at("id", row)], ["launch", launch], ["correlation", table.at("correlation_id", row)],
+      ["graph", table.at("graph_id", row)], ["node", table.at("graph_node_id", row)]]);
+    if (kind !== "kernel") return kind === "memset" ? "memset" : "copy";
+    return table.at("graph_id", row) >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
+  },
+};
+
+function span(model, table, row, add) {
+  const held = model.table(table), flags = table === "launches" ? (held.at("flags", row) & 8 ? 0 : NO_END)
+    : held.at("flags", row);
+  const start = held.at("start", row), lasted = held.at("dur", row);
+  add("start", flags & NO_START ? "before recording, or not measured" : moment(start, 1));
+  const isMark = table === "ranges" && model.word("ranges", "kind", row) === "mark";
+  if (!isMark) {
+    add("duration", flags & NO_END ? "end not recorded"
+      : Math.abs(lasted) < 1000 ? exact(lasted) : `${duration(lasted)} (${exact(lasted)})`);
+  }
+}
+
+function phases(track, index, add) {
+  if (!track?.segments) return;
+  track.segments(index);
+  const spent = new Float64Array(6);
+  for (let at = 0; at < 6; at++) spent[track.kinds[at]] += track.times[at + 1] - track.times[at];
+  PHASES.forEach((name, phase) => { if (spent[phase] > 0) add(name, duration(spent[phase]), PHASE_COLORS[phase]); });
+}
+
+function gpuTimes(model, launch, add, onlyQueue) {
+  const table = model.table("launches"), kernel = model.kernelOfLaunch[launch];
+  let queue = table.has("queue_ns") ? table.at("queue_ns", launch) : -1;
+  let execute = table.has("execute_ns") ? table.at("execute_ns", launch) : -1;
+  if (kernel >= 0) {
+    const gpu = model.table("gpu"), flags = gpu.at("flags", kernel);
+    if (!table.has("queue_ns") && !(flags & NO_START) && table.at("flags", launch) & 4) {
+      queue = Math.max(0, gpu.at("start", kernel) - table.at("submit_end", launch));
+    }
+    if (!table.has("execute_ns") && !(flags & (NO_START | NO_END))) execute = gpu.at("dur", kernel);
+  }
+  add("queue", queue >= 0 ? duration(queue) : null);
+  if (!onlyQueue) add("execute", execute >= 0 ? duration(execute) : null);
+}
+
+function callTimes(model, call, start, add) {
+  if (call < 0) return;
+  const table = model.table("calls"), end = table.at("start", call) + table.at("dur", call);
+  add("host call", `${nameOf(model, "calls", call)}, ${duration(table.at("dur", call))}`);
+  add("queue", duration(Math.max(0, start - end)));
+}
+
+function why(compile, add) {
+  add("reason", compile.reason && clean(compile.reason));
+  add("fix", compile.fix && clean(compile.fix));
+}
+
+/** Configuration and specialization. */
+function launched(model, table, row, add) {
+  const configuration = model.facts.configurations[table.at("configuration_id", row)];
+  if (configuration) {
+    add("grid", configuration.grid);
+    add("block", configuration.block);
+    add("cluster", configuration.cluster);
+    add("dynamic shared", configuration.shared ? size(configuration.shared) : null);
+    if (table.name !== "gpu") add("stream", configuration.stream);
+  }
+  const own = table.at("specialization_id", row), specialization = model.facts.specializations[own];
+  if (!specialization) return;
+  add("signature", clean(specialization.signature));
+  const parts = [];
+  if (specialization.regs !== undefined) parts.push(`${specialization.regs} registers`);
+  if (specialization.shared) parts.push(`${size(specialization.shared)} static shared`);
+  if (specialization.local) parts.push(`${size(specialization.local)} local`);
+  if (specialization.lcs) parts.push("launch-config sensitive (LC-S)");
+  if (specialization.cc) parts.push(`cc ${specialization.cc}`);
+  add("specialization", parts.join(", "));
+  add("bound to", specialization.bound && clean(specialization.bound));
+  const used = model.facts.occupancies.find((each) => each[0] === own && each[1] === table.at("configuration_id", row));
+  add("occupancy", used && used[3] !== null ? `${Math.round(used[3] * 100)} %` : null);
+}
+
+function deviceOf(model, device) {
+  const held = model.facts.devices[device];
+  return held ? `GPU ${held.ordinal ?? device}${held.name ? ` (${clean(held.name)})` : ""}` : null;
+}
+
+function place(model, table, row, add) {
+  const thread = table.at("thread_id", row), cell = table.at("cell_id", row);
+  add("thread", thread >= 0 ? clean(model.facts.threads[thread]?.label ?? thread) : null);
+  add("cell", cell >= 0 ? line(model.facts.cells[cell]?.label ?? cell) : null);
+}
+
+function path(model, range, add) { if (range >= 0) add("NVTX", pathOf(model, range)); }
+
+function pathOf(model, range) {
+  const names = [], parents = model.table("ranges");
+  for (let at = range, steps = 0; at >= 0 && steps < 64; at = parents.at("parent_range_id", at), steps++) {
+    names.unshift(nameOf(model, "ranges", at));
+  }
+  return names.join(" / ");
+}
+
+function ids(add, pairs) {
+  add("ids", pairs.filter(([, value]) => value >= 0).map(([name, value]) => `${name} ${value}`).join(", "));
+}

@@ -1,0 +1,61 @@
+// Where lanes and tracks are, from the top down, in CSS pixels.
+
+export const HEIGHTS = { cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, calls: 13, graphs: 17, gpu: 22 };
+const MARKS = 12, NESTED = 20, GAP = 2, PADDING = 5, LEAST = 28, FOLDED = 20;
+
+export class Layout {
+  constructor(model, tracks) {
+    this.lanes = model.lanes.map((spec, index) => ({
+      spec, index, isFolded: false, tracks: spec.tracks.map((each) => tracks.get(each.track)), rows: [], y: 0, height: 0,
+    }));
+    this.place();
+  }
+
+  place() {
+    let y = 0;
+    for (const lane of this.lanes) {
+      lane.y = y;
+      lane.rows = lane.isFolded ? folded(lane, y) : open(lane, y);
+      const last = lane.rows[lane.rows.length - 1];
+      lane.height = lane.isFolded ? FOLDED : Math.max(LEAST, last.y + last.height - y + PADDING);
+      y += lane.height;
+    }
+    this.height = y;
+  }
+
+  fold(lane, isFolded = !lane.isFolded) {
+    lane.isFolded = isFolded;
+    this.place();
+  }
+
+  laneAt(y) { return this.lanes.find((lane) => y >= lane.y && y < lane.y + lane.height) ?? null; }
+
+  rowAt(y) {
+    const lane = this.laneAt(y);
+    return lane?.rows.find((row) => y >= row.y - 1 && y < row.y + row.height + 1) ?? null;
+  }
+
+  /** Where the row of a track is; null where its lane has none. */
+  rowOf(track) {
+    for (const lane of this.lanes) for (const row of lane.rows) if (row.track === track) return row;
+    return null;
+  }
+}
+
+function open(lane, top) {
+  let y = top + PADDING;
+  return lane.tracks.map((track) => {
+    const { table, kind, depth } = track.spec;
+    const height = kind === "marks" ? MARKS : table === "launches" && depth ? NESTED : HEIGHTS[table];
+    const row = { lane, track, y, height };
+    y += height + GAP;
+    return row;
+  });
+}
+
+/** A folded lane shows all of its tracks, thin. */
+function folded(lane, top) {
+  const height = Math.max(1.5, (FOLDED - 6) / lane.tracks.length);
+  const step = (FOLDED - 6) / lane.tracks.length;
+  return lane.tracks.map((track, at) => ({ lane, track, y: top + 3 + at * step, height, isThin: true }));
+}

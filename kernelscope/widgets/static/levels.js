@@ -1,0 +1,242 @@
+// Tracks and their levels of detail: how busy a track is in a stretch of time from sums that were made once, and what
+// lasted longest in it from a pyramid. A frame costs what its pixels cost, however many events lie in them.
+
+import { ENDED, NO_END, NO_START } from "./data.js";
+
+export const PHASES = ["dispatch", "compile", "prepare", "submit", "finish", "unsplit"];
+const FAN = 32;
+
+/** Events of one track, in order of start. */
+export class Track {
+  constructor(model, spec, ids, start) {
+    this.model = model;
+    this.spec = spec;
+    this.table = model.table(spec.table);
+    this.ids = ids; // null where the track has all rows of its table
+    this.n = start.length;
+    this.start = start;
+    this.end = this.ends();
+    this.reach = this.reaches();
+  }
+
+  id(i) { return this.ids ? this.ids[i] : i; }
+
+  /** Whether the end of an event is unknown. */
+  isOpen(i) {
+    const flags = this.table.at("flags", this.id(i));
+    return this.spec.table === "launches" ? !(flags & ENDED) : Boolean(flags & NO_END);
+  }
+
+  isUnstarted(i) {
+    return this.spec.table !== "launches" && Boolean(this.table.at("flags", this.id(i)) & NO_START);
+  }
+
+  ends() {
+    const end = new Float64Array(this.n), lasting = this.table.col("dur"), { start, ids } = this;
+    for (let i = 0; i < this.n; i++) end[i] = start[i] + Math.max(0, lasting[ids ? ids[i] : i]);
+    const flags = this.table.specs.get("flags");
+    const usual = this.spec.table === "launches" ? flags.b & ENDED : !(flags.b & NO_END);
+    if (flags.k || flags.p || !usual) {
+      // What has no end lasts until the next event of its track begins, or the recording ends.
+      for (let i = 0; i < this.n; i++) {
+        if (this.isOpen(i)) end[i] = Math.max(end[i], i + 1 < this.n ? start[i + 1] : this.model.span);
+      }
+    }
+    return end;
+  }
+
+  /** The latest end so far; the ends themselves where nothing overlaps. */
+  reaches() {
+    const { start, end } = this;
+    let i = 1;
+    while (i < this.n && start[i] >= end[i - 1]) i++;
+    if (i >= this.n) return end;
+    const reach = Float64Array.from(end);
+    for (i = 1; i < this.n; i++) if (reach[i] < reach[i - 1]) reach[i] = reach[i - 1];
+    return reach;
+  }
+
+  /** Events that may show between two times: from the first index on, up to before the second. */
+  visible(from, to) { return [above(this.reach, from), above(this.start, to)]; }
+
+  /** Nanoseconds before `time` in which the track was busy. */
+  busyUntil(time) {
+    if (!this.sums) {
+      const sums = this.sums = new Float64Array(this.n + 1), { start, end, reach } = this;
+      for (let i = 0, covered = -Infinity; i < this.n; i++) {
+        sums[i + 1] = sums[i] + Math.max(0, end[i] - Math.max(start[i], covered));
+        covered = reach[i];
+      }
+    }
+    const i = above(this.start, time) - 1;
+    if (i < 0) return 0;
+    const from = i && this.reach !== this.end ? Math.max(this.start[i], this.reach[i - 1]) : this.start[i];
+    return this.sums[i] + Math.max(0, Math.min(time, this.end[i]) - from);
+  }
+
+  /** The longest event of those from index `from` up to before `to`. */
+  longest(from, to) {
+    this.levels ??= this.pyramid();
+    const { start, end } = this;
+    let best = -1, most = -1;
+    const take = (i) => { const lasting = end[i] - start[i]; if (lasting > most) { most = lasting; best = i; } };
+    let level = -1, a = from, b = to;
+    for (;;) {
+      const next = this.levels[level + 1], held = level < 0 ? null : this.levels[level];
+      if (!next || b - a <= 2 * FAN) {
+        for (let i = a; i < b; i++) take(held ? held[i] : i);
+        return best;
+      }
+      for (; a % FAN; a++) take(held ? held[a] : a);
+      for (; b % FAN; b--) take(held ? held[b - 1] : b - 1);
+      a /= FAN; b /= FAN; level += 1;
+    }
+  }
+
+  pyramid() {
+    const levels = [], { start, end } = this;
+    let below = null, n = this.n;
+    while (n > FAN) {
+      const size = Math.ceil(n / FAN), level = new Int32Array(size);
+      for (let at = 0; at < size; at++) {
+        let best = -1, most = -1;
+        for (let i = at * FAN, stop = Math.min(n, i + FAN); i < stop; i++) {
+          const event = below ? below[i] : i, lasting = end[event] - start[event];
+          if (lasting > most) { most = lasting; best = event; }
+        }
+        level[at] = best;
+      }
+      levels.push(level);
+      below = level; n = size;
+    }
+    return levels;
+  }
+}
+
+/** Launches of one track, with their phases. */
+export class LaunchTrack extends Track {
+  constructor(model, spec, ids, start) {
+    super(model, spec, ids, start);
+    const table = this.table;
+    this.parts = ["part0", "part1", "part2", "part3"].map((name) => table.col(name));
+    this.flags = table.col("flags");
+    this.compiling = table.col("compile_ns");
+    this.times = new Float64Array(7);
+    this.kinds = new Uint8Array(6);
+  }
+
+  /** Fill `times` with the bounds of a launch's segments and `kinds` with their phases: there are six. */
+  segments(i) {
+    const { times, kinds, parts } = this, id = this.id(i), flags = this.flags[id];
+    const start = this.start[i], compiling = this.compiling[id];
+    let at = start;
+    times[0] = at;
+    at += parts[0][id];
+    times[3] = at;
+    const compile = Math.min(Math.max(0, compiling), parts[0][id]);
+    times[1] = compile ? this.compileStart(id, start, at, compile) : at;
+    times[2] = times[1] + compile;
+    at += parts[1][id];
+    times[4] = at;
+    at += parts[2][id];
+    times[5] = at;
+    times[6] = flags & ENDED ? at + parts[3][id] : this.end[i];
+    kinds[0] = kinds[2] = compiling >= 0 ? 0 : 5;
+    kinds[1] = 1; kinds[3] = 2; kinds[4] = 3; kinds[5] = 4;
+    if (flags !== 15) {
+      if (!(flags & 1)) kinds[0] = kinds[2] = kinds[3] = 5;
+      if (!(flags & 2)) kinds[3] = kinds[4] = 5;
+      if (!(flags & 4)) kinds[4] = kinds[5] = 5;
+      if (!(flags & 8)) kinds[5] = 5;
+    }
+  }
+
+  /** When the compile inside a launch began: as its own row says, else just before the dispatch ended. */
+  compileStart(id, start, dispatched, compile) {
+    const row = this.table.at("compilation_id", id);
+    const told = row >= 0 ? this.model.table("compiles").at("start", row) : Infinity;
+    return Math.max(start, Math.min(told, dispatched - compile));
+  }
+
+  /** Add to `out` the nanoseconds of each phase before `time`. */
+  phasesUntil(time, out) {
+    this.phaseSums ??= this.sumPhases();
+    const i = above(this.start, time) - 1;
+    if (i < 0) return;
+    for (let phase = 0; phase < 6; phase++) out[phase] += this.phaseSums[phase][i];
+    this.segments(i);
+    const { times, kinds } = this;
+    for (let at = 0; at < 6; at++) {
+      const spent = Math.min(time, times[at + 1]) - times[at];
+      if (spent > 0) out[kinds[at]] += spent;
+    }
+  }
+
+  sumPhases() {
+    const sums = PHASES.map(() => new Float64Array(this.n + 1)), { times, kinds } = this;
+    const total = new Float64Array(6);
+    for (let i = 0; i < this.n; i++) {
+      for (let phase = 0; phase < 6; phase++) sums[phase][i] = total[phase];
+      this.segments(i);
+      for (let at = 0; at < 6; at++) {
+        const spent = times[at + 1] - times[at];
+        if (spent > 0) total[kinds[at]] += spent;
+      }
+    }
+    for (let phase = 0; phase < 6; phase++) sums[phase][this.n] = total[phase];
+    return sums;
+  }
+}
+
+/** Make the tracks of all lanes; rows of a table come to their track in order. */
+export function makeTracks(model) {
+  const specs = new Map(), byTable = new Map();
+  for (const lane of model.lanes) {
+    for (const spec of lane.tracks) {
+      specs.set(spec.track, spec);
+      byTable.set(spec.table, (byTable.get(spec.table) ?? 0) + 1);
+    }
+  }
+  const tracks = new Map();
+  const make = (spec, ids, start) => {
+    const Kind = spec.table === "launches" ? LaunchTrack : Track;
+    tracks.set(spec.track, new Kind(model, spec, ids, start));
+  };
+  for (const [name, number] of byTable) {
+    const table = model.table(name), mine = [...specs.values()].filter((spec) => spec.table === name);
+    if (number === 1) make(mine[0], null, asFloats(table.col("start")));
+    else split(table, mine, make);
+  }
+  return tracks;
+}
+
+function split(table, specs, make) {
+  const track = table.col("track"), start = table.col("start");
+  const first = Math.min(...specs.map((spec) => spec.track)), counts = [];
+  for (let i = 0; i < track.length; i++) counts[track[i] - first] = (counts[track[i] - first] ?? 0) + 1;
+  const ids = [], starts = [];
+  for (const spec of specs) {
+    const at = spec.track - first;
+    ids[at] = new Int32Array(counts[at] ?? 0);
+    starts[at] = new Float64Array(counts[at] ?? 0);
+    counts[at] = 0;
+  }
+  for (let i = 0; i < track.length; i++) {
+    const at = track[i] - first, place = counts[at]++;
+    ids[at][place] = i;
+    starts[at][place] = start[i];
+  }
+  for (const spec of specs) make(spec, ids[spec.track - first], starts[spec.track - first]);
+}
+
+function asFloats(values) { return values instanceof Float64Array ? values : Float64Array.from(values); }
+
+/** The first index whose value is above `bound`, in ascending values. */
+export function above(values, bound) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > bound) high = middle; else low = middle + 1;
+  }
+  return low;
+}

@@ -1,0 +1,227 @@
+// Draws lanes: bars where events are wide enough, and where they are not, pixel columns as high as the track is busy.
+
+import { above } from "./levels.js";
+import { PHASE_COLORS, colorOf } from "./colors.js";
+import { nameOf } from "./describe.js";
+import { PHASES } from "./levels.js";
+
+/** Above this many events a pixel a track is drawn as columns. */
+const DENSE = 0.34;
+const DIM = 0.16;
+
+/** Draw the lanes of a view on its canvas. */
+export function paintLanes(view, context) {
+  const { width, height, dpr, scroll, theme, layout } = view;
+  context.setTransform(dpr, 0, 0, dpr, 0, 0);
+  context.fillStyle = theme.ground;
+  context.fillRect(0, 0, width, height);
+  for (const lane of layout.lanes) {
+    const top = lane.y - scroll;
+    if (top > height || top + lane.height < 0) continue;
+    if (lane.index % 2) {
+      context.fillStyle = theme.band;
+      context.fillRect(0, top, width, lane.height);
+    }
+    context.fillStyle = theme.line;
+    context.fillRect(0, top + lane.height - 1, width, 1);
+  }
+  paintGrid(view, context);
+  for (const lane of layout.lanes) {
+    for (const row of lane.rows) {
+      const top = row.y - scroll;
+      if (top < height && top + row.height > 0) paintRow(view, context, row, top);
+    }
+  }
+}
+
+function paintGrid(view, context) {
+  context.fillStyle = view.theme.line;
+  for (const tick of view.ticks().marks) context.fillRect(Math.round(view.x(tick)), 0, 1, view.height);
+}
+
+function paintRow(view, context, row, top) {
+  const { track } = row;
+  const [from, to] = track.visible(view.t0, view.t1);
+  if (from >= to) return;
+  if (track.spec.kind === "marks") paintMarks(view, context, row, top, from, to);
+  else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
+  else if (track.segments) paintLaunches(view, context, row, top, from, to);
+  else paintBars(view, context, row, top, from, to);
+}
+
+function paintMarks(view, context, row, top, from, to) {
+  const { track } = row, { model } = view;
+  let last = -10;
+  for (let i = from; i < to; i++) {
+    const id = track.id(i), x = view.x(track.start[i]), isFound = view.isFound(track, i);
+    if (x - last < 0.5 && !isFound) continue;
+    last = x;
+    context.globalAlpha = isFound ? 1 : DIM;
+    context.fillStyle = visibleColor(view, colorOf(model, "ranges", id)).css;
+    context.fillRect(x - 0.75, top, 1.5, row.height);
+    context.beginPath();
+    context.moveTo(x - 4, top);
+    context.lineTo(x + 4, top);
+    context.lineTo(x, top + 6);
+    context.fill();
+    const next = i + 1 < track.n ? view.x(track.start[i + 1]) : Infinity;
+    label(view, context, nameOf(model, "ranges", id), x + 5, Math.min(next, view.width) - 6, top + row.height / 2 + 1,
+      view.theme.ink);
+  }
+  context.globalAlpha = 1;
+}
+
+function visibleColor(view, hex) { return view.theme.color(hex); }
+
+function paintBars(view, context, row, top, from, to) {
+  const { track, height } = row, { model, theme, width } = view, table = track.spec.table;
+  for (let i = from; i < to; i++) {
+    const id = track.id(i), color = theme.color(colorOf(model, table, id));
+    const x0 = Math.max(-4, view.x(track.start[i])), x1 = Math.min(width + 4, view.x(track.end[i]));
+    const wide = Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
+    context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
+    const isUnknown = track.isOpen(i) || track.isUnstarted(i), isKernel = isSolid(model, table, id);
+    context.fillStyle = isUnknown || !isKernel ? theme.stripes(context, colorOf(model, table, id), isUnknown) : color.css;
+    context.fillRect(x0, top, wide, height);
+    if (isUnknown || !isKernel || color.isLost) {
+      context.strokeStyle = color.isLost ? theme.strong : color.css;
+      if (wide > 2) context.strokeRect(x0 + 0.5, top + 0.5, wide - 1, height - 1);
+    }
+    if (wide > 18) {
+      const ink = isUnknown || !isKernel ? theme.ink : color.ink;
+      label(view, context, nameOf(model, table, id), Math.max(x0, 0) + 4, Math.min(x1, width) - 4,
+        top + height / 2 + 0.5, ink, height < 15);
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+/** Copies and waits are striped, so that they differ from kernels and calls in more than color. */
+function isSolid(model, table, id) {
+  if (table === "gpu") return model.word("gpu", "kind", id) === "kernel";
+  return table !== "calls" || model.table("calls").at("source", id) !== 1;
+}
+
+function paintLaunches(view, context, row, top, from, to) {
+  const { track, height } = row, { model, theme, width } = view;
+  const named = height > 22 ? 11 : 0, bar = height - named;
+  for (let i = from; i < to; i++) {
+    context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
+    track.segments(i);
+    const left = view.x(track.start[i]), right = view.x(track.end[i]), { times, kinds } = track;
+    if (right - left < 1) {
+      context.fillStyle = theme.color(PHASE_COLORS[longestSegment(track)]).css;
+      context.fillRect(left, top + named, 1, bar);
+      continue;
+    }
+    for (let at = 0; at < 6; at++) {
+      if (times[at + 1] <= times[at]) continue;
+      const x0 = Math.max(-4, view.x(times[at])), x1 = Math.min(width + 4, view.x(times[at + 1]));
+      if (x1 <= x0) continue;
+      const hex = PHASE_COLORS[kinds[at]], color = theme.color(hex);
+      context.fillStyle = kinds[at] === 5 ? theme.stripes(context, hex, true) : color.css;
+      context.fillRect(x0, top + named, x1 - x0, bar);
+      if (x1 - x0 > 44) {
+        label(view, context, PHASES[kinds[at]], Math.max(x0, 0) + 4, Math.min(x1, width) - 3, top + named + bar / 2 + 0.5,
+          kinds[at] === 5 ? theme.ink : color.ink, true);
+      }
+    }
+    if (right - left > 5) {
+      context.fillStyle = theme.ground;
+      context.fillRect(right - 1, top + named, 1, bar);
+    }
+    const isFailed = model.table("launches").at("error", track.id(i)) >= 0;
+    if (isFailed) {
+      context.fillStyle = "#d1242f";
+      context.fillRect(left, top + height - 2, Math.max(2, right - left), 2);
+    }
+    if (named && right - left > 22) {
+      const name = nameOf(model, "launches", track.id(i));
+      label(view, context, isFailed ? `✕ ${name}` : name, Math.max(left, 0) + 1, Math.min(right, width) - 4, top + 5,
+        theme.ink);
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function longestSegment(track) {
+  let best = 5, most = -1;
+  for (let at = 0; at < 6; at++) {
+    const lasting = track.times[at + 1] - track.times[at];
+    if (lasting > most) { most = lasting; best = track.kinds[at]; }
+  }
+  return best;
+}
+
+/** Text between two x, cut to fit; nothing where not even some of it fits. */
+function label(view, context, text, left, right, middle, ink, isSmall) {
+  const room = right - left;
+  if (room < 12 || !text) return;
+  context.font = isSmall ? view.theme.small : view.theme.font;
+  const full = view.measure(context, text, isSmall);
+  let shown = text;
+  if (full > room) {
+    const fits = Math.floor((text.length * room) / full) - 1;
+    if (fits < 2) return;
+    shown = `${text.slice(0, fits)}…`;
+  }
+  context.fillStyle = ink;
+  context.textBaseline = "middle";
+  context.fillText(shown, left, middle);
+}
+
+/** One column a device pixel: its height is the share of time in which the track was busy. */
+function paintColumns(view, context, row, top) {
+  const { dpr, theme } = view, { track } = row;
+  const wide = Math.max(1, Math.round(view.width * dpr)), high = Math.max(1, Math.round(row.height * dpr));
+  const image = view.raster(context, wide, high), pixels = image.pixels;
+  pixels.fill(row.lane.index % 2 ? theme.bandPixel ?? theme.groundPixel : theme.groundPixel);
+  if (track.segments) phaseColumns(view, track, pixels, wide, high);
+  else eventColumns(view, track, pixels, wide, high);
+  context.putImageData(image.data, 0, Math.round(top * dpr));
+}
+
+function phaseColumns(view, track, pixels, wide, high) {
+  const step = (view.t1 - view.t0) / wide, colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
+  const now = new Float64Array(6), next = new Float64Array(6);
+  track.phasesUntil(view.t0, now);
+  let first = above(track.reach, view.t0);
+  for (let x = 0; x < wide; x++) {
+    const time = view.t0 + (x + 1) * step;
+    next.fill(0);
+    track.phasesUntil(time, next);
+    const after = above(track.start, time);
+    if (after > first) {
+      const dim = view.search && !view.search.between(track, first, after);
+      let total = 0;
+      for (let phase = 0; phase < 6; phase++) total += next[phase] - now[phase];
+      const tall = Math.max(2, Math.min(1, total / step) * high);
+      let y = high, filled = 0;
+      for (let phase = 0; phase < 6 && total > 0; phase++) {
+        filled += next[phase] - now[phase];
+        const until = high - (filled / total) * tall, color = dim ? colors[phase].faintPixel : colors[phase].pixel;
+        for (; y - 0.5 > until && y > 0; y--) pixels[(y - 1) * wide + x] = color;
+      }
+      if (total <= 0) for (let at = 0; at < 2; at++) pixels[(high - 1 - at) * wide + x] = colors[0].pixel;
+    }
+    first = above(track.reach, time);
+    now.set(next);
+  }
+}
+
+function eventColumns(view, track, pixels, wide, high) {
+  const { theme, model } = view, table = track.spec.table, step = (view.t1 - view.t0) / wide;
+  let busy = track.busyUntil(view.t0), first = above(track.reach, view.t0);
+  for (let x = 0; x < wide; x++) {
+    const time = view.t0 + (x + 1) * step, until = track.busyUntil(time), after = above(track.start, time);
+    if (after > first) {
+      const color = theme.color(colorOf(model, table, track.id(track.longest(first, after))));
+      const dim = view.search && !view.search.between(track, first, after);
+      const tall = Math.max(Math.min(2, high), Math.round(Math.min(1, (until - busy) / step) * high));
+      const ink = dim ? color.faintPixel : color.pixel;
+      for (let y = high - 1, stop = high - tall; y >= stop; y--) pixels[y * wide + x] = ink;
+    }
+    first = above(track.reach, time);
+    busy = until;
+  }
+}

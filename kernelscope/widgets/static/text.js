@@ -1,0 +1,64 @@
+// Numbers with their units, and names made harmless to look at.
+
+const MISSING = "–";
+
+export function three(value) {
+  return value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0);
+}
+
+export function duration(ns) {
+  if (ns === null || ns === undefined || Number.isNaN(ns)) return MISSING;
+  if (ns < 0) return `−${duration(-ns)}`;
+  if (Math.round(ns) < 1000) return `${Math.round(ns)} ns`;
+  for (const [scale, unit] of [[1e3, "µs"], [1e6, "ms"]]) {
+    const text = three(ns / scale);
+    if (Number(text) < 1000) return `${text} ${unit}`;
+  }
+  const seconds = ns / 1e9;
+  return seconds < 1000 ? `${three(seconds)} s` : `${count(seconds)} s`;
+}
+
+/** Nanoseconds in full: `1,234,567 ns`. */
+export function exact(ns) { return `${count(ns)} ns`; }
+
+export function count(value) { return Math.round(value).toLocaleString("en-US"); }
+
+export function counted(value, noun, plural) {
+  return `${count(value)} ${value === 1 ? noun : plural ?? `${noun}s`}`;
+}
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined || bytes < 0) return MISSING;
+  if (bytes < 1024) return `${bytes} B`;
+  for (const unit of ["KiB", "MiB"]) {
+    bytes /= 1024;
+    if (bytes < 1023.95) return `${bytes.toFixed(1)} ${unit}`;
+  }
+  return `${(bytes / 1024).toFixed(1)} GiB`;
+}
+
+export function percent(share) {
+  const value = share * 100;
+  if (value > 0 && value < 0.1) return "< 0.1 %";
+  return value < 9.95 && value !== 0 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
+}
+
+// Control characters, line separators, invisible characters and bidi overrides, which show a name as something
+// that it is not.
+const UNSAFE = new RegExp("[\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b-\\u200f"
+  + "\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]", "g");
+
+export function clean(text) {
+  return String(text).replace(UNSAFE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** One line of text. */
+export function line(text) { return clean(text).replace(/\s*\n\s*/g, " ⏎ "); }
+
+/** A time after the start with as many digits as `step` nanoseconds need. */
+export function moment(ns, step) {
+  const [scale, unit] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 && ns >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"]
+    : step >= 1e3 ? [1e6, "ms"] : [1e3, "µs"];
+  const digits = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
+  return `${(ns / scale).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+}

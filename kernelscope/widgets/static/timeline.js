@@ -1,0 +1,316 @@
+// The timeline: mount() draws a packed recording into an element. No other script is needed, and nothing is fetched.
+
+import { Model } from "./data.js";
+import { Controls } from "./controls.js";
+import { Minimap } from "./minimap.js";
+import { paintOverlay } from "./overlay.js";
+import { paintLanes } from "./paint.js";
+import { KEYS, fillSums, fillTip, legend, make, sentence } from "./panels.js";
+import { Theme } from "./colors.js";
+import { clean, count, counted, duration, moment } from "./text.js";
+import { View } from "./view.js";
+
+const HEIGHT = 420;
+
+/**
+ * Draw a recording into an element.
+ *
+ * @param {HTMLElement} element - Where; what it holds already is kept.
+ * @param {{header: object, payload: ArrayBuffer|DataView|Uint8Array, height?: number,
+ *          theme?: "auto"|"light"|"dark"}} options - What pack() returned; the most that lanes take of the height, in
+ *          CSS pixels; which theme.
+ * @returns {Timeline} With `ready`, a promise that is kept after the first paint, and `destroy()`.
+ */
+export function mount(element, options) { return new Timeline(element, options); }
+
+class Timeline {
+  constructor(element, { header, payload, height, theme }) {
+    this.maximum = height ?? HEIGHT;
+    this.frames = { count: 0, milliseconds: [] };
+    this.undo = [];
+    this.root = frame(header, theme ?? "auto");
+    element.append(this.root);
+    this.part = (name) => this.root.querySelector(`.kst-${name}`);
+    this.ready = this.open(header, payload).catch((problem) => this.fail(problem));
+  }
+
+  async open(header, payload) {
+    const model = await Model.open(header, payload);
+    if (this.isGone) return this;
+    this.model = model;
+    this.view = new View(model, new Theme(this.root));
+    this.view.theme.read();
+    this.body = this.part("body");
+    this.canvas = this.part("canvas");
+    this.minimap = new Minimap(this.part("map"), this.view, () => this.changed());
+    this.controls = new Controls(this);
+    this.part("legend").replaceChildren(...legend(this.view));
+    this.labels();
+    this.watch();
+    this.resize();
+    this.draw();
+    return this;
+  }
+
+  /** Say what went wrong in the timeline's place. */
+  fail(problem) {
+    this.part("body").replaceChildren(make("div", "kst-problem", `The timeline cannot be shown: ${problem.message}`));
+    return this;
+  }
+
+  destroy() {
+    this.isGone = true;
+    for (const undo of this.undo.splice(0)) undo();
+    if (this.request) cancelAnimationFrame(this.request);
+    this.root.remove();
+    this.model = this.view = this.minimap = this.controls = null;
+  }
+
+  on(target, type, listener, options) {
+    target.addEventListener(type, listener, options);
+    this.undo.push(() => target.removeEventListener(type, listener, options));
+  }
+
+  watch() {
+    const sized = new ResizeObserver(() => { if (this.resize()) this.changed(); });
+    sized.observe(this.root);
+    this.undo.push(() => sized.disconnect());
+    const themed = () => this.retheme();
+    const mutated = new MutationObserver(themed);
+    for (const element of [document.documentElement, document.body]) {
+      mutated.observe(element, { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "theme",
+        "data-vscode-theme-kind", "style"] });
+    }
+    this.undo.push(() => mutated.disconnect());
+    this.on(matchMedia("(prefers-color-scheme: dark)"), "change", themed);
+  }
+
+  retheme() {
+    this.view.theme.read();
+    this.minimap.key = null;
+    this.changed();
+  }
+
+  /** Take the sizes from the page; whether any is new. */
+  resize() {
+    const { view, canvas } = this, dpr = window.devicePixelRatio || 1;
+    const wide = Math.max(60, Math.floor(this.part("ruler").getBoundingClientRect().width));
+    const high = Math.min(this.maximum, Math.max(60, view.layout.height));
+    this.part("body").style.height = `${high}px`;
+    this.part("lanes").style.height = `${view.layout.height}px`;
+    if (view.width === wide && view.height === high && view.dpr === dpr && canvas.width) return false;
+    Object.assign(view, { width: wide, height: high, dpr });
+    for (const [each, tall] of [[canvas, high], [this.part("ruler"), 24], [this.part("map"), 40]]) {
+      each.width = Math.round(wide * dpr);
+      each.height = Math.round(tall * dpr);
+      each.style.width = each === canvas ? `${wide}px` : "";
+      each.style.height = `${tall}px`;
+    }
+    this.scrollTo(view.scroll);
+    return true;
+  }
+
+  scrollTo(y) {
+    this.view.scroll = Math.max(0, Math.min(y, this.view.layout.height - this.view.height));
+    if (Math.abs(this.body.scrollTop - this.view.scroll) > 0.5) this.body.scrollTop = this.view.scroll;
+  }
+
+  labels() {
+    const gutter = this.part("gutter");
+    gutter.replaceChildren(...this.view.layout.lanes.map((lane) => {
+      const button = make("button", `kst-lane kst-${lane.spec.group}`, make("span", "kst-fold", "▾"),
+        make("span", "kst-name", clean(lane.spec.label)), make("span", "kst-note", clean(lane.spec.note)));
+      button.type = "button";
+      button.title = `${clean(lane.spec.label)} ${clean(lane.spec.note)}`;
+      button.addEventListener("click", () => this.fold(lane));
+      return button;
+    }));
+    this.placeLabels();
+  }
+
+  placeLabels() {
+    const buttons = this.part("gutter").children;
+    this.view.layout.lanes.forEach((lane, at) => {
+      const button = buttons[at];
+      button.style.top = `${lane.y}px`;
+      button.style.height = `${lane.height}px`;
+      button.setAttribute("aria-expanded", String(!lane.isFolded));
+      button.firstChild.textContent = lane.isFolded ? "▸" : "▾";
+    });
+  }
+
+  fold(lane, isFolded) {
+    this.view.layout.fold(lane, isFolded);
+    this.placeLabels();
+    this.resize();
+    this.scrollTo(this.view.scroll);
+    this.changed();
+  }
+
+  /** Draw at the next frame. */
+  changed() {
+    if (this.request || this.isGone) return;
+    this.request = requestAnimationFrame(() => { this.request = 0; if (!this.isGone) this.draw(); });
+  }
+
+  draw() {
+    const begun = performance.now();
+    const context = this.canvas.getContext("2d");
+    paintLanes(this.view, context);
+    paintOverlay(this.view, context);
+    this.ruler();
+    this.minimap.draw();
+    const spent = performance.now() - begun;
+    this.frames.count += 1;
+    this.frames.milliseconds.push(spent);
+    if (this.frames.milliseconds.length > 1000) this.frames.milliseconds.shift();
+    this.root.dataset.frames = String(this.frames.count);
+  }
+
+  ruler() {
+    const { view } = this, context = this.part("ruler").getContext("2d"), { theme } = view;
+    context.setTransform(view.dpr, 0, 0, view.dpr, 0, 0);
+    context.fillStyle = theme.ground;
+    context.fillRect(0, 0, view.width, 24);
+    if (view.selection) {
+      const [from, to] = [Math.min(...view.selection), Math.max(...view.selection)].map((time) => view.x(time));
+      context.fillStyle = theme.isDark ? "rgba(110,170,255,.3)" : "rgba(30,100,220,.2)";
+      context.fillRect(from, 0, Math.max(1, to - from), 24);
+    }
+    const { step, marks } = view.ticks();
+    context.font = theme.small;
+    context.textBaseline = "middle";
+    for (const at of marks) {
+      const x = Math.round(view.x(at));
+      context.fillStyle = theme.strong;
+      context.fillRect(x, 15, 1, 9);
+      context.fillStyle = theme.soft;
+      const text = moment(at, step), wide = view.measure(context, text, true);
+      context.fillText(text, Math.min(Math.max(x + 3, 2), view.width - wide - 2), 9);
+    }
+  }
+
+  /** Show the tooltip of what the pointer is on, or nothing. */
+  point(event, x, y) {
+    const { view } = this, tip = this.part("tip");
+    const isSame = event && view.hover && event.track === view.hover.track && event.index === view.hover.index;
+    view.hover = event;
+    if (!event) { tip.hidden = true; return; }
+    if (!isSame || tip.hidden) fillTip(tip, view, event);
+    tip.hidden = false;
+    const root = this.root.getBoundingClientRect(), box = tip.getBoundingClientRect();
+    const left = x + 14 + box.width > root.width ? x - 14 - box.width : x + 14;
+    const below = y + 16 + box.height < Math.max(root.height, window.innerHeight - root.top);
+    tip.style.left = `${Math.max(4, left)}px`;
+    tip.style.top = `${below ? y + 16 : Math.max(4 - Math.min(0, root.top), y - 12 - box.height)}px`;
+  }
+
+  /** Pin an event: its text stays and can be copied; null lets go. */
+  pin(event, isSpoken = true) {
+    const { view } = this, pinned = this.part("pin");
+    view.pinned = event;
+    this.part("tip").hidden = true;
+    pinned.hidden = !event;
+    if (event) {
+      fillTip(pinned, view, event);
+      const button = make("button", "kst-close", "×");
+      button.type = "button";
+      button.title = "Let go (Esc)";
+      button.setAttribute("aria-label", "let go");
+      button.addEventListener("click", () => { this.pin(null); this.body.focus({ preventScroll: true }); });
+      pinned.append(button);
+      if (isSpoken) this.say(sentence(view, event));
+    }
+    this.changed();
+  }
+
+  /** Pin an event and bring it into sight. */
+  go(event) {
+    if (!event) return;
+    this.view.reveal(event);
+    this.placeLabels();
+    this.resize();
+    this.scrollTo(this.view.scroll);
+    this.pin(event);
+  }
+
+  say(text) { this.part("live").textContent = text; }
+
+  /** Search by name; an empty text ends the search. Returns how many events match. */
+  search(text) {
+    this.view.seek(text);
+    const found = this.view.search?.count ?? 0;
+    this.part("count").textContent = text ? counted(found, "match", "matches") : "";
+    this.changed();
+    return found;
+  }
+
+  step(forward) {
+    const { view } = this;
+    if (view.search) this.go(asEvent(view, view.search.step(view.pinned, forward)));
+  }
+
+  /** Select a stretch of time, in nanoseconds since the start, and show its sums; null drops it. */
+  select(from, to) {
+    const { view } = this, panel = this.part("sums");
+    view.selection = from === null ? null : [from, to];
+    if (view.selection) {
+      const sums = fillSums(panel, view, () => this.select(null));
+      this.say(`selected ${duration(sums.span)}: ${counted(sums.launches, "launch", "launches")}, ${
+        duration(sums.host)} of the host, ${count(sums.kernels)} kernels, GPU busy ${duration(sums.busy)}`);
+    } else panel.hidden = true;
+    this.changed();
+  }
+
+  sums() { return this.view.sums(); }
+
+  fit() { this.view.fit(); this.changed(); }
+
+  show(t0, t1) { this.view.show(t0, t1); this.changed(); }
+}
+
+function asEvent(view, found) { return found ? view.event(found.track, found.index) : null; }
+
+function frame(header, theme) {
+  const root = make("div", `kst kst-${theme}`);
+  root.setAttribute("data-lm-suppress-shortcuts", "true");
+  root.setAttribute("role", "region");
+  root.setAttribute("aria-label", `timeline of ${clean(header.title)}`);
+  const style = make("style", "", STYLE);
+  const button = (name, text, title) => {
+    const made = make("button", `kst-button kst-${name}`, text);
+    made.type = "button";
+    made.title = title;
+    made.setAttribute("aria-label", title);
+    return made;
+  };
+  const search = make("input", "kst-search");
+  search.type = "search";
+  search.placeholder = "Search names  /";
+  search.setAttribute("aria-label", "search by name");
+  const bar = make("div", "kst-bar", make("span", "kst-title", "Timeline"), make("span", "kst-about", about(header)));
+  if (header.notice) bar.append(make("span", "kst-chip", header.notice));
+  bar.append(make("span", "kst-space"), search, make("span", "kst-count"),
+    button("previous", "↑", "previous match (N)"), button("next", "↓", "next match (n)"),
+    button("zoomin", "+", "zoom in (w)"), button("zoomout", "−", "zoom out (s)"), button("fit", "Fit", "show all (f)"),
+    button("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), button("help", "?", "keys"));
+  const body = make("div", "kst-body", make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas")));
+  body.tabIndex = 0;
+  body.setAttribute("role", "application");
+  body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, ? tells keys");
+  const hidden = (tag, name) => { const made = make(tag, name); made.hidden = true; return made; };
+  const live = make("div", "kst-live");
+  live.setAttribute("aria-live", "polite");
+  const help = hidden("div", "kst-keys");
+  for (const [keys, meaning] of KEYS) help.append(make("kbd", "", keys), make("span", "", meaning));
+  const head = make("div", "kst-head", make("canvas", "kst-map"), make("canvas", "kst-ruler"));
+  root.append(style, bar, help, head, body, hidden("div", "kst-sums"), make("div", "kst-legend"),
+    hidden("div", "kst-tip"), hidden("div", "kst-pin"), hidden("div", "kst-hint"), live);
+  return root;
+}
+
+function about(header) {
+  const events = Object.entries(header.tables).reduce((sum, [, table]) => sum + table.rows, 0);
+  const undrawn = header.undrawn ? `, ${count(header.undrawn)} without a time are not drawn` : "";
+  return `${duration(header.span_ns)}, ${counted(events, "event")}${undrawn}`;
+}
