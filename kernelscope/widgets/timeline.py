@@ -22,7 +22,7 @@ from IPython.core.getipython import get_ipython
 
 from kernelscope.recording.model import Recording
 from kernelscope.widgets.packing import pack
-from kernelscope.widgets.page import front_end
+from kernelscope.widgets.frontend import front_end
 from kernelscope.widgets.picture import describe, image
 
 _VIEW = "application/vnd.jupyter.widget-view+json"

@@ -46,7 +46,8 @@ class Server:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         environment = {
-            **os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1", "JUPYTER_CONFIG_DIR": str(config),
+            **os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")]),
+            "KERNELSCOPE_DRYRUN": "1", "JUPYTER_CONFIG_DIR": str(config),
             "JUPYTER_RUNTIME_DIR": str(folder / "runtime"), "JUPYTER_DATA_DIR": str(folder / "data"),
             "IPYTHONDIR": str(folder / "ipython"), "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
             "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
@@ -116,8 +117,7 @@ class Opened:
         What was logged as an error, and exceptions that nothing caught.
     """
 
-    def __init__(self, browser: Browser, server: Server, application: str, name: str, *, dark: bool = False,
-                 without_kernel: bool = False) -> None:
+    def __init__(self, browser: Browser, server: Server, application: str, name: str, *, dark: bool = False) -> None:
         self.server = server
         self.left: list[str] = []
         self.errors: list[str] = []
@@ -130,14 +130,21 @@ class Opened:
         start = {"lab": "lab/tree", "notebook": "notebooks"}[application]
         reset = "?reset" if application == "lab" else ""
         self.page.goto(f"{server.url}/{start}/{name}.ipynb{reset}")
+        self._wait()
+
+    def reload(self) -> None:
+        """Load the page anew, with the same kernel."""
+        self.page.reload()
+        self._wait()
+
+    def _wait(self) -> None:
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SHOWN_WITHIN_MS)
-        if without_kernel:
-            self.page.wait_for_timeout(300)
-        else:
-            self.page.wait_for_function("""() => {
-                const panel = window.jupyterapp?.shell.currentWidget;
-                return panel?.sessionContext?.session?.kernel?.status === "idle";
-            }""", timeout=SHOWN_WITHIN_MS)
+        self.page.wait_for_function("""() => {
+            const panel = window.jupyterapp?.shell.currentWidget;
+            return panel?.sessionContext?.session?.kernel?.status === "idle";
+        }""", timeout=SHOWN_WITHIN_MS)
+        # What the application itself says while it starts is not ours.
+        self.errors.clear()
 
     def _refuse(self, route: Any) -> None:
         self.left.append(route.request.url)
@@ -148,15 +155,38 @@ class Opened:
         self.page.evaluate("([name, given]) => window.jupyterapp.commands.execute(name, given)",
                            [name, arguments or {}])
 
-    def run_all(self) -> None:
-        """Run all cells and wait for the kernel."""
-        self.command("notebook:run-all-cells")
+    def run(self, *cells: int) -> None:
+        """Run cells by number, all without one, and wait until the kernel has run them."""
+        self.page.evaluate("""async (cells) => {
+            const panel = window.jupyterapp.shell.currentWidget;
+            if (!cells.length) return window.jupyterapp.commands.execute("notebook:run-all-cells");
+            for (const at of cells) {
+                panel.content.activeCellIndex = at;
+                await window.jupyterapp.commands.execute("notebook:run-cell");
+            }
+        }""", list(cells))
 
     def timelines(self, count: int = 1) -> Locator:
-        """Wait until so many live timelines are shown."""
-        self.page.wait_for_function("(count) => document.querySelectorAll('.ks-live canvas').length >= count",
-                                    arg=count, timeout=SHOWN_WITHIN_MS)
+        """Wait until so many live timelines are painted, no more and no fewer; return them."""
+        self.page.wait_for_function(
+            "(count) => document.querySelectorAll('.ks-live .kst[data-frames]').length === count", arg=count,
+            timeout=SHOWN_WITHIN_MS)
         return self.page.locator(".ks-live")
+
+    def ask_kernel(self, expression: str) -> str:
+        """What an expression gives in the kernel, as text."""
+        answer: str = self.page.evaluate("""async (expression) => {
+            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+            const asked = {code: "", user_expressions: {value: expression}, silent: true};
+            const reply = await kernel.requestExecute(asked).done;
+            const value = reply.content.user_expressions.value;
+            return value.data ? value.data["text/plain"] : value.evalue;
+        }""", expression)
+        return answer
+
+    def restart(self) -> None:
+        """Restart the kernel."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
 
     def pictures(self) -> Locator:
         """Static pictures that can be seen."""
@@ -164,7 +194,7 @@ class Opened:
 
     def save(self) -> nbformat.NotebookNode:
         """Save the notebook and read it."""
-        self.command("docmanager:save")
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
         path = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.path")
         return nbformat.read(self.server.folder / path, as_version=4)
 

@@ -9,6 +9,8 @@ import { count, counted, duration, line, moment, percent, size } from "./text.js
 export function make(tag, name, ...inside) {
   const element = document.createElement(tag);
   if (name) element.className = name;
+  // Jupyter's shortcuts are kept from what has the focus by an attribute of that very element.
+  if (tag === "button" || tag === "input") element.setAttribute("data-lm-suppress-shortcuts", "true");
   element.append(...inside);
   return element;
 }

@@ -296,6 +296,7 @@ function frame(header, theme) {
     button("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), button("help", "?", "keys"));
   const body = make("div", "kst-body", make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas")));
   body.tabIndex = 0;
+  body.setAttribute("data-lm-suppress-shortcuts", "true");
   body.setAttribute("role", "application");
   body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, ? tells keys");
   const hidden = (tag, name) => { const made = make(tag, name); made.hidden = true; return made; };

@@ -46,7 +46,10 @@ async function show(model, el, box, view) {
   // A view that has no size yet could not be drawn; the notebook's style hides it until it has this class.
   el.classList.add("ks-live");
   const mounted = frontEnd.mount(el, { ...data, height: model.get("height") || undefined, theme: "auto" });
-  view.undo.push(() => mounted.destroy(), hidePicture(model.get("picture")));
+  el.kernelscope = mounted; // for whoever looks into a page
+  view.undo.push(() => mounted.destroy());
+  await mounted.ready;
+  if (!view.gone && mounted.view) view.undo.push(hidePicture(model.get("picture")));
 }
 
 /** The header and the payload; null if the view goes before they come. A kernel that is gone never answers. */
