@@ -66,6 +66,7 @@ def pack(recording: Recording) -> Packed:
         "t0_ns": str(builder.clock.first),
         "span_ns": builder.clock.span,
         "bytes": columns.size,
+        "inflated": columns.whole_size,
         "tables": {
             name: {"rows": len(next(iter(columns.values[name].values()))), "columns": specs}
             for name, specs in columns.specs.items()

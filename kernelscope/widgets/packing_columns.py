@@ -38,9 +38,10 @@ _WAYS = ((zlib.Z_HUFFMAN_ONLY, 1), (zlib.Z_RLE, 1), (zlib.Z_DEFAULT_STRATEGY, 4)
 #: JavaScript's numbers are exact up to here.
 EXACT = 2**52
 _SAMPLE = 4096
+#: What deflates to more than this share is stored, which a browser inflates several times faster.
+_STORED = 0.985
 _MOST_MAPPED = 1024
 _SMALL = 65536
-_INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Columns:
     values: dict[str, dict[str, Ints]] = field(default_factory=dict)
     _planes: list[Bytes] = field(default_factory=list)
     _size: int = 0
+    _text_size: int = 0
 
     def add(
         self, table: str, name: str, values: Any, *, duration: str = "", link: Link | None = None, like: str = ""
@@ -108,16 +110,14 @@ class Columns:
                 spec = {"key": like, "map": first.tolist()}
         best = self._best(column, ways)
         spec = best | (spec if best.get("p") == "map" else {})
-        if best.get("p") in ("delta", "gap", "via"):
-            spec["v"] = _zeroth(column)
+        if best.get("p") in ("delta", "via"):
+            spec["v"] = _zeroth(column, column)
         how = spec.pop("residual")
         spec = {"n": name, **spec}
         if spec.get("p") == "gap":
-            spec |= {"dur": duration, "d": _zeroth(held[duration])}
+            spec |= {"dur": duration, "v": _zeroth(column, column + held[duration])}
         if spec.get("p") == "via" and link is not None:
             spec |= {"key": link.key, "of": [link.table, link.column]}
-        if len(column) and (column.min() < _INT32.min or column.max() > _INT32.max):
-            spec["f"] = 1
         self._store(spec, how)
         self.specs.setdefault(table, []).append(spec)
         held[name] = column
@@ -131,6 +131,7 @@ class Columns:
     def add_text(self, text: str) -> None:
         """Append a text to the stream; it lies behind all columns."""
         self._planes.append(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
+        self._text_size += len(self._planes[-1])
 
     def deflate(self) -> bytes:
         """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
@@ -141,6 +142,11 @@ class Columns:
         """Bytes of all columns, inflated."""
         return self._size
 
+    @property
+    def whole_size(self) -> int:
+        """Bytes of the stream, inflated: columns and texts."""
+        return self._size + self._text_size
+
     def _ways(
         self, held: dict[str, Ints], column: Ints, duration: str, link: Link | None
     ) -> dict[str, Callable[[slice], Ints]]:
@@ -148,7 +154,7 @@ class Columns:
             first = part.start or 0
             out = np.empty(part.stop - first, dtype=np.int64)
             out[1:] = values[first:part.stop - 1]
-            out[:1] = values[first - 1] if first else _zeroth(values)
+            out[:1] = values[first - 1] if first else _zeroth(column, values)
             return out
 
         ways: dict[str, Callable[[slice], Ints]] = {
@@ -156,8 +162,8 @@ class Columns:
             "delta": lambda part: column[part] - before(part, column),
         }
         if duration:
-            lasting = held[duration]
-            ways["gap"] = lambda part: column[part] - before(part, column) - before(part, lasting)
+            end = column + held[duration]
+            ways["gap"] = lambda part: column[part] - before(part, end)
         if link is not None:
             key, near = held[link.key], self.values.get(link.table, {}).get(link.column)
             if near is not None and len(near):
@@ -192,9 +198,9 @@ class Columns:
         self._size += width * len(residual)
 
 
-def _zeroth(values: Ints) -> int:
-    """What would be before the first value if it went on to there as from the second to the first."""
-    return int(2 * values[0] - values[1]) if len(values) > 1 else 0
+def _zeroth(values: Ints, predictions: Ints) -> int:
+    """A prediction of the first value that is off by as much as the second one's is from the first row."""
+    return int(values[0] - values[1] + predictions[0]) if len(values) > 1 else 0
 
 
 def _cost(residual: Ints) -> int:
@@ -223,6 +229,8 @@ def _part(plane: Bytes) -> bytes:
     middle = max(0, len(plane) // 2 - _SAMPLE)
     sample = plane[middle:middle + 2 * _SAMPLE].tobytes()
     strategy, level = min(_WAYS, key=lambda way: len(_blocks(sample, *way)))
+    if len(_blocks(sample, strategy, level)) > _STORED * len(sample):
+        level = 0
     return _blocks(plane.data, strategy, level)
 
 

@@ -84,7 +84,7 @@ class Builder:
         track = np.zeros(len(start), dtype=np.int64)
         end = np.where(mark, start, end)
         for number in np.unique(domain).tolist():
-            name = names[number] if number >= 0 else "default domain"
+            name = names[number] if number >= 0 else ""
             for on in np.unique(thread[domain == number]).tolist():
                 here = (domain == number) & (thread == on)
                 self._range_tracks(here, on, number, name, (mark, process), (start, end, track))
@@ -104,7 +104,7 @@ class Builder:
             at = np.flatnonzero(rows)
             if not len(at):
                 continue
-            lane = self._lanes.lane("nvtx", (number, name, on), f"NVTX {name}", thread)
+            lane = self._lanes.lane("nvtx", (number, name, on), f"NVTX {name}".strip(), thread)
             if what == "mark":
                 # All marks share a track: they are ticks.
                 first = at[:1]

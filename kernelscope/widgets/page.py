@@ -26,6 +26,7 @@ window.kernelscope = mount(document.getElementById("kernelscope-timeline"), {
   header, payload, height: Math.max(300, Math.round(window.innerHeight * 0.62)),
 });
 """
+_WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
 _NO_SCRIPT = "The timeline needs JavaScript, and a browser of 2023 or later; the card above does not."
 
 
@@ -54,12 +55,15 @@ def page(recording: Recording) -> str:
     packed = pack(recording)
     script = front_end() + _START
     title = escape(packed.header["title"])
-    policy = f"default-src 'none'; script-src {_hash(script)}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title} · KernelScope</title><style>{PAGE}main{{max-width:1600px}}main .kscope{{max-width:none}}</style></head>\n"
+        f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
         f'<body><main>{card(recording)}\n<div id="kernelscope-timeline"><noscript>{escape(_NO_SCRIPT)}</noscript></div>'
         f"</main>\n{_data(packed)}"
         f'<script type="module">{script}</script></body></html>\n'

@@ -53,7 +53,7 @@ export class Theme {
     if (!found) {
       const rgb = this.rgb(hex), faint = rgb.map((value, at) => Math.round(value * 0.24 + this.groundRgb[at] * 0.76));
       found = {
-        css: css(rgb), pixel: pixel(rgb), faint: css(faint), faintPixel: pixel(faint),
+        hex, css: css(rgb), pixel: pixel(rgb), faint: css(faint), faintPixel: pixel(faint),
         ink: lightness(rgb) > 0.19 ? "#0c1016" : "#ffffff",
         isLost: Math.abs(lightness(rgb) - lightness(this.groundRgb)) < 0.06,
       };
@@ -86,19 +86,25 @@ export class Theme {
   }
 }
 
-/** The color of an event as #rrggbb: untrusted colors are checked. */
-export function colorOf(model, table, row) {
+/** A function from a row of a table to its color; it looks each color up once. Untrusted colors are checked. */
+export function colorsOf(model, theme, table) {
+  const held = model.table(table), color = (hex) => theme.color(hex);
   if (table === "gpu") {
-    const kind = model.word("gpu", "kind", row);
-    if (kind === "kernel") return KERNEL_COLORS[model.table("gpu").at("name", row) % KERNEL_COLORS.length];
-    return kind === "memset" ? MEMSET : COPY;
+    const kinds = held.col("kind"), names = held.col("name"), palette = KERNEL_COLORS.map(color);
+    const byKind = model.words["gpu.kind"].map((kind) => (kind === "kernel" ? null : color(kind === "memset" ? MEMSET : COPY)));
+    return (row) => byKind[kinds[row]] ?? palette[names[row] % palette.length];
   }
   if (table === "ranges") {
-    const own = model.word("ranges", "color", row);
-    return own && HEX.test(own) ? own : RANGE;
+    const own = held.col("color"), found = model.words["ranges.color"].map((each) => color(HEX.test(each) ? each : RANGE));
+    const usual = color(RANGE);
+    return (row) => found[own[row]] ?? usual;
   }
-  if (table === "calls") return [API, WAIT, ASKING][model.table("calls").at("source", row)];
-  return { cells: CELL, compiles: COMPILE, passes: PASS, graphs: GRAPH, launches: PHASE_COLORS[0] }[table];
+  if (table === "calls") {
+    const sources = held.col("source"), found = [API, WAIT, ASKING].map(color);
+    return (row) => found[sources[row]];
+  }
+  const only = color({ cells: CELL, compiles: COMPILE, passes: PASS, graphs: GRAPH, launches: PHASE_COLORS[0] }[table]);
+  return () => only;
 }
 
 function css([r, g, b]) { return `rgb(${r},${g},${b})`; }

@@ -23,7 +23,26 @@ export class Controls {
     on(ruler, "pointerdown", (event) => this.mark(event));
     on(ruler, "pointermove", (event) => this.stretch(event));
     on(ruler, "pointerup", (event) => this.marked(event));
+    const pinned = timeline.part("pin");
+    on(pinned, "pointerdown", (event) => this.grab(event, pinned));
     this.buttons(on);
+  }
+
+  /** A pinned event's head moves its box. */
+  grab(event, box) {
+    if (event.button || !event.target.closest(".kst-tip-head") || event.target.closest("b")) return;
+    const { clientX, clientY } = event, left = box.offsetLeft, top = box.offsetTop;
+    const move = (moved) => {
+      box.style.left = `${left + moved.clientX - clientX}px`;
+      box.style.top = `${top + moved.clientY - clientY}px`;
+    };
+    const drop = () => {
+      removeEventListener("pointermove", move);
+      removeEventListener("pointerup", drop);
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", drop);
+    event.preventDefault();
   }
 
   buttons(on) {
@@ -101,7 +120,7 @@ export class Controls {
       view.box = null;
       view.show(from, to);
       this.box(false);
-    } else if (!drag.hasMoved) timeline.pin(view.hit(x, y));
+    } else if (!drag.hasMoved) timeline.pin(view.hit(x, y), event.clientX - timeline.root.getBoundingClientRect().left);
     timeline.changed();
   }
 

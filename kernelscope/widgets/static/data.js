@@ -6,15 +6,28 @@ export const NO_START = 2;
 export const NO_CALL = 4;
 export const ENDED = 8; // of a launch's flags: its end is known
 
-export async function inflate(payload) {
+/** Inflate a payload of which the length is known. */
+export async function inflate(payload, length) {
   if (typeof DecompressionStream === "undefined") {
     throw new Error("this browser is too old for the timeline: it has no DecompressionStream");
   }
   const packed = payload instanceof ArrayBuffer
     ? new Uint8Array(payload)
     : new Uint8Array(payload.buffer, payload.byteOffset, payload.byteLength);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const inflater = new DecompressionStream("deflate-raw"), writer = inflater.writable.getWriter();
+  // What is wrong with the data is thrown where it is read.
+  writer.write(packed).catch(() => {});
+  writer.close().catch(() => {});
+  const reader = inflater.readable.getReader(), bytes = new Uint8Array(length);
+  for (let at = 0; ;) {
+    const { done, value } = await reader.read();
+    if (done) {
+      if (at !== length) throw new Error(`the data has ${at} bytes, not ${length}`);
+      return bytes;
+    }
+    bytes.set(value, at);
+    at += value.length;
+  }
 }
 
 /** All that is known of a recording: its tables, its texts, its lanes. */
@@ -33,7 +46,7 @@ export class Model {
   }
 
   static async open(header, payload) {
-    return new Model(header, await inflate(payload));
+    return new Model(header, await inflate(payload, header.inflated));
   }
 
   table(name) { return this.tables[name]; }
@@ -91,7 +104,7 @@ export class Table {
     return this.col(name)[row];
   }
 
-  /** A column as a typed array: Int32Array, or Float64Array where a value needs it. */
+  /** A column as a Float64Array: all of one type, so that the loops over them stay fast. */
   col(name) {
     let values = this.held.get(name);
     if (!values) {
@@ -102,55 +115,46 @@ export class Table {
   }
 
   decode(spec) {
-    const n = this.rows;
-    if (spec.p === "sum") return this.sum(spec);
-    const wide = spec.f || spec.k > 3 || Math.abs(spec.b) > 2 ** 30;
-    const out = wide ? new Float64Array(n) : new Int32Array(n);
-    this.residuals(spec, out);
-    this.predict(spec, out);
-    return out;
-  }
-
-  sum(spec) {
     const out = new Float64Array(this.rows);
-    for (const part of spec.of) {
-      const values = this.col(part);
-      for (let i = 0; i < out.length; i++) out[i] += values[i];
+    if (spec.p === "sum") for (const part of spec.of) addTo(out, this.col(part));
+    else {
+      this.residuals(spec, out);
+      this.predict(spec, out);
     }
     return out;
   }
 
   residuals(spec, out) {
-    const n = this.rows, base = spec.b, planes = [];
+    const n = this.rows, planes = [];
     for (let k = 0; k < (spec.k ?? 0); k++) planes.push(this.bytes.subarray(spec.at + k * n, spec.at + (k + 1) * n));
-    const [low, high, top] = planes;
-    if (!planes.length) out.fill(base);
-    else if (planes.length === 1) for (let i = 0; i < n; i++) out[i] = base + low[i];
-    else if (planes.length === 2) for (let i = 0; i < n; i++) out[i] = base + low[i] + 256 * high[i];
-    else {
-      for (let i = 0; i < n; i++) out[i] = base + low[i] + 256 * high[i] + 65536 * top[i];
-      for (let k = 3, scale = 2 ** 24; k < planes.length; k++, scale *= 256) {
-        const plane = planes[k];
-        for (let i = 0; i < n; i++) out[i] += plane[i] * scale;
-      }
-    }
+    if (planes.length < 2) out.fill(spec.b);
+    if (planes.length === 1) addPlane(out, planes[0], 1);
+    else if (planes.length > 1) joinPlanes(out, planes[0], planes[1], spec.b);
+    for (let k = 2; k < planes.length; k++) addPlane(out, planes[k], 256 ** k);
   }
 
   predict(spec, out) {
-    const n = this.rows;
-    let before = spec.v;
-    if (spec.p === "delta") {
-      for (let i = 0; i < n; i++) before = out[i] += before;
-    } else if (spec.p === "gap") {
-      const lasting = this.col(spec.dur);
-      before += spec.d;
-      for (let i = 0; i < n; i++) before = (out[i] += before) + lasting[i];
-    } else if (spec.p === "via") {
-      const key = this.col(spec.key), near = this.model.table(spec.of[0]).col(spec.of[1]);
-      for (let i = 0; i < n; i++) before = out[i] += key[i] >= 0 ? near[key[i]] : before;
-    } else if (spec.p === "map") {
-      const key = this.col(spec.key), map = spec.map;
-      for (let i = 0; i < n; i++) out[i] += map[key[i] + 1];
-    }
+    if (spec.p === "delta") addBefore(out, spec.v);
+    else if (spec.p === "gap") addEndBefore(out, spec.v, this.col(spec.dur));
+    else if (spec.p === "via") addLinked(out, spec.v, this.col(spec.key), this.model.table(spec.of[0]).col(spec.of[1]));
+    else if (spec.p === "map") addMapped(out, this.col(spec.key), spec.map);
   }
 }
+
+function addTo(out, values) { for (let i = 0; i < out.length; i++) out[i] += values[i]; }
+
+function addPlane(out, plane, scale) { for (let i = 0; i < out.length; i++) out[i] += plane[i] * scale; }
+
+function joinPlanes(out, low, high, base) { for (let i = 0; i < out.length; i++) out[i] = base + low[i] + 256 * high[i]; }
+
+function addBefore(out, before) { for (let i = 0; i < out.length; i++) before = out[i] += before; }
+
+function addEndBefore(out, before, lasting) {
+  for (let i = 0; i < out.length; i++) before = (out[i] += before) + lasting[i];
+}
+
+function addLinked(out, before, key, near) {
+  for (let i = 0; i < out.length; i++) before = out[i] += key[i] >= 0 ? near[key[i]] : before;
+}
+
+function addMapped(out, key, map) { for (let i = 0; i < out.length; i++) out[i] += map[key[i] + 1]; }

@@ -1,7 +1,7 @@
 // Where lanes and tracks are, from the top down, in CSS pixels.
 
 export const HEIGHTS = { cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, calls: 13, graphs: 17, gpu: 22 };
-const MARKS = 12, NESTED = 20, GAP = 2, PADDING = 5, LEAST = 28, FOLDED = 20;
+const MARKS = 12, NESTED = 20, GAP = 2, PADDING = 5, LEAST = 36, FOLDED = 20;
 
 export class Layout {
   constructor(model, tracks) {
@@ -42,11 +42,16 @@ export class Layout {
   }
 }
 
+function rowHeight({ spec: { table, kind, depth } }) {
+  return kind === "marks" ? MARKS : table === "launches" && depth ? NESTED : HEIGHTS[table];
+}
+
 function open(lane, top) {
-  let y = top + PADDING;
+  // The one row of a lane is in the middle of the room that its label takes.
+  const isAlone = lane.tracks.length === 1, spare = isAlone ? (LEAST - rowHeight(lane.tracks[0])) / 2 : 0;
+  let y = top + Math.max(PADDING, spare);
   return lane.tracks.map((track) => {
-    const { table, kind, depth } = track.spec;
-    const height = kind === "marks" ? MARKS : table === "launches" && depth ? NESTED : HEIGHTS[table];
+    const height = rowHeight(track);
     const row = { lane, track, y, height };
     y += height + GAP;
     return row;

@@ -4,7 +4,7 @@
 import { ENDED, NO_END, NO_START } from "./data.js";
 
 export const PHASES = ["dispatch", "compile", "prepare", "submit", "finish", "unsplit"];
-const FAN = 32;
+const FAN = 32, STRIDE = 64;
 
 /** Events of one track, in order of start. */
 export class Track {
@@ -33,7 +33,8 @@ export class Track {
 
   ends() {
     const end = new Float64Array(this.n), lasting = this.table.col("dur"), { start, ids } = this;
-    for (let i = 0; i < this.n; i++) end[i] = start[i] + Math.max(0, lasting[ids ? ids[i] : i]);
+    if (ids) for (let i = 0; i < end.length; i++) end[i] = start[i] + Math.max(0, lasting[ids[i]]);
+    else for (let i = 0; i < end.length; i++) end[i] = start[i] + Math.max(0, lasting[i]);
     const flags = this.table.specs.get("flags");
     const usual = this.spec.table === "launches" ? flags.b & ENDED : !(flags.b & NO_END);
     if (flags.k || flags.p || !usual) {
@@ -56,19 +57,27 @@ export class Track {
     return reach;
   }
 
-  /** Events that may show between two times: from the first index on, up to before the second. */
-  visible(from, to) { return [above(this.reach, from), above(this.start, to)]; }
+  /** How many events began by a time. A coarse copy of the starts is searched first: it fits the processor's cache. */
+  begunBy(time) {
+    this.coarse ??= this.start.filter((_, i) => i % STRIDE === 0);
+    const block = above(this.coarse, time) - 1;
+    if (block < 0) return 0;
+    const from = block * STRIDE;
+    return above(this.start, time, from, Math.min(this.n, from + STRIDE));
+  }
 
-  /** Nanoseconds before `time` in which the track was busy. */
-  busyUntil(time) {
-    if (!this.sums) {
-      const sums = this.sums = new Float64Array(this.n + 1), { start, end, reach } = this;
-      for (let i = 0, covered = -Infinity; i < this.n; i++) {
-        sums[i + 1] = sums[i] + Math.max(0, end[i] - Math.max(start[i], covered));
-        covered = reach[i];
-      }
-    }
-    const i = above(this.start, time) - 1;
+  /** The first event that has not ended by a time, where `begun` began by then. */
+  firstOpen(time, begun) {
+    if (this.reach !== this.end) return above(this.reach, time);
+    return begun && this.end[begun - 1] > time ? begun - 1 : begun;
+  }
+
+  /** Events that may show between two times: from the first index on, up to before the second. */
+  visible(from, to) { return [this.firstOpen(from, this.begunBy(from)), this.begunBy(to)]; }
+
+  /** Nanoseconds before `time` in which the track was busy; `i` is the last event that began by then. */
+  busyUntil(time, i = this.begunBy(time) - 1) {
+    this.sums ??= this.reach === this.end ? sumOf(this.start, this.end) : unionOf(this.start, this.end, this.reach);
     if (i < 0) return 0;
     const from = i && this.reach !== this.end ? Math.max(this.start[i], this.reach[i - 1]) : this.start[i];
     return this.sums[i] + Math.max(0, Math.min(time, this.end[i]) - from);
@@ -77,20 +86,25 @@ export class Track {
   /** The longest event of those from index `from` up to before `to`. */
   longest(from, to) {
     this.levels ??= this.pyramid();
-    const { start, end } = this;
-    let best = -1, most = -1;
-    const take = (i) => { const lasting = end[i] - start[i]; if (lasting > most) { most = lasting; best = i; } };
-    let level = -1, a = from, b = to;
+    let best = from, a = from, b = to, level = -1;
     for (;;) {
-      const next = this.levels[level + 1], held = level < 0 ? null : this.levels[level];
-      if (!next || b - a <= 2 * FAN) {
-        for (let i = a; i < b; i++) take(held ? held[i] : i);
-        return best;
-      }
-      for (; a % FAN; a++) take(held ? held[a] : a);
-      for (; b % FAN; b--) take(held ? held[b - 1] : b - 1);
-      a /= FAN; b /= FAN; level += 1;
+      const held = level < 0 ? null : this.levels[level];
+      if (level + 1 >= this.levels.length || b - a <= 2 * FAN) return this.longer(best, held, a, b);
+      const c = Math.min(b, Math.ceil(a / FAN) * FAN), d = Math.max(c, Math.floor(b / FAN) * FAN);
+      best = this.longer(this.longer(best, held, a, c), held, d, b);
+      a = c / FAN; b = d / FAN; level += 1;
     }
+  }
+
+  /** The longest of an event and those from `from` up to before `to`, of all events or of one level of the pyramid. */
+  longer(best, level, from, to) {
+    const { start, end } = this;
+    let most = end[best] - start[best];
+    for (let at = from; at < to; at++) {
+      const i = level ? level[at] : at, lasting = end[i] - start[i];
+      if (lasting > most) { most = lasting; best = i; }
+    }
+    return best;
   }
 
   pyramid() {
@@ -158,12 +172,15 @@ export class LaunchTrack extends Track {
     return Math.max(start, Math.min(told, dispatched - compile));
   }
 
-  /** Add to `out` the nanoseconds of each phase before `time`. */
-  phasesUntil(time, out) {
+  /** Fill `out` with the nanoseconds of each phase before `time`; `i` is the last event that began by then. */
+  phasesUntil(time, out, i = this.begunBy(time) - 1) {
     this.phaseSums ??= this.sumPhases();
-    const i = above(this.start, time) - 1;
-    if (i < 0) return;
-    for (let phase = 0; phase < 6; phase++) out[phase] += this.phaseSums[phase][i];
+    if (i < 0) { out.fill(0); return; }
+    for (let phase = 0, at = 6 * i; phase < 6; phase++, at++) out[phase] = this.phaseSums[at];
+    if (time >= this.end[i]) {
+      for (let phase = 0, at = 6 * i + 6; phase < 6; phase++, at++) out[phase] = this.phaseSums[at];
+      return;
+    }
     this.segments(i);
     const { times, kinds } = this;
     for (let at = 0; at < 6; at++) {
@@ -172,20 +189,43 @@ export class LaunchTrack extends Track {
     }
   }
 
+  /** Sums of each phase before each launch: six numbers a launch. */
   sumPhases() {
-    const sums = PHASES.map(() => new Float64Array(this.n + 1)), { times, kinds } = this;
-    const total = new Float64Array(6);
-    for (let i = 0; i < this.n; i++) {
-      for (let phase = 0; phase < 6; phase++) sums[phase][i] = total[phase];
-      this.segments(i);
-      for (let at = 0; at < 6; at++) {
-        const spent = times[at + 1] - times[at];
-        if (spent > 0) total[kinds[at]] += spent;
+    const { n, flags, compiling, ids, times, kinds } = this, sums = new Float64Array(6 * (n + 1));
+    const [first, second, third, fourth] = this.parts, spent = new Float64Array(6);
+    for (let i = 0, at = 6; i < n; i++, at += 6) {
+      const id = ids ? ids[i] : i, compile = compiling[id];
+      if (flags[id] === 15 && compile >= 0 && compile <= first[id]) {
+        sums[at] = sums[at - 6] + first[id] - compile;
+        sums[at + 1] = sums[at - 5] + compile;
+        sums[at + 2] = sums[at - 4] + second[id];
+        sums[at + 3] = sums[at - 3] + third[id];
+        sums[at + 4] = sums[at - 2] + fourth[id];
+        sums[at + 5] = sums[at - 1];
+        continue;
       }
+      this.segments(i);
+      spent.fill(0);
+      for (let part = 0; part < 6; part++) spent[kinds[part]] += Math.max(0, times[part + 1] - times[part]);
+      for (let phase = 0; phase < 6; phase++) sums[at + phase] = sums[at + phase - 6] + spent[phase];
     }
-    for (let phase = 0; phase < 6; phase++) sums[phase][this.n] = total[phase];
     return sums;
   }
+}
+
+function sumOf(start, end) {
+  const sums = new Float64Array(start.length + 1);
+  for (let i = 0; i < start.length; i++) sums[i + 1] = sums[i] + end[i] - start[i];
+  return sums;
+}
+
+function unionOf(start, end, reach) {
+  const sums = new Float64Array(start.length + 1);
+  for (let i = 0, covered = -Infinity; i < start.length; i++) {
+    sums[i + 1] = sums[i] + Math.max(0, end[i] - Math.max(start[i], covered));
+    covered = reach[i];
+  }
+  return sums;
 }
 
 /** Make the tracks of all lanes; rows of a table come to their track in order. */
@@ -204,7 +244,7 @@ export function makeTracks(model) {
   };
   for (const [name, number] of byTable) {
     const table = model.table(name), mine = [...specs.values()].filter((spec) => spec.table === name);
-    if (number === 1) make(mine[0], null, asFloats(table.col("start")));
+    if (number === 1) make(mine[0], null, table.col("start"));
     else split(table, mine, make);
   }
   return tracks;
@@ -229,11 +269,8 @@ function split(table, specs, make) {
   for (const spec of specs) make(spec, ids[spec.track - first], starts[spec.track - first]);
 }
 
-function asFloats(values) { return values instanceof Float64Array ? values : Float64Array.from(values); }
-
 /** The first index whose value is above `bound`, in ascending values. */
-export function above(values, bound) {
-  let low = 0, high = values.length;
+export function above(values, bound, low = 0, high = values.length) {
   while (low < high) {
     const middle = (low + high) >> 1;
     if (values[middle] > bound) high = middle; else low = middle + 1;

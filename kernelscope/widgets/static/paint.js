@@ -1,9 +1,8 @@
 // Draws lanes: bars where events are wide enough, and where they are not, pixel columns as high as the track is busy.
 
-import { above } from "./levels.js";
-import { PHASE_COLORS, colorOf } from "./colors.js";
-import { nameOf } from "./describe.js";
 import { PHASES } from "./levels.js";
+import { PHASE_COLORS } from "./colors.js";
+import { nameOf } from "./describe.js";
 
 /** Above this many events a pixel a track is drawn as columns. */
 const DENSE = 0.34;
@@ -43,21 +42,21 @@ function paintRow(view, context, row, top) {
   const { track } = row;
   const [from, to] = track.visible(view.t0, view.t1);
   if (from >= to) return;
-  if (track.spec.kind === "marks") paintMarks(view, context, row, top, from, to);
+  if (track.spec.kind === "marks" && !row.isThin) paintMarks(view, context, row, top, from, to);
   else if (row.isThin || to - from > view.width * DENSE) paintColumns(view, context, row, top);
   else if (track.segments) paintLaunches(view, context, row, top, from, to);
   else paintBars(view, context, row, top, from, to);
 }
 
 function paintMarks(view, context, row, top, from, to) {
-  const { track } = row, { model } = view;
+  const { track } = row, { model } = view, colors = view.colorsOf("ranges");
   let last = -10;
   for (let i = from; i < to; i++) {
     const id = track.id(i), x = view.x(track.start[i]), isFound = view.isFound(track, i);
     if (x - last < 0.5 && !isFound) continue;
     last = x;
     context.globalAlpha = isFound ? 1 : DIM;
-    context.fillStyle = visibleColor(view, colorOf(model, "ranges", id)).css;
+    context.fillStyle = colors(id).css;
     context.fillRect(x - 0.75, top, 1.5, row.height);
     context.beginPath();
     context.moveTo(x - 4, top);
@@ -71,17 +70,15 @@ function paintMarks(view, context, row, top, from, to) {
   context.globalAlpha = 1;
 }
 
-function visibleColor(view, hex) { return view.theme.color(hex); }
-
 function paintBars(view, context, row, top, from, to) {
-  const { track, height } = row, { model, theme, width } = view, table = track.spec.table;
+  const { track, height } = row, { model, theme, width } = view, table = track.spec.table, colors = view.colorsOf(table);
   for (let i = from; i < to; i++) {
-    const id = track.id(i), color = theme.color(colorOf(model, table, id));
+    const id = track.id(i), color = colors(id);
     const x0 = Math.max(-4, view.x(track.start[i])), x1 = Math.min(width + 4, view.x(track.end[i]));
     const wide = Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
     context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
     const isUnknown = track.isOpen(i) || track.isUnstarted(i), isKernel = isSolid(model, table, id);
-    context.fillStyle = isUnknown || !isKernel ? theme.stripes(context, colorOf(model, table, id), isUnknown) : color.css;
+    context.fillStyle = isUnknown || !isKernel ? theme.stripes(context, color.hex, isUnknown) : color.css;
     context.fillRect(x0, top, wide, height);
     if (isUnknown || !isKernel || color.isLost) {
       context.strokeStyle = color.isLost ? theme.strong : color.css;
@@ -172,56 +169,61 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
 
 /** One column a device pixel: its height is the share of time in which the track was busy. */
 function paintColumns(view, context, row, top) {
-  const { dpr, theme } = view, { track } = row;
+  const { dpr } = view, { track } = row;
   const wide = Math.max(1, Math.round(view.width * dpr)), high = Math.max(1, Math.round(row.height * dpr));
-  const image = view.raster(context, wide, high), pixels = image.pixels;
-  pixels.fill(row.lane.index % 2 ? theme.bandPixel ?? theme.groundPixel : theme.groundPixel);
+  const { canvas, context: inner, data, pixels } = view.raster(wide, high);
   if (track.segments) phaseColumns(view, track, pixels, wide, high);
   else eventColumns(view, track, pixels, wide, high);
-  context.putImageData(image.data, 0, Math.round(top * dpr));
+  inner.putImageData(data, 0, 0);
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.drawImage(canvas, 0, Math.round(top * dpr));
+  context.setTransform(dpr, 0, 0, dpr, 0, 0);
 }
 
 function phaseColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
-  const now = new Float64Array(6), next = new Float64Array(6);
-  track.phasesUntil(view.t0, now);
-  let first = above(track.reach, view.t0);
+  const step = (view.t1 - view.t0) / wide, begun = track.begunBy(view.t0);
+  const colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
+  let now = new Float64Array(6), next = new Float64Array(6), first = track.firstOpen(view.t0, begun);
+  track.phasesUntil(view.t0, now, begun - 1);
   for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step;
-    next.fill(0);
-    track.phasesUntil(time, next);
-    const after = above(track.start, time);
+    const time = view.t0 + (x + 1) * step, after = track.begunBy(time);
     if (after > first) {
-      const dim = view.search && !view.search.between(track, first, after);
+      // The sums up to the last event's end will do where that ends here, and is one of many.
+      const isWhole = after - first > 2 * high && track.end[after - 1] < time + step * 0.01;
+      track.phasesUntil(isWhole ? Infinity : time, next, after - 1);
+      const dim = view.search !== null && !view.search.between(track, first, after);
       let total = 0;
       for (let phase = 0; phase < 6; phase++) total += next[phase] - now[phase];
       const tall = Math.max(2, Math.min(1, total / step) * high);
       let y = high, filled = 0;
       for (let phase = 0; phase < 6 && total > 0; phase++) {
-        filled += next[phase] - now[phase];
+        const spent = next[phase] - now[phase];
+        if (spent <= 0) continue;
+        filled += spent;
         const until = high - (filled / total) * tall, color = dim ? colors[phase].faintPixel : colors[phase].pixel;
         for (; y - 0.5 > until && y > 0; y--) pixels[(y - 1) * wide + x] = color;
       }
-      if (total <= 0) for (let at = 0; at < 2; at++) pixels[(high - 1 - at) * wide + x] = colors[0].pixel;
+      if (total <= 0) for (let at = 1; at <= Math.min(2, high); at++) pixels[(high - at) * wide + x] = colors[0].pixel;
+      [now, next] = [next, now];
+      first = track.firstOpen(time, after);
     }
-    first = above(track.reach, time);
-    now.set(next);
   }
 }
 
 function eventColumns(view, track, pixels, wide, high) {
-  const { theme, model } = view, table = track.spec.table, step = (view.t1 - view.t0) / wide;
-  let busy = track.busyUntil(view.t0), first = above(track.reach, view.t0);
+  const step = (view.t1 - view.t0) / wide, begun = track.begunBy(view.t0), colors = view.colorsOf(track.spec.table);
+  let first = track.firstOpen(view.t0, begun), busy = track.busyUntil(view.t0, begun - 1);
   for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, until = track.busyUntil(time), after = above(track.start, time);
+    const time = view.t0 + (x + 1) * step, after = track.begunBy(time);
     if (after > first) {
-      const color = theme.color(colorOf(model, table, track.id(track.longest(first, after))));
-      const dim = view.search && !view.search.between(track, first, after);
+      const until = track.busyUntil(time, after - 1);
+      const color = colors(track.id(track.longest(first, after)));
+      const dim = view.search !== null && !view.search.between(track, first, after);
       const tall = Math.max(Math.min(2, high), Math.round(Math.min(1, (until - busy) / step) * high));
       const ink = dim ? color.faintPixel : color.pixel;
       for (let y = high - 1, stop = high - tall; y >= stop; y--) pixels[y * wide + x] = ink;
+      busy = until;
+      first = track.firstOpen(time, after);
     }
-    first = above(track.reach, time);
-    busy = until;
   }
 }

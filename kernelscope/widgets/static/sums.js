@@ -15,77 +15,73 @@ export function sumsOf(view, from, to) {
 }
 
 function hostSums(view, from, to) {
-  const { model } = view, phases = Object.fromEntries(PHASES.map((name) => [name, 0]));
-  const byKernel = new Map(), spent = new Float64Array(6), table = model.table("launches");
-  let launches = 0;
+  const { model } = view, table = model.table("launches"), kernels = model.facts.kernels;
+  const spent = new Float64Array(6), before = new Float64Array(6), inside = new Float64Array(6);
+  const counts = new Float64Array(kernels.length), host = new Float64Array(kernels.length);
+  const kernel = table.col("dispatcher_id"), parent = table.col("parent_launch_id");
   for (const track of view.tracks.values()) {
     if (!track.segments) continue;
-    const [first, after] = track.visible(from, to);
+    track.phasesUntil(from, before);
+    track.phasesUntil(to, inside);
+    for (let phase = 0; phase < 6; phase++) spent[phase] += inside[phase] - before[phase];
+    const [first, after] = track.visible(from, to), { start, end, ids } = track;
     for (let i = first; i < after; i++) {
-      const id = track.id(i), begins = track.start[i] >= from && track.start[i] < to;
-      spent.fill(0);
-      addSegments(track, i, from, to, spent);
-      const parent = table.at("parent_launch_id", id), own = spent.reduce((sum, value) => sum + value, 0);
-      PHASES.forEach((name, phase) => { phases[name] += spent[phase]; });
-      if (parent >= 0) takeFromParent(view, parent, Math.max(from, track.start[i]), Math.min(to, track.end[i]), phases);
-      if (begins) launches += 1;
-      if (begins || own > 0) {
-        const name = table.at("dispatcher_id", id), held = byKernel.get(name) ?? { launches: 0, host: 0, gpu: 0, kernels: 0 };
-        held.launches += begins ? 1 : 0;
-        held.host += own;
-        byKernel.set(name, held);
-      }
+      const id = ids ? ids[i] : i;
+      if (start[i] >= from && start[i] < to) counts[kernel[id]] += 1;
+      host[kernel[id]] += Math.max(0, Math.min(to, end[i]) - Math.max(from, start[i]));
+      if (parent[id] >= 0) takeFromParent(view, parent[id], Math.max(from, start[i]), Math.min(to, end[i]), spent, host);
     }
   }
-  const top = [...byKernel].map(([id, sums]) => ({ name: model.facts.kernels[id].name, ...sums }))
-    .sort((a, b) => b.host - a.host || b.launches - a.launches).slice(0, MOST);
-  return { launches, phases, host: Object.values(phases).reduce((sum, value) => sum + value, 0), byLaunch: top };
-}
-
-function addSegments(track, i, from, to, out) {
-  track.segments(i);
-  for (let at = 0; at < 6; at++) {
-    const lasting = Math.min(to, track.times[at + 1]) - Math.max(from, track.times[at]);
-    if (lasting > 0) out[track.kinds[at]] += lasting;
-  }
+  const byLaunch = kernels.map(({ name }, id) => ({ name, launches: counts[id], host: host[id] }))
+    .filter((each) => each.launches || each.host).sort((a, b) => b.host - a.host || b.launches - a.launches);
+  return {
+    launches: counts.reduce((sum, value) => sum + value, 0), host: spent.reduce((sum, value) => sum + value, 0),
+    phases: Object.fromEntries(PHASES.map((name, phase) => [name, spent[phase]])), byLaunch: byLaunch.slice(0, MOST),
+  };
 }
 
 /** The time of a launch inside another one counts once: it is taken out of the other's phases. */
-function takeFromParent(view, parent, from, to, phases) {
+function takeFromParent(view, parent, from, to, spent, host) {
   const found = view.find("launches", parent);
   if (!found || to <= from) return;
-  const inside = new Float64Array(6);
-  addSegments(found.track, found.index, from, to, inside);
-  PHASES.forEach((name, phase) => { phases[name] -= inside[phase]; });
+  const { track, index } = found;
+  track.segments(index);
+  for (let at = 0; at < 6; at++) {
+    const shared = Math.min(to, track.times[at + 1]) - Math.max(from, track.times[at]);
+    if (shared <= 0) continue;
+    spent[track.kinds[at]] -= shared;
+    host[track.table.at("dispatcher_id", parent)] -= shared;
+  }
 }
 
 function gpuSums(model, from, to) {
-  const table = model.table("gpu"), start = table.col("start"), lasted = table.col("dur");
-  const kind = table.col("kind"), name = table.col("name"), size = table.col("size_bytes"), device = table.col("device_id");
-  const words = model.words["gpu.kind"], reach = new Map(), byName = new Map();
-  const sums = { kernels: 0, kernelTime: 0, copies: 0, copyTime: 0, copyBytes: 0, busy: 0, other: 0 };
-  const stop = above(start, to);
+  const table = model.table("gpu"), names = model.words["gpu.name"], kernel = model.words["gpu.kind"].indexOf("kernel");
+  const [start, lasted, kind, name, size, device] = ["start", "dur", "kind", "name", "size_bytes", "device_id"]
+    .map((column) => table.col(column));
+  const reach = new Float64Array(model.facts.devices.length + 1).fill(-Infinity), stop = above(start, to);
+  const kernels = new Float64Array(names.length), gpu = new Float64Array(names.length);
+  let busy = 0, copies = 0, copyTime = 0, copyBytes = 0;
   for (let i = 0; i < stop; i++) {
-    const begin = Math.max(from, start[i]), end = Math.min(to, start[i] + Math.max(0, lasted[i]));
-    const begins = start[i] >= from && start[i] < to, spent = Math.max(0, end - begin);
+    const finish = start[i] + Math.max(0, lasted[i]);
+    const begin = Math.max(from, start[i]), end = Math.min(to, finish), spent = Math.max(0, end - begin);
+    const begins = start[i] >= from && start[i] < to;
     if (!begins && !spent) continue;
-    const covered = reach.get(device[i]) ?? -Infinity;
-    sums.busy += Math.max(0, end - Math.max(begin, covered));
-    if (end > covered) reach.set(device[i], end);
-    if (words[kind[i]] === "kernel") {
-      const held = byName.get(name[i]) ?? { kernels: 0, gpu: 0 };
-      held.kernels += begins ? 1 : 0;
-      held.gpu += spent;
-      byName.set(name[i], held);
-      sums.kernels += begins ? 1 : 0;
-      sums.kernelTime += spent;
+    const on = device[i] + 1;
+    busy += Math.max(0, end - Math.max(begin, reach[on]));
+    reach[on] = Math.max(reach[on], end);
+    if (kind[i] === kernel) {
+      if (begins) kernels[name[i]] += 1;
+      gpu[name[i]] += spent;
     } else {
-      sums.copies += begins ? 1 : 0;
-      sums.copyTime += spent;
-      if (begins && size[i] > 0) sums.copyBytes += size[i];
+      copyTime += spent;
+      if (begins) { copies += 1; copyBytes += Math.max(0, size[i]); }
     }
   }
-  const byKernel = [...byName].map(([code, held]) => ({ name: model.words["gpu.name"][code], code, ...held }))
-    .sort((a, b) => b.gpu - a.gpu || b.kernels - a.kernels).slice(0, MOST);
-  return { ...sums, devices: reach.size, byKernel };
+  const byKernel = names.map((each, code) => ({ name: each, kernels: kernels[code], gpu: gpu[code] }))
+    .filter((each) => each.kernels || each.gpu).sort((a, b) => b.gpu - a.gpu || b.kernels - a.kernels);
+  return {
+    busy, copies, copyTime, copyBytes, devices: reach.filter((each) => each > -Infinity).length,
+    kernels: kernels.reduce((sum, value) => sum + value, 0), kernelTime: gpu.reduce((sum, value) => sum + value, 0),
+    byKernel: byKernel.slice(0, MOST),
+  };
 }

@@ -21,7 +21,10 @@ export function duration(ns) {
 /** Nanoseconds in full: `1,234,567 ns`. */
 export function exact(ns) { return `${count(ns)} ns`; }
 
-export function count(value) { return Math.round(value).toLocaleString("en-US"); }
+export function count(value) { return grouped(String(Math.round(value))); }
+
+/** Digits in groups of three; quicker than the browser's own, which takes part of a frame. */
+function grouped(digits) { return digits.replace(/\B(?=(\d{3})+$)/g, ","); }
 
 export function counted(value, noun, plural) {
   return `${count(value)} ${value === 1 ? noun : plural ?? `${noun}s`}`;
@@ -57,8 +60,10 @@ export function line(text) { return clean(text).replace(/\s*\n\s*/g, " ⏎ "); }
 
 /** A time after the start with as many digits as `step` nanoseconds need. */
 export function moment(ns, step) {
+  if (!ns) return "0";
   const [scale, unit] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 && ns >= 1e9 ? [1e9, "s"] : step >= 1e6 ? [1e6, "ms"]
     : step >= 1e3 ? [1e6, "ms"] : [1e3, "µs"];
   const digits = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
-  return `${(ns / scale).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+  const [whole, rest] = (ns / scale).toFixed(digits).split(".");
+  return `${grouped(whole)}${rest ? `.${rest}` : ""} ${unit}`;
 }

@@ -30,7 +30,11 @@ class Timeline {
     this.undo = [];
     this.root = frame(header, theme ?? "auto");
     element.append(this.root);
-    this.part = (name) => this.root.querySelector(`.kst-${name}`);
+    const parts = new Map();
+    this.part = (name) => {
+      if (!parts.has(name)) parts.set(name, this.root.querySelector(`.kst-${name}`));
+      return parts.get(name);
+    };
     this.ready = this.open(header, payload).catch((problem) => this.fail(problem));
   }
 
@@ -164,7 +168,6 @@ class Timeline {
     this.frames.count += 1;
     this.frames.milliseconds.push(spent);
     if (this.frames.milliseconds.length > 1000) this.frames.milliseconds.shift();
-    this.root.dataset.frames = String(this.frames.count);
   }
 
   ruler() {
@@ -198,15 +201,21 @@ class Timeline {
     if (!event) { tip.hidden = true; return; }
     if (!isSame || tip.hidden) fillTip(tip, view, event);
     tip.hidden = false;
-    const root = this.root.getBoundingClientRect(), box = tip.getBoundingClientRect();
-    const left = x + 14 + box.width > root.width ? x - 14 - box.width : x + 14;
-    const below = y + 16 + box.height < Math.max(root.height, window.innerHeight - root.top);
-    tip.style.left = `${Math.max(4, left)}px`;
-    tip.style.top = `${below ? y + 16 : Math.max(4 - Math.min(0, root.top), y - 12 - box.height)}px`;
+    this.placeBeside(tip, x, y);
   }
 
-  /** Pin an event: its text stays and can be copied; null lets go. */
-  pin(event, isSpoken = true) {
+  /** Put a box beside a place of the root: to its right and below it, or where there is room. */
+  placeBeside(box, x, y) {
+    const root = this.root.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
+    const left = x + 14 + width > root.width ? Math.max(4, x - 14 - width) : x + 14;
+    const lowest = Math.max(root.height, Math.min(window.innerHeight - root.top, root.height + 240));
+    const isBelow = y + 16 + height < lowest || y - 12 - height + root.top < 0;
+    box.style.left = `${left}px`;
+    box.style.top = `${isBelow ? y + 16 : y - 12 - height}px`;
+  }
+
+  /** Pin an event: its text stays, beside `x` of the root, and can be copied; null lets go. */
+  pin(event, x) {
     const { view } = this, pinned = this.part("pin");
     view.pinned = event;
     this.part("tip").hidden = true;
@@ -219,7 +228,11 @@ class Timeline {
       button.setAttribute("aria-label", "let go");
       button.addEventListener("click", () => { this.pin(null); this.body.focus({ preventScroll: true }); });
       pinned.append(button);
-      if (isSpoken) this.say(sentence(view, event));
+      const row = view.layout.rowOf(event.track), at = view.x(event.track.start[event.index]);
+      const root = this.root.getBoundingClientRect(), canvas = this.canvas.getBoundingClientRect();
+      const near = x ?? Math.min(Math.max(at, 0), view.width) + canvas.left - root.left;
+      this.placeBeside(pinned, near, row.y + row.height - 8 - view.scroll + canvas.top - root.top);
+      this.say(sentence(view, event));
     }
     this.changed();
   }

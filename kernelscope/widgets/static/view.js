@@ -1,5 +1,6 @@
 // What is shown: the stretch of time, the scroll position, what is hovered, pinned, selected and searched for.
 
+import { colorsOf } from "./colors.js";
 import { Layout } from "./layout.js";
 import { Search } from "./search.js";
 import { above, makeTracks } from "./levels.js";
@@ -126,6 +127,14 @@ export class View {
 
   sums() { return this.selection ? sumsOf(this, Math.min(...this.selection), Math.max(...this.selection)) : null; }
 
+  /** From a row of a table to its color. */
+  colorsOf(table) {
+    const held = this.theme.cache;
+    const key = `of ${table}`;
+    if (!held.has(key)) held.set(key, colorsOf(this.model, this.theme, table));
+    return held.get(key);
+  }
+
   /** The width of a text; measured once. */
   measure(context, text, isSmall) {
     const key = isSmall ? `s${text}` : text;
@@ -138,15 +147,18 @@ export class View {
     return found;
   }
 
-  /** Pixels to draw a track's columns in; made once for each size. */
-  raster(context, wide, high) {
-    const key = high;
-    let found = this.rasters.get(key);
-    if (!found || found.data.width !== wide) {
-      const data = context.createImageData(wide, high);
-      found = { data, pixels: new Uint32Array(data.data.buffer) };
-      this.rasters.set(key, found);
+  /** A picture to draw a track's columns in; made once for each size. */
+  raster(wide, high) {
+    let found = this.rasters.get(high);
+    if (!found || found.canvas.width !== wide) {
+      const canvas = document.createElement("canvas");
+      canvas.width = wide;
+      canvas.height = high;
+      const context = canvas.getContext("2d"), data = context.createImageData(wide, high);
+      found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer) };
+      this.rasters.set(high, found);
     }
+    found.pixels.fill(0);
     return found;
   }
 }
