@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count
+from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, unique_pairs
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.style import PHASE_COLORS
+from kernelscope.schema import UNKNOWN
 
 # The colors of the live timeline (static/colors.js), where a test compares them.
 KERNEL_COLORS = ("#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1",
@@ -23,6 +24,8 @@ WAIT_COLOR = "#c9a9c0"
 GRAPH_COLOR = "#6b9f7f"
 RANGE_COLOR = "#76a88f"
 WHOLE_COLOR = "#9aa0a8"
+# Of -2 and -1 too.
+_ACTIVITY_COLORS = (*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR)
 
 # A range's color comes from a file, and only a color may come into the picture.
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
@@ -235,25 +238,20 @@ def _streams(recording: Recording, last: int) -> Iterator[Lane]:
     end = ints(recording, "activities", "end_ns")
     end = np.where(end >= 0, end, last)
     name, words = codes(recording, "activities", "name")
-    kernel = matches(recording, "activities", "kind", "kernel")
-    copy = matches(recording, "activities", "kind", "memcpy")
+    color = np.where(matches(recording, "activities", "kind", "kernel"), name % len(KERNEL_COLORS),
+                     np.where(matches(recording, "activities", "kind", "memcpy"), -2, -1))
     shown = ~matches(recording, "activities", "kind", "sync") & (start >= 0)
     ordinals = {int(row["device_id"]): row["ordinal"] for row in recording.rows("devices")}
-    several = len(np.unique(device[shown])) > 1
-    for on, of_stream in np.unique(np.stack([device[shown], stream[shown]], axis=1), axis=0).tolist():
-        of = shown & (device == on) & (stream == of_stream)
+    pair, of_pair = unique_pairs(np.where(shown, device + 1, UNKNOWN), stream + 1)
+    several = len(np.unique(pair[:, 0])) > 1
+    for place, (on, of_stream) in enumerate((pair - 1).tolist()):
+        of = np.flatnonzero(of_pair == place)
         label = f"GPU {ordinals.get(on, on)}, " if several else "GPU "
-        yield Lane(f"{label}stream {of_stream}" if of_stream >= 0 else f"{label}no stream",
-                   tuple(part for part in _activity_parts(of, kernel, copy, name, start, end)
-                         if len(part.start)), start[of], end[of], name[of], words)
-
-
-def _activity_parts(of: Bools, kernel: Bools, copy: Bools, name: Ints, start: Ints, end: Ints) -> Iterator[Part]:
-    for place, color in enumerate(KERNEL_COLORS):
-        here = of & kernel & (name % len(KERNEL_COLORS) == place)
-        yield Part(color, start[here], end[here])
-    for color, which in ((COPY_COLOR, copy), (MEMSET_COLOR, ~kernel & ~copy)):
-        yield Part(color, start[of & which], end[of & which])
+        begin, finish, inks = start[of], end[of], color[of]
+        parts = tuple(Part(_ACTIVITY_COLORS[ink], begin[inks == ink], finish[inks == ink])
+                      for ink in np.unique(inks).tolist())
+        yield Lane(f"{label}stream {of_stream}" if of_stream >= 0 else f"{label}no stream", parts, begin, finish,
+                   name[of], words)
 
 
 def _plain(label: str, recording: Recording, table: str, of: Bools, last: int, color: str, name: Ints,

@@ -1,6 +1,6 @@
 """The timeline in a notebook: a live widget, and a static picture that stands in its place in a saved notebook.
 
-A display is two outputs. The first is the picture, as HTML; the second the widget, whose view hides the picture while
+A display is two outputs. The first is the widget; the second the picture, as HTML, which the widget's view hides while
 it is shown. A saved notebook has no live widget, so that the picture is seen: in JupyterLab and Notebook, whose line
 "Error displaying widget" the picture's style hides, in nbconvert's HTML, and where there are no widgets.
 """
@@ -28,12 +28,12 @@ from kernelscope.widgets.picture import describe, image
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
 # JupyterLab and Notebook put each output of a cell into such a child; what draws a widget there is a panel. Both rules
-# are about the widget that follows a picture: until it is live it is hidden, with what is said when its model is not
+# are about the widget that a picture follows: until it is live it is hidden, with what is said when its model is not
 # found, and once it is live the place of the hidden picture takes no room.
 _STYLE = (
-    ".jp-OutputArea-child:has([data-ks-picture]) + .jp-OutputArea-child:has(> .jp-OutputArea-output.lm-Panel)"
+    ".jp-OutputArea-child:has(> .jp-OutputArea-output.lm-Panel):has(+ .jp-OutputArea-child [data-ks-picture])"
     ":not(:has(.ks-live)) { display: none; }\n"
-    ".jp-OutputArea-child:has([data-ks-picture]):has(+ .jp-OutputArea-child .ks-live) { display: none; }\n"
+    ".jp-OutputArea-child:has(.ks-painted) + .jp-OutputArea-child:has([data-ks-picture]) { display: none; }\n"
 )
 
 
@@ -90,14 +90,15 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         _close_earlier(self)
-        text = describe(self.recording)
-        picture = f'<style>{_STYLE}</style><div data-ks-picture="{self.picture}">{image(self.recording)}</div>'
-        publish_display_data({"text/plain": text, "text/html": picture}, {"kernelscope": {"timeline": "picture"}})
+        # The view first: the page unpacks and paints while the kernel draws the picture.
         self.send_data()
-        # Where widgets are unknown nothing is shown twice: the picture and its text have said it.
         view, metadata = cast(Any, self._repr_mimebundle_())
+        # Where widgets are unknown nothing is shown twice: the picture and its text say it.
         publish_display_data({**view, "text/html": "<span hidden></span>", "text/plain": ""},
                              {**metadata, "kernelscope": {"timeline": "widget"}})
+        picture = f'<style>{_STYLE}</style><div data-ks-picture="{self.picture}">{image(self.recording)}</div>'
+        publish_display_data({"text/plain": describe(self.recording), "text/html": picture},
+                             {"kernelscope": {"timeline": "picture"}})
 
 
 def timeline(recording: Recording, height: int | None = None) -> TimelineWidget:

@@ -295,7 +295,7 @@ def test_a_saved_notebook_shows_the_picture(opened: Opened, chromium: Any, serve
     saved = opened.save()
     outputs = saved.cells[0].outputs
     assert ["text/html" in output.data for output in outputs] == [True, True]
-    assert "add_one" in svg_of(outputs[0].data["text/html"])
+    assert "add_one" in svg_of(outputs[1].data["text/html"])
     size = sum(len(str(text)) for cell in saved.cells for output in cell.outputs for text in output.data.values())
     assert size < 60_000
     opened.page.goto("about:blank")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 import socket
@@ -17,7 +16,6 @@ from typing import Any
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
-from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,9 +167,9 @@ class Opened:
     def timelines(self, count: int = 1) -> Locator:
         """Wait until so many live timelines are painted, no more and no fewer; return them."""
         self.page.wait_for_function(
-            "(count) => document.querySelectorAll('.ks-live .kst[data-frames]').length === count", arg=count,
+            "(count) => document.querySelectorAll('.ks-painted').length === count", arg=count,
             timeout=SHOWN_WITHIN_MS)
-        return self.page.locator(".ks-live")
+        return self.page.locator(".ks-painted")
 
     def ask_kernel(self, expression: str) -> str:
         """What an expression gives in the kernel, as text."""
@@ -211,12 +209,6 @@ class Opened:
     def close(self) -> None:
         """Close the page."""
         self._context.close()
-
-
-def colors_in(image: bytes) -> int:
-    """How many colors a picture has."""
-    colors = Image.open(io.BytesIO(image)).convert("RGB").getcolors(1 << 24)
-    return len(colors or ())
 
 
 def until(page: Page, condition: Callable[[], bool], seconds: float = 10.0) -> bool:

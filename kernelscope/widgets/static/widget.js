@@ -33,7 +33,7 @@ export default function timeline() {
       return () => {
         view.gone = true;
         for (const undo of view.undo.splice(0).reverse()) undo();
-        el.classList.remove("ks-live");
+        el.classList.remove("ks-live", "ks-painted");
       };
     },
   };
@@ -49,7 +49,9 @@ async function show(model, el, box, view) {
   el.kernelscope = mounted; // for whoever looks into a page
   view.undo.push(() => mounted.destroy());
   await mounted.ready;
-  if (!view.gone && mounted.view) view.undo.push(hidePicture(model.get("picture")));
+  if (view.gone || !mounted.view) return;
+  el.classList.add("ks-painted");
+  view.undo.push(hidePicture(model.get("picture")));
 }
 
 /** The header and the payload; null if the view goes before they come. A kernel that is gone never answers. */
