@@ -335,7 +335,8 @@ def test_the_minimap_moves_what_is_shown(opened: Any) -> None:
 
 HOSTILE = (
     "</script><script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>", '"onmouseover="hurt=1',
-    "'; window.hurt = 1; //", "javascript:window.hurt=1", "<!--<script>", "\u202egnp.exe\u2028", "{{7*7}}${window.hurt=1}",
+    "'; window.hurt = 1; //", "javascript:window.hurt=1", "<!--<script>", "\u202egnp.exe\u2028",
+    "{{7*7}}${window.hurt=1}",
 )
 
 
