@@ -106,7 +106,8 @@ def _round(script: Script, each: int, free: int) -> int:
     script.activity("sync", "stream synchronize", wait, start_ns=script.now, stream=7, cell_id=1)
     script.now += wait
     script.activity("memcpy", "DtoH", 15 * US, start_ns=script.now + 3 * US, size_bytes=1 << 20,
-                    memory="device to pageable", api="cuMemcpyDtoH_v2", submit_start_ns=script.now, submit_end_ns=script.now + 20 * US, stream=7,
+                    memory="device to pageable", api="cuMemcpyDtoH_v2", submit_start_ns=script.now,
+                    submit_end_ns=script.now + 20 * US, stream=7,
                     correlation_id=correlation + 70, cell_id=1)
     script.now += 24 * US
     script.rows["ranges"][step]["end_ns"] = script.now
@@ -119,7 +120,8 @@ def _kernel(script: Script, launch: int, at: int, start: int, duration: int) -> 
     script.activity("kernel", ("axpy", "stencil", "reduce_sum", "transpose")[at], duration, start_ns=start,
                     launch_id=launch, specialization_id=at, configuration_id=at, regs=24 + 8 * at,
                     correlation_id=row["correlation_id"], entry_name=f"_ZN8__main__{at}", api="cuLaunchKernelEx",
-                    submit_start_ns=row["submit_start_ns"] + 500, submit_end_ns=row["submit_end_ns"] - 400, cell_id=row["cell_id"], thread_id=row["thread_id"])
+                    submit_start_ns=row["submit_start_ns"] + 500, submit_end_ns=row["submit_end_ns"] - 400,
+                    cell_id=row["cell_id"], thread_id=row["thread_id"])
     row |= {"queue_ns": max(0, start - row["submit_end_ns"]), "execute_ns": duration, "device_id": 0}
     return start + duration
 

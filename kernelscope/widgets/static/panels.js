@@ -1,7 +1,7 @@
 // What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text only.
 
 import { PHASE_COLORS } from "./colors.js";
-import { describe } from "./describe.js";
+import { describe, shortName } from "./describe.js";
 import { PHASES } from "./levels.js";
 import { count, counted, duration, line, moment, percent, size } from "./text.js";
 
@@ -62,7 +62,7 @@ export function fillSums(element, view, close) {
   if (sums.host > 0) parts.push(phaseBar(sums));
   if (sums.byKernel.length) {
     parts.push(table("On the GPU", ["kernel", "kernels", "time"], sums.byKernel.map((each) => [
-      line(each.name), count(each.kernels), duration(each.gpu)])));
+      shortName(each.name), count(each.kernels), duration(each.gpu)])));
   }
   if (sums.byLaunch.length) {
     parts.push(table("On the host", ["launched", "launches", "time"], sums.byLaunch.map((each) => [
@@ -120,6 +120,7 @@ export function legend(view) {
     key("#c9a9c0", "waits for the GPU", "kst-striped");
   }
   key("#888888", "end unknown", "kst-striped-back");
+  if (model.header.left_out.length) keys.push(make("span", "", `left out for size: ${model.header.left_out.join(", ")}`));
   return keys;
 }
 

@@ -100,7 +100,7 @@ class Timeline {
     const { view, canvas } = this, dpr = window.devicePixelRatio || 1;
     const wide = Math.max(60, Math.floor(this.part("ruler").getBoundingClientRect().width));
     const high = Math.min(this.maximum, Math.max(60, view.layout.height));
-    this.part("body").style.height = `${high}px`;
+    this.body.style.height = `${high + 1}px`; // its upper border is one pixel
     this.part("lanes").style.height = `${view.layout.height}px`;
     if (view.width === wide && view.height === high && view.dpr === dpr && canvas.width) return false;
     Object.assign(view, { width: wide, height: high, dpr });

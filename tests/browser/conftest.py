@@ -1,0 +1,81 @@
+"""A real Chromium for the tests of this folder, and pages that note every request and every complaint."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Debian's browser and the names that other systems have for it.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def missing(what: str) -> None:
+    """Skip; in CI, where everything must run, fail."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is missing, and CI skips no test of the browser")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A running Chromium, one for all tests."""
+    path = os.environ.get("KERNELSCOPE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        missing("Chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright for Python")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """A page, with what it asked for and complained about."""
+
+    page: Any
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
+    """Make pages; those that any test leaves must not have complained, nor asked for anything but files."""
+    pages: list[Watched] = []
+
+    def make(dark: bool = False, width: int = 1300, height: int = 900, **options: Any) -> Watched:
+        page = chromium.new_page(viewport={"width": width, "height": height},
+                                 color_scheme="dark" if dark else "light", **options)
+        watched = Watched(page)
+        page.on("request", lambda request: watched.requests.append(request.url))
+        page.on("console", lambda message: watched.complaints.append(message.text)
+                if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: watched.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (watched.complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        pages.append(watched)
+        return watched
+
+    yield make
+    for each in pages:
+        each.page.close()
+    assert [each.complaints for each in pages if each.complaints] == []
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder for pictures: that of KERNELSCOPE_ARTIFACTS, where it is set."""
+    wanted = os.environ.get("KERNELSCOPE_ARTIFACTS")
+    folder = Path(wanted) if wanted else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / re.sub(r"\W+", "-", request.node.name).strip("-")
