@@ -203,7 +203,7 @@ def _labels(lane: Lane, shown: Lanes, width: int, top: int) -> Iterator[str]:
         place = int(lane.name[at])
         text = lane.words[place] if 0 <= place < len(lane.words) else ""
         if text and room >= min(len(text), _LEAST_LETTERS):
-            yield (f"<text x='{x + 4:.1f}' y='{top + 13.5}' fill='#fff' stroke='#000' stroke-opacity='.5' "
+            yield (f"<text x='{x + 4:.1f}' y='{top + 13.5}' fill='#0c1016' stroke='#fff' stroke-opacity='.4' "
                    f"stroke-width='2' paint-order='stroke'>{escape(shorten(text, room))}</text>")
 
 

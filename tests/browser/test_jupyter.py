@@ -314,19 +314,19 @@ def test_a_saved_notebook_shows_the_picture(opened: Opened, chromium: Any, serve
     server.end_kernels()
 
 
-def test_under_the_card_of_a_recorded_cell(chromium: Any, server: Server, application: str, artifacts: Path) -> None:
-    server.write(f"card_{application}", "%load_ext kernelscope\n" + KERNEL,
+def test_under_the_card_of_a_recorded_cell(chromium: Any, server: Server, artifacts: Path) -> None:
+    server.write("card", "%load_ext kernelscope\n" + KERNEL,
                  "%%kernelscope -n steps\nfor _ in range(20):\n    axpy[2, 32](a, 2.0, a)",
                  "%%kernelscope --no-timeline\naxpy[2, 32](a, 2.0, a)", "%%kernelscope\nx = 1",
                  "%kernelscope timeline steps")
-    opened = Opened(chromium, server, application, f"card_{application}")
+    opened = Opened(chromium, server, "lab", "card")
     opened.run()
     opened.timelines(2)
     assert opened.page.locator(".jp-OutputArea-output .kscope").count() == 3
     assert colored(opened, 0, COMPILE) > 500
     assert "dry run: kernels did not execute" in opened.page.locator(".kst-bar").first.inner_text()
     opened.page.locator(".kst").first.scroll_into_view_if_needed()
-    opened.page.screenshot(path=artifacts / f"card_{application}.png")
+    opened.page.screenshot(path=artifacts / "card.png")
     assert opened.left == []
     assert opened.errors == []
     opened.close()
