@@ -171,22 +171,24 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
 function paintColumns(view, context, row, top) {
   const { dpr } = view, { track } = row;
   const wide = Math.max(1, Math.round(view.width * dpr)), high = Math.max(1, Math.round(row.height * dpr));
-  const { canvas, context: inner, data, pixels } = view.raster(wide, high);
-  if (track.segments) phaseColumns(view, track, pixels, wide, high);
-  else eventColumns(view, track, pixels, wide, high);
-  inner.putImageData(data, 0, 0);
+  const { canvas, context: inner, data, pixels, isCurrent } = view.raster(track, wide, high);
+  if (!isCurrent) {
+    if (track.segments) phaseColumns(view, track, pixels, wide, high);
+    else eventColumns(view, track, pixels, wide, high);
+    inner.putImageData(data, 0, 0);
+  }
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.drawImage(canvas, 0, Math.round(top * dpr));
   context.setTransform(dpr, 0, 0, dpr, 0, 0);
 }
 
 function phaseColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, begun = track.begunBy(view.t0);
-  const colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
-  let now = new Float64Array(6), next = new Float64Array(6), first = track.firstOpen(view.t0, begun);
+  const step = (view.t1 - view.t0) / wide, colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
+  let begun = track.begunBy(view.t0), first = track.firstOpen(view.t0, begun);
+  let now = new Float64Array(6), next = new Float64Array(6);
   track.phasesUntil(view.t0, now, begun - 1);
   for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, after = track.begunBy(time);
+    const time = view.t0 + (x + 1) * step, after = track.begunBy(time, begun);
     if (after > first) {
       // The sums up to the last event's end will do where that ends here, and is one of many.
       const isWhole = after - first > 2 * high && track.end[after - 1] < time + step * 0.01;
@@ -207,14 +209,15 @@ function phaseColumns(view, track, pixels, wide, high) {
       [now, next] = [next, now];
       first = track.firstOpen(time, after);
     }
+    begun = after;
   }
 }
 
 function eventColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, begun = track.begunBy(view.t0), colors = view.colorsOf(track.spec.table);
-  let first = track.firstOpen(view.t0, begun), busy = track.busyUntil(view.t0, begun - 1);
+  const step = (view.t1 - view.t0) / wide, colors = view.colorsOf(track.spec.table);
+  let begun = track.begunBy(view.t0), first = track.firstOpen(view.t0, begun), busy = track.busyUntil(view.t0, begun - 1);
   for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, after = track.begunBy(time);
+    const time = view.t0 + (x + 1) * step, after = track.begunBy(time, begun);
     if (after > first) {
       const until = track.busyUntil(time, after - 1);
       const color = colors(track.id(track.longest(first, after)));
@@ -225,5 +228,6 @@ function eventColumns(view, track, pixels, wide, high) {
       busy = until;
       first = track.firstOpen(time, after);
     }
+    begun = after;
   }
 }

@@ -147,18 +147,23 @@ export class View {
     return found;
   }
 
-  /** A picture to draw a track's columns in; made once for each size. */
-  raster(wide, high) {
-    let found = this.rasters.get(high);
-    if (!found || found.canvas.width !== wide) {
+  /** A picture to draw a track's columns in, and whether it shows already what it should. */
+  raster(track, wide, high) {
+    let found = this.rasters.get(track);
+    if (!found || found.canvas.width !== wide || found.canvas.height !== high) {
       const canvas = document.createElement("canvas");
       canvas.width = wide;
       canvas.height = high;
       const context = canvas.getContext("2d"), data = context.createImageData(wide, high);
       found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer) };
-      this.rasters.set(high, found);
+      this.rasters.set(track, found);
     }
-    found.pixels.fill(0);
+    const { t0, t1, search, theme: { cache } } = this, shows = found.shows;
+    found.isCurrent = shows?.t0 === t0 && shows.t1 === t1 && shows.search === search && shows.cache === cache;
+    if (!found.isCurrent) {
+      found.shows = { t0, t1, search, cache };
+      found.pixels.fill(0);
+    }
     return found;
   }
 }
