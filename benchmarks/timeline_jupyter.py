@@ -1,6 +1,6 @@
 """First paint of the timeline in JupyterLab, and bytes on the wire: python benchmarks/timeline_jupyter.py [EVENTS].
 
-A recording with half as many launches as events, each with its kernel, is shown by a cell of a real JupyterLab in
+The recording of `benchmarks/timeline.py`, half launches and half kernels, is shown by a cell of a real JupyterLab in
 Chromium. Times are the browser's own clock from the moment the cell is run; the part that a cell waits for (packing and
 the picture, in the kernel) and the part in the page are told apart.
 """
@@ -13,15 +13,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers"), str(ROOT / "benchmarks")]
 
-import numpy as np  # noqa: E402
-from handmade import Script  # noqa: E402
 from jupyter_pages import Opened, Server  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
-
-from kernelscope.recording.arrow import make_table, table_of_rows  # noqa: E402
-from kernelscope.recording.model import Recording  # noqa: E402
+from timeline import realistic  # noqa: E402
 
 RUNS = 5
 CHROMIUM = "/usr/bin/chromium"
@@ -95,7 +91,7 @@ PAN = """async () => {
 def main(events: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        path = busy_recording(events).save(folder / "busy.kscope")
+        path = realistic(events // 2).save(folder / "busy.kscope")
         server = Server(folder)
         server.write("busy", SETUP.format(path=str(path)), SHOW)
         try:
@@ -128,44 +124,6 @@ def measure(opened: Opened, events: int) -> None:
     ):
         print(f"  {label:26}{statistics.median(values):8.0f} ms   ({min(values):.0f} to {max(values):.0f})")
     print(f"  a frame, p95 while panning {opened.page.evaluate(PAN):7.1f} ms")
-
-
-def busy_recording(events: int) -> Recording:
-    """Half launches with their phases, half kernels on two streams, all with jittering times; twenty kernels."""
-    random = np.random.default_rng(7)
-    launches, kernels = events // 2, 20
-    script = Script(name="busy", gpu={"source": "cupti"})
-    script.cell(wall_ns=launches * 31_000, execution_count=1)
-    script.device(name="GPU")
-    script._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
-    for at in range(kernels):
-        script.kernel(f"kernel_{at:02}", lineno=at + 1)
-        script.specialization(at, regs=32 + at)
-        script.configuration((64 * (at + 1),), (256,))
-    held = {name: table_of_rows(name, rows) for name, rows in script.rows.items()}
-    start = script.now + np.cumsum(random.integers(24_000, 36_000, launches))
-    bounds = start[:, None] + np.cumsum(random.gamma(8, 500, (launches, 4)).astype(np.int64) + 500, axis=1)
-    which = np.minimum(random.geometric(0.3, launches) - 1, kernels - 1)
-    zeros, ids = np.zeros(launches, np.int64), np.arange(launches)
-    begun = np.maximum(bounds[:, 2] + random.gamma(3, 900, launches).astype(np.int64), start)
-    lasting = random.gamma(9, 1_800, launches).astype(np.int64)
-    held["launches"] = make_table("launches", {
-        "launch_id": ids, "cell_id": zeros, "thread_id": zeros, "dispatcher_id": which, "specialization_id": which,
-        "configuration_id": which, "device_id": zeros, "start_ns": start, "dispatch_end_ns": bounds[:, 0],
-        "submit_start_ns": bounds[:, 1], "submit_end_ns": bounds[:, 2], "end_ns": bounds[:, 3], "compile_ns": zeros,
-        "cache": ["memory"] * launches, "correlation_id": ids + 11, "queue_ns": np.maximum(begun - bounds[:, 2], 0),
-        "execute_ns": lasting,
-    })
-    order = np.argsort(begun, kind="stable")
-    names = np.array([f"kernel_{at:02}" for at in range(kernels)], dtype=object)
-    held["activities"] = make_table("activities", {
-        "activity_id": ids, "kind": ["kernel"] * launches, "name": names[which][order].tolist(), "device_id": zeros,
-        "stream": 7 + (order % 2), "start_ns": begun[order], "end_ns": (begun + lasting)[order], "launch_id": order,
-        "specialization_id": which[order], "configuration_id": which[order], "cell_id": zeros, "thread_id": zeros,
-        "api": ["cuLaunchKernelEx"] * launches, "submit_start_ns": bounds[order, 1], "submit_end_ns": bounds[order, 2],
-        "correlation_id": order + 11,
-    })
-    return Recording(held, script.metadata)
 
 
 if __name__ == "__main__":

@@ -78,10 +78,18 @@ async function frontEndOf(model) {
   return modules.get(digest);
 }
 
+// JupyterLab and Notebook cut off what is larger than its output; a tooltip of a low timeline is.
+const UNCUT = `
+.ks-live, .jp-OutputArea-output:has(> .ks-live), .jp-OutputArea-child:has(> * > .ks-live),
+.jp-Cell:not(.jp-mod-outputsScrolled) :is(.jp-OutputArea, .jp-Cell-outputWrapper):has(.ks-live),
+.jp-Cell:not(.jp-mod-outputsScrolled):has(.ks-live) { overflow: visible !important; }
+.jp-Cell:has(.ks-live :is(.kst-tip, .kst-pin):not([hidden])) { content-visibility: visible; contain: none; z-index: 2; }
+`;
+
 /** Hide every copy of the picture, also one that the notebook puts into the page only later; return the undoing. */
 function hidePicture(name) {
   const style = document.createElement("style");
-  style.textContent = `[data-ks-picture="${CSS.escape(name)}"] { display: none !important; }`;
+  style.textContent = `[data-ks-picture="${CSS.escape(name)}"] { display: none !important; }${UNCUT}`;
   document.head.append(style);
   return () => style.remove();
 }
