@@ -21,8 +21,8 @@ from IPython.core.display_functions import publish_display_data
 from IPython.core.getipython import get_ipython
 
 from kernelscope.recording.model import Recording
-from kernelscope.widgets.packing import pack
 from kernelscope.widgets.frontend import front_end
+from kernelscope.widgets.packing import pack
 from kernelscope.widgets.picture import describe, image
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
