@@ -160,7 +160,11 @@ export class Controls {
     if (x < 0 || event.altKey) timeline.scrollTo(view.scroll + down);
     else if (event.shiftKey && !aside) view.pan(down);
     else if (Math.abs(aside) > Math.abs(down)) view.pan(aside);
-    else view.zoom(Math.exp(Math.max(-240, Math.min(240, down)) * (event.ctrlKey && Math.abs(down) < 20 ? 0.012 : 0.0022)), x);
+    else {
+      // Pinching on a touchpad comes as Ctrl and small steps.
+      const speed = event.ctrlKey && Math.abs(down) < 20 ? 0.012 : 0.0022;
+      view.zoom(Math.exp(Math.max(-240, Math.min(240, down)) * speed), x);
+    }
     timeline.changed();
   }
 

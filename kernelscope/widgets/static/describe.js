@@ -39,7 +39,8 @@ const OUTCOMES = { compiled: "compile", disk: "load", wait: "wait for", failed: 
 export function describe(model, table, row, track, index) {
   const rows = [];
   const add = (label, value, color) => {
-    if (value !== null && value !== undefined && value !== "" && value !== false) rows.push([label, String(value), color]);
+    if (value === null || value === undefined || value === "" || value === false) return;
+    rows.push([label, String(value), color]);
   };
   const kind = DETAILS[table](model, row, add, track, index);
   return { title: nameOf(model, table, row), kind, rows };

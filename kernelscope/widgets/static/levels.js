@@ -111,6 +111,19 @@ export class Track {
     return held ? held.event[best] : best;
   }
 
+  /** The events between two times that last as long as `least`, in order. */
+  lasting(t0, t1, least) {
+    const [from, to] = this.visible(t0, t1), found = [], { start, end } = this;
+    this.levels ??= this.pyramid();
+    const [blocks] = this.levels;
+    for (let block = Math.floor(from / FAN); block * FAN < to; block++) {
+      if (blocks && blocks.most[block] < least) continue;
+      const stop = Math.min(to, block * FAN + FAN);
+      for (let i = Math.max(from, block * FAN); i < stop; i++) if (end[i] - start[i] >= least) found.push(i);
+    }
+    return found;
+  }
+
   /** For each block of events, and for each block of such blocks, the longest event and how long it lasted. */
   pyramid() {
     const levels = [], { start, end } = this;

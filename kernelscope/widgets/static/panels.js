@@ -1,4 +1,5 @@
-// What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text only.
+// What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text
+// only.
 
 import { PHASE_COLORS } from "./colors.js";
 import { describe, shortName } from "./describe.js";
@@ -120,7 +121,8 @@ export function legend(view) {
     key("#c9a9c0", "waits for the GPU", "kst-striped");
   }
   key("#888888", "end unknown", "kst-striped-back");
-  if (model.header.left_out.length) keys.push(make("span", "", `left out for size: ${model.header.left_out.join(", ")}`));
+  const left = model.header.left_out;
+  if (left.length) keys.push(make("span", "", `left out for size: ${left.join(", ")}`));
   return keys;
 }
 

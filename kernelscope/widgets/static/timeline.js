@@ -309,11 +309,13 @@ function frame(header, theme) {
     button("previous", "↑", "previous match (N)"), button("next", "↓", "next match (n)"),
     button("zoomin", "+", "zoom in (w)"), button("zoomout", "−", "zoom out (s)"), button("fit", "Fit", "show all (f)"),
     button("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), button("help", "?", "keys"));
-  const body = make("div", "kst-body", make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas")));
+  const lanes = make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas"));
+  const body = make("div", "kst-body", lanes);
   body.tabIndex = 0;
   body.setAttribute("data-lm-suppress-shortcuts", "true");
   body.setAttribute("role", "application");
-  body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, ? tells keys");
+  body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, "
+    + "? tells keys");
   const hidden = (tag, name) => { const made = make(tag, name); made.hidden = true; return made; };
   const live = make("div", "kst-live");
   live.setAttribute("aria-live", "polite");
