@@ -321,6 +321,13 @@ def test_under_the_card_of_a_recorded_cell(chromium: Any, server: Server, artifa
                  "%kernelscope timeline steps")
     opened = Opened(chromium, server, "lab", "card")
     opened.run()
+    # What is far away is unpacked only when it comes near, and its picture stands there meanwhile.
+    assert until(opened.page, lambda: opened.page.locator(".ks-live").count() == 2, seconds=30)
+    for at in range(2):
+        opened.page.locator(".ks-live").nth(at).evaluate("(element) => element.scrollIntoView({ block: 'center' })")
+        assert until(opened.page, lambda at=at: "ks-painted" in (
+            opened.page.locator(".ks-live").nth(at).get_attribute("class") or ""))
+        assert opened.pictures().count() <= 1
     opened.timelines(2)
     assert opened.page.locator(".jp-OutputArea-output .kscope").count() == 3
     assert colored(opened, 0, COMPILE) > 500

@@ -45,6 +45,8 @@ async function show(model, el, box, view) {
   if (view.gone || !data) return;
   // A view that has no size yet could not be drawn; the notebook's style hides it until it has this class.
   el.classList.add("ks-live");
+  await comesNear(el, view);
+  if (view.gone) return;
   const mounted = frontEnd.mount(el, { ...data, height: model.get("height") || undefined, theme: "auto" });
   el.kernelscope = mounted; // for whoever looks into a page
   view.undo.push(() => mounted.destroy());
@@ -52,6 +54,19 @@ async function show(model, el, box, view) {
   if (view.gone || !mounted.view) return;
   el.classList.add("ks-painted");
   view.undo.push(hidePicture(model.get("picture")));
+}
+
+/** Wait until the view is on the screen or near: a notebook of a hundred timelines unpacks those that are looked at. */
+function comesNear(el, view) {
+  return new Promise((resolve) => {
+    const watch = new IntersectionObserver((seen) => {
+      if (!seen.some((each) => each.isIntersecting)) return;
+      watch.disconnect();
+      resolve();
+    }, { rootMargin: "1000px", scrollMargin: "1000px" });
+    watch.observe(el);
+    view.undo.push(() => watch.disconnect(), resolve);
+  });
 }
 
 /** The header and the payload; null if the view goes before they come. A kernel that is gone never answers. */
