@@ -1,4 +1,4 @@
-"""The page at ten events, a thousand and a million: pictures of each, and that a million stays small and quick to use."""
+"""The page at ten events, a thousand and a million: pictures of each, and that a million stays small and quick."""
 
 from __future__ import annotations
 
