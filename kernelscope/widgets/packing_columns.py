@@ -24,9 +24,10 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ _SAMPLE = 4096
 #: What deflates to more than this share is stored, which a browser inflates several times faster.
 _STORED = 0.985
 _MOST_MAPPED = 1024
-_SMALL = 65536
+_SMALL = 32768
 
 
 _Ways = dict[str, tuple[Callable[[slice], Ints], dict[str, Any]]]
@@ -78,7 +79,8 @@ class Columns:
 
     specs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     values: dict[str, dict[str, Ints]] = field(default_factory=dict)
-    _planes: list[Bytes] = field(default_factory=list)
+    _planes: list[Bytes | Future[bytes]] = field(default_factory=list)
+    _pool: ThreadPoolExecutor | None = None
     _size: int = 0
     _text_size: int = 0
 
@@ -123,12 +125,31 @@ class Columns:
 
     def add_text(self, text: str) -> None:
         """Append a text to the stream; it lies behind all columns."""
-        self._planes.append(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
-        self._text_size += len(self._planes[-1])
+        plane = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+        self._text_size += len(plane)
+        self._keep(plane)
 
     def deflate(self) -> bytes:
         """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
-        return _deflate(self._planes)
+        parts: list[bytes] = []
+        for isolated, planes in groupby(self._planes, lambda each: isinstance(each, Future)):
+            if isolated:
+                parts += [cast("Future[bytes]", each).result() for each in planes]
+            else:
+                joined = b"".join(cast("Bytes", each).tobytes() for each in planes)
+                parts.append(_blocks(joined, zlib.Z_DEFAULT_STRATEGY, 9))
+        if self._pool is not None:
+            self._pool.shutdown()
+        # An empty last block ends the stream.
+        return b"".join((*parts, b"\x03\x00"))
+
+    def _keep(self, plane: Bytes) -> None:
+        """Append to the stream; what is long is compressed by itself, in parallel with whatever comes next."""
+        if len(plane) < _SMALL:
+            self._planes.append(plane)
+            return
+        self._pool = self._pool or ThreadPoolExecutor(min(4, os.cpu_count() or 1))
+        self._planes.append(self._pool.submit(_part, plane))
 
     @property
     def size(self) -> int:
@@ -180,7 +201,8 @@ class Columns:
             return {"b": least}
         at = self._size
         parts = (residual - least).view(np.uint8).reshape(-1, 8)
-        self._planes += [np.ascontiguousarray(parts[:, place]) for place in range(width)]
+        for place in range(width):
+            self._keep(np.ascontiguousarray(parts[:, place]))
         self._size += width * len(residual)
         return {"b": least, "k": width, "at": at}
 
@@ -223,17 +245,6 @@ def _cost(residual: Ints) -> int:
         return 0
     planes = np.ascontiguousarray(shifted.view(np.uint8).reshape(-1, 8)[:, :width].T)
     return len(zlib.compress(planes.data, 1))
-
-
-def _deflate(planes: Sequence[Bytes]) -> bytes:
-    """One raw deflate stream of all planes, each compressed in the way that suits it, in parallel."""
-    if sum(map(len, planes)) <= _SMALL:
-        whole = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
-        return whole.compress(b"".join(each.tobytes() for each in planes)) + whole.flush()
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        parts = list(pool.map(_part, planes))
-    # An empty last block ends the stream.
-    return b"".join((*parts, b"\x03\x00"))
 
 
 def _part(plane: Bytes) -> bytes:

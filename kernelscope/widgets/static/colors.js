@@ -32,6 +32,7 @@ export class Theme {
     this.line = this.isDark ? "rgba(255,255,255,.09)" : "rgba(20,30,40,.09)";
     this.strong = this.isDark ? "rgba(255,255,255,.22)" : "rgba(20,30,40,.2)";
     this.band = this.isDark ? "rgba(255,255,255,.028)" : "rgba(20,30,50,.028)";
+    this.veil = `rgba(${ground.join(",")},.78)`;
     this.font = `11px ${style.fontFamily}`;
     this.small = `10px ${style.fontFamily}`;
     this.cache = new Map();

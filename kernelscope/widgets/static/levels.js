@@ -115,8 +115,12 @@ export class Track {
   lasting(t0, t1, least) {
     const [from, to] = this.visible(t0, t1), found = [], { start, end } = this;
     this.levels ??= this.pyramid();
-    const [blocks] = this.levels;
+    const [blocks, groups] = this.levels;
     for (let block = Math.floor(from / FAN); block * FAN < to; block++) {
+      if (groups && groups.most[Math.floor(block / FAN)] < least) {
+        block = Math.floor(block / FAN) * FAN + FAN - 1;
+        continue;
+      }
       if (blocks && blocks.most[block] < least) continue;
       const stop = Math.min(to, block * FAN + FAN);
       for (let i = Math.max(from, block * FAN); i < stop; i++) if (end[i] - start[i] >= least) found.push(i);

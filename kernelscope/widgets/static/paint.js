@@ -93,7 +93,7 @@ function paintBar(view, context, row, top, i, colors) {
   }
   if (wide > 18) {
     label(view, context, nameOf(model, table, id), Math.max(x0, 0) + 4, Math.min(x1, width) - 4,
-      top + height / 2 + 0.5, isStriped ? theme.ink : color.ink, height < 15);
+      top + height / 2 + 0.5, isStriped ? theme.ink : color.ink, height < 15, isStriped);
   }
 }
 
@@ -162,7 +162,7 @@ function longestSegment(track) {
 }
 
 /** Text between two x, cut to fit; nothing where not even some of it fits. */
-function label(view, context, text, left, right, middle, ink, isSmall) {
+function label(view, context, text, left, right, middle, ink, isSmall, isBacked) {
   const room = right - left;
   if (room < 12 || !text) return;
   context.font = isSmall ? view.theme.small : view.theme.font;
@@ -173,6 +173,11 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
     if (fits < 2) return;
     shown = `${text.slice(0, fits)}…`;
   }
+  if (isBacked) {
+    // Stripes would run through the letters.
+    context.fillStyle = view.theme.veil;
+    context.fillRect(left - 2, middle - 6, Math.min(full, room) + 4, 12);
+  }
   context.fillStyle = ink;
   context.textBaseline = "middle";
   context.fillText(shown, left, middle);
@@ -182,14 +187,14 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
 function paintColumns(view, context, row, top) {
   const { dpr } = view, { track } = row;
   const wide = Math.max(1, Math.round(view.width * dpr)), high = Math.max(1, Math.round(row.height * dpr));
-  const { canvas, context: inner, data, pixels, isCurrent } = view.raster(track, wide, high);
-  if (!isCurrent) {
-    if (track.segments) phaseColumns(view, track, pixels, wide, high);
-    else eventColumns(view, track, pixels, wide, high);
-    inner.putImageData(data, 0, 0);
+  const image = view.raster(track, wide, high);
+  if (image.from < image.to) {
+    if (track.segments) phaseColumns(view, track, image, wide, high);
+    else eventColumns(view, track, image, wide, high);
+    image.context.putImageData(image.data, 0, 0);
   }
   context.setTransform(1, 0, 0, 1, 0, 0);
-  context.drawImage(canvas, 0, Math.round(top * dpr));
+  context.drawImage(image.canvas, 0, Math.round(top * dpr));
   context.setTransform(dpr, 0, 0, dpr, 0, 0);
   if (!row.isThin) paintWide(view, context, row, top);
 }
@@ -207,13 +212,13 @@ function paintWide(view, context, row, top) {
   context.globalAlpha = 1;
 }
 
-function phaseColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
-  let begun = track.begunBy(view.t0), first = track.firstOpen(view.t0, begun);
+function phaseColumns(view, track, { pixels, from, to, shows: { t0, step } }, wide, high) {
+  const colors = PHASE_COLORS.map((hex) => view.theme.color(hex)), left = t0 + from * step;
+  let begun = track.begunBy(left), first = track.firstOpen(left, begun);
   let now = new Float64Array(6), next = new Float64Array(6);
-  track.phasesUntil(view.t0, now, begun - 1);
-  for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, after = track.begunBy(time, begun);
+  track.phasesUntil(left, now, begun - 1);
+  for (let x = from; x < to; x++) {
+    const time = t0 + (x + 1) * step, after = track.begunBy(time, begun);
     if (after > first) {
       // The sums up to the last event's end will do where that ends here, and is one of many.
       const isWhole = after - first > 2 * high && track.end[after - 1] < time + step * 0.01;
@@ -241,12 +246,11 @@ function phaseColumns(view, track, pixels, wide, high) {
   }
 }
 
-function eventColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, colors = view.colorsOf(track.spec.table);
-  let begun = track.begunBy(view.t0), first = track.firstOpen(view.t0, begun);
-  let busy = track.busyUntil(view.t0, begun - 1);
-  for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, after = track.begunBy(time, begun);
+function eventColumns(view, track, { pixels, from, to, shows: { t0, step } }, wide, high) {
+  const colors = view.colorsOf(track.spec.table), left = t0 + from * step;
+  let begun = track.begunBy(left), first = track.firstOpen(left, begun), busy = track.busyUntil(left, begun - 1);
+  for (let x = from; x < to; x++) {
+    const time = t0 + (x + 1) * step, after = track.begunBy(time, begun);
     if (after > first) {
       const until = track.busyUntil(time, after - 1);
       const color = colors(track.id(track.longest(first, after)));

@@ -132,7 +132,7 @@ export const KEYS = [
   ["↑ ↓", "scroll; with an event chosen: the lane above, below"],
   ["f", "show all; with an event chosen: fit it"],
   ["Shift-drag", "zoom into a box"],
-  ["drag on the ruler", "select a stretch and sum it up"],
+  ["drag on the ruler, r", "sum up a stretch; r: what is shown, or the chosen event's"],
   ["Enter, Tab, Shift-Tab", "choose an event of the lane; the next, the one before"],
   ["click", "pin an event; its text can be copied"],
   ["/, n, N", "search by name; next match, previous"],
