@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernelscope.recorder import recorded as recorded
     from kernelscope.recording.io import load as load
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.widgets.timeline import timeline as timeline
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,7 @@ _HOMES = {
     "recorded": "kernelscope.recorder",
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.io",
+    "timeline": "kernelscope.widgets.timeline",
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
     "KernelScopeError": "kernelscope.errors",

@@ -26,6 +26,7 @@ COMMANDS = {
     "status": "",
     "cells": "",
     "report": "[CELL]",
+    "timeline": "[CELL]",
     "save": "FILE",
     "load": "FILE",
     "export": "PATH [--to perfetto|html|parquet|csv]",
@@ -65,6 +66,8 @@ class CellOptions:
         ``cupti``, ``events`` or ``none``.
     charts : bool
         Whether to show charts under the card.
+    timeline : bool
+        Whether the timeline follows the card.
     """
 
     name: str | None = None
@@ -74,6 +77,7 @@ class CellOptions:
     detail: str = "phases"
     gpu: str = "cupti"
     charts: bool = False
+    timeline: bool = True
 
 
 @magic_arguments("%kernelscope")
@@ -89,9 +93,9 @@ class CellOptions:
           help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
 @argument("--charts", action="store_true",
           help="show charts under the card: time by phase, queue and execute, GPU busy")
-@argument("--no-timeline", action="store_true", help="accepted; the card has no timeline yet, so it has no effect")
+@argument("--no-timeline", action="store_true", help="show the card alone")
 def cell_arguments() -> None:
-    """Record every CUDA kernel launch of this cell and show them as a card.
+    """Record every CUDA kernel launch of this cell and show them as a card and a timeline.
 
     The cell runs as it would without this line: its output, value, errors and variables are its own. The recording
     is also the variable ``_kernelscope``, a `kernelscope.Recording`.
@@ -116,6 +120,7 @@ def line_arguments() -> None:
     status: say what is on.
     cells: list the recorded cells.
     report: show the card of a cell again, of the newest without a number or name.
+    timeline: show the timeline of a cell, of the newest without a number or name.
     save: write all recordings of this session into one file.
     load: read a file and show it.
     export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
@@ -128,7 +133,7 @@ def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
     return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu,
-                       found.charts)
+                       found.charts, not found.no_timeline)
 
 
 def parse_line(line: str) -> Namespace:

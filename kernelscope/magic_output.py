@@ -59,6 +59,33 @@ def show_charts(shell: Any, recording: Recording) -> None:
         shell.display_pub.publish(data={"text/plain": "charts", "text/html": html})
 
 
+def show_timeline(shell: Any, recording: Recording, *, asked: bool = False) -> None:
+    """Show the timeline as an output of the running cell, where the shell shows widgets and there is a launch.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        Where to.
+    recording : Recording
+        What to show.
+    asked : bool
+        Whether the user asked for it, and is told why there is none.
+    """
+    if "text/html" not in getattr(shell.display_formatter, "active_types", ()):
+        if asked:
+            print("kernelscope: a terminal shows no timeline; recording.to_html(\"report.html\") writes it into a file "
+                  "for the browser, and _kernelscope is the newest recording")
+    elif recording.arrow("launches").num_rows or recording.arrow("activities").num_rows:
+        try:
+            from kernelscope.widgets.timeline import timeline
+
+            timeline(recording)._ipython_display_()
+        except Exception as error:
+            report(f"the timeline cannot be shown: {type(error).__name__}: {error}")
+    elif asked:
+        print("kernelscope: there is no timeline, because nothing was launched")
+
+
 def give(shell: Any, recording: Recording, number: int | None, *, quiet: bool) -> None:
     """Make the recording the cell's value, as if an expression at its end had given it.
 

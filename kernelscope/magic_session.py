@@ -179,6 +179,8 @@ class NotebookSession:
                 magic_output.give(self._shell, recording, cell.number, quiet=cell.options.quiet)
             elif not cell.options.quiet and (not cell.automatic or _has_news(recording)):
                 magic_output.show(self._shell, recording)
+            if cell.options.timeline and not cell.options.quiet:
+                magic_output.show_timeline(self._shell, recording)
             if cell.options.charts and not cell.options.quiet:
                 magic_output.show_charts(self._shell, recording)
         except Exception as problem:
@@ -224,6 +226,8 @@ class NotebookSession:
             recording = self._finish(cell, error)
             if recording is not None and not options.quiet and (error is not None or not options.returns):
                 magic_output.show(self._shell, recording)
+                if options.timeline:
+                    magic_output.show_timeline(self._shell, recording)
                 if options.charts:
                     magic_output.show_charts(self._shell, recording)
             if self._open and error is not None:

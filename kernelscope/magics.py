@@ -131,6 +131,11 @@ class KernelScopeMagics:
 
         magic_output.show(self._shell, find_cell(self._session.recordings, cell))
 
+    def _timeline(self, cell: str | None = None) -> None:
+        from kernelscope.magic_tables import find_cell
+
+        magic_output.show_timeline(self._shell, find_cell(self._session.recordings, cell), asked=True)
+
     def _save(self, path: str) -> None:
         whole = self._whole("save")
         print(f"kernelscope: {magic_session.saved(whole, path)}, {magic_output.counts(self._session.recordings)}")
@@ -155,6 +160,7 @@ class KernelScopeMagics:
         recording = load(path, progress=magic_output.progress(None, f"kernelscope: reading {path}"))
         self._session.keep(recording)
         magic_output.show(self._shell, recording)
+        magic_output.show_timeline(self._shell, recording)
 
     def _dryrun(self) -> None:
         from kernelscope import dryrun

@@ -52,7 +52,8 @@ def pack(recording: Recording) -> Packed:
     """Return what the timeline draws of a recording.
 
     Every launch, activity, API call, compile, pass with a start, range and cell is in it, with its times exact to the
-    nanosecond. What has no time at all cannot be drawn, and is counted in ``header["undrawn"]``.
+    nanosecond. What has no time at all cannot be drawn, and is counted in ``header["undrawn"]``; what was left out of a
+    large recording is named in ``header["left_out"]``.
     """
     columns, lanes = Columns(), Lanes()
     builder = Builder(recording, columns, lanes)
@@ -73,5 +74,6 @@ def pack(recording: Recording) -> Packed:
         },
         "lanes": lanes.ordered(),
         "undrawn": builder.undrawn,
+        "left_out": builder.left_out,
     }
     return Packed(header, columns.deflate())

@@ -79,10 +79,13 @@ def host_calls(recording: Recording, clock: Clock) -> Calls:
     end, ended = clock.times("activities", "end_ns")
     asked, known = clock.times("activities", "submit_start_ns")
     answered, returned = clock.times("activities", "submit_end_ns")
-    answered = np.where(returned, answered, asked)
-    # What was not measured on the GPU is shown where the host asked for it.
-    start = np.where(began, start, np.where(returned | known, answered, end))
-    end = np.where(ended, end, start)
+    if not returned.all():
+        answered = np.where(returned, answered, asked)
+    if not began.all():
+        # What was not measured on the GPU is shown where the host asked for it.
+        start = np.where(began, start, np.where(returned | known, answered, end))
+    if not ended.all():
+        end = np.where(ended, end, start)
     drawn = began | ended | known
     rows = np.flatnonzero(drawn & ~sync)
     if len(rows) and bool((np.diff(start[rows]) < 0).any()):
@@ -214,8 +217,10 @@ def _by_launch(
     queue = np.full(count, UNKNOWN, dtype=np.int64)
     execute = queue.copy()
     submitted, known = clock.times("launches", "submit_end_ns")
-    kernels = kernels[::-1]  # the first kernel of a launch is written last
     launch = ints(recording, "activities", "launch_id")[kernels]
+    if bool((np.diff(launch) <= 0).any()):
+        # The first kernel of a launch is written last.
+        kernels, launch = kernels[::-1], launch[::-1]
     queue[launch] = np.where(began[kernels] & known[launch], np.maximum(start[kernels] - submitted[launch], 0), UNKNOWN)
     execute[launch] = np.where(began[kernels] & ended[kernels], end[kernels] - start[kernels], UNKNOWN)
     return queue, execute

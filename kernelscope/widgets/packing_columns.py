@@ -16,7 +16,7 @@ Predictions, chosen for each column by what a sample of it deflates to:
 ``via``
     a column of another table, at the row that a key names; where the key is negative, as ``delta``.
 ``map``
-    the first value that came with the value of another column (of words or ids) of the same table.
+    what is usual (the median of a sample) with the value of another column (of words or ids) of the same table.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,10 @@ _SAMPLE = 4096
 #: What deflates to more than this share is stored, which a browser inflates several times faster.
 _STORED = 0.985
 _MOST_MAPPED = 1024
-_SMALL = 65536
+_SMALL = 32768
+
+
+_Ways = dict[str, tuple[Callable[[slice], Ints], dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ class Columns:
 
     specs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     values: dict[str, dict[str, Ints]] = field(default_factory=dict)
-    _planes: list[Bytes] = field(default_factory=list)
+    _planes: list[Bytes | Future[bytes]] = field(default_factory=list)
+    _pool: ThreadPoolExecutor | None = None
     _size: int = 0
     _text_size: int = 0
 
@@ -97,28 +102,18 @@ class Columns:
         like : str
             A column of the same table that this one goes with: small numbers, -1 at least.
         """
-        column = np.clip(np.asarray(values, dtype=np.int64), -EXACT, EXACT)
+        column = np.asarray(values, dtype=np.int64)
+        least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        if least < -EXACT or most > EXACT:
+            column = np.clip(column, -EXACT, EXACT)
+            least, most = max(least, -EXACT), min(most, EXACT)
         held = self.values.setdefault(table, {})
-        ways = self._ways(held, column, duration, link)
-        spec: dict[str, Any] = {}
-        if like and len(column) and column.min() != column.max():
-            key = held[like]
-            first = np.zeros(int(key.max()) + 2, dtype=np.int64)
-            first[key[::-1] + 1] = column[::-1]
-            if len(first) <= _MOST_MAPPED:
-                ways["map"] = lambda part: column[part] - first[key[part] + 1]
-                spec = {"key": like, "map": first.tolist()}
-        best = self._best(column, ways)
-        spec = best | (spec if best.get("p") == "map" else {})
-        if best.get("p") in ("delta", "via"):
-            spec["v"] = _zeroth(column, column)
-        how = spec.pop("residual")
-        spec = {"n": name, **spec}
-        if spec.get("p") == "gap":
-            spec |= {"dur": duration, "v": _zeroth(column, column + held[duration])}
-        if spec.get("p") == "via" and link is not None:
-            spec |= {"key": link.key, "of": [link.table, link.column]}
-        self._store(spec, how)
+        spec: dict[str, Any] = {"n": name, "b": least}
+        if least != most:
+            ways = self._ways(held, column, duration, link, like)
+            way = _cheapest(len(column), ways)
+            residual, more = ways[way][0](slice(0, len(column))), ways[way][1]
+            spec |= {"p": way, **more} | self._store(residual)
         self.specs.setdefault(table, []).append(spec)
         held[name] = column
 
@@ -130,12 +125,31 @@ class Columns:
 
     def add_text(self, text: str) -> None:
         """Append a text to the stream; it lies behind all columns."""
-        self._planes.append(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
-        self._text_size += len(self._planes[-1])
+        plane = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+        self._text_size += len(plane)
+        self._keep(plane)
 
     def deflate(self) -> bytes:
         """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
-        return _deflate(self._planes)
+        parts: list[bytes] = []
+        for isolated, planes in groupby(self._planes, lambda each: isinstance(each, Future)):
+            if isolated:
+                parts += [cast("Future[bytes]", each).result() for each in planes]
+            else:
+                joined = b"".join(cast("Bytes", each).tobytes() for each in planes)
+                parts.append(_blocks(joined, zlib.Z_DEFAULT_STRATEGY, 9))
+        if self._pool is not None:
+            self._pool.shutdown()
+        # An empty last block ends the stream.
+        return b"".join((*parts, b"\x03\x00"))
+
+    def _keep(self, plane: Bytes) -> None:
+        """Append to the stream; what is long is compressed by itself, in parallel with whatever comes next."""
+        if len(plane) < _SMALL:
+            self._planes.append(plane)
+            return
+        self._pool = self._pool or ThreadPoolExecutor(min(4, os.cpu_count() or 1))
+        self._planes.append(self._pool.submit(_part, plane))
 
     @property
     def size(self) -> int:
@@ -147,9 +161,9 @@ class Columns:
         """Bytes of the stream, inflated: columns and texts."""
         return self._size + self._text_size
 
-    def _ways(
-        self, held: dict[str, Ints], column: Ints, duration: str, link: Link | None
-    ) -> dict[str, Callable[[slice], Ints]]:
+    def _ways(self, held: dict[str, Ints], column: Ints, duration: str, link: Link | None, like: str) -> _Ways:
+        """By prediction, the differences in a part of the column, and what the front end must know besides."""
+
         def before(part: slice, values: Ints) -> Ints:
             first = part.start or 0
             out = np.empty(part.stop - first, dtype=np.int64)
@@ -157,45 +171,65 @@ class Columns:
             out[:1] = values[first - 1] if first else _zeroth(column, values)
             return out
 
-        ways: dict[str, Callable[[slice], Ints]] = {
-            "raw": lambda part: column[part],
-            "delta": lambda part: column[part] - before(part, column),
+        zeroth = {"v": _zeroth(column, column)}
+        ways: _Ways = {
+            "raw": (lambda part: column[part], {}),
+            "delta": (lambda part: column[part] - before(part, column), zeroth),
         }
         if duration:
             end = column + held[duration]
-            ways["gap"] = lambda part: column[part] - before(part, end)
+            more = {"dur": duration, "v": _zeroth(column, end)}
+            ways["gap"] = (lambda part: column[part] - before(part, end), more)
         if link is not None:
             key, near = held[link.key], self.values.get(link.table, {}).get(link.column)
             if near is not None and len(near):
-                ways["via"] = lambda part: column[part] - np.where(
-                    key[part] >= 0, near[key[part]], before(part, column))
+                more = {"key": link.key, "of": [link.table, link.column], **zeroth}
+                ways["via"] = (lambda part: column[part] - np.where(
+                    key[part] >= 0, near[key[part]], before(part, column)), more)
+        if like:
+            group = held[like]
+            if int(group.max()) + 2 <= _MOST_MAPPED:
+                usual = _usual(group, column)
+                ways["map"] = (lambda part: column[part] - usual[group[part] + 1], {"key": like, "map": usual.tolist()})
         return ways
 
-    @staticmethod
-    def _best(column: Ints, ways: dict[str, Callable[[slice], Ints]]) -> dict[str, Any]:
-        count = len(column)
-        if not count or column.min() == column.max():
-            return {"b": int(column[0]) if count else 0, "residual": None}
-        parts = [slice(0, min(count, _SAMPLE))]
-        if count > 2 * _SAMPLE:
-            parts.append(slice(count // 2, count // 2 + _SAMPLE))
-        costs = {name: sum(_cost(way(part)) for part in parts) for name, way in ways.items()}
-        name = min(costs, key=lambda each: costs[each])
-        return {"p": name, "residual": ways[name](slice(0, count))}
-
-    def _store(self, spec: dict[str, Any], residual: Ints | None) -> None:
-        if residual is None:
-            return
+    def _store(self, residual: Ints) -> dict[str, Any]:
+        """Keep differences as planes of bytes; returns where they are."""
         least, most = int(residual.min()), int(residual.max())
-        spec["b"] = least
         width = ((most - least).bit_length() + 7) // 8
         if not width:
-            return
-        spec["k"] = width
-        spec["at"] = self._size
+            return {"b": least}
+        at = self._size
         parts = (residual - least).view(np.uint8).reshape(-1, 8)
-        self._planes += [np.ascontiguousarray(parts[:, place]) for place in range(width)]
+        for place in range(width):
+            self._keep(np.ascontiguousarray(parts[:, place]))
         self._size += width * len(residual)
+        return {"b": least, "k": width, "at": at}
+
+
+def _cheapest(count: int, ways: _Ways) -> str:
+    """The prediction whose differences deflate to the least, in two samples of a long column."""
+    parts = [slice(0, min(count, _SAMPLE))]
+    if count > 2 * _SAMPLE:
+        parts.append(slice(count // 2, count // 2 + _SAMPLE))
+    costs: dict[str, int] = {}
+    for name, (way, _) in ways.items():
+        costs[name] = sum(_cost(way(part)) for part in parts)
+        if not costs[name]:
+            break
+    return min(costs, key=lambda each: costs[each])
+
+
+def _usual(key: Ints, column: Ints) -> Ints:
+    """The median of the values that come with each key, from -1 on, in a sample; that of all for keys not in it."""
+    step = max(1, len(key) // (4 * _SAMPLE))
+    groups, values = key[::step] + 1, column[::step]
+    usual = np.full(int(key.max()) + 2, int(np.median(values)), dtype=np.int64)
+    order = np.lexsort((values, groups))
+    groups, values = groups[order], values[order]
+    found, first, count = np.unique(groups, return_index=True, return_counts=True)
+    usual[found] = values[first + count // 2]
+    return usual
 
 
 def _zeroth(values: Ints, predictions: Ints) -> int:
@@ -211,17 +245,6 @@ def _cost(residual: Ints) -> int:
         return 0
     planes = np.ascontiguousarray(shifted.view(np.uint8).reshape(-1, 8)[:, :width].T)
     return len(zlib.compress(planes.data, 1))
-
-
-def _deflate(planes: Sequence[Bytes]) -> bytes:
-    """One raw deflate stream of all planes, each compressed in the way that suits it, in parallel."""
-    if sum(map(len, planes)) <= _SMALL:
-        whole = zlib.compressobj(9, zlib.DEFLATED, -15, 9)
-        return whole.compress(b"".join(each.tobytes() for each in planes)) + whole.flush()
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        parts = list(pool.map(_part, planes))
-    # An empty last block ends the stream.
-    return b"".join((*parts, b"\x03\x00"))
 
 
 def _part(plane: Bytes) -> bytes:

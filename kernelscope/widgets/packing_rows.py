@@ -31,6 +31,8 @@ def rows_of(start: Ints, end: Ints) -> tuple[Ints, int]:
     if not len(start):
         return row, 0
     end = np.maximum(start, end)
+    if bool((start[1:] >= end[:-1]).all()):
+        return row, 1
     left = np.arange(len(start))
     depth = 0
     # One row a round: what begins after all before it has ended. Right for what is nested, which is most of all.

@@ -29,6 +29,9 @@ Bools = NDArray[np.bool_]
 NO_END, NO_START = 1, 2
 #: In the tables `gpu`: the driver call's own times are unknown.
 NO_CALL = 4
+#: Where more launches than this have a kernel, the times of the driver calls inside of them are left out: they are
+#: within the launch's submit phase, and would be a quarter of all bytes.
+MOST_OWN_CALLS = 200_000
 #: Which of a launch's boundaries are known, in its ``flags``.
 BOUNDS = ("dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
 
@@ -43,13 +46,16 @@ class Builder:
     texts : dict
         The words that columns of codes stand for, by table and column.
     undrawn : int
-        Activities and ranges that have no time.
+        Activities that have no time.
+    left_out : list of str
+        What does not travel, for the recording is large.
     """
 
     def __init__(self, recording: Recording, columns: Columns, lanes: Lanes) -> None:
         self.clock = Clock(recording)
         self.texts: dict[str, Any] = {"words": {}}
         self.undrawn = 0
+        self.left_out: list[str] = []
         self._recording = recording
         self._columns = columns
         self._lanes = lanes
@@ -127,17 +133,16 @@ class Builder:
         for on in np.unique(thread).tolist():
             at = slice(None) if bool((thread == on).all()) else np.flatnonzero(thread == on)
             self._lanes.place(self._host(on), "launches", start, last, at, track)
+        self._plain("launches", "dispatcher_id")
         for name, values in parts.items():
-            self._columns.add("launches", name, values)
+            self._columns.add("launches", name, values, like="dispatcher_id")
         self._columns.add_sum("launches", "dur", list(parts))
         self._columns.add("launches", "start", start, duration="dur")
         self._columns.add("launches", "flags", flags)
         self._columns.add("launches", "track", track)
-        self._columns.add("launches", "submit_start", start + parts["part0"] + parts["part1"])
-        self._drop("launches", "submit_start", ("start", "part0", "part1"))
-        self._columns.add("launches", "submit_end", 0 * start)
-        self._drop("launches", "submit_end", ("submit_start", "part2"))
-        self._plain("launches", "compile_ns", "dispatcher_id", "device_id", "thread_id", "cell_id",
+        self._columns.add_sum("launches", "submit_start", ["start", "part0", "part1"])
+        self._columns.add_sum("launches", "submit_end", ["submit_start", "part2"])
+        self._plain("launches", "compile_ns", "device_id", "thread_id", "cell_id",
                     "parent_launch_id", "compilation_id", "correlation_id")
         for name in ("specialization_id", "configuration_id"):
             self._columns.add("launches", name, ints(self._recording, "launches", name), like="dispatcher_id")
@@ -187,15 +192,15 @@ class Builder:
             self._lanes.place(lane, "gpu", start, end, at, track)
         launch = ints(self._recording, "activities", "launch_id")[rows]
         self._columns.add("gpu", "launch", launch)
-        self._columns.add("gpu", "dur", end - start)
-        self._columns.add("gpu", "start", start, duration="dur", link=Link("launch", "launches", "submit_end"))
-        self._columns.add("gpu", "flags", flags)
-        self._columns.add("gpu", "track", track)
-        self._columns.add("gpu", "id", rows)
         specialization = ints(self._recording, "activities", "specialization_id")[rows]
         owner = np.append(ints(self._recording, "specializations", "dispatcher_id"), -1)
         self._columns.add("gpu", "kernel", owner[specialization], link=Link("launch", "launches", "dispatcher_id"))
         self._names(rows, end - start)
+        self._columns.add("gpu", "dur", end - start, like="name")
+        self._columns.add("gpu", "start", start, duration="dur", link=Link("launch", "launches", "submit_end"))
+        self._columns.add("gpu", "flags", flags)
+        self._columns.add("gpu", "track", track)
+        self._columns.add("gpu", "id", rows)
         for name in ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id"):
             self._columns.add("gpu", name, ints(self._recording, "activities", name)[rows],
                               link=Link("launch", "launches", name))
@@ -203,10 +208,18 @@ class Builder:
             self._columns.add("gpu", name, ints(self._recording, "activities", name)[rows], like="name")
         self._columns.add("gpu", "call", calls.call_of)
         self._columns.add("gpu", "graph", calls.graph_of)
-        self._columns.add("gpu", "call_start", calls.own_start, link=Link("launch", "launches", "submit_start"))
-        self._columns.add("gpu", "call_end", calls.own_end, link=Link("launch", "launches", "submit_end"))
+        if self._has_own_calls(launch):
+            self._columns.add("gpu", "call_start", calls.own_start, link=Link("launch", "launches", "submit_start"))
+            self._columns.add("gpu", "call_end", calls.own_end, link=Link("launch", "launches", "submit_end"))
         self._words("gpu", "kind", "entry_name", "api", "memory", rows=rows, table_name="activities", like="name")
         self._measured(calls)
+
+    def _has_own_calls(self, launch: Ints) -> bool:
+        """Whether the driver calls inside of launches travel too: noise of two bytes and a half each."""
+        if int((launch >= 0).sum()) <= MOST_OWN_CALLS:
+            return True
+        self.left_out.append("the driver calls inside of launches")
+        return False
 
     def _calls(self, calls: Calls) -> None:
         track = np.zeros(len(calls.called), dtype=np.int64)
@@ -271,11 +284,6 @@ class Builder:
             values = np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
             self._columns.add(table, name, values)
             self.texts["words"][f"{table}.{name}"] = column.dictionary.to_pylist()
-
-    def _drop(self, table: str, name: str, parts: tuple[str, ...]) -> None:
-        """Let a column be computed from others."""
-        self._columns.specs[table].pop()
-        self._columns.add_sum(table, name, parts)
 
     def _host(self, thread: int) -> Lane:
         return self._lanes.lane("host", (thread if thread >= 0 else 1 << 40,), self._thread(thread), "host thread")

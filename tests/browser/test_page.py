@@ -296,6 +296,30 @@ def test_a_drag_on_the_ruler_selects(opened: Any) -> None:
         assert text in panel
     timeline.page.locator(".kst-sums .kst-close").click()
     assert timeline.tell("return v.selection;") is None
+    timeline.page.locator(".kst-body").focus()
+    timeline.page.keyboard.press("r")
+    assert timeline.tell("return v.selection;") == [0, timeline.tell("return v.model.span;")]
+    timeline.tell("k.go(v.find('launches', 3));")
+    timeline.page.keyboard.press("r")
+    start = int(KNOWN.column("launches", "start_ns")[3]) - first_ns(KNOWN)
+    assert timeline.tell("return v.selection;") == [start, start + 26 * US]
+
+
+def test_nothing_is_cut_off_in_a_notebook_s_output(opened: Any) -> None:
+    timeline = opened()
+    timeline.tell("k.root.parentElement.style.overflow = 'auto'; k.show(1150000, 1400000);")
+    timeline.settle()
+    timeline.hover("gpu", 3)
+    tip = timeline.page.locator(".kst-tip").bounding_box()
+    assert tip["y"] >= 0
+    assert tip["y"] + tip["height"] <= 900
+    for table in ("cells", "launches", "gpu"):
+        timeline.tell("k.go(v.find(a, 0));", table)
+        root, pin = (timeline.page.locator(each).bounding_box() for each in (".kst", ".kst-pin"))
+        assert root["y"] <= pin["y"]
+        assert pin["y"] + pin["height"] <= root["y"] + root["height"]
+        assert root["x"] <= pin["x"]
+        assert pin["x"] + pin["width"] <= root["x"] + root["width"]
 
 
 def test_lanes_fold_and_scroll(opened: Any) -> None:
@@ -335,7 +359,8 @@ def test_the_minimap_moves_what_is_shown(opened: Any) -> None:
 
 HOSTILE = (
     "</script><script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>", '"onmouseover="hurt=1',
-    "'; window.hurt = 1; //", "javascript:window.hurt=1", "<!--<script>", "\u202egnp.exe\u2028", "{{7*7}}${window.hurt=1}",
+    "'; window.hurt = 1; //", "javascript:window.hurt=1", "<!--<script>", "\u202egnp.exe\u2028",
+    "{{7*7}}${window.hurt=1}",
 )
 
 

@@ -76,6 +76,10 @@ class Timeline:
             return found;
         """, None)
 
+    def image(self) -> list[int]:
+        """All pixels of the canvas, as numbers."""
+        return self.tell(f"{_READ} return Array.from(new Uint32Array(data.buffer));")
+
     def pixel(self, table: str, row: int) -> str:
         """The color in the middle of an event."""
         return self.tell(f"""

@@ -60,8 +60,13 @@ class Ran:
 
     @property
     def kinds(self) -> list[str]:
-        """The outputs' kinds; a card is called card, wherever it stands."""
-        return ["card" if is_card(content) else kind for kind, content in self.messages]
+        """The outputs' kinds; a card is called card, wherever it stands, and timelines are left out."""
+        return ["card" if is_card(content) else kind for kind, content in self.messages if not part_of(content)]
+
+    @property
+    def timelines(self) -> list[str]:
+        """Of each output of a timeline, which part of it that is: picture, widget."""
+        return [part for _, content in self.messages if (part := part_of(content))]
 
     @property
     def cards(self) -> list[dict[str, str]]:
@@ -101,6 +106,11 @@ class Ran:
 
 def is_card(content: dict[str, Any]) -> bool:
     return 'class="kscope"' in content.get("data", {}).get("text/html", "")
+
+
+def part_of(content: dict[str, Any]) -> str | None:
+    part: str | None = content.get("metadata", {}).get("kernelscope", {}).get("timeline")
+    return part
 
 
 class Notebook:

@@ -16,7 +16,7 @@ from kernelscope.probes.base import DETAILS
     ("-n first", CellOptions(name="first")),
     ('--name "warm up" -q', CellOptions(name="warm up", quiet=True)),
     ("-n <b>x</b> -o out.kscope", CellOptions(name="<b>x</b>", output="out.kscope")),
-    ("-r --detail launch --no-timeline", CellOptions(returns=True, detail="launch")),
+    ("-r --detail launch --no-timeline", CellOptions(returns=True, detail="launch", timeline=False)),
     ("-n ''", CellOptions()),
     ("--charts", CellOptions(charts=True)),
     ("-n #1", CellOptions(name="#1")),

@@ -127,8 +127,9 @@ def test_quiet_shows_no_card_and_keeps_the_recording(notebook: Any) -> None:
 def test_return_makes_the_recording_the_value(notebook: Any) -> None:
     ran = notebook.ok(f"%%kernelscope -r -n given\n{LAUNCH}\n6 * 7")
     assert ran.kinds == ["execute_result", "card"]
-    assert [kind for kind, _ in ran.messages] == ["execute_result", "execute_result"]
-    assert [content["execution_count"] for _, content in ran.messages] == [ran.reply["execution_count"]] * 2
+    assert [kind for kind, _ in ran.messages] == ["execute_result", "execute_result", "display_data", "display_data"]
+    assert ran.timelines == ["widget", "picture"]
+    assert [content["execution_count"] for _, content in ran.messages[:2]] == [ran.reply["execution_count"]] * 2
     number = ran.reply["execution_count"]
     assert notebook.value(f"_.name, Out[{number}] is _kernelscope is _{number}, __") == "('given', True, 42)"
 

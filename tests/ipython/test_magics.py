@@ -60,6 +60,30 @@ def test_report_of_nothing(notebook: Any) -> None:
     assert "nothing was recorded yet" in notebook.run("%kernelscope report").stderr
 
 
+def test_timeline(notebook: Any) -> None:
+    assert "nothing was recorded yet" in notebook.run("%kernelscope timeline").stderr
+    first = notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}")
+    assert first.timelines == []
+    assert notebook.ok("%%kernelscope -n nothing\nx = 1").timelines == []
+    ran = notebook.ok(f"%kernelscope timeline {first.reply['execution_count']}")
+    assert (ran.kinds, ran.timelines) == ([], ["widget", "picture"])
+    assert notebook.ok("%kernelscope timeline one").timelines == ["widget", "picture"]
+    assert "nothing was launched" in notebook.ok("%kernelscope timeline").stdout
+    assert notebook.run("%kernelscope timeline 9999").stderr.startswith("UsageError: no recorded cell '9999'")
+
+
+def test_the_timeline_follows_the_card(notebook: Any) -> None:
+    ran = notebook.ok(f"%%kernelscope\n{LAUNCH}")
+    assert (ran.kinds, ran.timelines) == (["card"], ["widget", "picture"])
+    assert notebook.ok(f"%%kernelscope --no-timeline\n{LAUNCH}").timelines == []
+    assert notebook.ok(f"%%time\n%%kernelscope\n{LAUNCH}").timelines == ["widget", "picture"]
+    assert notebook.ok("%kernelscope report").timelines == []
+    notebook.ok("%kernelscope on")
+    assert notebook.ok(LAUNCH).timelines == ["widget", "picture"]
+    notebook.ok("%kernelscope on -q")
+    assert notebook.ok(LAUNCH).timelines == []
+
+
 def test_save_and_load(notebook: Any) -> None:
     refused = notebook.run("%kernelscope save all")
     assert refused.stderr == "UsageError: there is nothing to save: no cell was recorded yet\n"
@@ -169,7 +193,8 @@ shell = InteractiveShell.instance()
 begin = time.perf_counter()
 shell.run_line_magic("load_ext", "kernelscope")
 print(time.perf_counter() - begin < 0.15)
-print([name for name in ("pandas", "plotly", "numba", "numpy", "pyarrow", "cuda") if name in sys.modules])
+print([name for name in ("pandas", "plotly", "numba", "numpy", "pyarrow", "cuda", "anywidget", "ipywidgets")
+       if name in sys.modules])
 """, KERNELSCOPE_DRYRUN="0")
     assert ran.stdout.split("\n")[:2] == ["True", "[]"]
 
@@ -182,6 +207,7 @@ shell.run_line_magic("load_ext", "kernelscope")
 shell.run_cell("%%kernelscope -n terminal\\n6 * 7", store_history=True)
 shell.run_cell("%%kernelscope -r\\nx = 1", store_history=True)
 shell.run_cell("%kernelscope cells", store_history=True)
+shell.run_cell("%kernelscope timeline", store_history=True)
 print("complete", shell.check_complete("%%kernelscope\\nx = 1")[0], shell.check_complete("%%kernelscope\\nx = 1\\n")[0],
       shell.check_complete("%%time\\nx = 1")[0])
 shell.run_line_magic("unload_ext", "kernelscope")
@@ -190,5 +216,6 @@ shell.run_line_magic("unload_ext", "kernelscope")
     assert "KernelScope: In [1] terminal (ok)" in ran.stdout
     assert "Out[2]: \nKernelScope: In [2] (ok)" in ran.stdout
     assert "<div" not in ran.stdout
+    assert "a terminal shows no timeline" in ran.stdout
     # A cell magic's cell ends with an empty line.
     assert "complete incomplete incomplete incomplete" in ran.stdout

@@ -124,9 +124,9 @@ def test_ctrl_c_in_a_launch_loop(kernels, array, detail):
     interrupts = 0
     with kernelscope.record(detail=detail) as r:
         for attempt in range(60):
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 + attempt * 0.00001)
             previous = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + attempt * 0.00001)
                 for _ in range(100_000):
                     kernels.axpy[2, 32](array, 2.0, array)
                     made += 1

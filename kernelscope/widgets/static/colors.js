@@ -32,6 +32,7 @@ export class Theme {
     this.line = this.isDark ? "rgba(255,255,255,.09)" : "rgba(20,30,40,.09)";
     this.strong = this.isDark ? "rgba(255,255,255,.22)" : "rgba(20,30,40,.2)";
     this.band = this.isDark ? "rgba(255,255,255,.028)" : "rgba(20,30,50,.028)";
+    this.veil = `rgba(${ground.join(",")},.78)`;
     this.font = `11px ${style.fontFamily}`;
     this.small = `10px ${style.fontFamily}`;
     this.cache = new Map();
@@ -91,11 +92,13 @@ export function colorsOf(model, theme, table) {
   const held = model.table(table), color = (hex) => theme.color(hex);
   if (table === "gpu") {
     const kinds = held.col("kind"), names = held.col("name"), palette = KERNEL_COLORS.map(color);
-    const byKind = model.words["gpu.kind"].map((kind) => (kind === "kernel" ? null : color(kind === "memset" ? MEMSET : COPY)));
+    const ofKind = (kind) => (kind === "kernel" ? null : color(kind === "memset" ? MEMSET : COPY));
+    const byKind = model.words["gpu.kind"].map(ofKind);
     return (row) => byKind[kinds[row]] ?? palette[names[row] % palette.length];
   }
   if (table === "ranges") {
-    const own = held.col("color"), found = model.words["ranges.color"].map((each) => color(HEX.test(each) ? each : RANGE));
+    const own = held.col("color");
+    const found = model.words["ranges.color"].map((each) => color(HEX.test(each) ? each : RANGE));
     const usual = color(RANGE);
     return (row) => found[own[row]] ?? usual;
   }

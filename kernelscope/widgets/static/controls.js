@@ -106,8 +106,7 @@ export class Controls {
   }
 
   hover(event, x, y) {
-    const root = this.timeline.root.getBoundingClientRect();
-    this.timeline.point(this.view.hit(x, y), event.clientX - root.left, event.clientY - root.top);
+    this.timeline.point(this.view.hit(x, y), event.clientX, event.clientY);
   }
 
   release(event) {
@@ -160,7 +159,11 @@ export class Controls {
     if (x < 0 || event.altKey) timeline.scrollTo(view.scroll + down);
     else if (event.shiftKey && !aside) view.pan(down);
     else if (Math.abs(aside) > Math.abs(down)) view.pan(aside);
-    else view.zoom(Math.exp(Math.max(-240, Math.min(240, down)) * (event.ctrlKey && Math.abs(down) < 20 ? 0.012 : 0.0022)), x);
+    else {
+      // Pinching on a touchpad comes as Ctrl and small steps.
+      const speed = event.ctrlKey && Math.abs(down) < 20 ? 0.012 : 0.0022;
+      view.zoom(Math.exp(Math.max(-240, Math.min(240, down)) * speed), x);
+    }
     timeline.changed();
   }
 
@@ -277,6 +280,15 @@ export class Controls {
     this.timeline.changed();
   }
 
+  /** Sum up the chosen event's stretch of time, or what is shown. */
+  selectShown() {
+    const { view, timeline } = this, { pinned } = view;
+    if (pinned) timeline.select(pinned.track.start[pinned.index], Math.max(...this.ends(pinned)));
+    else timeline.select(Math.max(0, Math.round(view.t0)), Math.min(Math.round(view.t1), view.model.span));
+  }
+
+  ends({ track, index }) { return [track.end[index], track.start[index] + 1]; }
+
   foldLane() {
     const row = this.view.pinned && this.view.layout.rowOf(this.view.pinned.track);
     if (row) this.timeline.fold(row.lane);
@@ -298,6 +310,7 @@ const KEYS_ANYWHERE = {
   d: (controls) => controls.panBy(0.2),
   f: (controls) => (controls.view.pinned ? controls.fitEvent(controls.view.pinned) : controls.timeline.fit()),
   l: (controls) => controls.foldLane(),
+  r: (controls) => controls.selectShown(),
 };
 
 const KEYS_IN_LANES = {

@@ -145,7 +145,9 @@ function addTo(out, values) { for (let i = 0; i < out.length; i++) out[i] += val
 
 function addPlane(out, plane, scale) { for (let i = 0; i < out.length; i++) out[i] += plane[i] * scale; }
 
-function joinPlanes(out, low, high, base) { for (let i = 0; i < out.length; i++) out[i] = base + low[i] + 256 * high[i]; }
+function joinPlanes(out, low, high, base) {
+  for (let i = 0; i < out.length; i++) out[i] = base + low[i] + 256 * high[i];
+}
 
 function addBefore(out, before) { for (let i = 0; i < out.length; i++) before = out[i] += before; }
 

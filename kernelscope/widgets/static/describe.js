@@ -14,9 +14,23 @@ export function nameOf(model, table, row) {
     case "compiles": return line(`${OUTCOMES[facts.compiles[row].outcome] ?? "compile"} ${
       facts.kernels[held.at("dispatcher_id", row)].name}`);
     case "graphs": return `graph ${held.at("graph_id", row)}`;
+    case "gpu": return activityName(model, held, row);
     case "ranges": return line(model.word("ranges", "name", row) || "(no message)");
     default: return line(model.word(table, "name", row) ?? "");
   }
+}
+
+/** A kernel's name as in Python where a launch of ours made it, else without its parameters and namespaces. */
+function activityName(model, table, row) {
+  const kernel = table.at("kernel", row);
+  if (kernel >= 0) return line(model.facts.kernels[kernel].name);
+  return shortName(model.word("gpu", "name", row) ?? "");
+}
+
+export function shortName(name) {
+  const plain = line(name).replace(/^(?:void|auto) /, ""), brackets = plain.search(/[<(]/);
+  const head = brackets > 0 ? plain.slice(0, brackets) : plain;
+  return head.split("::").pop() || plain;
 }
 
 const OUTCOMES = { compiled: "compile", disk: "load", wait: "wait for", failed: "failed compile" };
@@ -25,7 +39,8 @@ const OUTCOMES = { compiled: "compile", disk: "load", wait: "wait for", failed: 
 export function describe(model, table, row, track, index) {
   const rows = [];
   const add = (label, value, color) => {
-    if (value !== null && value !== undefined && value !== "" && value !== false) rows.push([label, String(value), color]);
+    if (value === null || value === undefined || value === "" || value === false) return;
+    rows.push([label, String(value), color]);
   };
   const kind = DETAILS[table](model, row, add, track, index);
   return { title: nameOf(model, table, row), kind, rows };
@@ -129,6 +144,8 @@ const DETAILS = {
 
   gpu(model, row, add) {
     const table = model.table("gpu"), launch = table.at("launch", row), kind = model.word("gpu", "kind", row);
+    const full = line(model.word("gpu", "name", row) ?? "");
+    add("name", kind === "kernel" && full !== nameOf(model, "gpu", row) ? full : null);
     span(model, "gpu", row, add);
     const bytes = table.at("size_bytes", row), lasted = table.at("dur", row);
     if (bytes >= 0) {
@@ -140,7 +157,7 @@ const DETAILS = {
     add("stream", table.at("stream", row) >= 0 ? table.at("stream", row) : null);
     if (launch >= 0) {
       gpuTimes(model, launch, add, true);
-      if (!(table.at("flags", row) & NO_CALL)) {
+      if (table.has("call_end") && !(table.at("flags", row) & NO_CALL)) {
         add("driver call", duration(table.at("call_end", row) - table.at("call_start", row)));
       }
     }

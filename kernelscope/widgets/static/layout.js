@@ -1,12 +1,15 @@
 // Where lanes and tracks are, from the top down, in CSS pixels.
 
-export const HEIGHTS = { cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, calls: 13, graphs: 17, gpu: 22 };
+export const HEIGHTS = {
+  cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, calls: 13, graphs: 17, gpu: 22,
+};
 const MARKS = 12, NESTED = 20, GAP = 2, PADDING = 5, LEAST = 36, FOLDED = 20;
 
 export class Layout {
   constructor(model, tracks) {
     this.lanes = model.lanes.map((spec, index) => ({
-      spec, index, isFolded: false, tracks: spec.tracks.map((each) => tracks.get(each.track)), rows: [], y: 0, height: 0,
+      spec, index, tracks: spec.tracks.map((each) => tracks.get(each.track)), isFolded: false, rows: [], y: 0,
+      height: 0,
     }));
     this.place();
   }

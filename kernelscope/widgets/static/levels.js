@@ -4,7 +4,7 @@
 import { ENDED, NO_END, NO_START } from "./data.js";
 
 export const PHASES = ["dispatch", "compile", "prepare", "submit", "finish", "unsplit"];
-const FAN = 32, STRIDE = 64;
+const FAN = 16, STRIDE = 16;
 
 /** Events of one track, in order of start. */
 export class Track {
@@ -57,10 +57,17 @@ export class Track {
     return reach;
   }
 
-  /** How many events began by a time. A coarse copy of the starts is searched first: it fits the processor's cache. */
-  begunBy(time) {
-    this.coarse ??= this.start.filter((_, i) => i % STRIDE === 0);
-    const block = above(this.coarse, time) - 1;
+  /**
+   * How many events began by a time. A coarse copy of the starts is searched first: it fits the processor's cache, and
+   * where a number not above the wanted one is given, it is walked on from there.
+   */
+  begunBy(time, least = -1) {
+    this.coarse ??= everyNth(this.start, STRIDE);
+    const { coarse } = this;
+    let block = Math.floor(least / STRIDE);
+    const stop = Math.min(coarse.length, block + 96);
+    if (block >= 0) while (block + 1 < stop && coarse[block + 1] <= time) block += 1;
+    if (block < 0 || block + 1 === stop) block = above(coarse, time) - 1;
     if (block < 0) return 0;
     const from = block * STRIDE;
     return above(this.start, time, from, Math.min(this.n, from + STRIDE));
@@ -83,45 +90,56 @@ export class Track {
     return this.sums[i] + Math.max(0, Math.min(time, this.end[i]) - from);
   }
 
-  /** The longest event of those from index `from` up to before `to`. */
+  /**
+   * The longest event of those from index `from` up to before `to`. Of many, blocks count where they begin, so that no
+   * event is overlooked and none needs a look of its own.
+   */
   longest(from, to) {
     this.levels ??= this.pyramid();
-    let best = from, a = from, b = to, level = -1;
-    for (;;) {
-      const held = level < 0 ? null : this.levels[level];
-      if (level + 1 >= this.levels.length || b - a <= 2 * FAN) return this.longer(best, held, a, b);
-      const c = Math.min(b, Math.ceil(a / FAN) * FAN), d = Math.max(c, Math.floor(b / FAN) * FAN);
-      best = this.longer(this.longer(best, held, a, c), held, d, b);
-      a = c / FAN; b = d / FAN; level += 1;
+    let level = -1, a = from, b = to;
+    while (b - a > 8 * FAN && level + 1 < this.levels.length) {
+      a = Math.ceil(a / FAN);
+      b = Math.ceil(b / FAN);
+      level += 1;
     }
+    const { start, end } = this, held = level < 0 ? null : this.levels[level];
+    let best = a, most = -1;
+    for (let at = a; at < b; at++) {
+      const lasting = held ? held.most[at] : end[at] - start[at];
+      if (lasting > most) { most = lasting; best = at; }
+    }
+    return held ? held.event[best] : best;
   }
 
-  /** The longest of an event and those from `from` up to before `to`, of all events or of one level of the pyramid. */
-  longer(best, level, from, to) {
-    const { start, end } = this;
-    let most = end[best] - start[best];
-    for (let at = from; at < to; at++) {
-      const i = level ? level[at] : at, lasting = end[i] - start[i];
-      if (lasting > most) { most = lasting; best = i; }
+  /** The events between two times that last as long as `least`, in order. */
+  lasting(t0, t1, least) {
+    const [from, to] = this.visible(t0, t1), found = [], { start, end } = this;
+    this.levels ??= this.pyramid();
+    const [blocks, groups] = this.levels;
+    for (let block = Math.floor(from / FAN); block * FAN < to; block++) {
+      if (groups && groups.most[Math.floor(block / FAN)] < least) {
+        block = Math.floor(block / FAN) * FAN + FAN - 1;
+        continue;
+      }
+      if (blocks && blocks.most[block] < least) continue;
+      const stop = Math.min(to, block * FAN + FAN);
+      for (let i = Math.max(from, block * FAN); i < stop; i++) if (end[i] - start[i] >= least) found.push(i);
     }
-    return best;
+    return found;
   }
 
+  /** For each block of events, and for each block of such blocks, the longest event and how long it lasted. */
   pyramid() {
     const levels = [], { start, end } = this;
-    let below = null, n = this.n;
-    while (n > FAN) {
-      const size = Math.ceil(n / FAN), level = new Int32Array(size);
-      for (let at = 0; at < size; at++) {
-        let best = -1, most = -1;
-        for (let i = at * FAN, stop = Math.min(n, i + FAN); i < stop; i++) {
-          const event = below ? below[i] : i, lasting = end[event] - start[event];
-          if (lasting > most) { most = lasting; best = event; }
-        }
-        level[at] = best;
+    for (let below = null, n = this.n; n > FAN;) {
+      const size = Math.ceil(n / FAN), event = new Int32Array(size), most = new Float64Array(size).fill(-1);
+      for (let i = 0; i < n; i++) {
+        const at = Math.floor(i / FAN), lasting = below ? below.most[i] : end[i] - start[i];
+        if (lasting > most[at]) { most[at] = lasting; event[at] = below ? below.event[i] : i; }
       }
-      levels.push(level);
-      below = level; n = size;
+      below = { event, most };
+      levels.push(below);
+      n = size;
     }
     return levels;
   }
@@ -267,6 +285,12 @@ function split(table, specs, make) {
     starts[at][place] = start[i];
   }
   for (const spec of specs) make(spec, ids[spec.track - first], starts[spec.track - first]);
+}
+
+function everyNth(values, step) {
+  const out = new Float64Array(Math.ceil(values.length / step));
+  for (let at = 0; at < out.length; at++) out[at] = values[at * step];
+  return out;
 }
 
 /** The first index whose value is above `bound`, in ascending values. */

@@ -55,7 +55,8 @@ function arrow(view, context, from, to) {
   if (!start || !end) return;
   const isBelow = end.y > start.y;
   const x0 = view.x(departure(view, from)), x1 = view.x(to.track.start[to.index]);
-  const y0 = start.y - view.scroll + (isBelow ? start.height : 0), y1 = end.y - view.scroll + (isBelow ? 0 : end.height);
+  const y0 = start.y - view.scroll + (isBelow ? start.height : 0);
+  const y1 = end.y - view.scroll + (isBelow ? 0 : end.height);
   const bend = Math.max(14, Math.abs(y1 - y0) * 0.45) * (isBelow ? 1 : -1);
   const limit = (x) => Math.min(Math.max(x, -1e5), 1e5);
   context.strokeStyle = context.fillStyle = view.theme.ink;

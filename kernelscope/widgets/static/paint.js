@@ -7,6 +7,8 @@ import { nameOf } from "./describe.js";
 /** Above this many events a pixel a track is drawn as columns. */
 const DENSE = 0.34;
 const DIM = 0.16;
+/** An event as wide as this is drawn by itself among columns. */
+const WIDE = 24;
 
 /** Draw the lanes of a view on its canvas. */
 export function paintLanes(view, context) {
@@ -71,26 +73,28 @@ function paintMarks(view, context, row, top, from, to) {
 }
 
 function paintBars(view, context, row, top, from, to) {
-  const { track, height } = row, { model, theme, width } = view, table = track.spec.table, colors = view.colorsOf(table);
-  for (let i = from; i < to; i++) {
-    const id = track.id(i), color = colors(id);
-    const x0 = Math.max(-4, view.x(track.start[i])), x1 = Math.min(width + 4, view.x(track.end[i]));
-    const wide = Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
-    context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
-    const isUnknown = track.isOpen(i) || track.isUnstarted(i), isKernel = isSolid(model, table, id);
-    context.fillStyle = isUnknown || !isKernel ? theme.stripes(context, color.hex, isUnknown) : color.css;
-    context.fillRect(x0, top, wide, height);
-    if (isUnknown || !isKernel || color.isLost) {
-      context.strokeStyle = color.isLost ? theme.strong : color.css;
-      if (wide > 2) context.strokeRect(x0 + 0.5, top + 0.5, wide - 1, height - 1);
-    }
-    if (wide > 18) {
-      const ink = isUnknown || !isKernel ? theme.ink : color.ink;
-      label(view, context, nameOf(model, table, id), Math.max(x0, 0) + 4, Math.min(x1, width) - 4,
-        top + height / 2 + 0.5, ink, height < 15);
-    }
-  }
+  const colors = view.colorsOf(row.track.spec.table);
+  for (let i = from; i < to; i++) paintBar(view, context, row, top, i, colors);
   context.globalAlpha = 1;
+}
+
+function paintBar(view, context, row, top, i, colors) {
+  const { track, height } = row, { model, theme, width } = view, table = track.spec.table;
+  const id = track.id(i), color = colors(id);
+  const x0 = Math.max(-4, view.x(track.start[i])), x1 = Math.min(width + 4, view.x(track.end[i]));
+  const wide = Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
+  context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
+  const isUnknown = track.isOpen(i) || track.isUnstarted(i), isStriped = isUnknown || !isSolid(model, table, id);
+  context.fillStyle = isStriped ? theme.stripes(context, color.hex, isUnknown) : color.css;
+  context.fillRect(x0, top, wide, height);
+  if ((isStriped || color.isLost) && wide > 2) {
+    context.strokeStyle = color.isLost ? theme.strong : color.css;
+    context.strokeRect(x0 + 0.5, top + 0.5, wide - 1, height - 1);
+  }
+  if (wide > 18) {
+    label(view, context, nameOf(model, table, id), Math.max(x0, 0) + 4, Math.min(x1, width) - 4,
+      top + height / 2 + 0.5, isStriped ? theme.ink : color.ink, height < 15, isStriped);
+  }
 }
 
 /** Copies and waits are striped, so that they differ from kernels and calls in more than color. */
@@ -100,45 +104,52 @@ function isSolid(model, table, id) {
 }
 
 function paintLaunches(view, context, row, top, from, to) {
+  for (let i = from; i < to; i++) paintLaunch(view, context, row, top, i);
+  context.globalAlpha = 1;
+}
+
+function paintLaunch(view, context, row, top, i) {
   const { track, height } = row, { model, theme, width } = view;
   const named = height > 22 ? 11 : 0, bar = height - named;
-  for (let i = from; i < to; i++) {
-    context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
-    track.segments(i);
-    const left = view.x(track.start[i]), right = view.x(track.end[i]), { times, kinds } = track;
-    if (right - left < 1) {
-      context.fillStyle = theme.color(PHASE_COLORS[longestSegment(track)]).css;
-      context.fillRect(left, top + named, 1, bar);
-      continue;
-    }
-    for (let at = 0; at < 6; at++) {
-      if (times[at + 1] <= times[at]) continue;
-      const x0 = Math.max(-4, view.x(times[at])), x1 = Math.min(width + 4, view.x(times[at + 1]));
-      if (x1 <= x0) continue;
-      const hex = PHASE_COLORS[kinds[at]], color = theme.color(hex);
-      context.fillStyle = kinds[at] === 5 ? theme.stripes(context, hex, true) : color.css;
-      context.fillRect(x0, top + named, x1 - x0, bar);
-      if (x1 - x0 > 44) {
-        label(view, context, PHASES[kinds[at]], Math.max(x0, 0) + 4, Math.min(x1, width) - 3, top + named + bar / 2 + 0.5,
-          kinds[at] === 5 ? theme.ink : color.ink, true);
-      }
-    }
-    if (right - left > 5) {
-      context.fillStyle = theme.ground;
-      context.fillRect(right - 1, top + named, 1, bar);
-    }
-    const isFailed = model.table("launches").at("error", track.id(i)) >= 0;
-    if (isFailed) {
-      context.fillStyle = "#d1242f";
-      context.fillRect(left, top + height - 2, Math.max(2, right - left), 2);
-    }
-    if (named && right - left > 22) {
-      const name = nameOf(model, "launches", track.id(i));
-      label(view, context, isFailed ? `✕ ${name}` : name, Math.max(left, 0) + 1, Math.min(right, width) - 4, top + 5,
-        theme.ink);
+  context.globalAlpha = view.isFound(track, i) ? 1 : DIM;
+  track.segments(i);
+  const left = view.x(track.start[i]), right = view.x(track.end[i]);
+  if (right - left < 1) {
+    context.fillStyle = theme.color(PHASE_COLORS[longestSegment(track)]).css;
+    context.fillRect(left, top + named, 1, bar);
+    return;
+  }
+  paintSegments(view, context, track, top + named, bar);
+  if (right - left > 5) {
+    context.fillStyle = theme.ground;
+    context.fillRect(right - 1, top + named, 1, bar);
+  }
+  const isFailed = model.table("launches").at("error", track.id(i)) >= 0;
+  if (isFailed) {
+    context.fillStyle = "#d1242f";
+    context.fillRect(left, top + height - 2, Math.max(2, right - left), 2);
+  }
+  if (named && right - left > 22) {
+    const name = nameOf(model, "launches", track.id(i));
+    label(view, context, isFailed ? `✕ ${name}` : name, Math.max(left, 0) + 1, Math.min(right, width) - 4, top + 5,
+      theme.ink);
+  }
+}
+
+function paintSegments(view, context, { times, kinds }, top, high) {
+  const { theme, width } = view;
+  for (let at = 0; at < 6; at++) {
+    if (times[at + 1] <= times[at]) continue;
+    const x0 = Math.max(-4, view.x(times[at])), x1 = Math.min(width + 4, view.x(times[at + 1]));
+    if (x1 <= x0) continue;
+    const hex = PHASE_COLORS[kinds[at]], color = theme.color(hex), isUnknown = kinds[at] === 5;
+    context.fillStyle = isUnknown ? theme.stripes(context, hex, true) : color.css;
+    context.fillRect(x0, top, x1 - x0, high);
+    if (x1 - x0 > 44) {
+      label(view, context, PHASES[kinds[at]], Math.max(x0, 0) + 4, Math.min(x1, width) - 3, top + high / 2 + 0.5,
+        isUnknown ? theme.ink : color.ink, true);
     }
   }
-  context.globalAlpha = 1;
 }
 
 function longestSegment(track) {
@@ -151,7 +162,7 @@ function longestSegment(track) {
 }
 
 /** Text between two x, cut to fit; nothing where not even some of it fits. */
-function label(view, context, text, left, right, middle, ink, isSmall) {
+function label(view, context, text, left, right, middle, ink, isSmall, isBacked) {
   const room = right - left;
   if (room < 12 || !text) return;
   context.font = isSmall ? view.theme.small : view.theme.font;
@@ -162,6 +173,11 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
     if (fits < 2) return;
     shown = `${text.slice(0, fits)}…`;
   }
+  if (isBacked) {
+    // Stripes would run through the letters.
+    context.fillStyle = view.theme.veil;
+    context.fillRect(left - 2, middle - 6, Math.min(full, room) + 4, 12);
+  }
   context.fillStyle = ink;
   context.textBaseline = "middle";
   context.fillText(shown, left, middle);
@@ -171,22 +187,38 @@ function label(view, context, text, left, right, middle, ink, isSmall) {
 function paintColumns(view, context, row, top) {
   const { dpr } = view, { track } = row;
   const wide = Math.max(1, Math.round(view.width * dpr)), high = Math.max(1, Math.round(row.height * dpr));
-  const { canvas, context: inner, data, pixels } = view.raster(wide, high);
-  if (track.segments) phaseColumns(view, track, pixels, wide, high);
-  else eventColumns(view, track, pixels, wide, high);
-  inner.putImageData(data, 0, 0);
+  const image = view.raster(track, wide, high);
+  if (image.from < image.to) {
+    if (track.segments) phaseColumns(view, track, image, wide, high);
+    else eventColumns(view, track, image, wide, high);
+    image.context.putImageData(image.data, 0, 0);
+  }
   context.setTransform(1, 0, 0, 1, 0, 0);
-  context.drawImage(canvas, 0, Math.round(top * dpr));
+  context.drawImage(image.canvas, 0, Math.round(top * dpr));
   context.setTransform(dpr, 0, 0, dpr, 0, 0);
+  if (!row.isThin) paintWide(view, context, row, top);
 }
 
-function phaseColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, begun = track.begunBy(view.t0);
-  const colors = PHASE_COLORS.map((hex) => view.theme.color(hex));
-  let now = new Float64Array(6), next = new Float64Array(6), first = track.firstOpen(view.t0, begun);
-  track.phasesUntil(view.t0, now, begun - 1);
-  for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, after = track.begunBy(time);
+/** What is wide enough for its name is drawn as where there is room for all. */
+function paintWide(view, context, row, top) {
+  const { track, height } = row, colors = view.colorsOf(track.spec.table);
+  for (const i of track.lasting(view.t0, view.t1, ((view.t1 - view.t0) / view.width) * WIDE)) {
+    const left = view.x(track.start[i]);
+    context.fillStyle = view.theme.ground;
+    context.fillRect(left, top, view.x(track.end[i]) - left, height);
+    if (track.segments) paintLaunch(view, context, row, top, i);
+    else paintBar(view, context, row, top, i, colors);
+  }
+  context.globalAlpha = 1;
+}
+
+function phaseColumns(view, track, { pixels, from, to, shows: { t0, step } }, wide, high) {
+  const colors = PHASE_COLORS.map((hex) => view.theme.color(hex)), left = t0 + from * step;
+  let begun = track.begunBy(left), first = track.firstOpen(left, begun);
+  let now = new Float64Array(6), next = new Float64Array(6);
+  track.phasesUntil(left, now, begun - 1);
+  for (let x = from; x < to; x++) {
+    const time = t0 + (x + 1) * step, after = track.begunBy(time, begun);
     if (after > first) {
       // The sums up to the last event's end will do where that ends here, and is one of many.
       const isWhole = after - first > 2 * high && track.end[after - 1] < time + step * 0.01;
@@ -196,6 +228,9 @@ function phaseColumns(view, track, pixels, wide, high) {
       for (let phase = 0; phase < 6; phase++) total += next[phase] - now[phase];
       const tall = Math.max(2, Math.min(1, total / step) * high);
       let y = high, filled = 0;
+      // Where anything is, the column is faint above its share.
+      const faint = colors[0].faintPixel;
+      for (let at = 0; at < high; at++) pixels[at * wide + x] = faint;
       for (let phase = 0; phase < 6 && total > 0; phase++) {
         const spent = next[phase] - now[phase];
         if (spent <= 0) continue;
@@ -207,23 +242,25 @@ function phaseColumns(view, track, pixels, wide, high) {
       [now, next] = [next, now];
       first = track.firstOpen(time, after);
     }
+    begun = after;
   }
 }
 
-function eventColumns(view, track, pixels, wide, high) {
-  const step = (view.t1 - view.t0) / wide, begun = track.begunBy(view.t0), colors = view.colorsOf(track.spec.table);
-  let first = track.firstOpen(view.t0, begun), busy = track.busyUntil(view.t0, begun - 1);
-  for (let x = 0; x < wide; x++) {
-    const time = view.t0 + (x + 1) * step, after = track.begunBy(time);
+function eventColumns(view, track, { pixels, from, to, shows: { t0, step } }, wide, high) {
+  const colors = view.colorsOf(track.spec.table), left = t0 + from * step;
+  let begun = track.begunBy(left), first = track.firstOpen(left, begun), busy = track.busyUntil(left, begun - 1);
+  for (let x = from; x < to; x++) {
+    const time = t0 + (x + 1) * step, after = track.begunBy(time, begun);
     if (after > first) {
       const until = track.busyUntil(time, after - 1);
       const color = colors(track.id(track.longest(first, after)));
       const dim = view.search !== null && !view.search.between(track, first, after);
       const tall = Math.max(Math.min(2, high), Math.round(Math.min(1, (until - busy) / step) * high));
-      const ink = dim ? color.faintPixel : color.pixel;
-      for (let y = high - 1, stop = high - tall; y >= stop; y--) pixels[y * wide + x] = ink;
+      const full = high - tall, ink = dim ? color.faintPixel : color.pixel;
+      for (let y = 0; y < high; y++) pixels[y * wide + x] = y < full ? color.faintPixel : ink;
       busy = until;
       first = track.firstOpen(time, after);
     }
+    begun = after;
   }
 }

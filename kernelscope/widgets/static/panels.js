@@ -1,7 +1,8 @@
-// What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text only.
+// What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text
+// only.
 
 import { PHASE_COLORS } from "./colors.js";
-import { describe } from "./describe.js";
+import { describe, shortName } from "./describe.js";
 import { PHASES } from "./levels.js";
 import { count, counted, duration, line, moment, percent, size } from "./text.js";
 
@@ -9,6 +10,8 @@ import { count, counted, duration, line, moment, percent, size } from "./text.js
 export function make(tag, name, ...inside) {
   const element = document.createElement(tag);
   if (name) element.className = name;
+  // Jupyter's shortcuts are kept from what has the focus by an attribute of that very element.
+  if (tag === "button" || tag === "input") element.setAttribute("data-lm-suppress-shortcuts", "true");
   element.append(...inside);
   return element;
 }
@@ -60,7 +63,7 @@ export function fillSums(element, view, close) {
   if (sums.host > 0) parts.push(phaseBar(sums));
   if (sums.byKernel.length) {
     parts.push(table("On the GPU", ["kernel", "kernels", "time"], sums.byKernel.map((each) => [
-      line(each.name), count(each.kernels), duration(each.gpu)])));
+      shortName(each.name), count(each.kernels), duration(each.gpu)])));
   }
   if (sums.byLaunch.length) {
     parts.push(table("On the host", ["launched", "launches", "time"], sums.byLaunch.map((each) => [
@@ -118,6 +121,8 @@ export function legend(view) {
     key("#c9a9c0", "waits for the GPU", "kst-striped");
   }
   key("#888888", "end unknown", "kst-striped-back");
+  const left = model.header.left_out;
+  if (left.length) keys.push(make("span", "", `left out for size: ${left.join(", ")}`));
   return keys;
 }
 
@@ -127,7 +132,7 @@ export const KEYS = [
   ["↑ ↓", "scroll; with an event chosen: the lane above, below"],
   ["f", "show all; with an event chosen: fit it"],
   ["Shift-drag", "zoom into a box"],
-  ["drag on the ruler", "select a stretch and sum it up"],
+  ["drag on the ruler, r", "sum up a stretch; r: what is shown, or the chosen event's"],
   ["Enter, Tab, Shift-Tab", "choose an event of the lane; the next, the one before"],
   ["click", "pin an event; its text can be copied"],
   ["/, n, N", "search by name; next match, previous"],

@@ -29,7 +29,8 @@ function hostSums(view, from, to) {
       const id = ids ? ids[i] : i;
       if (start[i] >= from && start[i] < to) counts[kernel[id]] += 1;
       host[kernel[id]] += Math.max(0, Math.min(to, end[i]) - Math.max(from, start[i]));
-      if (parent[id] >= 0) takeFromParent(view, parent[id], Math.max(from, start[i]), Math.min(to, end[i]), spent, host);
+      const begin = Math.max(from, start[i]), finish = Math.min(to, end[i]);
+      if (parent[id] >= 0) takeFromParent(view, parent[id], begin, finish, spent, host);
     }
   }
   const byLaunch = kernels.map(({ name }, id) => ({ name, launches: counts[id], host: host[id] }))

@@ -26,7 +26,8 @@ export function mount(element, options) { return new Timeline(element, options);
 class Timeline {
   constructor(element, { header, payload, height, theme }) {
     this.maximum = height ?? HEIGHT;
-    this.frames = { count: 0, milliseconds: [] };
+    // When the page mounted this and first painted it, and how long its frames took: for benchmarks and tests.
+    this.frames = { count: 0, milliseconds: [], mounted: performance.now(), first: null };
     this.undo = [];
     this.root = frame(header, theme ?? "auto");
     element.append(this.root);
@@ -165,6 +166,7 @@ class Timeline {
     this.ruler();
     this.minimap.draw();
     const spent = performance.now() - begun;
+    this.frames.first ??= begun + spent;
     this.frames.count += 1;
     this.frames.milliseconds.push(spent);
     if (this.frames.milliseconds.length > 1000) this.frames.milliseconds.shift();
@@ -193,33 +195,47 @@ class Timeline {
     }
   }
 
-  /** Show the tooltip of what the pointer is on, or nothing. */
+  /** Show the tooltip of what the pointer is on, at a place of the window; or nothing. */
   point(event, x, y) {
     const { view } = this, tip = this.part("tip");
     const isSame = event && view.hover && event.track === view.hover.track && event.index === view.hover.index;
     view.hover = event;
-    if (!event) { tip.hidden = true; return; }
+    if (!event) { this.hideTip(); return; }
     if (!isSame || tip.hidden) fillTip(tip, view, event);
     tip.hidden = false;
-    this.placeBeside(tip, x, y);
+    // Over the whole page where the browser can: a notebook's output would cut it off.
+    if (tip.showPopover && !tip.matches(":popover-open")) tip.showPopover();
+    const { width, height } = tip.getBoundingClientRect(), root = this.root.getBoundingClientRect();
+    const left = x + 14 + width > window.innerWidth ? Math.max(4, x - 14 - width) : x + 14;
+    const top = y + 16 + height > window.innerHeight ? Math.max(4, y - 12 - height) : y + 16;
+    tip.style.left = `${tip.showPopover ? left : left - root.left}px`;
+    tip.style.top = `${tip.showPopover ? top : top - root.top}px`;
   }
 
-  /** Put a box beside a place of the root: to its right and below it, or where there is room. */
-  placeBeside(box, x, y) {
+  hideTip() {
+    const tip = this.part("tip");
+    if (tip.showPopover && tip.matches(":popover-open")) tip.hidePopover();
+    tip.hidden = true;
+  }
+
+  /** Put the pinned event's box beside a place of the root; the root grows where the box would not fit. */
+  placePin(box, x, y) {
     const root = this.root.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
     const left = x + 14 + width > root.width ? Math.max(4, x - 14 - width) : x + 14;
-    const lowest = Math.max(root.height, Math.min(window.innerHeight - root.top, root.height + 240));
-    const isBelow = y + 16 + height < lowest || y - 12 - height + root.top < 0;
+    const isBelow = y + 16 + height < root.height || y - 20 - height < 0;
+    const top = isBelow ? Math.max(4, Math.min(y + 16, root.height - height - 8)) : y - 20 - height;
     box.style.left = `${left}px`;
-    box.style.top = `${isBelow ? y + 16 : y - 12 - height}px`;
+    box.style.top = `${top}px`;
+    this.root.style.minHeight = `${top + height + 8}px`;
   }
 
   /** Pin an event: its text stays, beside `x` of the root, and can be copied; null lets go. */
   pin(event, x) {
     const { view } = this, pinned = this.part("pin");
     view.pinned = event;
-    this.part("tip").hidden = true;
+    this.hideTip();
     pinned.hidden = !event;
+    if (!event) this.root.style.minHeight = "";
     if (event) {
       fillTip(pinned, view, event);
       const button = make("button", "kst-close", "×");
@@ -231,7 +247,7 @@ class Timeline {
       const row = view.layout.rowOf(event.track), at = view.x(event.track.start[event.index]);
       const root = this.root.getBoundingClientRect(), canvas = this.canvas.getBoundingClientRect();
       const near = x ?? Math.min(Math.max(at, 0), view.width) + canvas.left - root.left;
-      this.placeBeside(pinned, near, row.y + row.height - 8 - view.scroll + canvas.top - root.top);
+      this.placePin(pinned, near, row.y + row.height - 8 - view.scroll + canvas.top - root.top);
       this.say(sentence(view, event));
     }
     this.changed();
@@ -307,18 +323,23 @@ function frame(header, theme) {
     button("previous", "↑", "previous match (N)"), button("next", "↓", "next match (n)"),
     button("zoomin", "+", "zoom in (w)"), button("zoomout", "−", "zoom out (s)"), button("fit", "Fit", "show all (f)"),
     button("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), button("help", "?", "keys"));
-  const body = make("div", "kst-body", make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas")));
+  const lanes = make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas"));
+  const body = make("div", "kst-body", lanes);
   body.tabIndex = 0;
+  body.setAttribute("data-lm-suppress-shortcuts", "true");
   body.setAttribute("role", "application");
-  body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, ? tells keys");
+  body.setAttribute("aria-label", "lanes: Enter chooses an event, Tab the next one, arrows move, f shows all, "
+    + "? tells keys");
   const hidden = (tag, name) => { const made = make(tag, name); made.hidden = true; return made; };
   const live = make("div", "kst-live");
   live.setAttribute("aria-live", "polite");
   const help = hidden("div", "kst-keys");
   for (const [keys, meaning] of KEYS) help.append(make("kbd", "", keys), make("span", "", meaning));
+  const tip = hidden("div", "kst-tip");
+  tip.setAttribute("popover", "manual");
   const head = make("div", "kst-head", make("canvas", "kst-map"), make("canvas", "kst-ruler"));
   root.append(style, bar, help, head, body, hidden("div", "kst-sums"), make("div", "kst-legend"),
-    hidden("div", "kst-tip"), hidden("div", "kst-pin"), hidden("div", "kst-hint"), live);
+    tip, hidden("div", "kst-pin"), hidden("div", "kst-hint"), live);
   return root;
 }
 

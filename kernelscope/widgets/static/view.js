@@ -147,18 +147,46 @@ export class View {
     return found;
   }
 
-  /** A picture to draw a track's columns in; made once for each size. */
-  raster(wide, high) {
-    let found = this.rasters.get(high);
-    if (!found || found.canvas.width !== wide) {
+  /**
+   * A picture to draw a track's columns in, and which of them are to be drawn: from `from` up to before `to`. After a
+   * pan by whole pixels those that it has already are moved.
+   */
+  raster(track, wide, high) {
+    let found = this.rasters.get(track);
+    if (!found || found.canvas.width !== wide || found.canvas.height !== high) {
       const canvas = document.createElement("canvas");
       canvas.width = wide;
       canvas.height = high;
       const context = canvas.getContext("2d"), data = context.createImageData(wide, high);
-      found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer) };
-      this.rasters.set(high, found);
+      found = { canvas, context, data, pixels: new Uint32Array(data.data.buffer), shows: null };
+      this.rasters.set(track, found);
     }
-    found.pixels.fill(0);
+    const { t0, t1, search, theme: { cache } } = this, { shows, pixels } = found, step = (t1 - t0) / wide;
+    const isAlike = shows?.search === search && shows.cache === cache && Math.abs(shows.step / step - 1) < 1e-9;
+    const moved = isAlike ? (t0 - shows.t0) / step : NaN, by = Math.round(moved);
+    if (Math.abs(moved - by) < 0.02 && Math.abs(by) < wide) {
+      shift(pixels, wide, by);
+      shows.t0 += by * step;
+      [found.from, found.to] = by > 0 ? [wide - by, wide] : [0, -by];
+    } else {
+      pixels.fill(0);
+      found.shows = { t0, step, search, cache };
+      [found.from, found.to] = [0, wide];
+    }
     return found;
+  }
+}
+
+/** Move the columns of a picture to the left, or to the right where `by` is negative; what comes in is empty. */
+function shift(pixels, wide, by) {
+  if (!by) return;
+  for (let row = 0; row < pixels.length; row += wide) {
+    if (by > 0) {
+      pixels.copyWithin(row, row + by, row + wide);
+      pixels.fill(0, row + wide - by, row + wide);
+    } else {
+      pixels.copyWithin(row - by, row, row + wide + by);
+      pixels.fill(0, row, row - by);
+    }
   }
 }

@@ -1,0 +1,182 @@
+"""Measures the timeline: bytes on the wire, packing, first paint, processor time of a frame; prints them as a table.
+
+    python benchmarks/timeline.py [--events 1000000 100000] [--chromium PATH]
+
+The events are a half launches with all phases and a half kernels, with durations that vary by 6 % (host) and 2 % (GPU)
+around typical ones, one in a hundred of the host's up to eight times as long: nanosecond noise is most of the bytes.
+The page is the self-contained one, in a headless Chromium without a GPU. What a frame costs is the processor time of
+the page's main thread in scripts, so that other programs on the machine do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.model import Recording
+from kernelscope.widgets.packing import pack
+from kernelscope.widgets.page import write_page
+
+KERNELS = 12
+FRAMES = 100
+ROUNDS = 7
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--events", type=int, nargs="*", default=[100_000, 1_000_000])
+    parser.add_argument("--chromium", default=shutil.which("chromium"))
+    options = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}\n")
+    print("| events | figure | measured |\n|---|---|---|")
+    for events in options.events:
+        recording = realistic(events // 2)
+        for figure, measured in [*wire(recording), *browser(recording, options.chromium)]:
+            print(f"| {events:,} | {figure} | {measured} |", flush=True)
+    return 0
+
+
+def wire(recording: Recording) -> list[tuple[str, str]]:
+    """Bytes and packing time."""
+    walls, works = [], []
+    for _ in range(ROUNDS):
+        wall, work = time.perf_counter(), time.process_time()
+        packed = pack(recording)
+        walls.append(time.perf_counter() - wall)
+        works.append(time.process_time() - work)
+    return [
+        ("on the wire", f"{packed.size / 1e6:.2f} MB, {packed.size / packed.events:.2f} bytes an event"),
+        ("packing", f"{statistics.median(walls):.3f} s ({min(walls):.3f} to {max(walls):.3f}), "
+                    f"{statistics.median(works):.3f} s of processor time on all cores"),
+    ]
+
+
+def browser(recording: Recording, chromium: str) -> list[tuple[str, str]]:
+    """First paint and frames."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        path = write_page(recording, Path(folder) / "report.html")
+        engine = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        paints = [first_paint(engine, path) for _ in range(ROUNDS)]
+        page = engine.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(path.as_uri())
+        page.wait_for_function("() => window.kernelscope?.frames.count > 0")
+        rows = [
+            ("HTML file", f"{path.stat().st_size / 1e6:.2f} MB"),
+            ("opened to painted", spread([paint[0] for paint in paints])),
+            ("of that from mount() to painted", spread([paint[1] for paint in paints])),
+        ]
+        rows += [(f"a frame, panning over {name}", frames(page, share)) for name, share in (
+            ("nine tenths", 0.9), ("a tenth", 0.1), ("a thousandth", 0.001), ("a hundred thousandth", 1e-5))]
+        engine.close()
+    return rows
+
+
+def first_paint(engine: Any, path: Path) -> tuple[float, float]:
+    """Milliseconds from navigation, and from `mount`, to the first paint."""
+    page = engine.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(path.as_uri())
+    page.wait_for_function("() => window.kernelscope?.frames.count > 0")
+    painted, took = page.evaluate("[window.kernelscope.frames.first, window.kernelscope.frames.first - "
+                                  "window.kernelscope.frames.mounted]")
+    page.close()
+    return painted, took
+
+
+def frames(page: Any, share: float) -> str:
+    """Processor time of the frames while panning over a share of the recording."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent() -> float:
+        metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+        return metrics["ScriptDuration"] * 1e3
+
+    page.evaluate("(share) => { const k = window.kernelscope, span = k.model.span;"
+                  " k.show(span * (share < 0.5 ? 0.3 : 0.02), span * ((share < 0.5 ? 0.3 : 0.02) + share)); }", share)
+    costs = []
+    for at in range(FRAMES):
+        before = spent()
+        page.evaluate("(by) => new Promise((done) => { const k = window.kernelscope; k.view.pan(by); k.changed();"
+                      " requestAnimationFrame(() => done()); })", 3 if at % 40 < 20 else -3)
+        costs.append(spent() - before)
+    session.detach()
+    return f"p95 {np.percentile(costs, 95):.1f} ms, median {np.median(costs):.1f} ms of processor time"
+
+
+def spread(values: list[float]) -> str:
+    """Median and range of milliseconds."""
+    return f"{statistics.median(values):.0f} ms ({min(values):.0f} to {max(values):.0f})"
+
+
+def realistic(launches: int) -> Recording:
+    """A recording of so many launches, one kernel each, that runs ahead of the GPU at times."""
+    random = np.random.default_rng(3)
+    kernel = np.minimum(random.geometric(0.3, launches) - 1, KERNELS - 1)
+
+    def jittered(typical: Any, share: float) -> Any:
+        return (typical * np.exp(random.normal(0, share, np.shape(typical) or launches))).astype(np.int64)
+
+    phases = jittered(np.broadcast_to([3_000, 4_500, 6_000, 900], (launches, 4)), 0.06)
+    slow = random.random((launches, 4)) < 0.01
+    phases = np.where(slow, phases * random.uniform(1, 8, (launches, 4)), phases).astype(np.int64)
+    pause = jittered(2_500, 0.08) + np.where(random.random(launches) < 0.0005, 5_000_000, 0)
+    host = phases.sum(axis=1)
+    start = 10**12 + np.cumsum(pause + np.concatenate(([0], host[:-1])))
+    bounds = start[:, None] + np.cumsum(phases, axis=1)
+    execute = jittered(4_000 + 1_500 * kernel, 0.02) // 32 * 32
+    ready = bounds[:, 2] + jittered(2_000, 0.05) // 32 * 32
+    before = np.concatenate(([0], np.cumsum(execute + 900)[:-1]))
+    begin = np.maximum.accumulate(ready - before) + before
+    ids, zeros = np.arange(launches), np.zeros(launches, dtype=np.int32)
+    called = (bounds[:, 1] + jittered(700, 0.06), bounds[:, 2] - jittered(300, 0.06))
+    shared = {"cell_id": zeros, "thread_id": zeros, "specialization_id": kernel, "configuration_id": kernel,
+              "device_id": zeros, "correlation_id": 17 + 3 * ids}
+    names = [f"kernel_{at:02}" for at in range(KERNELS)]
+    tables = {
+        "launches": make_table("launches", {
+            "launch_id": ids, "dispatcher_id": kernel, "start_ns": start, "dispatch_end_ns": bounds[:, 0],
+            "submit_start_ns": bounds[:, 1], "submit_end_ns": bounds[:, 2], "end_ns": bounds[:, 3],
+            "compile_ns": zeros, "cache": ["memory"] * launches,
+            "queue_ns": np.maximum(begin - bounds[:, 2], 0), "execute_ns": execute, **shared}),
+        "activities": make_table("activities", {
+            "activity_id": ids, "kind": ["kernel"] * launches, "name": [names[at] for at in kernel],
+            "entry_name": [f"_Z{names[at]}" for at in kernel], "stream": np.full(launches, 7), "start_ns": begin,
+            "end_ns": begin + execute, "launch_id": ids, "regs": (16 + 2 * kernel).astype(np.int32),
+            "api": ["cuLaunchKernelEx"] * launches, "submit_start_ns": called[0], "submit_end_ns": called[1],
+            **shared}),
+    }
+    return Recording(tables | {name: table_of_rows(name, rows) for name, rows in _small(start, bounds).items()}, {
+        "name": "timeline", "gpu": {"source": "cupti"}})
+
+
+def _small(start: Any, bounds: Any) -> dict[str, list[dict[str, Any]]]:
+    return {
+        "cells": [{"cell_id": 0, "execution_count": 1, "status": "ok", "start_ns": int(start[0]) - 10**6,
+                   "end_ns": int(bounds[-1, 3]) + 10**6}],
+        "threads": [{"thread_id": 0, "ident": 1, "name": "MainThread"}],
+        "devices": [{"device_id": 0, "ordinal": 0, "name": "a GPU"}],
+        "dispatchers": [{"dispatcher_id": at, "framework": "numba-cuda", "name": f"kernel_{at:02}"}
+                        for at in range(KERNELS)],
+        "specializations": [{"specialization_id": at, "dispatcher_id": at, "signature": "(array(float32, 1d, C),)",
+                             "origin": "compiled"} for at in range(KERNELS)],
+        "configurations": [{"configuration_id": at, "sharedmem_bytes": 0, "stream": 0, "griddim_x": at + 1,
+                            "griddim_y": 1, "griddim_z": 1, "blockdim_x": 128, "blockdim_y": 1, "blockdim_z": 1}
+                           for at in range(KERNELS)],
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

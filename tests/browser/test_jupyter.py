@@ -1,0 +1,345 @@
+"""The timeline in JupyterLab 4 and in Notebook 7: live, with several in a notebook, run again, restarted, reopened."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import MS, US, Script
+from jupyter_pages import ROOT, Opened, Server, svg_of, until
+
+import kernelscope
+from kernelscope.analysis.phases import launch_phases
+
+pytestmark = pytest.mark.browser
+
+THREADS = ROOT / "notebooks" / "recordings" / "threads.kscope"
+QUICKSTART = ROOT / "notebooks" / "recordings" / "quickstart.kscope"
+HOSTILE = "</script><img src=x onerror=window.hit=1><svg onload=window.hit=1>"
+KERNEL = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def axpy(out, a, x):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a * x[i]
+
+a = cuda.to_device(np.zeros(64, np.float32))
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    started = Server(tmp_path_factory.mktemp("jupyter"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go."""
+    folder = Path(os.environ.get("KERNELSCOPE_ARTIFACTS") or tmp_path_factory.mktemp("artifacts"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["lab", "notebook"])
+def application(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def opened(chromium: Any, server: Server, application: str, artifacts: Path) -> Iterator[Opened]:
+    """A notebook with two timelines, the second with names that are markup, and a cell that is none's business."""
+    hostile(server.folder / "hostile.kscope")
+    name = f"live_{application}"
+    server.write(name, f"import kernelscope\nkernelscope.timeline(kernelscope.load({str(THREADS)!r}))",
+                 "kernelscope.timeline(kernelscope.load('hostile.kscope'))", "x = 1")
+    page = Opened(chromium, server, application, name)
+    page.run()
+    page.timelines(2)
+    page.page.screenshot(path=artifacts / f"{name}.png")
+    yield page
+    page.close()
+    server.end_kernels()
+
+
+def hostile(path: Path) -> None:
+    made = Script(name=HOSTILE)
+    made.cell(name=HOSTILE, source=HOSTILE, wall_ns=MS)
+    made.kernel(HOSTILE, module=HOSTILE, filename=HOSTILE)
+    made.specialization(0, HOSTILE)
+    made.configuration()
+    made._add("threads", "thread_id", {"ident": 1, "name": HOSTILE})
+    made.device(name=HOSTILE)
+    for _ in range(9):
+        at = made.launch()
+        made.activity("kernel", HOSTILE, launch_id=at, specialization_id=0)
+    made.launch(error=HOSTILE)
+    made.range(HOSTILE, start_ns=1_000 * MS, end_ns=1_000 * MS + 300 * US, domain=HOSTILE, category=HOSTILE,
+               payload=HOSTILE)
+    made.health(message=HOSTILE, fix=HOSTILE)
+    made.recording().save(path)
+
+
+def colored(opened: Opened, at: int, rgb: tuple[int, int, int]) -> int:
+    """How many pixels of a timeline's canvas have a color: read back from what was painted."""
+    count: int = opened.page.evaluate("""([at, [r, g, b]]) => {
+        const canvas = document.querySelectorAll(".ks-live .kst-canvas")[at];
+        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        let count = 0;
+        for (let i = 0; i < data.length; i += 4) count += data[i] === r && data[i + 1] === g && data[i + 2] === b;
+        return count;
+    }""", [at, list(rgb)])
+    return count
+
+
+COMPILE, PREPARE = (0xE6, 0x9F, 0x00), (0x5B, 0xBC, 0xEA)
+
+
+def shown(opened: Opened) -> tuple[float, float]:
+    """Which stretch of time the first timeline shows, in nanoseconds."""
+    first, last = opened.page.evaluate(
+        "() => { const { view } = document.querySelector('.ks-live').kernelscope; return [view.t0, view.t1]; }")
+    return first, last
+
+
+def focus(opened: Opened) -> Any:
+    """The first timeline's lanes with the focus and nothing chosen, fitted."""
+    body = opened.page.locator(".ks-live .kst-body").first
+    body.focus()
+    for key in ("Escape", "Escape", "Escape", "Home"):
+        opened.page.keyboard.press(key)
+    return body
+
+
+def canvas_point(opened: Opened, time_ns: float) -> tuple[float, float]:
+    """Where a time of the first host thread's launches is on the page."""
+    x, y = opened.page.evaluate("""(time) => {
+        const { view } = document.querySelector(".ks-live").kernelscope;
+        const box = document.querySelector(".ks-live .kst-canvas").getBoundingClientRect();
+        const lane = view.layout.lanes.find((each) => each.spec.group === "host");
+        return [box.left + view.x(time), box.top + lane.y + 10 - view.scroll];
+    }""", time_ns)
+    return x, y
+
+
+def test_it_paints_and_the_picture_is_away(opened: Opened) -> None:
+    assert colored(opened, 0, COMPILE) > 1_000
+    assert colored(opened, 0, PREPARE) > 1_000
+    assert opened.pictures().count() == 0
+    assert opened.page.locator(".kst").first.bounding_box()["width"] > 600
+
+
+def test_the_front_end_is_imported_once(opened: Opened) -> None:
+    assert opened.page.evaluate("() => globalThis[Symbol.for('kernelscope.front_ends')].size") == 1
+    assert opened.ask_kernel(
+        "sum(type(w).__name__ == 'FrontEnd' for w in __import__('ipywidgets').widgets.widget._instances.values())"
+    ) == "1"
+
+
+def test_keys_zoom_and_pan_and_do_not_reach_the_notebook(opened: Opened) -> None:
+    cells, sources = opened.cell_count(), opened.outputs()
+    focus(opened)
+    whole = shown(opened)
+    opened.page.keyboard.press("w")
+    zoomed = shown(opened)
+    assert zoomed[1] - zoomed[0] < (whole[1] - whole[0]) * 0.9
+    opened.page.keyboard.press("d")
+    assert shown(opened)[0] > zoomed[0]
+    opened.page.keyboard.press("a")
+    assert shown(opened) == pytest.approx(zoomed)
+    opened.page.keyboard.press("ArrowRight")
+    assert shown(opened)[0] > zoomed[0]
+    # In command mode these would delete, add, cut, paste and merge cells, and show other lines.
+    for key in ("d", "d", "a", "b", "x", "v", "m", "y", "z", "Shift+M", "s", "h", "l", "f", "0", "0"):
+        opened.page.keyboard.press(key)
+    opened.page.wait_for_timeout(100)
+    assert opened.cell_count() == cells
+    assert opened.outputs() == sources
+    opened.page.keyboard.press("Home")
+    assert shown(opened) == pytest.approx(whole)
+
+
+def test_zooming_changes_what_is_painted(opened: Opened) -> None:
+    focus(opened)
+    before = colored(opened, 0, COMPILE)
+    opened.page.mouse.move(*canvas_point(opened, 20 * MS))
+    for _ in range(4):
+        opened.page.mouse.wheel(0, -240)
+    assert until(opened.page, lambda: colored(opened, 0, COMPILE) > before * 1.5)
+
+
+def test_dragging_pans(opened: Opened) -> None:
+    focus(opened)
+    opened.page.keyboard.press("w")
+    opened.page.keyboard.press("w")
+    start = shown(opened)
+    x, y = canvas_point(opened, (start[0] + start[1]) / 2)
+    opened.page.mouse.move(x, y)
+    opened.page.mouse.down()
+    opened.page.mouse.move(x - 150, y, steps=4)
+    opened.page.mouse.up()
+    assert shown(opened)[0] > start[0]
+
+
+def test_tooltip_and_pin(opened: Opened) -> None:
+    focus(opened)
+    opened.page.mouse.move(*canvas_point(opened, 30 * MS))
+    tip = opened.page.locator(".ks-live .kst-tip").first
+    tip.wait_for(state="visible")
+    assert "add_one" in tip.inner_text()
+    opened.page.mouse.click(*canvas_point(opened, 30 * MS))
+    pinned = opened.page.locator(".ks-live .kst-pin").first
+    pinned.wait_for(state="visible")
+    for word in ("add_one", "dispatch", "compile", "submit"):
+        assert word in pinned.inner_text()
+    opened.page.keyboard.press("Escape")
+    pinned.wait_for(state="hidden")
+
+
+def test_search(opened: Opened) -> None:
+    focus(opened)
+    opened.page.keyboard.press("/")
+    opened.page.keyboard.type("add_one")
+    count = opened.page.locator(".ks-live .kst-count").first
+    launches = len(kernelscope.load(THREADS).launches)
+    assert until(opened.page, lambda: _number(count.inner_text()) >= launches)
+    opened.page.keyboard.press("Enter")
+    opened.page.locator(".ks-live .kst-pin").first.wait_for(state="visible")
+    opened.page.keyboard.press("Escape")
+    focus(opened)
+    assert count.inner_text() == ""
+
+
+def test_sums_of_a_selection(opened: Opened) -> None:
+    focus(opened)
+    ruler = opened.page.locator(".ks-live .kst-ruler").first.bounding_box()
+    opened.page.mouse.move(ruler["x"] + 1, ruler["y"] + 10)
+    opened.page.mouse.down()
+    opened.page.mouse.move(ruler["x"] + ruler["width"] - 1, ruler["y"] + 10, steps=5)
+    opened.page.mouse.up()
+    panel = opened.page.locator(".ks-live .kst-sums").first
+    panel.wait_for(state="visible")
+    recording = kernelscope.load(THREADS)
+    sums = opened.page.evaluate("() => document.querySelector('.ks-live').kernelscope.sums()")
+    assert sums["launches"] == len(recording.launches)
+    assert sums["host"] == pytest.approx(int(launch_phases(recording).own_ns.sum()), rel=1e-9)
+    assert f"{len(recording.launches):,}" in panel.inner_text()
+    focus(opened)
+
+
+def test_names_are_only_names(opened: Opened) -> None:
+    second = opened.page.locator(".ks-live").nth(1)
+    body = second.locator(".kst-body")
+    body.focus()
+    opened.page.keyboard.press("Enter")
+    second.locator(".kst-pin").wait_for(state="visible")
+    for _ in range(4):
+        opened.page.keyboard.press("Tab")
+    opened.page.keyboard.press("ArrowDown")
+    box = second.locator(".kst-canvas").bounding_box()
+    for at in range(20):
+        opened.page.mouse.move(box["x"] + 40, box["y"] + box["height"] * at / 20)
+    assert second.locator("img, svg, script").count() == 0
+    assert opened.page.evaluate("() => window.hit") is None
+    opened.page.keyboard.press("Escape")
+
+
+def test_running_a_cell_again(opened: Opened) -> None:
+    alive = ("sum(type(w).__name__ == 'TimelineWidget' for w in "
+             "__import__('ipywidgets').widgets.widget._instances.values())")
+    assert opened.ask_kernel(alive) == "2"
+    opened.run(0)
+    opened.run(0)
+    opened.timelines(2)
+    assert opened.ask_kernel(alive) == "2"
+    assert opened.page.evaluate("() => document.querySelectorAll('head > style').length") < 200
+    assert opened.pictures().count() == 0
+    assert colored(opened, 0, COMPILE) > 1_000
+
+
+def test_a_page_that_is_loaded_anew_asks_for_the_data(opened: Opened, application: str) -> None:
+    opened.save()
+    opened.reload()
+    opened.timelines(2)
+    assert colored(opened, 0, COMPILE) > 1_000
+    assert opened.pictures().count() == 0
+    assert [each for each in opened.errors if "model not found" not in each] == []
+
+
+def test_nothing_left_the_machine_and_nothing_failed(opened: Opened) -> None:
+    assert opened.left == []
+    assert opened.errors == []
+
+
+def test_a_restarted_kernel_leaves_the_view(opened: Opened) -> None:
+    opened.restart()
+    opened.timelines(2)
+    focus(opened)
+    opened.page.keyboard.press("w")
+    assert colored(opened, 0, COMPILE) > 1_000
+    opened.run()
+    opened.timelines(2)
+
+
+def test_a_saved_notebook_shows_the_picture(opened: Opened, chromium: Any, server: Server, application: str,
+                                            artifacts: Path) -> None:
+    saved = opened.save()
+    outputs = saved.cells[0].outputs
+    assert ["text/html" in output.data for output in outputs] == [True, True]
+    assert "add_one" in svg_of(outputs[1].data["text/html"])
+    size = sum(len(str(text)) for cell in saved.cells for output in cell.outputs for text in output.data.values())
+    assert size < 60_000
+    opened.page.goto("about:blank")
+    server.end_kernels()
+    again = Opened(chromium, server, application, f"live_{application}")
+    assert until(again.page, lambda: again.pictures().count() == 2)
+    # A model that is not there is looked for during two seconds.
+    assert until(again.page, lambda: again.page.get_by_text("Error displaying widget").count() == 2)
+    assert again.page.get_by_text("Error displaying widget").locator("visible=true").count() == 0
+    assert again.pictures().count() == 2
+    assert again.page.evaluate("() => document.querySelector('[data-ks-picture] img').naturalWidth") > 600
+    assert again.page.evaluate("() => window.hit") is None
+    assert again.left == []
+    again.page.screenshot(path=artifacts / f"reopened_{application}.png")
+    again.close()
+    server.end_kernels()
+
+
+def test_under_the_card_of_a_recorded_cell(chromium: Any, server: Server, artifacts: Path) -> None:
+    server.write("card", "%load_ext kernelscope\n" + KERNEL,
+                 "%%kernelscope -n steps\nfor _ in range(20):\n    axpy[2, 32](a, 2.0, a)",
+                 "%%kernelscope --no-timeline\naxpy[2, 32](a, 2.0, a)", "%%kernelscope\nx = 1",
+                 "%kernelscope timeline steps")
+    opened = Opened(chromium, server, "lab", "card")
+    opened.run()
+    # What is far away is unpacked only when it comes near, and its picture stands there meanwhile.
+    assert until(opened.page, lambda: opened.page.locator(".ks-live").count() == 2, seconds=30)
+    for at in range(2):
+        opened.page.locator(".ks-live").nth(at).evaluate("(element) => element.scrollIntoView({ block: 'center' })")
+        assert until(opened.page, lambda at=at: "ks-painted" in (
+            opened.page.locator(".ks-live").nth(at).get_attribute("class") or ""))
+        assert opened.pictures().count() <= 1
+    opened.timelines(2)
+    assert opened.page.locator(".jp-OutputArea-output .kscope").count() == 3
+    assert colored(opened, 0, COMPILE) > 500
+    assert "dry run: kernels did not execute" in opened.page.locator(".kst-bar").first.inner_text()
+    opened.page.locator(".kst").first.scroll_into_view_if_needed()
+    opened.page.screenshot(path=artifacts / "card.png")
+    assert opened.left == []
+    assert opened.errors == []
+    opened.close()
+    server.end_kernels()
+
+
+def _number(text: str) -> int:
+    found = re.search(r"[\d,]+", text)
+    return int(found[0].replace(",", "")) if found else 0
