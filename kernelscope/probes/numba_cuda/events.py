@@ -1,8 +1,8 @@
 """Kernels timed with CUDA events, where CUPTI cannot be had.
 
 Two events stand around each kernel on its stream. They perturb: a launch takes about 20 µs longer (measured, for six
-driver calls through Python), the kernel's time has the events' own in it (about 1 to 2 µs), and the first launch on each
-device waits for it once.
+driver calls through Python), the kernel's time has the events' own in it (about 1 to 2 µs), and the first launch on
+each device waits for it once.
 """
 
 from __future__ import annotations
