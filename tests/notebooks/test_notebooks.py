@@ -37,7 +37,7 @@ def printed(notebook: nbformat.NotebookNode, stream: str) -> str:
 
 
 def test_there_are_notebooks():
-    assert [path.name for path in NOTEBOOKS] == ["00_quickstart.ipynb", "01_cells_caches_lcs.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == ["00_quickstart.ipynb", "01_cells_caches_lcs.ipynb", "02_gpu_and_timeline.ipynb"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -78,3 +78,17 @@ def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     assert [line.split()[-1] for line in blocks.splitlines()[1:]] == [
         "compiled", "compiled", "memory", "memory", "compiled"]
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
+
+
+def test_the_gpu_and_the_timeline(tmp_path, monkeypatch):
+    (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
+    notebook = execute(FOLDER / "02_gpu_and_timeline.ipynb", tmp_path, monkeypatch)
+    html = outputs(notebook, "text/html")
+    assert "GPU busy" in html[0]
+    assert any("<img" in text and "svg" in text for text in html), "the timeline's picture"
+    assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 1
+    text = "\n".join(outputs(notebook, "text/plain"))
+    assert "compile" in text
+    assert "torch step" in text
+    assert (tmp_path / "gpu.html").stat().st_size > 100_000
+    assert (tmp_path / "gpu.json").stat().st_size > 100_000
