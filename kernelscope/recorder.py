@@ -199,7 +199,8 @@ class Recorder:
             if problem:
                 self._notes.append({"probe": probe.name, "status": "degraded",
                                     "message": f"the device was not synchronized: {problem}"})
-            elif self._cells:
+                return  # what keeps one probe from waiting, such as a capture, holds for the others as well
+            if self._cells:
                 self._cells[-1]["synchronized_ns"] = self._clock()
 
 

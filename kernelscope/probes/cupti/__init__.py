@@ -170,7 +170,8 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
     """The row of health that says how well it went."""
     row: dict[str, Any] = {"probe": CuptiProbe.name, "status": "ok", "clock_error_ns": tracing.clock_error_ns,
                            "dropped": tracing.dropped,
-                           "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs"}
+                           "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs; "
+                                      "what CUPTI itself adds to a launch is not in the stated cost"}
     if tracing.dropped:
         row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} records",
                 "fix": "record fewer launches in one cell"}
