@@ -33,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--launches", type=int, default=1_000_000, help="how many to drain (default: 1,000,000)")
     options = parser.parse_args()
-    rows = [*launch_overhead(), *drain(options.launches)]
+    rows = [*launch_overhead(), *empty_cell(), *drain(options.launches)]
     print(f"\n{machine()}\n\n| figure | measured | at most |\n|---|---|---|")
     for row in rows:
         print(f"| {row['figure']} | {row['measured']} | {row['at_most']} |")
@@ -109,6 +109,21 @@ def one(kernel: Any, arguments: tuple[Any, ...], recorded: dict[str, Any] | None
         if recorder is not None:
             recorder.stop()
         cuda.synchronize()
+
+
+def empty_cell() -> list[dict[str, Any]]:
+    """What recording costs a cell, however little it does: start and stop."""
+    rows = []
+    for way in ("none", "cupti"):
+        times = []
+        for _ in range(30):
+            start = time.perf_counter()
+            with Recorder(gpu=way):
+                pass
+            times.append(time.perf_counter() - start)
+        rows.append({"figure": f"start and stop around nothing, gpu={way}",
+                     "measured": f"{statistics.median(times) * 1e3:.1f} ms", "at_most": ""})
+    return rows
 
 
 def drain(launches: int) -> list[dict[str, Any]]:

@@ -110,9 +110,10 @@ class Session:
 
 def _probes(gpu: str) -> list[Probe]:
     """Every probe that there is, those that `gpu` asks for."""
-    timer = EventTimer() if gpu == "events" else None
+    on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
+    timer = EventTimer() if on_gpu and gpu == "events" else None
     probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
-    return [*probes, CuptiProbe()] if gpu == "cupti" and has_driver() else probes
+    return [*probes, CuptiProbe()] if on_gpu and gpu == "cupti" else probes
 
 
 class Part:

@@ -10,7 +10,20 @@ from numba import cuda
 from numba.cuda import dispatcher as numba_dispatcher
 
 import kernelscope
-from kernelscope.probes.numba_cuda import events
+from kernelscope.probes.numba_cuda import NumbaCudaProbe, events
+from kernelscope.recorder import Recorder
+
+
+def timed(**options):
+    """A recorder as `gpu="events"` makes it where there is a GPU; on the null driver, whose events tell no time."""
+    return Recorder(gpu="events", probes=[NumbaCudaProbe(events.EventTimer())], **options)
+
+
+def test_a_dry_run_has_no_times_of_a_gpu(kernels, array):
+    with kernelscope.record(gpu="events") as r:
+        kernels.axpy[2, 32](array, 2.0, array)
+    assert len(r.recording.activities) == 0
+    assert "gpu" not in r.recording.metadata
 
 
 def health(recording, probe="events"):
@@ -44,7 +57,7 @@ def balance(binding, monkeypatch):
 
 @pytest.mark.parametrize("detail", ["phases", "launch"])
 def test_launches_have_their_kernels(kernels, array, detail):
-    with kernelscope.record(gpu="events", detail=detail) as r:
+    with timed(detail=detail) as r:
         for _ in range(10):
             kernels.axpy[2, 32](array, 2.0, array)
         kernels.noop[1, 1, cuda.stream()]()
@@ -71,7 +84,7 @@ def test_threads_keep_their_kernels(kernels):
         for _ in range(10):
             kernels.noop[1, 1]()
 
-    with kernelscope.record(gpu="events") as r:
+    with timed() as r:
         threads = [threading.Thread(target=work) for _ in range(3)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
@@ -87,7 +100,7 @@ def test_the_launchs_own_exception_passes(kernels, balance, monkeypatch):
         raise RuntimeError("CUDA_ERROR_LAUNCH_FAILED")
 
     monkeypatch.setattr(numba_dispatcher, "launch", launch)
-    with pytest.raises(RuntimeError, match="LAUNCH_FAILED"), kernelscope.record(gpu="events") as r:
+    with pytest.raises(RuntimeError, match="LAUNCH_FAILED"), timed() as r:
         kernels.noop[1, 1]()
     assert r.recording.launches.error.tolist() == ["RuntimeError"]
     assert len(r.recording.activities) == 0
@@ -98,7 +111,7 @@ def test_a_capture_is_left_alone(kernels, binding):
     kernels.noop[1, 1]()
     stream = cuda.stream()
     handle = binding.CUstream(int(stream.handle))
-    with kernelscope.record(gpu="events") as r:
+    with timed() as r:
         kernels.noop[1, 1]()
         error, = binding.cuStreamBeginCapture(handle, binding.CUstreamCaptureMode(0))
         assert not int(error)
@@ -114,7 +127,7 @@ def test_a_capture_is_left_alone(kernels, binding):
 
 def test_what_is_over_the_cap_is_counted(kernels, monkeypatch):
     monkeypatch.setattr(events, "MOST_LAUNCHES", 3)
-    with kernelscope.record(gpu="events") as r:
+    with timed() as r:
         for _ in range(5):
             kernels.noop[1, 1]()
     assert len(r.recording.activities) == 3
@@ -132,7 +145,7 @@ def test_our_own_failures_reach_nobody(kernels, binding, monkeypatch, function):
         calls.append(arguments)
         return (binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY,) if len(calls) > 12 else original(*arguments)
 
-    with kernelscope.record(gpu="events") as r:
+    with timed() as r:
         monkeypatch.setattr(binding, function, fail)
         calls += [()] * 20 if function == "cuStreamCreate" else []
         for _ in range(20):
@@ -148,7 +161,7 @@ def test_our_own_failures_reach_nobody(kernels, binding, monkeypatch, function):
 def test_events_do_not_pile_up(kernels, balance):
     for _ in range(3):
         balance.clear()
-        with kernelscope.record(gpu="events"):
+        with timed():
             for _ in range(10):
                 kernels.noop[1, 1]()
         assert len(balance) == 2  # the clock's two marks
@@ -156,7 +169,7 @@ def test_events_do_not_pile_up(kernels, balance):
 
 def test_the_launch_is_numbas_own_afterwards(kernels):
     before = numba_dispatcher.launch
-    with kernelscope.record(gpu="events"):
+    with timed():
         assert numba_dispatcher.launch is not before
         kernels.noop[1, 1]()
     assert numba_dispatcher.launch is before
