@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -148,11 +149,10 @@ class Converter:
 
     def _shape(self, numbers: np.ndarray, arena: np.ndarray, at: np.ndarray) -> np.ndarray:
         """The launch configurations' places in `GpuColumns.shapes`."""
-        distinct: list[int] = []
-        which = translated(numbers, lambda number: distinct.append(number) or len(distinct) - 1)
+        count = itertools.count()
+        which = translated(numbers, lambda _: next(count))
         # Codes count up in order of first sight: a row that is higher than all before it is the first of its code.
-        first = np.flatnonzero(np.diff(np.maximum.accumulate(which), prepend=-1)) if len(distinct) > 1 else np.arange(
-            len(distinct))
+        first = np.flatnonzero(np.diff(np.maximum.accumulate(which), prepend=-1))
         places: list[int] = []
         for found in shapes(arena, at[first]):
             shape: tuple[int | None, ...] = found if found[6] else (*found[:6], None, None, None, found[9])
@@ -210,16 +210,19 @@ def _common(seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.
 
 
 def _interval(seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
-    """Start and end on the host clock, exactly as far from each other as CUPTI says; the fields are used up."""
-    start, end = seen["start"], seen["end"]
-    if not (start.all() and end.all()):
-        both = (start != 0) & (end != 0)
-        ends = np.where(both, _times(start, clock) + (end - start), _times(end, clock))
-        return {"start_ns": _times(start, clock), "end_ns": ends}
-    end -= start
-    found = clock(start)
-    end += found
-    return {"start_ns": found, "end_ns": end}
+    """Start and end on the host clock.
+
+    They are as far from each other as CUPTI says, not a nanosecond off because both were rounded; but where the clocks
+    drift apart by more than that from start to end, each is on the host clock.
+    """
+    starts, ends = _times(seen["start"], clock), _times(seen["end"], clock)
+    exact = seen["end"] - seen["start"]
+    exact += starts
+    near = np.abs(ends - exact) <= 1
+    if not (seen["start"].all() and seen["end"].all()):
+        near &= (seen["start"] != 0) & (seen["end"] != 0)
+    np.copyto(ends, exact, where=near)
+    return {"start_ns": starts, "end_ns": ends}
 
 
 def _memory(code: int) -> str:
