@@ -14,6 +14,7 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ def main() -> int:
     """Print the medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--profile", action="store_true", help="print where the time goes in the last round")
     options = parser.parse_args()
     stand_in = StandIn(built())
@@ -43,12 +44,12 @@ def main() -> int:
         times.append(measure(stand_in, cupti, options.count, profile))
         if profile is not None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
-    medians = [statistics.median(column) * 1e3 for column in zip(*times, strict=True)]
-    print(f"{options.count:,} kernels and {options.count:,} calls, medians of {options.rounds} rounds\n")
+    print(f"{options.count:,} kernels and {options.count:,} calls, medians and ranges of {options.rounds} rounds\n")
     print("| | wall | processor |\n|---|---|---|")
-    for name, wall, used in (("drain", *medians[:2]), ("join", *medians[2:]),
-                             ("together", medians[0] + medians[2], medians[1] + medians[3])):
-        print(f"| {name} | {wall:.0f} ms | {used:.0f} ms |")
+    drains, joins = [row[:2] for row in times], [row[2:] for row in times]
+    together = [[drain + join for drain, join in zip(*pair, strict=True)] for pair in zip(drains, joins, strict=True)]
+    for name, rows in (("drain", drains), ("join", joins), ("together", together)):
+        print(f"| {name} | {' | '.join(map(seconds, zip(*rows, strict=True)))} |")
     return 0
 
 
@@ -80,6 +81,11 @@ def measure(stand_in: StandIn, cupti: Cupti, count: int, profile: cProfile.Profi
     assert (activities["launch_id"] == np.arange(count)).all()
     assert tracing.dropped == 0
     return [end - start for pair in ((first, second), (second, third)) for start, end in zip(*pair, strict=True)]
+
+
+def seconds(times: Sequence[float]) -> str:
+    """Median, with the range."""
+    return f"{statistics.median(times):.2f} s ({min(times):.2f} to {max(times):.2f})"
 
 
 if __name__ == "__main__":
