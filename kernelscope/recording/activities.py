@@ -46,7 +46,7 @@ CALL_COLUMNS = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result
 
 @dataclass
 class RawActivities:
-    """What the GPU and the driver did, as columns of int64.
+    """What the GPU and the driver did, as columns of int64 or int32; those of one value may be read-only.
 
     Attributes
     ----------
