@@ -87,7 +87,7 @@ def count_by(groups: Ints, size: int, where: Bools | None = None) -> Ints:
     keep = groups >= 0
     if where is not None:
         keep &= where
-    return np.bincount(groups[keep], minlength=size)[:size].astype(np.int64)
+    return np.bincount(groups[_selected(keep)], minlength=size)[:size].astype(np.int64)
 
 
 def sum_by(groups: Ints, values: Ints, size: int) -> Ints:
@@ -95,7 +95,7 @@ def sum_by(groups: Ints, values: Ints, size: int) -> Ints:
 
     Sums run in float64, which is exact up to 2**53 ns, or 104 days.
     """
-    keep = (groups >= 0) & (values >= 0)
+    keep = _selected((groups >= 0) & (values >= 0))
     totals = np.bincount(groups[keep], weights=values[keep], minlength=size)[:size]
     return np.rint(totals).astype(np.int64)
 
@@ -142,7 +142,7 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
     -------
     ndarray of float64, shape (size, len(shares))
     """
-    keep = (groups >= 0) & (values >= 0)
+    keep = _selected((groups >= 0) & (values >= 0))
     groups, values = groups[keep], values[keep]
     ordered = _ordered(groups, values).astype(np.float64)
     counts = np.bincount(groups, minlength=size)[:size]
@@ -156,6 +156,11 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
         below, above = ordered[starts[held] + low], ordered[starts[held] + high]
         result[held, place] = below + (above - below) * (position - low)
     return result
+
+
+def _selected(keep: Bools) -> Bools | slice:
+    """All rows as a slice where none is left out, for that copies nothing."""
+    return slice(None) if keep.all() else keep
 
 
 def _ordered(groups: Ints, values: Ints) -> Ints:

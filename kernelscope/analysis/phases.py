@@ -107,7 +107,8 @@ class LaunchPhases:
 
     def _summable(self, name: str) -> Ints:
         # A phase of a launch whose end is unknown is in no total: the phases would exceed the host time.
-        return np.where(self.own_ns >= 0, self.own_phases[name], UNKNOWN)
+        ended = self.own_ns >= 0
+        return self.own_phases[name] if ended.all() else np.where(ended, self.own_phases[name], UNKNOWN)
 
 
 def launch_phases(recording: Recording) -> LaunchPhases:

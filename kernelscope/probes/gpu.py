@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,10 +64,21 @@ class Words:
         return found
 
 
-def codes(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct values in order of their first row, and each row's place among them: by hashing, no sort."""
+def constant(value: int, count: int) -> np.ndarray:
+    """Return a column of one value, which takes no memory and cannot be written to."""
+    return np.broadcast_to(np.int32(value), count)
+
+
+def translated(values: np.ndarray, number: Callable[[int], int]) -> np.ndarray:
+    """Return ``number(value)`` of each value as int32; it is asked once for each of them, in order of their first row.
+
+    By hashing, no sort; where all values are the same the column takes no memory.
+    """
+    if len(values) and (values == values[0]).all():
+        return constant(number(int(values[0])), len(values))
     encoded = pa.array(values).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    found = np.array([number(value) for value in encoded.dictionary.to_pylist()], np.int32)
+    return found[encoded.indices.to_numpy()]
 
 
 def _joined(held: Columns, parts: Sequence[Columns], whole: str) -> Columns:
@@ -80,5 +91,9 @@ def _joined(held: Columns, parts: Sequence[Columns], whole: str) -> Columns:
 
 def _concatenated(parts: list[np.ndarray | int]) -> np.ndarray:
     """One column; a part that does not have it gives its length instead."""
-    known = [np.full(part, -1) if isinstance(part, int) else part for part in parts]
-    return known[0] if len(known) == 1 else np.concatenate(known)
+    known = [constant(-1, part) if isinstance(part, int) else part for part in parts]
+    if len(known) == 1:
+        return known[0]
+    if all(not any(part.strides) and part[0] == known[0][0] for part in known):
+        return np.broadcast_to(known[0][0], sum(map(len, known)))
+    return np.concatenate(known)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.calls import THREAD_BITS, CallFinder, distinct, launches_of
+from kernelscope.recording.calls import THREAD_BITS, CallFinder, distinct, launches_of, selected
 from kernelscope.schema import UNKNOWN
 
 #: Kinds of activity, in the order of their codes.
@@ -46,7 +46,7 @@ CALL_COLUMNS = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result
 
 @dataclass
 class RawActivities:
-    """What the GPU and the driver did, as columns of int64.
+    """What the GPU and the driver did, as columns of int64 or int32; those of one value may be read-only.
 
     Attributes
     ----------
@@ -113,22 +113,25 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
     first = place.find(calls["correlation_id"])
     launch_of_call = launches_of(calls, first, raw.names, launches, around.threads)
     call = place.find(seen["correlation_id"])
-    is_ours = _is_own(raw, seen, call, calls)
-    if is_ours.any():
-        seen = {name: values[~is_ours] for name, values in seen.items()}
-        call = call[~is_ours]
+    is_ours = _is_own(raw, seen, call)
+    if len(is_ours):
+        others = np.delete(np.arange(len(call)), is_ours)
+        seen, call = _taken(seen, others), call[others]
     if (seen["start_ns"][1:] < seen["start_ns"][:-1]).any():
         order = np.argsort(seen["start_ns"], kind="stable")
-        seen = {name: values[order] for name, values in seen.items()}
-        call = call[order]
-    is_kernel = (seen["kind"] == _KERNEL) & (seen["graph_id"] == UNKNOWN)
-    launch = np.where(is_kernel, _at(launch_of_call, call), UNKNOWN)
-    launch = _named_alike(launch, seen["entry"], raw.entries, launches, around.specializations)
+        seen, call = _taken(seen, order), call[order]
+    asked = _Rows(call)
+    launch = asked.of(launch_of_call)
+    launch[(seen["kind"] != _KERNEL) | (seen["graph_id"] != UNKNOWN)] = UNKNOWN
+    _name_alike(launch, seen["entry"], raw.entries, launches, around.specializations)
     launch_of_call = _kept(launch_of_call, launch, call)
+    made = _Rows(launch)
     thread_of_call = _thread_ids(calls["ident"], launch_of_call, launches, around.threads)
     _add_to_launches(launches, launch, launch_of_call, calls, seen, raw.has_correlation)
     cells = _cell_finder(around.cells)
-    asked = np.where(call == UNKNOWN, seen["start_ns"], _at(calls["start_ns"], call))
+    cell_of_call = cells(calls["start_ns"])
+    cell = asked.of(cell_of_call)
+    cell[asked.missing] = cells(seen["start_ns"][asked.missing])
     activities = {
         "activity_id": np.arange(len(launch)),
         "kind": _words(seen["kind"], KINDS),
@@ -137,70 +140,89 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         "device_id": _device_ids(seen["device"], around.devices),
         "stream": seen["stream"], "start_ns": seen["start_ns"], "end_ns": seen["end_ns"],
         "launch_id": launch,
-        "specialization_id": _specialization_ids(launch, seen["entry"], raw.entries, launches, around.specializations),
-        "configuration_id": _configuration_ids(launch, seen["shape"], raw.shapes, launches, around.configurations),
+        "specialization_id": _specialization_ids(made, seen["entry"], raw.entries, launches, around.specializations),
+        "configuration_id": _configuration_ids(made, seen["shape"], raw.shapes, launches, around.configurations),
         "regs": seen["regs"],
-        "cell_id": cells(asked),
-        "thread_id": _at(thread_of_call, call),
-        "api": _words(_at(calls["name"], call), raw.names),
-        "submit_start_ns": _at(calls["start_ns"], call), "submit_end_ns": _at(calls["end_ns"], call),
-        "correlation_id": seen["correlation_id"] if raw.has_correlation else np.full(len(launch), UNKNOWN),
+        "cell_id": cell,
+        "thread_id": asked.of(thread_of_call),
+        "api": _words(asked.of(calls["name"]), raw.names),
+        "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
+        "correlation_id": seen["correlation_id"] if raw.has_correlation else _none(len(launch)),
         "size_bytes": seen["size_bytes"], "memory": _words(seen["memory"], raw.names),
         "graph_id": seen["graph_id"], "graph_node_id": seen["graph_node_id"],
     }
     alone = np.ones(len(launch_of_call), bool)
-    alone[call[call != UNKNOWN]] = False
+    alone[call if not len(asked.missing) else call[call != UNKNOWN]] = False
     alone &= launch_of_call == UNKNOWN
     alone &= alone[first]  # a driver call inside of a runtime call has its id, and made what that one made
     rows = np.flatnonzero(alone)
     rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
     api_calls = {
         "api_call_id": np.arange(len(rows)),
-        "cell_id": cells(calls["start_ns"][rows]),
+        "cell_id": cell_of_call[rows],
         "thread_id": thread_of_call[rows],
         "name": _words(calls["name"][rows], raw.names),
         "start_ns": calls["start_ns"][rows], "end_ns": calls["end_ns"][rows],
-        "correlation_id": calls["correlation_id"][rows] if raw.has_correlation else np.full(len(rows), UNKNOWN),
+        "correlation_id": calls["correlation_id"][rows] if raw.has_correlation else _none(len(rows)),
         "result": calls["result"][rows],
     }
     return activities, api_calls
 
 
+class _Rows:
+    """Rows of another table, of which -1 is none.
+
+    Attributes
+    ----------
+    missing : ndarray of int64
+        Where there is none.
+    """
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._rows = rows
+        self.missing = np.flatnonzero(rows == UNKNOWN)
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Return ``values[rows]``, -1 where there is none."""
+        if not len(values):
+            return np.full(len(self._rows), UNKNOWN, values.dtype)
+        found = values[self._rows]
+        found[self.missing] = UNKNOWN
+        return found
+
+
 def _without_own(raw: RawActivities) -> Columns:
     """The calls in order of their start, without the recorder's own."""
     calls = raw.calls
+    if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
+        calls = _taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
     for ident, start, end in raw.own:
-        inside = (calls["start_ns"] >= start) & (calls["end_ns"] <= end)
-        keep &= ~(inside & (calls["ident"] == ident & THREAD_BITS))
-    in_order = (calls["start_ns"][1:] >= calls["start_ns"][:-1]).all()
-    if keep.all() and in_order:
-        return calls
-    order = np.flatnonzero(keep)
-    if not in_order:
-        order = order[np.argsort(calls["start_ns"][order], kind="stable")]
-    return {name: values[order] for name, values in calls.items()}
+        first, last = np.searchsorted(calls["start_ns"], (start, end + 1))
+        keep[first:last] &= (calls["end_ns"][first:last] > end) | (calls["ident"][first:last] != ident & THREAD_BITS)
+    return calls if keep.all() else _taken(calls, np.flatnonzero(keep))
 
 
-def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray, calls: Columns) -> np.ndarray:
+def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray) -> np.ndarray:
     """Which waits are the recorder's own: their calls were left out, and they lie inside of its windows."""
-    found = np.zeros(len(seen["kind"]), bool)
+    waits = np.flatnonzero((seen["kind"] == _SYNC) & (call == UNKNOWN)) if raw.own else np.empty(0, np.int64)
+    found = np.zeros(len(waits), bool)
+    begun, ended = seen["start_ns"][waits], seen["end_ns"][waits]
     for _, start, end in raw.own:
-        found |= ((seen["kind"] == _SYNC) & (call == UNKNOWN) & (seen["start_ns"] >= start)
-                  & (seen["end_ns"] <= end))
-    return found
+        found |= (begun >= start) & (ended <= end)
+    return waits[found]
 
 
-def _named_alike(launch: np.ndarray, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
-                 specializations: Sequence[Row]) -> np.ndarray:
+def _name_alike(launch: np.ndarray, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
+                specializations: Sequence[Row]) -> None:
     """Take kernels away from launches of specializations that have another name."""
     number = {name: at for at, name in enumerate(entries)}
     wanted = np.array([number.get(row.get("entry_name") or "", _OTHER if row.get("entry_name") else UNKNOWN)
-                       for row in specializations] + [UNKNOWN], np.int64)
-    specialization = _at(np.asarray(launches["specialization_id"]), launch)
-    expected = wanted[specialization]
-    wrong = (launch != UNKNOWN) & (expected != UNKNOWN) & (entry != UNKNOWN) & (expected != entry)
-    return np.where(wrong, UNKNOWN, launch)
+                       for row in specializations] + [UNKNOWN], np.int32)
+    expected = wanted[_Rows(launch).of(np.asarray(launches["specialization_id"]))]
+    rows = np.flatnonzero(expected != entry)
+    rows = rows[(expected[rows] != UNKNOWN) & (entry[rows] != UNKNOWN)]
+    launch[rows] = UNKNOWN
 
 
 #: A kernel name that no activity has.
@@ -209,12 +231,15 @@ _OTHER = -2
 
 def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> np.ndarray:
     """The calls' launches without those whose kernel turned out to be another's."""
-    kept = launch_of_call.copy()
     known = call != UNKNOWN
-    asked, right = np.zeros(len(kept), bool), np.zeros(len(kept), bool)
-    asked[call[known & (launch == UNKNOWN)]] = True
+    others = call[known & (launch == UNKNOWN)]
+    others = others[launch_of_call[others] != UNKNOWN]
+    if not len(others):
+        return launch_of_call
+    kept = launch_of_call.copy()
+    right = np.zeros(len(kept), bool)
     right[call[known & (launch != UNKNOWN)]] = True
-    kept[asked & ~right] = UNKNOWN
+    kept[others[~right[others]]] = UNKNOWN
     return kept
 
 
@@ -222,17 +247,22 @@ def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_cal
                      seen: Columns, has_correlation: bool) -> None:
     total = len(launches["start_ns"])
     columns = {name: np.full(total, UNKNOWN) for name in ("correlation_id", "queue_ns", "execute_ns")}
-    made = launch_of_call != UNKNOWN
+    made = selected(launch_of_call != UNKNOWN)
     if has_correlation:
         columns["correlation_id"][launch_of_call[made]] = calls["correlation_id"][made]
-    returned = np.full(total, UNKNOWN)
-    returned[launch_of_call[made]] = calls["end_ns"][made]
-    returned = np.where(launches["submit_end_ns"] == UNKNOWN, returned, launches["submit_end_ns"])
-    rows = np.flatnonzero((launch != UNKNOWN) & (seen["start_ns"] != UNKNOWN) & (seen["end_ns"] != UNKNOWN))
+    returned = launches["submit_end_ns"]
+    if (returned == UNKNOWN).any():
+        returned = np.full(total, UNKNOWN)
+        returned[launch_of_call[made]] = calls["end_ns"][made]
+        returned = np.where(launches["submit_end_ns"] == UNKNOWN, returned, launches["submit_end_ns"])
+    rows = selected((launch != UNKNOWN) & (seen["start_ns"] != UNKNOWN) & (seen["end_ns"] != UNKNOWN))
     of = launch[rows]
     columns["execute_ns"][of] = seen["end_ns"][rows] - seen["start_ns"][rows]
-    queued = np.maximum(0, seen["start_ns"][rows] - returned[of])
-    columns["queue_ns"][of] = np.where(returned[of] == UNKNOWN, UNKNOWN, queued)
+    after = returned[of]
+    queued = seen["start_ns"][rows] - after
+    queued = np.maximum(queued, 0, out=queued)
+    queued[after == UNKNOWN] = UNKNOWN
+    columns["queue_ns"][of] = queued
     launches.update(columns)
 
 
@@ -249,8 +279,10 @@ def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[s
             rows[ident] = len(threads)
             threads.append({"ident": ident, "name": None})
         numbers.append(rows[ident])
-    found = np.array(numbers, np.int64)[which]
-    return np.where(launch_of_call == UNKNOWN, found, _at(np.asarray(launches["thread_id"]), launch_of_call))
+    found = np.array(numbers, np.int32)[which]
+    made = selected(launch_of_call != UNKNOWN)
+    found[made] = np.asarray(launches["thread_id"])[launch_of_call[made]]
+    return found
 
 
 def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
@@ -264,32 +296,32 @@ def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
     return _mapped(ordinals, lookup)
 
 
-def _specialization_ids(launch: np.ndarray, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
+def _specialization_ids(made: _Rows, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
                         specializations: Sequence[Row]) -> np.ndarray:
     """The launch's own; for a kernel that a graph or somebody else launched, the one of that name if it is one only."""
     named: dict[str, int] = {}
     for number, row in enumerate(specializations):
         name = row.get("entry_name")
         if name:
-            named[name] = _OTHER if name in named else number
-    by_entry = np.array([named.get(name, UNKNOWN) for name in entries] + [UNKNOWN], np.int64)[entry]
-    by_entry = np.where(by_entry == _OTHER, UNKNOWN, by_entry)
-    return np.where(launch == UNKNOWN, by_entry, _at(np.asarray(launches["specialization_id"]), launch))
+            named[name] = UNKNOWN if name in named else number
+    by_entry = np.array([named.get(name, UNKNOWN) for name in entries] + [UNKNOWN], np.int32)
+    found = made.of(np.asarray(launches["specialization_id"]))
+    found[made.missing] = by_entry[entry[made.missing]]
+    return found
 
 
-def _configuration_ids(launch: np.ndarray, shape: np.ndarray, shapes: Sequence[tuple[int | None, ...]],
+def _configuration_ids(made: _Rows, shape: np.ndarray, shapes: Sequence[tuple[int | None, ...]],
                        launches: dict[str, Any], configurations: list[Row]) -> np.ndarray:
     """The launch's own; other kernels' are added, without a stream."""
-    added: dict[int, int] = {UNKNOWN: UNKNOWN}
-    for number in distinct(shape[launch == UNKNOWN])[0]:
-        if number != UNKNOWN:
-            added[number] = len(configurations)
-            configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
-    own = _at(np.asarray(launches["configuration_id"]), launch)
+    others = shape[made.missing]
     lookup = np.full(len(shapes) + 1, UNKNOWN)
-    for number, row in added.items():
-        lookup[number] = row
-    return np.where(launch == UNKNOWN, lookup[shape], own)
+    for number in distinct(others)[0]:
+        if number != UNKNOWN:
+            lookup[number] = len(configurations)
+            configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
+    found = made.of(np.asarray(launches["configuration_id"]))
+    found[made.missing] = lookup[others]
+    return found
 
 
 def _cell_finder(cells: Sequence[Row]) -> Any:
@@ -298,33 +330,42 @@ def _cell_finder(cells: Sequence[Row]) -> Any:
 
     def cell_of(times: np.ndarray) -> np.ndarray:
         if not len(starts):
-            return np.full(len(times), UNKNOWN)
-        found = np.searchsorted(starts, times, side="right") - 1
-        return np.where((found >= 0) & (times <= ends[found]), found, UNKNOWN)
+            return _none(len(times))
+        found = (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
+        found[(found < 0) | (times > ends[found])] = UNKNOWN
+        return found
 
     return cell_of
 
 
-def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """``values[rows]``, -1 where the row is -1."""
-    missing = rows == UNKNOWN
-    if not missing.any():
-        return values[rows]
-    return np.where(missing, UNKNOWN, values[rows]) if len(values) else np.full(len(rows), UNKNOWN)
+def _none(count: int) -> np.ndarray:
+    return np.broadcast_to(np.int32(UNKNOWN), count)
+
+
+def _taken(columns: Columns, rows: np.ndarray) -> Columns:
+    """Rows of all columns; those of one value stay what they are and take no memory."""
+    return {name: values[rows] if any(values.strides) or not len(values) else np.broadcast_to(values[0], len(rows))
+            for name, values in columns.items()}
 
 
 def _mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
     known, which = distinct(values)
-    return np.array([lookup[value] for value in known], np.int64)[which] if len(values) else values
+    if len(known) == 1:
+        return np.broadcast_to(np.int32(lookup[known[0]]), len(values))
+    return np.array([lookup[value] for value in known], np.int32)[which] if len(values) else values
 
 
 def _words(codes: np.ndarray, words: Sequence[str]) -> Any:
     """A category column from codes into `words`, of which several may be the same; -1 is null."""
-    used = np.bincount(codes + 1, minlength=len(words) + 1)[1:] > 0
+    used = np.zeros(len(words) + 1, bool)
+    if len(codes) and not any(codes.strides):
+        used[codes[0]] = True
+    else:
+        used[codes] = True
     distinct: dict[str, int] = {}
     lookup = np.array([distinct.setdefault(word, len(distinct)) if is_used else UNKNOWN
-                       for word, is_used in zip(words, used.tolist(), strict=True)] + [UNKNOWN], np.int32)
+                       for word, is_used in zip(words, used.tolist(), strict=False)] + [UNKNOWN], np.int32)
     indices = lookup[codes]
-    missing = indices == UNKNOWN
+    missing = indices == UNKNOWN if used[-1] else None
     return pa.DictionaryArray.from_arrays(
-        pa.array(indices, pa.int32(), mask=missing if missing.any() else None), pa.array(list(distinct), pa.string()))
+        pa.array(indices, pa.int32(), mask=missing), pa.array(list(distinct), pa.string()))

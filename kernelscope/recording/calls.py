@@ -26,7 +26,10 @@ class CallFinder:
         span = int(correlation.max()) - self._least + 1 if len(correlation) else 0
         if span <= _MOST_SPARSE * len(correlation):  # ids count up, and so are places in a table
             self._table = np.full(span, UNKNOWN)
-            self._table[correlation[::-1] - self._least] = np.arange(len(correlation))[::-1]
+            if (correlation[1:] > correlation[:-1]).all():
+                self._table[correlation - self._least] = np.arange(len(correlation))
+            else:
+                self._table[correlation[::-1] - self._least] = np.arange(len(correlation))[::-1]
         else:
             self._order = np.argsort(correlation, kind="stable")
             self._sorted = correlation[self._order]
@@ -35,13 +38,14 @@ class CallFinder:
         """Return the call's row for each id, -1 for none."""
         if self._table is not None:
             place = correlation - self._least
+            if not len(place) or (place.min() >= 0 and place.max() < len(self._table)):
+                return self._table[place]
             outside = (place < 0) | (place >= len(self._table))
-            if outside.any():
-                return np.where(outside, UNKNOWN, self._table[np.where(outside, 0, place)]) if len(
-                    self._table) else np.full(len(correlation), UNKNOWN)
-            return self._table[place]
+            return np.where(outside, UNKNOWN, self._table[np.where(outside, 0, place)]) if len(
+                self._table) else np.full(len(correlation), UNKNOWN)
         at = np.minimum(np.searchsorted(self._sorted, correlation), len(self._sorted) - 1)
         return np.where(self._sorted[at] == correlation, self._order[at], UNKNOWN)
+
 
 def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence[str], launches: dict[str, Any],
                  threads: Sequence[dict[str, Any]]) -> np.ndarray:
@@ -64,35 +68,54 @@ def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence
     if not len(result) or not len(launches["start_ns"]):
         return result
     submits = np.array([_is_launch(name) for name in names], bool)[calls["name"]] & (calls["result"] == 0)
-    idents = np.array([(row.get("ident") or 0) & THREAD_BITS for row in threads], np.int64)[launches["thread_id"]]
-    begin = np.where(launches["submit_start_ns"] == UNKNOWN, launches["start_ns"], launches["submit_start_ns"])
-    end = np.where(launches["submit_end_ns"] == UNKNOWN, launches["end_ns"], launches["submit_end_ns"])
-    end = np.where(end == UNKNOWN, np.iinfo(np.int64).max, end)
-    parents = launches.get("parent_launch_id")
-    middle = (calls["start_ns"] + calls["end_ns"]) // 2
-    for ident in distinct(calls["ident"][submits])[0]:
-        rows = np.flatnonzero(submits & (calls["ident"] == ident))
-        own = np.flatnonzero(idents == ident)
-        own = own[np.argsort(begin[own], kind="stable")]
-        if not len(own):
-            continue
-        at = np.searchsorted(begin[own], middle[rows], side="right") - 1
-        candidate = np.where(at >= 0, own[np.maximum(at, 0)], UNKNOWN)
-        while True:  # what ended before the call may stand inside of a launch that did not
-            at = middle[rows]
-            over = (candidate != UNKNOWN) & ((end[candidate] < at) | (begin[candidate] > at))
-            if not over.any():
-                break
-            candidate[over] = UNKNOWN if parents is None else parents[candidate[over]]
-        result[rows] = candidate
+    begin = _known(launches["submit_start_ns"], launches["start_ns"])
+    end = _known(_known(launches["submit_end_ns"], launches["end_ns"]), np.iinfo(np.int64).max)
+    numbers = np.array([(row.get("ident") or 0) & THREAD_BITS for row in threads], np.int64)
+    for ident in distinct(calls["ident"][selected(submits)])[0]:
+        rows = selected(submits & (calls["ident"] == ident))
+        own = selected((numbers == ident)[launches["thread_id"]])
+        middle = (calls["start_ns"][rows] + calls["end_ns"][rows]) >> 1
+        result[rows] = _around(middle, begin, end, own, launches.get("parent_launch_id"))
     # Several calls in one launch: the last is the kernel's, what came before prepared its arguments.
     joined = np.flatnonzero(result != UNKNOWN)
     last = np.full(len(launches["start_ns"]), UNKNOWN)
     last[result[joined]] = joined  # of several assignments to one place NumPy keeps the last
     made = np.flatnonzero(last != UNKNOWN)
-    single = np.full(len(result), UNKNOWN)
-    single[first[last[made]]] = made
-    return single
+    result.fill(UNKNOWN)
+    result[first[last[made]]] = made
+    return result
+
+
+def _around(times: np.ndarray, begin: np.ndarray, end: np.ndarray, own: np.ndarray | slice,
+            parents: np.ndarray | None) -> np.ndarray:
+    """Which of a thread's own launches was in its submit phase at each of the times, -1 for none."""
+    begins = begin[own]
+    order: np.ndarray | None = None
+    if (begins[1:] < begins[:-1]).any():
+        order = np.argsort(begins, kind="stable")
+        begins = begins[order]
+    if len(times) == len(begins) and (times >= begins).all() and (times[:-1] < begins[1:]).all():
+        at = np.arange(len(times))  # one call a launch, as it mostly is: no search
+    else:
+        at = np.searchsorted(begins, times, side="right") - 1
+    if order is not None:
+        at = np.where(at >= 0, order[at], UNKNOWN) if len(order) else at
+    candidate = at if isinstance(own, slice) else np.where(at >= 0, own[at], UNKNOWN) if len(own) else at
+    while True:  # what ended before the call may stand inside of a launch that did not
+        over = (candidate != UNKNOWN) & ((end[candidate] < times) | (begin[candidate] > times))
+        if not over.any():
+            return candidate
+        candidate[over] = UNKNOWN if parents is None else parents[candidate[over]]
+
+
+def _known(values: np.ndarray, otherwise: Any) -> np.ndarray:
+    missing = values == UNKNOWN
+    return np.where(missing, otherwise, values) if missing.any() else values
+
+
+def selected(mask: np.ndarray) -> np.ndarray | slice:
+    """Return the rows where a mask is true: a slice where that is all of them, which copies nothing."""
+    return slice(None) if mask.all() else np.flatnonzero(mask)
 
 
 def _is_launch(name: str) -> bool:
@@ -102,5 +125,7 @@ def _is_launch(name: str) -> bool:
 
 def distinct(values: np.ndarray) -> tuple[list[int], np.ndarray]:
     """Return the distinct values, and each row's place among them: by hashing, no sort."""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])], np.broadcast_to(np.int32(0), len(values))
     encoded = pa.array(values).dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()

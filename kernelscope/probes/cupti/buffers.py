@@ -79,7 +79,7 @@ class Buffers:
         self._kept = set(self.lent)
 
     def read(self, size_of: Callable[[int, int], int],
-             consume: Callable[[np.ndarray, np.ndarray, np.ndarray], None]) -> None:
+             consume: Callable[[np.ndarray, dict[int, np.ndarray]], None]) -> None:
         """Hand the records of all buffers that were given back to `consume`, and lend the buffers again.
 
         Parameters
@@ -87,7 +87,7 @@ class Buffers:
         size_of : callable
             CUPTI's answer for the size of the record at an address, given where its buffer's records end.
         consume : callable
-            Takes the memory as bytes, and the offsets and kinds of records in it.
+            Takes the memory as bytes, and the offsets of the records in it, by kind.
         """
         self.collect()
         filled, self._filled = self._filled, []
@@ -95,11 +95,11 @@ class Buffers:
             return
         starts = np.array([address for address, _ in filled], np.int64) - self._base
         ends = starts + np.clip(np.array([valid for _, valid in filled], np.int64), 0, BUFFER_BYTES)
-        at, kinds, problem = positions(self.arena, starts, ends, self._sizes,
-                                       lambda record, last: size_of(self._base + record, self._base + last))
+        found, problem = positions(self.arena, starts, ends, self._sizes,
+                                   lambda record, last: size_of(self._base + record, self._base + last))
         self.problem = self.problem or problem
-        if len(at):
-            consume(self.arena, at, kinds)
+        if found:
+            consume(self.arena, found)
         self._free.extend(address for address, _ in filled)
 
     def release(self) -> None:

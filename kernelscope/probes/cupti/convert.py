@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from kernelscope.probes.cupti.records import (
     DRIVER,
+    FIELDS,
     KERNEL,
     MARKER,
     MARKER_DATA,
@@ -19,7 +22,6 @@ from kernelscope.probes.cupti.records import (
     MEMSET,
     RUNTIME,
     SYNCHRONIZATION,
-    by_kind,
     fields,
     shapes,
 )
@@ -27,13 +29,12 @@ from kernelscope.probes.gpu import KERNEL as IS_KERNEL
 from kernelscope.probes.gpu import MEMCPY as IS_MEMCPY
 from kernelscope.probes.gpu import MEMSET as IS_MEMSET
 from kernelscope.probes.gpu import SYNC as IS_SYNC
-from kernelscope.probes.gpu import GpuColumns, Words, codes
+from kernelscope.probes.gpu import GpuColumns, Words, constant, translated
 
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
                10: "PtoP"}
 _MEMORY = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device", 7: "managed"}
 _WAITS = {1: "event synchronize", 3: "stream synchronize", 4: "context synchronize"}
-_NO_ID = 0xFFFFFFFF
 _TAGS = re.compile(r"\[abi:[^\]]*\]")
 
 
@@ -55,28 +56,28 @@ class Converter:
         self._entries = Words(columns.entries)
         self._shapes: dict[tuple[int | None, ...], int] = {}
 
-    def add(self, arena: np.ndarray, at: np.ndarray, kinds: np.ndarray, clock: Any, since: int = 0) -> None:
+    def add(self, arena: np.ndarray, found: Mapping[int, np.ndarray], clock: Any, since: int = 0) -> None:
         """Add the records at offsets of an arena.
 
         Parameters
         ----------
         arena : ndarray of uint8
             What the buffers lie in.
-        at : ndarray of int64
-            The records' offsets.
-        kinds : ndarray of int32
-            Their kinds.
+        found : mapping of int to ndarray of int64
+            The records' offsets by kind.
         clock : callable
             Takes CUPTI's times, in nanoseconds, to the host clock's.
         since : int
             What ended before, in CUPTI's nanoseconds, is left out.
         """
-        found = by_kind(at, kinds)
         activities: list[dict[str, np.ndarray]] = []
         calls: list[dict[str, np.ndarray]] = []
         markers: list[dict[str, np.ndarray]] = []
         marker_data: list[dict[str, np.ndarray]] = []
-        for kind, rows in found.items():
+        for kind in FIELDS:
+            rows = found.get(kind)
+            if rows is None:
+                continue
             seen = _recent(fields(arena, rows, kind) | {"at": rows}, since)
             if kind in (DRIVER, RUNTIME):
                 calls.append(self._calls(seen, self._functions.get(kind, {}), clock))
@@ -95,22 +96,19 @@ class Converter:
         self._columns.extend(activities, calls, markers, marker_data)
 
     def _kernels(self, seen: dict[str, np.ndarray], arena: np.ndarray, clock: Any) -> dict[str, np.ndarray]:
-        pointers, which = codes(seen["name"])
-        symbols = [ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else "?"
-                   for pointer in pointers.tolist()]
-        entries = np.array([self._entries.place(symbol) for symbol in symbols], np.int64)
-        names = np.array([self._names.place(readable(symbol)) for symbol in symbols], np.int64)
+        symbol = functools.cache(_text)
         return {
-            **self._common(seen, IS_KERNEL, clock),
-            "name": names[which], "entry": entries[which], "regs": seen["regs"],
-            "shape": self._shape(seen["shape"], arena, seen["at"]),
+            **_common(seen, IS_KERNEL, clock),
+            "name": translated(seen["name"], lambda pointer: self._names.place(readable(symbol(pointer)))),
+            "entry": translated(seen["name"], lambda pointer: self._entries.place(symbol(pointer))),
+            "regs": seen["regs"], "shape": self._shape(seen["shape"], arena, seen["at"]),
             **_graph(seen),
         }
 
     def _copies(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         memory = seen["source"] * 256 + seen["target"]
         return {
-            **self._common(seen, IS_MEMCPY, clock),
+            **_common(seen, IS_MEMCPY, clock),
             "name": self._worded(seen["direction"], lambda code: _DIRECTIONS.get(code, "copy")),
             "memory": self._worded(memory, lambda code: f"{_memory(code // 256)} to {_memory(code % 256)}"),
             "size_bytes": seen["bytes"], **_graph(seen),
@@ -118,20 +116,20 @@ class Converter:
 
     def _sets(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         return {
-            **self._common(seen, IS_MEMSET, clock),
-            "name": np.full(len(seen["start"]), self._names.place("memset")),
+            **_common(seen, IS_MEMSET, clock),
+            "name": constant(self._names.place("memset"), len(seen["start"])),
             "memory": self._worded(seen["target"], _memory), "size_bytes": seen["bytes"], **_graph(seen),
         }
 
     def _waits(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
         known = np.isin(seen["type"], list(_WAITS))  # the others make a stream wait, not the host
         seen = {name: values[known] for name, values in seen.items()}
-        return {**self._common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
+        return {**_common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
 
     def _calls(self, seen: dict[str, np.ndarray], functions: dict[int, str], clock: Any) -> dict[str, np.ndarray]:
         return {
             "name": self._worded(seen["function"], lambda code: functions.get(code, f"function {code}")),
-            "ident": seen["thread"], "start_ns": _times(seen["start"], clock), "end_ns": _times(seen["end"], clock),
+            "ident": seen["thread"], **_interval(seen, clock),
             "correlation_id": seen["correlation"], "result": seen["result"],
         }
 
@@ -144,27 +142,15 @@ class Converter:
 
     def _pointed(self, pointers: np.ndarray) -> np.ndarray:
         """Places of the texts at addresses; -1 for none."""
-        distinct, which = codes(pointers)
-        return np.array([
-            self._names.place(ctypes.string_at(pointer).decode("utf-8", "replace")) if pointer else -1
-            for pointer in distinct.tolist()], np.int64)[which]
+        return translated(pointers, lambda pointer: self._names.place(_text(pointer)) if pointer else -1)
 
-    def _common(self, seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
-        count = len(seen["start"])
-        return {
-            "kind": np.full(count, kind), "device": seen.get("device", np.full(count, -1)),
-            "stream": np.where(seen["stream"] == _NO_ID, -1, seen["stream"]),
-            "start_ns": _times(seen["start"], clock), "end_ns": _times(seen["end"], clock),
-            "correlation_id": seen["correlation"],
-        }
-
-    def _worded(self, values: np.ndarray, word: Any) -> np.ndarray:
-        distinct, which = codes(values)
-        return np.array([self._names.place(word(code)) for code in distinct.tolist()], np.int64)[which]
+    def _worded(self, values: np.ndarray, word: Callable[[int], str]) -> np.ndarray:
+        return translated(values, lambda code: self._names.place(word(code)))
 
     def _shape(self, numbers: np.ndarray, arena: np.ndarray, at: np.ndarray) -> np.ndarray:
         """The launch configurations' places in `GpuColumns.shapes`."""
-        _, which = codes(numbers)
+        count = itertools.count()
+        which = translated(numbers, lambda _: next(count))
         # Codes count up in order of first sight: a row that is higher than all before it is the first of its code.
         first = np.flatnonzero(np.diff(np.maximum.accumulate(which), prepend=-1))
         places: list[int] = []
@@ -174,7 +160,7 @@ class Converter:
                 self._shapes[shape] = len(self._columns.shapes)
                 self._columns.shapes.append(shape)
             places.append(self._shapes[shape])
-        return np.array(places, np.int64)[which]
+        return translated(which, places.__getitem__)
 
 
 @functools.cache
@@ -209,6 +195,34 @@ def _recent(seen: dict[str, np.ndarray], since: int) -> dict[str, np.ndarray]:
         return seen
     old = (seen["end"] < since) & (seen["end"] != 0)
     return {name: values[~old] for name, values in seen.items()} if old.any() else seen
+
+
+def _text(pointer: int) -> str:
+    return ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else "?"
+
+
+def _common(seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
+    count = len(seen["start"])
+    return {
+        "kind": constant(kind, count), "device": seen.get("device", constant(-1, count)), "stream": seen["stream"],
+        **_interval(seen, clock), "correlation_id": seen["correlation"],
+    }
+
+
+def _interval(seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+    """Start and end on the host clock.
+
+    They are as far from each other as CUPTI says, not a nanosecond off because both were rounded; but where the clocks
+    drift apart by more than that from start to end, each is on the host clock.
+    """
+    starts, ends = _times(seen["start"], clock), _times(seen["end"], clock)
+    exact = seen["end"] - seen["start"]
+    exact += starts
+    near = np.abs(ends - exact) <= 1
+    if not (seen["start"].all() and seen["end"].all()):
+        near &= (seen["start"] != 0) & (seen["end"] != 0)
+    np.copyto(ends, exact, where=near)
+    return {"start_ns": starts, "end_ns": ends}
 
 
 def _memory(code: int) -> str:

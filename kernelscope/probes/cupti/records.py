@@ -12,15 +12,16 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCHRONIZATION = (
     1, 2, 4, 5, 10, 12, 13, 22, 38)
 
-#: Of each kind the fields that are read: name, dtype, offset in bytes.
+#: Of each kind the fields that are read: name, dtype, offset in bytes. What has all bits set is then -1, as unknown.
 FIELDS: dict[int, list[tuple[str, str, int]]] = {
     KERNEL: [
-        ("regs", "u2", 6), ("start", "u8", 16), ("end", "u8", 24), ("device", "u4", 40),
-        ("stream", "u4", 48),
+        ("regs", "u2", 6), ("start", "u8", 16), ("end", "u8", 24), ("device", "i4", 40),
+        ("stream", "i4", 48),
         ("grid_x", "i4", 52), ("grid_y", "i4", 56), ("grid_z", "i4", 60),
         ("block_x", "i4", 64), ("block_y", "i4", 68), ("block_z", "i4", 72), ("dynamic_shared", "i4", 80),
         ("correlation", "u4", 92), ("name", "u8", 104), ("graph_node", "u8", 144), ("graph", "u4", 156),
@@ -28,26 +29,26 @@ FIELDS: dict[int, list[tuple[str, str, int]]] = {
     ],
     MEMCPY: [
         ("direction", "u1", 4), ("source", "u1", 5), ("target", "u1", 6), ("bytes", "u8", 8), ("start", "u8", 16),
-        ("end", "u8", 24), ("device", "u4", 32), ("stream", "u4", 40), ("correlation", "u4", 44),
+        ("end", "u8", 24), ("device", "i4", 32), ("stream", "i4", 40), ("correlation", "u4", 44),
         ("graph_node", "u8", 64), ("graph", "u4", 72),
     ],
     MEMCPY_PEER: [
         ("direction", "u1", 4), ("source", "u1", 5), ("target", "u1", 6), ("bytes", "u8", 8), ("start", "u8", 16),
-        ("end", "u8", 24), ("device", "u4", 32), ("stream", "u4", 40), ("correlation", "u4", 60),
+        ("end", "u8", 24), ("device", "i4", 32), ("stream", "i4", 40), ("correlation", "u4", 60),
         ("graph_node", "u8", 72), ("graph", "u4", 80),
     ],
     MEMSET: [
-        ("bytes", "u8", 8), ("start", "u8", 16), ("end", "u8", 24), ("device", "u4", 32),
-        ("stream", "u4", 40), ("correlation", "u4", 44), ("target", "u2", 50), ("graph_node", "u8", 64),
+        ("bytes", "u8", 8), ("start", "u8", 16), ("end", "u8", 24), ("device", "i4", 32),
+        ("stream", "i4", 40), ("correlation", "u4", 44), ("target", "u2", 50), ("graph_node", "u8", 64),
         ("graph", "u4", 72),
     ],
     SYNCHRONIZATION: [
         ("type", "i4", 4), ("start", "u8", 8), ("end", "u8", 16), ("correlation", "u4", 24),
-        ("stream", "u4", 32),
+        ("stream", "i4", 32),
     ],
     DRIVER: [
-        ("function", "u4", 4), ("start", "u8", 8), ("end", "u8", 16), ("thread", "u4", 28), ("correlation", "u4", 32),
-        ("result", "u4", 36),
+        ("function", "i4", 4), ("start", "u8", 8), ("end", "u8", 16), ("thread", "u4", 28), ("correlation", "u4", 32),
+        ("result", "i4", 36),
     ],
     MARKER: [
         ("flags", "i4", 4), ("timestamp", "u8", 8), ("id", "u4", 16), ("thread", "u4", 28),
@@ -90,8 +91,8 @@ class Sizes:
 
 
 def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Sizes,
-              size_of: SizeOf) -> tuple[np.ndarray, np.ndarray, str | None]:
-    """Return the offsets of all records, in ascending order, their kinds, and what was wrong with the first bad one.
+              size_of: SizeOf) -> tuple[dict[int, np.ndarray], str | None]:
+    """Return the offsets of all records by kind, buffer after buffer, and what was wrong with the first bad one.
 
     What follows a record that makes no sense in its buffer is left out.
 
@@ -107,11 +108,9 @@ def positions(arena: np.ndarray, starts: np.ndarray, ends: np.ndarray, sizes: Si
         CUPTI's own answer for one record; raises `ValueError` where it has none.
     """
     walk = _Walk(arena, sizes, size_of)
-    for start, end in sorted(zip(starts.tolist(), ends.tolist(), strict=True)):
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         walk.buffer(start, end)
-    if not walk.at:
-        return np.empty(0, np.int64), np.empty(0, np.int32), walk.problem
-    return np.concatenate(walk.at), np.concatenate(walk.kinds), walk.problem
+    return {kind: np.concatenate(parts) for kind, parts in walk.at.items()}, walk.problem
 
 
 class _Walk:
@@ -122,8 +121,7 @@ class _Walk:
     """
 
     def __init__(self, arena: np.ndarray, sizes: Sizes, size_of: SizeOf) -> None:
-        self.at: list[np.ndarray] = []
-        self.kinds: list[np.ndarray] = []
+        self.at: dict[int, list[np.ndarray]] = {}
         self.problem: str | None = None
         self._all_kinds = arena.view(np.int32)
         self._kinds: Any = memoryview(cast(Any, self._all_kinds))
@@ -135,8 +133,9 @@ class _Walk:
         """Find the records between two offsets."""
         while end - at >= _HEAD:
             places, kinds, following = self._step(at, end)
-            self.at.append(np.array(places, np.int64))
-            self.kinds.append(np.array(kinds, np.int32))
+            for kind in set(kinds):
+                self._add(kind, np.array([place for place, other in zip(places, kinds, strict=True) if other == kind],
+                                         np.int64))
             if len(places) < _WINDOW:
                 return
             period = _period(kinds)
@@ -178,15 +177,17 @@ class _Walk:
                 first = (at + place - places[0]) >> 2
                 same &= self._all_kinds[first:first + (count - 1) * (stride >> 2) + 1:stride >> 2] == kind
             run = count if same.all() else int(np.argmin(same))
-            found = np.empty((run, len(places)), np.int64)
-            for column, place in enumerate(places):
-                found[:, column] = np.arange(run) * stride + (at + place - places[0])
-            self.at.append(found.ravel())
-            self.kinds.append(np.array(kinds * run, np.int32))
+            every = np.arange(at - places[0], at - places[0] + run * stride, stride)
+            for kind in set(kinds):
+                own = np.array([place for place, other in zip(places, kinds, strict=True) if other == kind], np.int64)
+                self._add(kind, (every[:, None] + own).ravel())
             at, left = at + run * stride, left - run
             if run < count:
                 break
         return at
+
+    def _add(self, kind: int, places: np.ndarray) -> None:
+        self.at.setdefault(kind, []).append(places)
 
 
 def _period(kinds: list[int]) -> int:
@@ -198,7 +199,7 @@ def _period(kinds: list[int]) -> int:
 
 
 def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray]:
-    """Return the fields of the records of one kind as int64 columns.
+    """Return the fields of the records of one kind as columns: int32 where that holds them, else int64.
 
     Parameters
     ----------
@@ -210,22 +211,23 @@ def fields(arena: np.ndarray, at: np.ndarray, kind: int) -> dict[str, np.ndarray
         A key of `FIELDS`. Of a kernel's `SHAPE` there is one column, ``shape``: a number that stands for all of them.
     """
     mixed = SHAPE if kind == KERNEL else ()
-    columns = {name: np.empty(len(at), np.int64) for name, _, _ in FIELDS[kind] if name not in mixed}
-    views = {name: (arena.view(dtype)[offset // np.dtype(dtype).itemsize:], np.dtype(dtype).itemsize)
-             for name, dtype, offset in FIELDS[kind]}
-    shape = [views[name] for name in mixed]
-    if mixed:
-        columns["shape"] = np.empty(len(at), np.int64)
+    columns = {name: np.empty(len(at), np.int64 if dtype in ("u4", "u8") else np.int32)
+               for name, dtype, _ in FIELDS[kind] if name not in mixed}
+    shape = np.empty(len(at) if mixed else 0, np.int64)
+    names, formats, offsets = zip(*FIELDS[kind], strict=True)
+    # Records are of a multiple of 8 bytes, so that what is read of one lies inside of it.
+    size = -(-_LEAST[kind] // 8) * 8
+    layout = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    whole = as_strided(arena[:size].view(f"V{size}"), (max(0, len(arena) - size) // 8 + 1,), (8,))
     # A part at a time, so that a record comes into the processor's cache once and not once a field.
     for start in range(0, len(at), _PART):
         part = slice(start, start + _PART)
-        places = {1: at[part], 2: at[part] >> 1, 4: at[part] >> 2, 8: at[part] >> 3}
-        for name, (values, width) in views.items():
-            if name not in mixed:
-                columns[name][part] = values[places[width]]
+        records = whole[at[part] >> 3].view(layout)
+        for name, values in columns.items():
+            values[part] = records[name]
         if mixed:
-            columns["shape"][part] = _mixed([values[places[width]] for values, width in shape])
-    return columns
+            shape[part] = _mixed([records[name] for name in mixed])
+    return columns | {"shape": shape} if mixed else columns
 
 
 def _mixed(columns: list[np.ndarray]) -> np.ndarray:
@@ -243,9 +245,3 @@ def shapes(arena: np.ndarray, at: np.ndarray) -> list[tuple[int, ...]]:
     words = arena.view(np.int32)
     offsets = [offset >> 2 for name in SHAPE for field, _, offset in FIELDS[KERNEL] if field == name]
     return [tuple(int(words[(place >> 2) + offset]) for offset in offsets) for place in at.tolist()]
-
-
-def by_kind(at: np.ndarray, kinds: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the records' offsets by kind, of the kinds that are read."""
-    found = {kind: at[kinds == kind] for kind in FIELDS}
-    return {kind: rows for kind, rows in found.items() if len(rows)}

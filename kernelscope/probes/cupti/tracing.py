@@ -34,6 +34,8 @@ _DRIFT = 1e-3
 #: Records that ended longer ago than this when recording began were kept by CUPTI, and are of an earlier one.
 _MARGIN_NS = 1_000_000
 _WAIT_S = 1.0
+#: Times that are taken to the host clock at once.
+_PART = 16_384
 
 
 class Tracing:
@@ -191,7 +193,7 @@ class Tracing:
         since = self._samples[0][0] - _MARGIN_NS if self._samples else 0
         buffers = self._cupti.buffers
         buffers.read(self._cupti.size_of,
-                     lambda arena, at, kinds: self._converter.add(arena, at, kinds, self._to_host, since))
+                     lambda arena, found: self._converter.add(arena, found, self._to_host, since))
         self.problem = self.problem or buffers.problem
 
     def _to_host(self, times: np.ndarray) -> np.ndarray:
@@ -203,11 +205,10 @@ class Tracing:
         result = times - (gpu[0] - host[0])
         if len(gpu) == 1 or (np.diff(gpu) <= 0).any() or not len(times):
             return result  # a clock that was set back has no drift that could be taken out
-        if len(gpu) > 2:
-            moved = np.interp((times - gpu[0]).astype(np.float64), since, offsets)
-        else:
-            moved = np.clip(times - gpu[0], 0, gpu[1] - gpu[0]) * (offsets[1] / since[1])
-        result += np.rint(moved, out=moved).astype(np.int64)
+        for start in range(0, len(times), _PART):  # what lies between stays in the processor's cache
+            part = slice(start, start + _PART)
+            moved = np.interp((times[part] - gpu[0]).astype(np.float64), since, offsets)
+            result[part] += np.rint(moved, out=moved).astype(np.int64)
         return result
 
 

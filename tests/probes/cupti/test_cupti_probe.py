@@ -360,6 +360,21 @@ def test_clocks_that_drift_are_followed(scripted, stand_in):
     assert health(recording)[0]["status"] == "ok"
 
 
+@pytest.mark.parametrize("drift", [-200e-6, 3e-6, 200e-6])
+def test_durations_are_cuptis_and_long_ones_end_on_the_host_clock(scripted, stand_in, drift):
+    script = scripted(drift=drift)
+    for number in range(50):
+        start = START + number * 100_037
+        stand_in.kernel(script.launch(start), "kernel", start + 10_000, start + 12_345)
+    wait = script.at(START + 10_000_000)
+    script.stand_in.wait(9_999, 3, wait, script.at(wait + 1_000_000_000))
+    activities = script.stop().activities
+    kernels = activities[activities.kind == "kernel"]
+    assert (kernels.end_ns - kernels.start_ns == 2_345).all()
+    [end] = activities[activities.kind == "sync"].end_ns
+    assert abs(end - wait - 1_000_000_000) < 500
+
+
 @pytest.mark.parametrize("jump", [50_000_000, -50_000_000])
 def test_a_clock_that_is_set_is_stated(scripted, stand_in, jump):
     script = scripted()

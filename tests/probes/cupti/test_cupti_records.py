@@ -65,9 +65,13 @@ def test_every_record_is_found(seed):
     arena, starts, ends, expected = laid_out(source, 5)
     order = source.sample(range(5), 5)
     asked = []
-    at, kinds, problem = positions(arena, starts[order], ends[order], Sizes(), size_of(arena, asked))
+    found, problem = positions(arena, starts[order], ends[order], Sizes(), size_of(arena, asked))
     assert problem is None
-    assert list(zip(at.tolist(), kinds.tolist(), strict=True)) == expected
+    assert in_order(found) == expected
+    buffers = {kind: np.searchsorted(starts, at, side="right") - 1 for kind, at in found.items()}
+    for kind, at in found.items():  # buffer after buffer as they were given, ascending in each
+        assert (np.diff(np.argsort(order)[buffers[kind]]) >= 0).all()
+        assert all((np.diff(at[buffers[kind] == buffer]) > 0).all() for buffer in order)
     assert len(asked) == len(set(asked))
 
 
@@ -81,8 +85,8 @@ def test_what_follows_a_torn_record_is_left_out_of_its_buffer_only(seed):
     at, kind = source.choice(expected)
     arena.view(np.int32)[at // 4] = source.choice([0, -1, 60, 127, 128, 1 << 30])
     buffer = int(np.searchsorted(starts, at, side="right")) - 1
-    found, _, problem = positions(arena, starts, ends, sizes, size_of(arena))
-    assert found.tolist() == [place for place, _ in expected if place < at or place >= ends[buffer]]
+    found, problem = positions(arena, starts, ends, sizes, size_of(arena))
+    assert in_order(found) == [row for row in expected if row[0] < at or row[0] >= ends[buffer]]
     assert problem is not None
 
 
@@ -91,10 +95,10 @@ def test_a_record_beyond_the_end_is_none():
     arena.view(np.int32)[:20:10] = 4
     sizes = Sizes()
     sizes.learn(4, 40)
-    found, _, problem = positions(arena, np.array([0]), np.array([79]), sizes, size_of(arena))
-    assert found.tolist() == [0]
+    found, problem = positions(arena, np.array([0]), np.array([79]), sizes, size_of(arena))
+    assert in_order(found) == [(0, 4)]
     assert problem == "a record of kind 4 reaches over the end of its buffer"
-    assert positions(arena, np.array([0]), np.array([44]), sizes, size_of(arena))[0].tolist() == [0]
+    assert in_order(positions(arena, np.array([0]), np.array([44]), sizes, size_of(arena))[0]) == [(0, 4)]
 
 
 @pytest.mark.parametrize(("kind", "size"), [(4, 32), (10, 184), (4, 44), (128, 64), (-1, 64), (51, 0)])
@@ -192,3 +196,8 @@ class TestBuffers:
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
+
+
+def in_order(found):
+    """Offsets and kinds of all records, by offset."""
+    return sorted((place, kind) for kind, at in found.items() for place in at.tolist())
