@@ -2,11 +2,13 @@
 #
 # Everything is installed into $(VENV); a stamp in it says what is there, so that a second run takes seconds.
 # Variables: PYTHON=python3.12 (interpreter of a new environment), VENV=.venv, CUDA=cu12|cu13|none (CUDA's wheels),
-# ARGS="-k x" (for pytest).
+# ARGS="-k x" (for pytest), JOBS=0 (tests one after the other, as for a debugger).
 
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+# Processes that share the tests out, a file of tests at a time; 0 runs them in one, as a GPU's are.
+JOBS ?= $(if $(KERNELSCOPE_TEST_GPU),0,$(shell n=$$(nproc 2>/dev/null || echo 1); echo $$((n < 8 ? n : 8))))
 
 # The CUDA release that the driver supports, as nvidia-smi reports it. cu13 also serves a machine without a GPU.
 CUDA ?= $(shell nvidia-smi 2>/dev/null | grep -q 'CUDA[A-Za-z ]*Version: *12\.' && echo cu12 || echo cu13)
@@ -40,7 +42,7 @@ lint: $(VENV)/.test-$(CUDA)  ## check style (ruff), types (pyright) and the dire
 
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warnings are errors
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs

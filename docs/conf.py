@@ -27,7 +27,7 @@ default_role = "py:obj"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-autodoc_mock_imports = ["cuda", "cupti", "numba", "nvtx"]
+autodoc_mock_imports = ["cuda", "cupti", "numba"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}

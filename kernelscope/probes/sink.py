@@ -262,8 +262,11 @@ class _Farewell:
     The system gives the ident of a thread that has ended to a new one, which must not go on in its state.
     """
 
+    # Until `__init__` has run, which a signal handler that raises may keep from happening.
+    _forget: tuple[Callable[[], Sink | None], int] = lambda: None, 0
+
     def __init__(self, sink: Sink, ident: int) -> None:
-        self._forget: tuple[Callable[[], Sink | None], int] = weakref.ref(sink), ident
+        self._forget = weakref.ref(sink), ident
 
     def cancel(self) -> None:
         """Leave the entry alone."""

@@ -243,7 +243,7 @@ class Recording:
     def by_range(self) -> pd.DataFrame:
         """Return launches and their host time by NVTX range: a new DataFrame, one row a path of ranges.
 
-        A path is the names of the ranges around one another, joined by `` / ``. A launch belongs to the innermost
+        A path is the names of the ranges around one another, joined by " / ". A launch belongs to the innermost
         range that was open on its thread when it started, so that the rows add up; times are in nanoseconds.
         """
         return _view("by_range")(self)

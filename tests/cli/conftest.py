@@ -39,7 +39,7 @@ def cli(tmp_path: Path) -> Cli:
     """Run ``kernelscope`` in the test's folder; keyword arguments are environment variables, None removes one."""
 
     def run(*arguments: str, code: int = 0, **environment: str | None) -> subprocess.CompletedProcess[str]:
-        changed = {**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1",
+        changed = {**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100",
                    "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", **environment}
         ran = subprocess.run(
             [sys.executable, "-W", "error", "-m", "kernelscope", *arguments], cwd=tmp_path,

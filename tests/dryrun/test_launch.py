@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
+from timing import processor_seconds
 
 from kernelscope import dryrun
 
@@ -170,13 +170,7 @@ def test_the_driver_part_of_a_launch_is_small(driver, kernels) -> None:
     version = ctypes.c_int()
 
     def cost(call) -> float:
-        times = []
-        for _ in range(5):
-            started = time.perf_counter()
-            for _ in range(2000):
-                call()
-            times.append((time.perf_counter() - started) / 2000)
-        return min(times)
+        return processor_seconds(lambda: [call() for _ in range(2000)], tries=9) / 2000
 
     launching = cost(lambda: launch(function, 1, 1, 1, 32, 1, 1, 0, None, None, None))
     nothing = cost(lambda: library.cuDriverGetVersion(ctypes.byref(version)))

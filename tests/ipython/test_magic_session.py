@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -88,12 +87,12 @@ def test_a_syntax_error_is_shown_as_usual(notebook: Any) -> None:
 
 
 def test_a_time_ends_where_the_code_ends(notebook: Any) -> None:
-    notebook.ok("shell.events.register('post_execute', lambda: time.sleep(0.3))\n"
+    notebook.ok("shell.events.register('post_execute', lambda: time.sleep(0.6))\n"
                 "late = shell.events.callbacks['post_execute'][-1]")
     notebook.ok("%%kernelscope -q\nx = 1")
     notebook.ok("shell.events.unregister('post_execute', late)")
     notebook.ok("cell = _kernelscope.cells.iloc[0]")
-    assert notebook.value("bool(cell.synchronized_ns - cell.start_ns < 2e8)") == "True"
+    assert notebook.value("bool(cell.synchronized_ns - cell.start_ns < 5e8)") == "True"
 
 
 @pytest.mark.parametrize("waiting", [
@@ -368,7 +367,7 @@ def test_a_card_that_fails_costs_one_line(notebook: Any, options: str) -> None:
 
 def test_recording_costs_little_where_nothing_is_launched(notebook: Any) -> None:
     notebook.ok("%%kernelscope -q\nx = 1")
-    begin = time.perf_counter()
+    begin = float(notebook.value("time.process_time()"))
     for _ in range(10):
         notebook.ok("%%kernelscope -q\nx = 1")
-    assert time.perf_counter() - begin < 3
+    assert float(notebook.value("time.process_time()")) - begin < 3

@@ -190,9 +190,9 @@ def test_loading_is_fast_and_imports_nothing_heavy(run_python: Callable[..., Any
 import sys, time
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
-begin = time.perf_counter()
+begin = time.process_time()
 shell.run_line_magic("load_ext", "kernelscope")
-print(time.perf_counter() - begin < 0.15)
+print(time.process_time() - begin < 0.15)
 print([name for name in ("pandas", "plotly", "numba", "numpy", "pyarrow", "cuda", "anywidget", "ipywidgets")
        if name in sys.modules])
 """, KERNELSCOPE_DRYRUN="0")

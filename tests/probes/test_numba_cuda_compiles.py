@@ -35,7 +35,8 @@ def test_a_launch_contains_its_compile(kernels, array):
     assert compilation.launch_id == 0
     assert launch.start_ns < compilation.start_ns < compilation.end_ns < launch.dispatch_end_ns
     assert launch.compile_ns == compilation.end_ns - compilation.start_ns
-    assert 0 < compilation.wait_ns < 1_000_000, "nobody else held the compiler lock"
+    # Nobody else held the compiler lock; on a busy machine asking for it alone may take milliseconds.
+    assert 0 < compilation.wait_ns < launch.compile_ns / 2
 
 
 def test_the_launch_configuration_is_the_one_seen_while_compiling(kernels, array):

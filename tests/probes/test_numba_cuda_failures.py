@@ -117,7 +117,7 @@ def test_the_cell_says_how_it_ended():
 
 
 @pytest.mark.parametrize("detail", ["launch", "phases"])
-def test_ctrl_c_in_a_launch_loop(kernels, array, detail):
+def test_ctrl_c_in_a_launch_loop(kernels, array, no_garbage, detail):
     """Interrupts at arbitrary moments: every launch that was begun is one row, and recording goes on."""
     kernels.axpy[2, 32](array, 2.0, array)
     made = 0

@@ -64,7 +64,7 @@ def test_a_signal_handler_may_launch_at_any_moment(kernels, array, alarm, detail
     assert r.recording.health.errors.isna().all()
 
 
-def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm):
+def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm, no_garbage):
     class OutOfTime(Exception):
         pass
 
@@ -388,3 +388,26 @@ def test_a_boundary_that_a_launch_did_not_pass_is_unknown(kernels, array, monkey
             patch.setattr(numba_dispatcher, "launch", lambda *_: None)
             kernels.axpy[2, 32](array, 2.0, array)
     assert r.recording.launches.submit_start_ns.isna().tolist() == [False, False, True]
+
+
+def test_a_collection_while_the_hooks_go_in_stands_nothing_still(run_python):
+    """In a process of its own: what stands still there hears no signal."""
+    run_python("""
+import gc
+import threading
+from kernelscope.probes.numba_cuda.launch import _other_thread_runs
+
+class Held:
+    pass
+
+for allocations in range(60):
+    gc.disable()
+    held = Held()
+    held.itself, held.local = held, threading.local()
+    held.local.value = 1
+    del held
+    gc.set_threshold(gc.get_count()[0] + allocations)
+    gc.enable()
+    assert not _other_thread_runs(None)
+    assert gc.isenabled()
+""", timeout=60)

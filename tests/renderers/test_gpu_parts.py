@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from cards import HOSTILE, Reader
 from handmade import many_launches
+from timing import processor_seconds
 
 from kernelscope.analysis.overview import overview
 from kernelscope.recording.arrow import make_table
@@ -98,14 +98,10 @@ def test_a_large_cell_is_shown_in_no_time() -> None:
     })
     tables = {name: held.arrow(name) for name in TABLES} | {"activities": activities}
     recording = Recording(tables, {"gpu": {"source": "cupti"}})
-    best = dict.fromkeys((held, recording), float("inf"))
-    for each in [held, recording] * 4:
-        begun = time.perf_counter()
-        html = card(each)
-        best[each] = min(best[each], time.perf_counter() - begun)
-    assert "100,000 kernels ran" in html
-    # On a busy machine all takes longer: the host's side alone has the same limit.
-    assert best[recording] < max(0.2, 2.5 * best[held])
+    assert "100,000 kernels ran" in card(recording)
+    # On a slow machine all takes longer: the host's side alone has the same limit.
+    limit = max(0.2, 2.5 * processor_seconds(lambda: card(held)))
+    assert processor_seconds(lambda: card(recording), tries=4) < limit
 
 
 def test_a_recording_of_a_real_gpu() -> None:

@@ -82,3 +82,19 @@ def test_interning_from_many_threads_gives_each_key_one_row():
     assert len(sink.targets) == 200
     assert [row["dispatcher_id"] for row in sink.targets.rows] == list(
         dict.fromkeys(row["dispatcher_id"] for row in sink.targets.rows))
+
+
+def test_a_thread_that_a_signal_handler_interrupts_while_its_state_is_made_leaves_no_trace(monkeypatch):
+    class OutOfTime(Exception):
+        pass
+
+    def raised(*_):
+        raise OutOfTime
+
+    sink = Sink()
+    with monkeypatch.context() as patch:
+        patch.setattr("kernelscope.probes.sink.weakref.ref", raised)
+        with pytest.raises(OutOfTime):
+            sink.state()
+    assert sink.threads == []
+    assert sink.state().thread_id == 0  # and Python has nothing to say of a finalizer, which would be an error here

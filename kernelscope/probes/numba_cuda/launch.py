@@ -10,6 +10,7 @@ hooks themselves are in `hot`.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
 from collections.abc import Callable
@@ -243,13 +244,28 @@ class LaunchHooks:
 
 def _other_thread_runs(code: CodeType) -> bool:
     """Whether a thread other than this one is in the middle of a function with that code."""
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in _current_frames().items():
         entry: FrameType | None = frame
         while entry is not None and ident != get_ident():
             if entry.f_code is code:
                 return True
             entry = entry.f_back
     return False
+
+
+def _current_frames() -> dict[int, FrameType]:
+    """`sys._current_frames`, without a garbage collection in the middle of it.
+
+    Python 3.11 holds its lock of threads there while it allocates, and a `threading.local` that is collected then,
+    such as that of a finished recording, asks for the same lock: the process would stand still for ever.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Idle:

@@ -154,7 +154,7 @@ def test_a_buffer_that_comes_after_the_recording_is_not_of_the_next(record, stan
 
 
 def test_a_buffer_that_cupti_keeps_is_waited_for_once(record, stand_in, cupti, monkeypatch):
-    monkeypatch.setattr("kernelscope.probes.cupti.tracing._WAIT_S", 0.1)
+    monkeypatch.setattr("kernelscope.probes.cupti.tracing._WAIT_S", 0.4)
     stand_in.library.stand_in_deliver(1500)
     with record():
         stand_in.launch("kept")
@@ -164,7 +164,7 @@ def test_a_buffer_that_cupti_keeps_is_waited_for_once(record, stand_in, cupti, m
         with record() as recorder:
             stand_in.launch("next")
         assert recorder.recording.activities.name.tolist() == ["next"]
-    assert time.monotonic() - begin < 0.4
+    assert time.monotonic() - begin < 1.2
 
 
 def test_kinds_that_nobody_knows_are_stepped_over(record, stand_in):
