@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.columns import codes, ints, matches, row_count
-from kernelscope.analysis.ranges import attribute
+from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.widgets.packing_calls import Calls, host_calls
@@ -23,7 +23,7 @@ from kernelscope.widgets.packing_clock import Clock
 from kernelscope.widgets.packing_columns import Columns, Link
 from kernelscope.widgets.packing_facts import thread_label
 from kernelscope.widgets.packing_lanes import Lane, Lanes
-from kernelscope.widgets.packing_rows import numbered
+from kernelscope.widgets.packing_rows import numbered, ranked
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -61,6 +61,7 @@ class Builder:
         self._recording = recording
         self._columns = columns
         self._lanes = lanes
+        self._range: Ints = np.empty(0, dtype=np.int64)
         self._threads = [thread_label(row) for row in recording.rows("threads")]
 
     def build(self) -> None:
@@ -151,7 +152,8 @@ class Builder:
                     "parent_launch_id", "compilation_id", "correlation_id")
         for name in ("specialization_id", "configuration_id"):
             self._columns.add("launches", name, self._ints("launches", name), like="dispatcher_id")
-        self._columns.add("launches", "range", attribute(self._recording))
+        self._range = attribute(self._recording)
+        self._columns.add("launches", "range", self._range)
         self._words("launches", "cache", "error")
 
     def _compiles(self) -> None:
@@ -211,6 +213,8 @@ class Builder:
                               link=Link("launch", "launches", name))
         for name in ("device_id", "stream", "regs", "size_bytes", "graph_id", "graph_node_id"):
             self._columns.add("gpu", name, self._ints("activities", name)[at], like="name")
+        self._columns.add("gpu", "range", attribute_activities(self._recording, self._range)[at],
+                          link=Link("launch", "launches", "range"))
         self._columns.add("gpu", "call", calls.call_of)
         self._columns.add("gpu", "graph", calls.graph_of)
         if self._has_own_calls(launch):
@@ -249,12 +253,8 @@ class Builder:
         values, words = codes(self._recording, "activities", "name")
         values = values[at]
         kernel = matches(self._recording, "activities", "kind", "kernel")[at]
-        weights = np.where(kernel, np.maximum(duration, 0), 0)
-        spent = np.bincount(values + 1, weights=weights, minlength=len(words) + 1)[1:]
-        order = np.argsort(-spent, kind="stable")
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        self._columns.add("gpu", "name", rank[values] if len(values) else values, like="kernel")
+        names, order = ranked(values, np.where(kernel, np.maximum(duration, 0), 0), len(words))
+        self._columns.add("gpu", "name", names, like="kernel")
         self.texts["words"]["gpu.name"] = [words[at] for at in order.tolist()]
 
     def _measured(self, calls: Calls) -> None:

@@ -10,11 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 from handmade import MS, US, Script, many_launches
+from unpack import Unpacked
 
 import kernelscope
 from kernelscope.renderers.style import PHASE_COLORS
+from kernelscope.widgets.packing import pack
 from kernelscope.widgets.picture import MOST_BYTES, describe, image, picture
-from kernelscope.widgets.picture_lanes import COPY_COLOR, MOST_LANES, RANGE_COLOR, WHOLE_COLOR
+from kernelscope.widgets.picture_lanes import COPY_COLOR, KERNEL_COLORS, MOST_LANES, RANGE_COLOR, WHOLE_COLOR
 
 RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "recordings").glob("*.kscope"))
 HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
@@ -117,6 +119,23 @@ def test_lanes_are_in_order_and_named() -> None:
     assert {"In [3] step", "outer", "inner", "other"} <= set(texts(drawn))
     colors = [color for color, _ in strokes(drawn)]
     assert {"#123456", COPY_COLOR} <= set(colors)
+
+
+def test_kernels_have_the_colors_that_they_have_in_the_timeline() -> None:
+    # The timeline gives its first color to the kernel that took the most time, whichever came first.
+    script = Script(gpu={"source": "cupti"})
+    script.device()
+    at = script.now
+    script.activity("kernel", "quick", start_ns=at, end_ns=at + 10 * US)
+    script.activity("kernel", "slow", start_ns=at + 100 * US, end_ns=at + 400 * US)
+    recording = script.recording()
+    drawn = dict(strokes(picture(recording)))
+    back = Unpacked(pack(recording))
+    assert back.words("gpu", "name") == ["quick", "slow"]
+    assert back.col("gpu", "name").tolist() == [1, 0]
+    (_, quick_until), = drawn[KERNEL_COLORS[1]]
+    (slow_from, _), = drawn[KERNEL_COLORS[0]]
+    assert quick_until < slow_from
 
 
 def test_two_devices_are_told_apart() -> None:
