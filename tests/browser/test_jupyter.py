@@ -314,10 +314,23 @@ def test_a_saved_notebook_shows_the_picture(opened: Opened, chromium: Any, serve
     server.end_kernels()
 
 
+SLOW = """
+import time
+import kernelscope
+from IPython.display import HTML, display
+from kernelscope.widgets import timeline as module
+calls, pack = [], module.pack
+def slowly(recording):
+    calls.append(recording)
+    time.sleep(0.7)
+    return pack(recording)
+module.pack = slowly
+display(HTML('<div style="height: 6000px"></div>'))
+"""
+
+
 def test_what_is_far_from_sight_is_unpacked_when_it_comes_near(chromium: Any, server: Server) -> None:
-    server.write("far", "import kernelscope\nfrom IPython.display import HTML, display\n"
-                        "display(HTML('<div style=\"height: 6000px\"></div>'))\n"
-                        f"kernelscope.timeline(kernelscope.load({str(THREADS)!r}))")
+    server.write("far", f"{SLOW}kernelscope.timeline(kernelscope.load({str(THREADS)!r}))")
     opened = Opened(chromium, server, "lab", "far")
     opened.run()
     view = opened.page.locator(".ks-live")
@@ -329,6 +342,8 @@ def test_what_is_far_from_sight_is_unpacked_when_it_comes_near(chromium: Any, se
     opened.timelines(1)
     assert colored(opened, 0, COMPILE) > 1_000
     assert (opened.pictures().count(), opened.errors) == (0, [])
+    # However long packing takes, the page does not ask for what is coming.
+    assert opened.ask_kernel("len(calls)") == "1"
     opened.close()
     server.end_kernels()
 
