@@ -42,7 +42,8 @@ _SAMPLE = 4096
 #: What deflates to more than this share is stored, which a browser inflates several times faster.
 _STORED = 0.985
 _MOST_MAPPED = 1024
-_SMALL = 32768
+#: Columns from so many rows on are worth a thread.
+LONG = 32768
 
 
 _Ways = dict[str, tuple[Callable[[slice], Ints], dict[str, Any]]]
@@ -176,7 +177,7 @@ class Columns:
     def deflate(self) -> bytes:
         """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
         planes: list[Bytes | bytes] = [plane for _, coded in self._coded() for plane in coded.planes]
-        planes += [_part(text) if len(text) >= _SMALL else text for text in self._texts]
+        planes += [_part(text) if len(text) >= LONG else text for text in self._texts]
         parts: list[bytes] = []
         for isolated, several in groupby(planes, lambda each: isinstance(each, bytes)):
             joined = b"".join(bytes(each) for each in several)
@@ -185,7 +186,7 @@ class Columns:
         return b"".join((*parts, b"\x03\x00"))
 
     def _start(self, name: str, column: Ints, near: _Near) -> _Coded | Future[_Coded]:
-        if len(column) < _SMALL:
+        if len(column) < LONG:
             return _code(name, column, near)
         self._pool = self._pool or ThreadPoolExecutor(min(4, os.cpu_count() or 1))
         return self._pool.submit(_code, name, column, near)
@@ -213,7 +214,7 @@ def _code(name: str, column: Ints, near: _Near) -> _Coded:
     residual = residual - least
     parts = residual.view(np.uint8).reshape(-1, 8)
     planes = [np.ascontiguousarray(parts[:, place]) for place in range(width)]
-    kept = tuple(_part(plane) if len(plane) >= _SMALL else plane for plane in planes)
+    kept = tuple(_part(plane) if len(plane) >= LONG else plane for plane in planes)
     return _Coded(spec | {"k": width}, kept, width * len(column))
 
 

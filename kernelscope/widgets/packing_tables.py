@@ -20,7 +20,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.widgets.packing_calls import Calls, host_calls
 from kernelscope.widgets.packing_clock import Clock
-from kernelscope.widgets.packing_columns import Columns, Link
+from kernelscope.widgets.packing_columns import LONG, Columns, Link
 from kernelscope.widgets.packing_facts import thread_label
 from kernelscope.widgets.packing_lanes import Lane, Lanes
 from kernelscope.widgets.packing_rows import numbered, ranked
@@ -66,14 +66,21 @@ class Builder:
 
     def build(self) -> None:
         """Fill them."""
+        if row_count(self._recording, "activities") < LONG:
+            self._host_side()
+            self._activities(host_calls(self._recording, self.clock))
+            return
         # NumPy lets other threads run: the GPU's side is joined while the host's is gone through.
         with ThreadPoolExecutor(1) as beside:
             calls = beside.submit(host_calls, self._recording, self.clock)
-            self._cells()
-            self._ranges()
-            self._launches()
-            self._compiles()
+            self._host_side()
             self._activities(calls.result())
+
+    def _host_side(self) -> None:
+        self._cells()
+        self._ranges()
+        self._launches()
+        self._compiles()
 
     def _cells(self) -> None:
         start, _ = self.clock.times("cells", "start_ns")
