@@ -233,6 +233,11 @@ class Recording:
         ----------
         path : str or Path
             Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+
+        Raises
+        ------
+        RecordingFileError
+            It cannot be written, or would take the place of a recording.
         """
         return _view("write_page")(self, path)
 

@@ -27,6 +27,8 @@ class Calls:
     ----------
     rows : ndarray, shape (n,)
         The activities that the GPU did and that can be drawn: rows of ``activities``.
+    at : ndarray or slice
+        The same to index with: a slice where that are all of them, which copies nothing.
     start, end, flags : ndarray, shape (n,)
         When; an unknown end is the start's.
     own_start, own_end : ndarray, shape (n,)
@@ -50,6 +52,7 @@ class Calls:
     """
 
     rows: Ints
+    at: Ints | slice
     start: Ints
     end: Ints
     flags: Ints
@@ -90,6 +93,9 @@ def host_calls(recording: Recording, clock: Clock) -> Calls:
     rows = np.flatnonzero(drawn & ~sync)
     if len(rows) and bool((np.diff(start[rows]) < 0).any()):
         rows = rows[np.argsort(start[rows], kind="stable")]
+        at: Ints | slice = rows
+    else:
+        at = slice(None) if len(rows) == len(start) else rows
     launch = ints(recording, "activities", "launch_id")
     own = (launch >= 0) & kernel
     flags = 1 * ~ended + 2 * ~began + 4 * ~(known & own)
@@ -101,13 +107,14 @@ def host_calls(recording: Recording, clock: Clock) -> Calls:
     calls = _Merged(recording, clock, first, waits, (asked, answered), (start, end, ended))
     call_of = np.full(len(start), UNKNOWN, dtype=np.int64)
     call_of[asking] = calls.place_of_asking[member]
-    graphs = _Graphs(recording, rows, start, end, call_of)
-    held = np.maximum.accumulate(np.where((own & known)[rows], np.arange(len(rows)), 0))
-    queue, execute = _by_launch(recording, clock, rows[kernel[rows] & (launch[rows] >= 0)], (start, end, began, ended))
+    graphs = _Graphs(recording, rows, at, start, end, call_of)
+    called = (own & known)[at]
+    held = slice(None) if called.all() else np.maximum.accumulate(np.where(called, np.arange(len(rows)), 0))
+    queue, execute = _by_launch(recording, clock, rows if own.all() else rows[own[at]], (start, end, began, ended))
     return Calls(
-        rows=rows, start=start[rows], end=end[rows], flags=flags[rows],
-        own_start=asked[rows][held], own_end=answered[rows][held],
-        call_of=call_of[rows], graph_of=graphs.of, undrawn=int((~drawn).sum()),
+        rows=rows, at=at, start=start[at], end=end[at], flags=flags[at],
+        own_start=asked[at][held], own_end=answered[at][held],
+        call_of=call_of[at], graph_of=graphs.of, undrawn=int((~drawn).sum()),
         called=calls.start, returned=calls.end, called_by=calls.columns["thread_id"], call_flags=calls.flags,
         columns=calls.columns, names=calls.names,
         graph_start=graphs.start, graph_end=graphs.end, graph_columns=graphs.columns,
@@ -165,9 +172,10 @@ class _Merged:
 class _Graphs:
     """Activities of one graph and one correlation id, as one graph launch."""
 
-    def __init__(self, recording: Recording, rows: Ints, start: Ints, end: Ints, call_of: Ints) -> None:
-        graph = ints(recording, "activities", "graph_id")[rows]
-        correlation = ints(recording, "activities", "correlation_id")[rows]
+    def __init__(
+        self, recording: Recording, rows: Ints, at: Ints | slice, start: Ints, end: Ints, call_of: Ints
+    ) -> None:
+        graph = ints(recording, "activities", "graph_id")[at]
         nodes = np.flatnonzero(graph >= 0)
         self.of = np.full(len(rows), UNKNOWN, dtype=np.int64)
         if not len(nodes):
@@ -175,6 +183,7 @@ class _Graphs:
             names = ("graph_id", "correlation_id", "cell_id", "thread_id", "nodes", "first", "call", "busy")
             self.columns = {name: self.start for name in names}
             return
+        correlation = ints(recording, "activities", "correlation_id")[at]
         pairs, first, of = np.unique(
             np.stack((graph[nodes], correlation[nodes]), axis=1), axis=0, return_index=True, return_inverse=True)
         of = of.reshape(-1)
@@ -221,6 +230,12 @@ def _by_launch(
     if bool((np.diff(launch) <= 0).any()):
         # The first kernel of a launch is written last.
         kernels, launch = kernels[::-1], launch[::-1]
-    queue[launch] = np.where(began[kernels] & known[launch], np.maximum(start[kernels] - submitted[launch], 0), UNKNOWN)
-    execute[launch] = np.where(began[kernels] & ended[kernels], end[kernels] - start[kernels], UNKNOWN)
+    begun = start[kernels]
+    waited = np.maximum(begun - submitted[launch], 0)
+    took = end[kernels] - begun
+    if not (began.all() and known.all()):
+        waited[~(began[kernels] & known[launch])] = UNKNOWN
+    if not (began.all() and ended.all()):
+        took[~(began[kernels] & ended[kernels])] = UNKNOWN
+    queue[launch], execute[launch] = waited, took
     return queue, execute

@@ -25,9 +25,9 @@ import os
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,8 @@ _SAMPLE = 4096
 #: What deflates to more than this share is stored, which a browser inflates several times faster.
 _STORED = 0.985
 _MOST_MAPPED = 1024
-_SMALL = 32768
+#: Columns from so many rows on are worth a thread.
+LONG = 32768
 
 
 _Ways = dict[str, tuple[Callable[[slice], Ints], dict[str, Any]]]
@@ -65,24 +66,44 @@ class Link:
     column: str
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Near:
+    """The columns that one column may be predicted from."""
+
+    duration: str = ""
+    lasting: Ints | None = None
+    link: Link | None = None
+    key: Ints | None = None
+    linked: Ints | None = None
+    like: str = ""
+    group: Ints | None = None
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """A column's spec, and its planes of bytes: deflated already where they are long."""
+
+    spec: dict[str, Any]
+    planes: tuple[Bytes | bytes, ...] = ()
+    length: int = 0
+
+
 class Columns:
     """Collects columns of tables, and makes one stream of bytes of them.
 
+    Long columns are coded by several threads while the next ones are made.
+
     Attributes
     ----------
-    specs : dict of str to list of dict
-        By table, how to decode each column, in order of adding.
     values : dict of str to dict of str to ndarray
         What was added.
     """
 
-    specs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    values: dict[str, dict[str, Ints]] = field(default_factory=dict)
-    _planes: list[Bytes | Future[bytes]] = field(default_factory=list)
-    _pool: ThreadPoolExecutor | None = None
-    _size: int = 0
-    _text_size: int = 0
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, Ints]] = {}
+        self._added: list[tuple[str, _Coded | Future[_Coded]]] = []
+        self._texts: list[Bytes] = []
+        self._pool: ThreadPoolExecutor | None = None
 
     def add(
         self, table: str, name: str, values: Any, *, duration: str = "", link: Link | None = None, like: str = ""
@@ -94,7 +115,7 @@ class Columns:
         table, name : str
             What it is.
         values : array-like of int
-            One value a row, within plus or minus `EXACT`.
+            One value a row, within plus or minus `EXACT`; not to be changed afterwards.
         duration : str
             The column of the same table that holds durations, where this one holds starts.
         link : Link, optional
@@ -103,108 +124,129 @@ class Columns:
             A column of the same table that this one goes with: small numbers, -1 at least.
         """
         column = np.asarray(values, dtype=np.int64)
-        least, most = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        # One value for all rows, as `broadcast_to` makes it, needs no look at each.
+        seen = column[:1] if column.strides == (0,) else column
+        least, most = (int(seen.min()), int(seen.max())) if len(seen) else (0, 0)
         if least < -EXACT or most > EXACT:
             column = np.clip(column, -EXACT, EXACT)
             least, most = max(least, -EXACT), min(most, EXACT)
         held = self.values.setdefault(table, {})
-        spec: dict[str, Any] = {"n": name, "b": least}
-        if least != most:
-            ways = self._ways(held, column, duration, link, like)
-            way = _cheapest(len(column), ways)
-            residual, more = ways[way][0](slice(0, len(column))), ways[way][1]
-            spec |= {"p": way, **more} | self._store(residual)
-        self.specs.setdefault(table, []).append(spec)
+        if least == most:
+            self._added.append((table, _Coded({"n": name, "b": least})))
+        else:
+            near = _Near(
+                duration, held.get(duration), link, None if link is None else held[link.key],
+                None if link is None else self.values.get(link.table, {}).get(link.column), like, held.get(like))
+            self._added.append((table, self._start(name, column, near)))
         held[name] = column
 
     def add_sum(self, table: str, name: str, parts: Sequence[str]) -> None:
-        """Add a column that is the sum of others of its table: it takes no bytes."""
+        """Add a column that is the sum of two or more others of its table: it takes no bytes."""
         held = self.values[table]
-        held[name] = np.sum([held[part] for part in parts], axis=0)
-        self.specs[table].append({"n": name, "p": "sum", "of": list(parts)})
+        total = held[parts[0]].copy()
+        for part in parts[1:]:
+            total += held[part]
+        held[name] = total
+        self._added.append((table, _Coded({"n": name, "p": "sum", "of": list(parts)})))
 
     def add_text(self, text: str) -> None:
         """Append a text to the stream; it lies behind all columns."""
-        plane = np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
-        self._text_size += len(plane)
-        self._keep(plane)
+        self._texts.append(np.frombuffer(text.encode("utf-8"), dtype=np.uint8))
 
-    def deflate(self) -> bytes:
-        """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
-        parts: list[bytes] = []
-        for isolated, planes in groupby(self._planes, lambda each: isinstance(each, Future)):
-            if isolated:
-                parts += [cast("Future[bytes]", each).result() for each in planes]
-            else:
-                joined = b"".join(cast("Bytes", each).tobytes() for each in planes)
-                parts.append(_blocks(joined, zlib.Z_DEFAULT_STRATEGY, 9))
-        if self._pool is not None:
-            self._pool.shutdown()
-        # An empty last block ends the stream.
-        return b"".join((*parts, b"\x03\x00"))
-
-    def _keep(self, plane: Bytes) -> None:
-        """Append to the stream; what is long is compressed by itself, in parallel with whatever comes next."""
-        if len(plane) < _SMALL:
-            self._planes.append(plane)
-            return
-        self._pool = self._pool or ThreadPoolExecutor(min(4, os.cpu_count() or 1))
-        self._planes.append(self._pool.submit(_part, plane))
+    @property
+    def specs(self) -> dict[str, list[dict[str, Any]]]:
+        """By table, how to decode each column, in order of adding."""
+        specs: dict[str, list[dict[str, Any]]] = {}
+        at = 0
+        for table, coded in self._coded():
+            place = {"at": at} if coded.length else {}
+            specs.setdefault(table, []).append(coded.spec | place)
+            at += coded.length
+        return specs
 
     @property
     def size(self) -> int:
         """Bytes of all columns, inflated."""
-        return self._size
+        return sum(coded.length for _, coded in self._coded())
 
     @property
     def whole_size(self) -> int:
         """Bytes of the stream, inflated: columns and texts."""
-        return self._size + self._text_size
+        return self.size + sum(len(text) for text in self._texts)
 
-    def _ways(self, held: dict[str, Ints], column: Ints, duration: str, link: Link | None, like: str) -> _Ways:
-        """By prediction, the differences in a part of the column, and what the front end must know besides."""
+    def deflate(self) -> bytes:
+        """Return the stream: raw deflate, as ``DecompressionStream("deflate-raw")`` reads it."""
+        planes: list[Bytes | bytes] = [plane for _, coded in self._coded() for plane in coded.planes]
+        planes += [_part(text) if len(text) >= LONG else text for text in self._texts]
+        parts: list[bytes] = []
+        for isolated, several in groupby(planes, lambda each: isinstance(each, bytes)):
+            joined = b"".join(bytes(each) for each in several)
+            parts.append(joined if isolated else _blocks(joined, zlib.Z_DEFAULT_STRATEGY, 9))
+        # An empty last block ends the stream.
+        return b"".join((*parts, b"\x03\x00"))
 
-        def before(part: slice, values: Ints) -> Ints:
-            first = part.start or 0
-            out = np.empty(part.stop - first, dtype=np.int64)
-            out[1:] = values[first:part.stop - 1]
-            out[:1] = values[first - 1] if first else _zeroth(column, values)
-            return out
+    def _start(self, name: str, column: Ints, near: _Near) -> _Coded | Future[_Coded]:
+        if len(column) < LONG:
+            return _code(name, column, near)
+        self._pool = self._pool or ThreadPoolExecutor(min(4, os.cpu_count() or 1))
+        return self._pool.submit(_code, name, column, near)
 
-        zeroth = {"v": _zeroth(column, column)}
-        ways: _Ways = {
-            "raw": (lambda part: column[part], {}),
-            "delta": (lambda part: column[part] - before(part, column), zeroth),
-        }
-        if duration:
-            end = column + held[duration]
-            more = {"dur": duration, "v": _zeroth(column, end)}
-            ways["gap"] = (lambda part: column[part] - before(part, end), more)
-        if link is not None:
-            key, near = held[link.key], self.values.get(link.table, {}).get(link.column)
-            if near is not None and len(near):
-                more = {"key": link.key, "of": [link.table, link.column], **zeroth}
-                ways["via"] = (lambda part: column[part] - np.where(
-                    key[part] >= 0, near[key[part]], before(part, column)), more)
-        if like:
-            group = held[like]
-            if int(group.max()) + 2 <= _MOST_MAPPED:
-                usual = _usual(group, column)
-                ways["map"] = (lambda part: column[part] - usual[group[part] + 1], {"key": like, "map": usual.tolist()})
-        return ways
+    def _coded(self) -> list[tuple[str, _Coded]]:
+        """Return all columns, once they are coded."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        done = [(table, each.result() if isinstance(each, Future) else each) for table, each in self._added]
+        self._added = [*done]
+        return done
 
-    def _store(self, residual: Ints) -> dict[str, Any]:
-        """Keep differences as planes of bytes; returns where they are."""
-        least, most = int(residual.min()), int(residual.max())
-        width = ((most - least).bit_length() + 7) // 8
-        if not width:
-            return {"b": least}
-        at = self._size
-        parts = (residual - least).view(np.uint8).reshape(-1, 8)
-        for place in range(width):
-            self._keep(np.ascontiguousarray(parts[:, place]))
-        self._size += width * len(residual)
-        return {"b": least, "k": width, "at": at}
+
+def _code(name: str, column: Ints, near: _Near) -> _Coded:
+    """Code a column of which not all values are the same, by the prediction that suits it."""
+    ways = _ways(column, near)
+    way = _cheapest(len(column), ways)
+    residual, more = ways[way][0](slice(0, len(column))), ways[way][1]
+    least, most = int(residual.min()), int(residual.max())
+    spec: dict[str, Any] = {"n": name, "b": least, "p": way, **more}
+    width = ((most - least).bit_length() + 7) // 8
+    if not width:
+        return _Coded(spec)
+    residual = residual - least
+    parts = residual.view(np.uint8).reshape(-1, 8)
+    planes = [np.ascontiguousarray(parts[:, place]) for place in range(width)]
+    kept = tuple(_part(plane) if len(plane) >= LONG else plane for plane in planes)
+    return _Coded(spec | {"k": width}, kept, width * len(column))
+
+
+def _ways(column: Ints, near: _Near) -> _Ways:
+    """By prediction, the differences in a part of the column, and what the front end must know besides."""
+
+    def before(part: slice, values: Ints) -> Ints:
+        first = part.start or 0
+        out = np.empty(part.stop - first, dtype=np.int64)
+        out[1:] = values[first:part.stop - 1]
+        out[:1] = values[first - 1] if first else _zeroth(column, values)
+        return out
+
+    zeroth = {"v": _zeroth(column, column)}
+    ways: _Ways = {
+        "raw": (lambda part: column[part], {}),
+        "delta": (lambda part: column[part] - before(part, column), zeroth),
+    }
+    if near.lasting is not None:
+        end = column + near.lasting
+        ways["gap"] = (lambda part: column[part] - before(part, end),
+                       {"dur": near.duration, "v": _zeroth(column, end)})
+    key, linked, link = near.key, near.linked, near.link
+    if link is not None and key is not None and linked is not None and len(linked):
+        more = {"key": link.key, "of": [link.table, link.column], **zeroth}
+        ways["via"] = (lambda part: column[part] - np.where(
+            key[part] >= 0, linked[key[part]], before(part, column)), more)
+    group = near.group
+    if group is not None and int(group.max()) + 2 <= _MOST_MAPPED:
+        usual = _usual(group, column)
+        ways["map"] = (lambda part: column[part] - usual[group[part] + 1], {"key": near.like, "map": usual.tolist()})
+    return ways
 
 
 def _cheapest(count: int, ways: _Ways) -> str:

@@ -71,6 +71,27 @@ def numbered(*columns: Ints) -> tuple[list[tuple[int, ...]], Ints]:
     return found, whole.reshape(-1)
 
 
+def ranked(codes: Ints, spent: Ints, count: int) -> tuple[Ints, Ints]:
+    """Return codes by the time that they took, which took most is 0, and the old code of each new one.
+
+    Kernels get their colors by that, in the timeline and in its picture.
+
+    Parameters
+    ----------
+    codes : ndarray of int64, shape (n,)
+        Below `count`; -1 for none, which stays.
+    spent : ndarray of int64, shape (n,)
+        Nanoseconds; what is not to count has 0.
+    count : int
+        How many codes there are.
+    """
+    total = np.bincount(codes + 1, weights=spent, minlength=count + 1)[1:]
+    order = np.argsort(-total, kind="stable")
+    rank = np.full(count + 1, -1, dtype=np.int64)
+    rank[order] = np.arange(count)
+    return rank[codes], order
+
+
 def _concurrency(start: Ints, end: Ints) -> int:
     """How many intervals are open at once, at most."""
     times = np.concatenate((end, start))

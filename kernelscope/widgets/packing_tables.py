@@ -8,20 +8,22 @@ unknown, 2 where the start is.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.columns import codes, ints, matches, row_count
-from kernelscope.analysis.ranges import attribute
+from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
 from kernelscope.widgets.packing_calls import Calls, host_calls
 from kernelscope.widgets.packing_clock import Clock
-from kernelscope.widgets.packing_columns import Columns, Link
+from kernelscope.widgets.packing_columns import LONG, Columns, Link
 from kernelscope.widgets.packing_facts import thread_label
 from kernelscope.widgets.packing_lanes import Lane, Lanes
-from kernelscope.widgets.packing_rows import numbered
+from kernelscope.widgets.packing_rows import numbered, ranked
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -59,15 +61,26 @@ class Builder:
         self._recording = recording
         self._columns = columns
         self._lanes = lanes
+        self._range: Ints = np.empty(0, dtype=np.int64)
         self._threads = [thread_label(row) for row in recording.rows("threads")]
 
     def build(self) -> None:
         """Fill them."""
+        if row_count(self._recording, "activities") < LONG:
+            self._host_side()
+            self._activities(host_calls(self._recording, self.clock))
+            return
+        # NumPy lets other threads run: the GPU's side is joined while the host's is gone through.
+        with ThreadPoolExecutor(1) as beside:
+            calls = beside.submit(host_calls, self._recording, self.clock)
+            self._host_side()
+            self._activities(calls.result())
+
+    def _host_side(self) -> None:
         self._cells()
         self._ranges()
         self._launches()
         self._compiles()
-        self._activities()
 
     def _cells(self) -> None:
         start, _ = self.clock.times("cells", "start_ns")
@@ -83,7 +96,7 @@ class Builder:
         start, began = self.clock.times("ranges", "start_ns")
         end, ended = self.clock.times("ranges", "end_ns")
         end = np.where(ended, end, self.clock.span)
-        thread = ints(self._recording, "ranges", "thread_id")
+        thread = self._ints("ranges", "thread_id")
         mark = matches(self._recording, "ranges", "kind", "mark")
         process = matches(self._recording, "ranges", "kind", "start_end")
         domain, names = codes(self._recording, "ranges", "domain")
@@ -121,7 +134,7 @@ class Builder:
 
     def _launches(self) -> None:
         start, _ = self.clock.times("launches", "start_ns")
-        thread = ints(self._recording, "launches", "thread_id")
+        thread = self._ints("launches", "thread_id")
         last, flags, parts = start, np.zeros(len(start), dtype=np.int64), {}
         for bit, name in enumerate(BOUNDS):
             bound, known = self.clock.times("launches", name)
@@ -145,22 +158,23 @@ class Builder:
         self._plain("launches", "compile_ns", "device_id", "thread_id", "cell_id",
                     "parent_launch_id", "compilation_id", "correlation_id")
         for name in ("specialization_id", "configuration_id"):
-            self._columns.add("launches", name, ints(self._recording, "launches", name), like="dispatcher_id")
-        self._columns.add("launches", "range", attribute(self._recording))
+            self._columns.add("launches", name, self._ints("launches", name), like="dispatcher_id")
+        self._range = attribute(self._recording)
+        self._columns.add("launches", "range", self._range)
         self._words("launches", "cache", "error")
 
     def _compiles(self) -> None:
         start, _ = self.clock.times("compilations", "start_ns")
         end, ended = self.clock.times("compilations", "end_ns")
         end = np.where(ended, end, start)
-        thread = ints(self._recording, "compilations", "thread_id")
+        thread = self._ints("compilations", "thread_id")
         track = np.zeros(len(start), dtype=np.int64)
         passes, timed = self.clock.times("passes", "start_ns")
         rows = np.flatnonzero(timed)
         rows = rows[np.argsort(passes[rows], kind="stable")]
         begin = passes[rows]
-        finish = begin + np.clip(ints(self._recording, "passes", "duration_ns")[rows], 0, self.clock.span)
-        owner = ints(self._recording, "passes", "compilation_id")[rows]
+        finish = begin + np.clip(self._ints("passes", "duration_ns")[rows], 0, self.clock.span)
+        owner = self._ints("passes", "compilation_id")[rows]
         on = np.append(thread, -1)[owner]
         inside = np.zeros(len(rows), dtype=np.int64)
         for number in np.unique(np.concatenate((thread, on))).tolist():
@@ -169,49 +183,51 @@ class Builder:
             self._lanes.place(lane, "passes", begin, finish, np.flatnonzero(on == number), inside)
         self._times("compiles", start, end, track, NO_END * ~ended)
         for name in ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"):
-            self._columns.add("compiles", name, ints(self._recording, "compilations", name))
+            self._columns.add("compiles", name, self._ints("compilations", name))
         self._times("passes", begin, finish, inside, 0 * begin)
         self._columns.add("passes", "compilation_id", owner)
         for name in ("name", "kind"):
             self._words("passes", name, rows=rows)
 
-    def _activities(self) -> None:
-        calls = host_calls(self._recording, self.clock)
+    def _activities(self, calls: Calls) -> None:
         self._calls(calls)
         self._graphs(calls)
-        start, end, rows, flags = calls.start, calls.end, calls.rows, calls.flags
+        start, end, rows, at, flags = calls.start, calls.end, calls.rows, calls.at, calls.flags
         self.undrawn += calls.undrawn
         track = np.zeros(len(rows), dtype=np.int64)
-        device = ints(self._recording, "activities", "device_id")[rows]
-        stream = ints(self._recording, "activities", "stream")[rows]
+        device = self._ints("activities", "device_id")[at]
+        stream = self._ints("activities", "stream")[at]
         pairs, of = numbered(device, stream)
         for number, (on, each) in enumerate(pairs):
-            at = slice(None) if len(pairs) == 1 else np.flatnonzero(of == number)
+            those = slice(None) if len(pairs) == 1 else np.flatnonzero(of == number)
             label = f"GPU {self._ordinal(on)}" if on >= 0 else "GPU"
             lane = self._lanes.lane("gpu", (on, each), label, f"stream {each}" if each >= 0 else "")
-            self._lanes.place(lane, "gpu", start, end, at, track)
-        launch = ints(self._recording, "activities", "launch_id")[rows]
+            self._lanes.place(lane, "gpu", start, end, those, track)
+        launch = self._ints("activities", "launch_id")[at]
         self._columns.add("gpu", "launch", launch)
-        specialization = ints(self._recording, "activities", "specialization_id")[rows]
-        owner = np.append(ints(self._recording, "specializations", "dispatcher_id"), -1)
+        specialization = self._ints("activities", "specialization_id")[at]
+        owner = np.append(self._ints("specializations", "dispatcher_id"), -1)
         self._columns.add("gpu", "kernel", owner[specialization], link=Link("launch", "launches", "dispatcher_id"))
-        self._names(rows, end - start)
-        self._columns.add("gpu", "dur", end - start, like="name")
+        lasted = end - start
+        self._names(at, lasted)
+        self._columns.add("gpu", "dur", lasted, like="name")
         self._columns.add("gpu", "start", start, duration="dur", link=Link("launch", "launches", "submit_end"))
         self._columns.add("gpu", "flags", flags)
         self._columns.add("gpu", "track", track)
         self._columns.add("gpu", "id", rows)
         for name in ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id"):
-            self._columns.add("gpu", name, ints(self._recording, "activities", name)[rows],
+            self._columns.add("gpu", name, self._ints("activities", name)[at],
                               link=Link("launch", "launches", name))
         for name in ("device_id", "stream", "regs", "size_bytes", "graph_id", "graph_node_id"):
-            self._columns.add("gpu", name, ints(self._recording, "activities", name)[rows], like="name")
+            self._columns.add("gpu", name, self._ints("activities", name)[at], like="name")
+        self._columns.add("gpu", "range", attribute_activities(self._recording, self._range)[at],
+                          link=Link("launch", "launches", "range"))
         self._columns.add("gpu", "call", calls.call_of)
         self._columns.add("gpu", "graph", calls.graph_of)
         if self._has_own_calls(launch):
             self._columns.add("gpu", "call_start", calls.own_start, link=Link("launch", "launches", "submit_start"))
             self._columns.add("gpu", "call_end", calls.own_end, link=Link("launch", "launches", "submit_end"))
-        self._words("gpu", "kind", "entry_name", "api", "memory", rows=rows, table_name="activities", like="name")
+        self._words("gpu", "kind", "entry_name", "api", "memory", rows=at, table_name="activities", like="name")
         self._measured(calls)
 
     def _has_own_calls(self, launch: Ints) -> bool:
@@ -239,22 +255,19 @@ class Builder:
         for name, values in calls.graph_columns.items():
             self._columns.add("graphs", name, values)
 
-    def _names(self, rows: Ints, duration: Ints) -> None:
+    def _names(self, at: Ints | slice, duration: Ints) -> None:
         """Kernels' names in order of the time that they took: the front end's colors go by it."""
         values, words = codes(self._recording, "activities", "name")
-        values = values[rows]
-        kernel = matches(self._recording, "activities", "kind", "kernel")[rows]
-        spent = np.bincount(values[kernel], weights=np.maximum(duration[kernel], 0), minlength=len(words))
-        order = np.argsort(-spent, kind="stable")
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        self._columns.add("gpu", "name", rank[values] if len(values) else values, like="kernel")
+        values = values[at]
+        kernel = matches(self._recording, "activities", "kind", "kernel")[at]
+        names, order = ranked(values, np.where(kernel, np.maximum(duration, 0), 0), len(words))
+        self._columns.add("gpu", "name", names, like="kernel")
         self.texts["words"]["gpu.name"] = [words[at] for at in order.tolist()]
 
     def _measured(self, calls: Calls) -> None:
         """Queue and execute of the launches, where they are not what the activities say anyway."""
         for name, derived in (("queue_ns", calls.queue), ("execute_ns", calls.execute)):
-            held = ints(self._recording, "launches", name)
+            held = self._ints("launches", name)
             if not np.array_equal(held, derived):
                 self._columns.add("launches", name, held)
 
@@ -266,7 +279,7 @@ class Builder:
 
     def _plain(self, table: str, *names: str) -> None:
         for name in names:
-            self._columns.add(table, name, ints(self._recording, table, name))
+            self._columns.add(table, name, self._ints(table, name))
 
     def _words(
         self, table: str, *names: str, rows: Any = slice(None), table_name: str = "", like: str = ""
@@ -284,6 +297,14 @@ class Builder:
             values = np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
             self._columns.add(table, name, values)
             self.texts["words"][f"{table}.{name}"] = column.dictionary.to_pylist()
+
+    def _ints(self, table: str, name: str) -> Ints:
+        """A column; one without any value is not filled in, row by row."""
+        source: Any = self._recording
+        column = source.arrow(table).column(name)
+        if len(column) and column.null_count == len(column):
+            return np.broadcast_to(np.int64(UNKNOWN), (len(column),))
+        return ints(self._recording, table, name)
 
     def _host(self, thread: int) -> Lane:
         return self._lanes.lane("host", (thread if thread >= 0 else 1 << 40,), self._thread(thread), "host thread")

@@ -9,25 +9,31 @@ from pathlib import Path
 
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import Makes, escape
+from kernelscope.renderers.files import checked, whole_file
 from kernelscope.renderers.html import card
 from kernelscope.renderers.style import PAGE
 from kernelscope.widgets.frontend import front_end
 from kernelscope.widgets.packing import Packed, pack
+from kernelscope.widgets.picture import picture
 
 MAKES = Makes("text/html", ".html")
 
 _START = """
 const read = (id) => document.getElementById(id).textContent;
 const header = JSON.parse(read("kernelscope-header"));
-const text = atob(read("kernelscope-payload").trim());
-const payload = new Uint8Array(text.length);
-for (let i = 0; i < text.length; i++) payload[i] = text.charCodeAt(i);
+const bytes = (text) => {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const packed = atob(text), made = new Uint8Array(packed.length);
+  for (let i = 0; i < made.length; i++) made[i] = packed.charCodeAt(i);
+  return made;
+};
+const payload = bytes(read("kernelscope-payload").trim());
 window.kernelscope = mount(document.getElementById("kernelscope-timeline"), {
   header, payload, height: Math.max(300, Math.round(window.innerHeight * 0.62)),
 });
 """
 _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
-_NO_SCRIPT = "The timeline needs JavaScript, and a browser of 2023 or later; the card above does not."
+_NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
 
 
 def write_page(recording: Recording, path: str | Path) -> Path:
@@ -38,12 +44,18 @@ def write_page(recording: Recording, path: str | Path) -> Path:
     recording : Recording
         What to show.
     path : str or Path
-        Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+        Where to; ``.html`` is added to a name without a suffix. An existing file is replaced once the new one is whole.
+
+    Raises
+    ------
+    RecordingFileError
+        It cannot be written, or would take the place of a recording.
     """
-    target = Path(path)
+    target = checked(path)
     if not target.suffix:
         target = target.with_suffix(MAKES.suffix)
-    target.write_text(page(recording), encoding="utf-8")
+    with whole_file(target) as file:
+        file.write(page(recording).encode("utf-8"))
     return target
 
 
@@ -64,10 +76,15 @@ def page(recording: Recording) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
-        f'<body><main>{card(recording)}\n<div id="kernelscope-timeline"><noscript>{escape(_NO_SCRIPT)}</noscript></div>'
+        f'<body><main>{card(recording)}\n<div id="kernelscope-timeline">{_still(recording)}</div>'
         f"</main>\n{_data(packed)}"
         f'<script type="module">{script}</script></body></html>\n'
     )
+
+
+def _still(recording: Recording) -> str:
+    """Where no script runs: the picture. The names in it are escaped, and so cannot end the element."""
+    return (f'<noscript><div style="overflow-x: auto">{picture(recording)}</div><p>{escape(_NO_SCRIPT)}</p></noscript>')
 
 
 def _data(packed: Packed) -> str:

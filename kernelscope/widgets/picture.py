@@ -227,8 +227,6 @@ def _nice(span: float) -> float:
 def _tick(at: float, every: float) -> str:
     """A time in the unit of the distance between ticks."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if every >= size or (at == 0 and every * 10 >= size):
-            return f"{at / size:g} {unit}"
-        if every * 1000 > size:
-            return f"{at / size:.3f}".rstrip("0").rstrip(".") + f" {unit}"
+        if every * 10 >= size:
+            return f"{at / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{at:g} ns"

@@ -12,8 +12,9 @@ from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.schema import UNKNOWN
+from kernelscope.widgets.packing_rows import ranked
 
-# The colors of the live timeline (static/colors.js), where a test compares them.
+# The colors of the live timeline (static/colors.js); a test compares them.
 KERNEL_COLORS = ("#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1",
                  "#b9a58a")
 COPY_COLOR = "#6f8f9f"
@@ -236,11 +237,13 @@ def _streams(recording: Recording, last: int) -> Iterator[Lane]:
     stream = ints(recording, "activities", "stream")
     start = ints(recording, "activities", "start_ns")
     end = ints(recording, "activities", "end_ns")
-    end = np.where(end >= 0, end, last)
     name, words = codes(recording, "activities", "name")
-    color = np.where(matches(recording, "activities", "kind", "kernel"), name % len(KERNEL_COLORS),
-                     np.where(matches(recording, "activities", "kind", "memcpy"), -2, -1))
+    kernel = matches(recording, "activities", "kind", "kernel")
     shown = ~matches(recording, "activities", "kind", "sync") & (start >= 0)
+    lasted = np.where(kernel & shown & (end >= 0), np.maximum(end - start, 0), 0)
+    end = np.where(end >= 0, end, last)
+    color = np.where(kernel, np.maximum(ranked(name, lasted, len(words))[0], 0) % len(KERNEL_COLORS),
+                     np.where(matches(recording, "activities", "kind", "memcpy"), -2, -1))
     ordinals = {int(row["device_id"]): row["ordinal"] for row in recording.rows("devices")}
     pair, of_pair = unique_pairs(np.where(shown, device + 1, UNKNOWN), stream + 1)
     several = len(np.unique(pair[:, 0])) > 1

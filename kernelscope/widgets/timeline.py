@@ -90,12 +90,14 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         _close_earlier(self)
-        # The view first: the page unpacks and paints while the kernel draws the picture.
-        self.send_data()
+        # The view first, which the page makes while the kernel packs; then the data, which it unpacks and paints while
+        # the kernel draws the picture. What is told that data are coming does not ask for them.
+        self.send({"kind": "coming"})
         view, metadata = cast(Any, self._repr_mimebundle_())
         # Where widgets are unknown nothing is shown twice: the picture and its text say it.
         publish_display_data({**view, "text/html": "<span hidden></span>", "text/plain": ""},
                              {**metadata, "kernelscope": {"timeline": "widget"}})
+        self.send_data()
         picture = f'<style>{_STYLE}</style><div data-ks-picture="{self.picture}">{image(self.recording)}</div>'
         publish_display_data({"text/plain": describe(self.recording), "text/html": picture},
                              {"kernelscope": {"timeline": "picture"}})

@@ -314,6 +314,40 @@ def test_a_saved_notebook_shows_the_picture(opened: Opened, chromium: Any, serve
     server.end_kernels()
 
 
+SLOW = """
+import time
+import kernelscope
+from IPython.display import HTML, display
+from kernelscope.widgets import timeline as module
+calls, pack = [], module.pack
+def slowly(recording):
+    calls.append(recording)
+    time.sleep(0.7)
+    return pack(recording)
+module.pack = slowly
+display(HTML('<div style="height: 6000px"></div>'))
+"""
+
+
+def test_what_is_far_from_sight_is_unpacked_when_it_comes_near(chromium: Any, server: Server) -> None:
+    server.write("far", f"{SLOW}kernelscope.timeline(kernelscope.load({str(THREADS)!r}))")
+    opened = Opened(chromium, server, "lab", "far")
+    opened.run()
+    view = opened.page.locator(".ks-live")
+    view.wait_for(state="attached")
+    opened.page.wait_for_timeout(600)
+    assert view.evaluate("(element) => element.kernelscope === undefined && !element.querySelector('canvas')")
+    assert opened.pictures().count() == 1
+    view.evaluate("(element) => element.scrollIntoView({ block: 'center' })")
+    opened.timelines(1)
+    assert colored(opened, 0, COMPILE) > 1_000
+    assert (opened.pictures().count(), opened.errors) == (0, [])
+    # However long packing takes, the page does not ask for what is coming.
+    assert opened.ask_kernel("len(calls)") == "1"
+    opened.close()
+    server.end_kernels()
+
+
 def test_under_the_card_of_a_recorded_cell(chromium: Any, server: Server, artifacts: Path) -> None:
     server.write("card", "%load_ext kernelscope\n" + KERNEL,
                  "%%kernelscope -n steps\nfor _ in range(20):\n    axpy[2, 32](a, 2.0, a)",

@@ -147,7 +147,8 @@ def test_the_tooltip_tells_everything_of_a_launch(opened: Any) -> None:
         assert text in told, text
     timeline.show(1_150_000, 1_400_000)
     for table, row, texts in (
-        ("gpu", 1, ("HtoD", "copy", "4.0 MiB", "pinned to device", "host call\ncuMemcpyHtoDAsync_v2", "stream\n14")),
+        ("gpu", 1, ("HtoD", "copy", "4.0 MiB", "pinned to device", "host call\ncuMemcpyHtoDAsync_v2", "stream\n14",
+                    "NVTX\nstep 0")),
         ("graphs", 0, ("graph 5", "nodes\n3", "cuGraphLaunch", "correlation 1050")),
         ("ranges", 1, ("NVTX loader", "loader")),
     ):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import kernelscope.widgets
 from kernelscope.renderers.style import PHASE_COLORS
+from kernelscope.widgets import picture_lanes
 from kernelscope.widgets.frontend import MODULES, front_end, style_sheet
 
 STATIC = Path(kernelscope.widgets.__file__).parent / "static"
@@ -71,3 +72,18 @@ def test_the_style_sheet_is_scoped() -> None:
     selectors = re.findall(r"(?:^|[{}])\s*([^{}@]+?)\s*\{", style)
     assert selectors
     assert [each for each in selectors if not all(".kst" in part for part in re.split(r",(?![^(]*\))", each))] == []
+
+
+def test_the_picture_has_the_timeline_s_colors() -> None:
+    text = source("colors")
+    kernels = re.search(r"KERNEL_COLORS = \[([^\]]*)\]", text)
+    assert kernels is not None
+    assert tuple(re.findall(r"#\w{6}", kernels[1])) == picture_lanes.KERNEL_COLORS
+    named = dict(re.findall(r'(\w+) = "(#\w{6})"', text))
+    for name, color in (("COPY", picture_lanes.COPY_COLOR), ("MEMSET", picture_lanes.MEMSET_COLOR),
+                        ("CELL", picture_lanes.CELL_COLOR), ("COMPILE", picture_lanes.COMPILE_COLOR),
+                        ("WAIT", picture_lanes.WAIT_COLOR), ("GRAPH", picture_lanes.GRAPH_COLOR),
+                        ("RANGE", picture_lanes.RANGE_COLOR)):
+        assert named[name] == color, name
+    unsplit = re.findall(r"#\w{6}", re.search(r"PHASE_COLORS = \[([^\]]*)\]", text)[1])[5]  # type: ignore[index]
+    assert unsplit == picture_lanes.WHOLE_COLOR

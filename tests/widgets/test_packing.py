@@ -10,7 +10,7 @@ from handmade import US, Script, many_launches
 from unpack import Unpacked
 
 import kernelscope
-from kernelscope.analysis.ranges import attribute
+from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.widgets.packing import FORMAT, pack
 
@@ -51,6 +51,7 @@ def test_launches_come_back_row_by_row(recording: Recording) -> None:
     for name in ("cache", "error"):
         assert back.words("launches", name) == recording.column("launches", name).tolist()
     assert back.col("launches", "range").tolist() == attribute(recording).tolist()
+    assert back.col("gpu", "range").tolist() == attribute_activities(recording)[back.col("gpu", "id")].tolist()
 
 
 def test_ranges_come_back_row_by_row(recording: Recording) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelscope.widgets.packing_rows import MOST_ROWS, numbered, rows_of
+from kernelscope.widgets.packing_rows import MOST_ROWS, numbered, ranked, rows_of
 
 
 def rows(*intervals: tuple[int, int]) -> list[int]:
@@ -50,3 +50,12 @@ def test_numbered() -> None:
     assert numbered(left, right) == ([(1, 7), (2, -1), (2, 7)], pytest.approx([1, 2, 0, 1]))
     assert numbered(np.array([3, 3]), np.array([4, 4]))[0] == [(3, 4)]
     assert numbered(np.empty(0, dtype=np.int64))[0] == []
+
+
+def test_ranked_by_the_time_that_they_took() -> None:
+    codes, spent = np.array([0, 1, -1, 2, 1]), np.array([5, 4, 100, 5, 4])
+    rank, order = ranked(codes, spent, 4)
+    # Of equals the first comes first; what took nothing is last.
+    assert order.tolist() == [1, 0, 2, 3]
+    assert rank.tolist() == [1, 0, -1, 2, 0]
+    assert ranked(np.array([-1]), np.array([0]), 0)[0].tolist() == [-1]

@@ -11,15 +11,51 @@ from everything import everything
 from handmade import Script
 from unpack import Unpacked
 
+from kernelscope.errors import RecordingFileError
 from kernelscope.recording.model import Recording
+from kernelscope.widgets import page as module
 from kernelscope.widgets.packing import Packed, pack
 from kernelscope.widgets.page import page
+from kernelscope.widgets.picture import picture
 
 
 @pytest.mark.parametrize(("given", "made"), [("report", "report.html"), ("report.htm", "report.htm")])
 def test_to_html_returns_the_path(tmp_path: Path, given: str, made: str) -> None:
     assert everything().to_html(tmp_path / given) == tmp_path / made
     assert everything().to_html(str(tmp_path / given)) == tmp_path / made
+    assert [each.name for each in tmp_path.iterdir()] == [made]
+
+
+def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
+    recording = everything()
+    held = recording.save(tmp_path / "mine.kscope")
+    before = held.read_bytes()
+    with pytest.raises(RecordingFileError, match=r"'mine\.kscope' is a recording's name"):
+        recording.to_html(held)
+    assert held.read_bytes() == before
+
+
+def test_what_fails_leaves_the_earlier_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = everything().to_html(tmp_path / "report.html")
+    before = target.read_bytes()
+
+    def fail(recording: Recording) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "page", fail)
+    with pytest.raises(KeyboardInterrupt):
+        everything(rounds=1).to_html(target)
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_without_scripts_there_is_the_picture() -> None:
+    hostile = everything(name="</noscript><script>window.hit = 1</script>")
+    still = re.search(r"<noscript>(.*?)</noscript>", page(hostile), re.DOTALL)
+    assert still is not None
+    assert picture(hostile) in still[1]
+    assert "a picture of the timeline" in still[1].lower()
+    assert "<script" not in still[1]
 
 
 def test_the_page_holds_card_and_timeline(tmp_path: Path) -> None:

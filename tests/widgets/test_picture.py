@@ -10,11 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from handmade import MS, US, Script, many_launches
 from timing import processor_seconds
+from unpack import Unpacked
 
 import kernelscope
 from kernelscope.renderers.style import PHASE_COLORS
+from kernelscope.widgets.packing import pack
 from kernelscope.widgets.picture import MOST_BYTES, describe, image, picture
-from kernelscope.widgets.picture_lanes import COPY_COLOR, MOST_LANES, RANGE_COLOR, WHOLE_COLOR
+from kernelscope.widgets.picture_lanes import COPY_COLOR, KERNEL_COLORS, MOST_LANES, RANGE_COLOR, WHOLE_COLOR
 
 RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "recordings").glob("*.kscope"))
 HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
@@ -119,6 +121,23 @@ def test_lanes_are_in_order_and_named() -> None:
     assert {"#123456", COPY_COLOR} <= set(colors)
 
 
+def test_kernels_have_the_colors_that_they_have_in_the_timeline() -> None:
+    # The timeline gives its first color to the kernel that took the most time, whichever came first.
+    script = Script(gpu={"source": "cupti"})
+    script.device()
+    at = script.now
+    script.activity("kernel", "quick", start_ns=at, end_ns=at + 10 * US)
+    script.activity("kernel", "slow", start_ns=at + 100 * US, end_ns=at + 400 * US)
+    recording = script.recording()
+    drawn = dict(strokes(picture(recording)))
+    back = Unpacked(pack(recording))
+    assert back.words("gpu", "name") == ["quick", "slow"]
+    assert back.col("gpu", "name").tolist() == [1, 0]
+    (_, quick_until), = drawn[KERNEL_COLORS[1]]
+    (slow_from, _), = drawn[KERNEL_COLORS[0]]
+    assert quick_until < slow_from
+
+
 def test_two_devices_are_told_apart() -> None:
     made = script()
     made.device(ordinal=0)
@@ -128,6 +147,15 @@ def test_two_devices_are_told_apart() -> None:
     said = texts(picture(made.recording()))
     assert "GPU 0, stream 7" in said
     assert "GPU 3, no stream" in said
+
+
+@pytest.mark.parametrize(("wall_ns", "first", "second"), [
+    (200 * MS, "0 ms", "50 ms"), (1_500 * MS, "0 s", "0.5 s"), (30 * US, "0 µs", "5 µs"), (300, "0 ns", "50 ns"),
+])
+def test_ticks_are_in_a_unit_that_is_read_easily(wall_ns: int, first: str, second: str) -> None:
+    made = Script()
+    made.cell(wall_ns=wall_ns)
+    assert texts(picture(made.recording()))[:2] == [first, second]
 
 
 def test_too_many_lanes_are_counted() -> None:

@@ -95,12 +95,13 @@ def test_the_data_are_sent_once_and_again_when_asked(recording: Any, published: 
     assert sent == []
     shown._ipython_display_()
     packed = pack(recording)
-    assert sent == [({"kind": "data", "header": packed.header}, [packed.payload])]
+    # A page that has been told so waits for the data, however long packing takes.
+    assert sent == [({"kind": "coming"}, None), ({"kind": "data", "header": packed.header}, [packed.payload])]
     shown._handle_custom_msg({"kind": "ask"}, [])
-    assert sent[1] == sent[0]
+    assert sent[2:] == sent[1:2]
     for other in ({"kind": "other"}, "ask", None, ["ask"]):
         shown._handle_custom_msg(other, [])
-    assert len(sent) == 2
+    assert len(sent) == 3
 
 
 def test_a_problem_is_sent_as_what_it_says(recording: Any, published: Any, sent: list[Any],
@@ -110,7 +111,7 @@ def test_a_problem_is_sent_as_what_it_says(recording: Any, published: Any, sent:
 
     monkeypatch.setattr(module, "pack", fail)
     kernelscope.timeline(recording)._ipython_display_()
-    assert sent == [({"kind": "error", "message": "ValueError: no such column"}, None)]
+    assert sent[1:] == [({"kind": "error", "message": "ValueError: no such column"}, None)]
     assert len(published) == 2
 
 

@@ -94,7 +94,7 @@ export function colorsOf(model, theme, table) {
     const kinds = held.col("kind"), names = held.col("name"), palette = KERNEL_COLORS.map(color);
     const ofKind = (kind) => (kind === "kernel" ? null : color(kind === "memset" ? MEMSET : COPY));
     const byKind = model.words["gpu.kind"].map(ofKind);
-    return (row) => byKind[kinds[row]] ?? palette[names[row] % palette.length];
+    return (row) => byKind[kinds[row]] ?? palette[Math.max(0, names[row]) % palette.length];
   }
   if (table === "ranges") {
     const own = held.col("color");

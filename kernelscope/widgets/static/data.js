@@ -115,19 +115,17 @@ export class Table {
   }
 
   decode(spec) {
+    if (spec.p === "sum") return sumOf(spec.of.map((part) => this.col(part)));
     const out = new Float64Array(this.rows);
-    if (spec.p === "sum") for (const part of spec.of) addTo(out, this.col(part));
-    else {
-      this.residuals(spec, out);
-      this.predict(spec, out);
-    }
+    this.residuals(spec, out);
+    this.predict(spec, out);
     return out;
   }
 
   residuals(spec, out) {
     const n = this.rows, planes = [];
     for (let k = 0; k < (spec.k ?? 0); k++) planes.push(this.bytes.subarray(spec.at + k * n, spec.at + (k + 1) * n));
-    if (planes.length < 2) out.fill(spec.b);
+    if (planes.length < 2 && spec.b) out.fill(spec.b);
     if (planes.length === 1) addPlane(out, planes[0], 1);
     else if (planes.length > 1) joinPlanes(out, planes[0], planes[1], spec.b);
     for (let k = 2; k < planes.length; k++) addPlane(out, planes[k], 256 ** k);
@@ -141,7 +139,12 @@ export class Table {
   }
 }
 
-function addTo(out, values) { for (let i = 0; i < out.length; i++) out[i] += values[i]; }
+function sumOf([first, second, ...more]) {
+  const out = new Float64Array(first.length);
+  for (let i = 0; i < out.length; i++) out[i] = first[i] + second[i];
+  for (const values of more) for (let i = 0; i < out.length; i++) out[i] += values[i];
+  return out;
+}
 
 function addPlane(out, plane, scale) { for (let i = 0; i < out.length; i++) out[i] += plane[i] * scale; }
 

@@ -165,7 +165,7 @@ const DETAILS = {
     add("asked for by", model.word("gpu", "api", row));
     launched(model, table, row, add);
     add("registers", table.at("regs", row) >= 0 ? table.at("regs", row) : null);
-    if (launch >= 0) path(model, model.table("launches").at("range", launch), add);
+    path(model, table.at("range", row), add);
     const entry = model.word("gpu", "entry_name", row);
     add("entry", entry && line(entry));
     place(model, table, row, add);

@@ -84,10 +84,22 @@ export class Track {
 
   /** Nanoseconds before `time` in which the track was busy; `i` is the last event that began by then. */
   busyUntil(time, i = this.begunBy(time) - 1) {
-    this.sums ??= this.reach === this.end ? sumOf(this.start, this.end) : unionOf(this.start, this.end, this.reach);
+    this.sums ??= this.sumBusy();
     if (i < 0) return 0;
-    const from = i && this.reach !== this.end ? Math.max(this.start[i], this.reach[i - 1]) : this.start[i];
-    return this.sums[i] + Math.max(0, Math.min(time, this.end[i]) - from);
+    const { start, end, reach } = this, block = Math.floor(i / STRIDE);
+    let busy = this.sums[block];
+    for (let at = block * STRIDE; at < i; at++) busy += Math.max(0, end[at] - uncovered(start, reach, at));
+    return busy + Math.max(0, Math.min(time, end[i]) - uncovered(start, reach, i));
+  }
+
+  /** How long the track was busy with all events before each `STRIDE`-th one. */
+  sumBusy() {
+    const { n, start, end, reach } = this, sums = new Float64Array(Math.ceil(n / STRIDE));
+    for (let i = 0, busy = 0; i < n; i++) {
+      if (i % STRIDE === 0) sums[i / STRIDE] = busy;
+      busy += Math.max(0, end[i] - uncovered(start, reach, i));
+    }
+    return sums;
   }
 
   /**
@@ -194,11 +206,10 @@ export class LaunchTrack extends Track {
   phasesUntil(time, out, i = this.begunBy(time) - 1) {
     this.phaseSums ??= this.sumPhases();
     if (i < 0) { out.fill(0); return; }
-    for (let phase = 0, at = 6 * i; phase < 6; phase++, at++) out[phase] = this.phaseSums[at];
-    if (time >= this.end[i]) {
-      for (let phase = 0, at = 6 * i + 6; phase < 6; phase++, at++) out[phase] = this.phaseSums[at];
-      return;
-    }
+    const block = Math.floor(i / STRIDE);
+    for (let phase = 0; phase < 6; phase++) out[phase] = this.phaseSums[6 * block + phase];
+    for (let at = block * STRIDE; at < i; at++) this.addPhases(at, out);
+    if (time >= this.end[i]) { this.addPhases(i, out); return; }
     this.segments(i);
     const { times, kinds } = this;
     for (let at = 0; at < 6; at++) {
@@ -207,44 +218,35 @@ export class LaunchTrack extends Track {
     }
   }
 
-  /** Sums of each phase before each launch: six numbers a launch. */
+  /** Add the nanoseconds of each phase of a launch. */
+  addPhases(i, out) {
+    const { flags, compiling, parts, times, kinds } = this, id = this.id(i), compile = compiling[id];
+    const dispatched = parts[0][id];
+    if (flags[id] === 15 && compile >= 0 && compile <= dispatched) {
+      out[0] += dispatched - compile;
+      out[1] += compile;
+      out[2] += parts[1][id];
+      out[3] += parts[2][id];
+      out[4] += parts[3][id];
+      return;
+    }
+    this.segments(i);
+    for (let at = 0; at < 6; at++) out[kinds[at]] += Math.max(0, times[at + 1] - times[at]);
+  }
+
+  /** Sums of each phase before each `STRIDE`-th launch: six numbers each. */
   sumPhases() {
-    const { n, flags, compiling, ids, times, kinds } = this, sums = new Float64Array(6 * (n + 1));
-    const [first, second, third, fourth] = this.parts, spent = new Float64Array(6);
-    for (let i = 0, at = 6; i < n; i++, at += 6) {
-      const id = ids ? ids[i] : i, compile = compiling[id];
-      if (flags[id] === 15 && compile >= 0 && compile <= first[id]) {
-        sums[at] = sums[at - 6] + first[id] - compile;
-        sums[at + 1] = sums[at - 5] + compile;
-        sums[at + 2] = sums[at - 4] + second[id];
-        sums[at + 3] = sums[at - 3] + third[id];
-        sums[at + 4] = sums[at - 2] + fourth[id];
-        sums[at + 5] = sums[at - 1];
-        continue;
-      }
-      this.segments(i);
-      spent.fill(0);
-      for (let part = 0; part < 6; part++) spent[kinds[part]] += Math.max(0, times[part + 1] - times[part]);
-      for (let phase = 0; phase < 6; phase++) sums[at + phase] = sums[at + phase - 6] + spent[phase];
+    const { n } = this, sums = new Float64Array(6 * Math.ceil(n / STRIDE)), spent = new Float64Array(6);
+    for (let i = 0; i < n; i++) {
+      if (i % STRIDE === 0) sums.set(spent, (i / STRIDE) * 6);
+      this.addPhases(i, spent);
     }
     return sums;
   }
 }
 
-function sumOf(start, end) {
-  const sums = new Float64Array(start.length + 1);
-  for (let i = 0; i < start.length; i++) sums[i + 1] = sums[i] + end[i] - start[i];
-  return sums;
-}
-
-function unionOf(start, end, reach) {
-  const sums = new Float64Array(start.length + 1);
-  for (let i = 0, covered = -Infinity; i < start.length; i++) {
-    sums[i + 1] = sums[i] + Math.max(0, end[i] - Math.max(start[i], covered));
-    covered = reach[i];
-  }
-  return sums;
-}
+/** From when on an event covers what none before it did. */
+function uncovered(start, reach, i) { return i && reach[i - 1] > start[i] ? reach[i - 1] : start[i]; }
 
 /** Make the tracks of all lanes; rows of a table come to their track in order. */
 export function makeTracks(model) {

@@ -204,8 +204,11 @@ function paintWide(view, context, row, top) {
   const { track, height } = row, colors = view.colorsOf(track.spec.table);
   for (const i of track.lasting(view.t0, view.t1, ((view.t1 - view.t0) / view.width) * WIDE)) {
     const left = view.x(track.start[i]);
-    context.fillStyle = view.theme.ground;
-    context.fillRect(left, top, view.x(track.end[i]) - left, height);
+    const wide = view.x(track.end[i]) - left;
+    for (const color of row.lane.index % 2 ? [view.theme.ground, view.theme.band] : [view.theme.ground]) {
+      context.fillStyle = color;
+      context.fillRect(left, top, wide, height);
+    }
     if (track.segments) paintLaunch(view, context, row, top, i);
     else paintBar(view, context, row, top, i, colors);
   }

@@ -9,7 +9,7 @@ const MODULES = Symbol.for("kernelscope.front_ends");
 
 /** One widget; anywidget calls this once a model, and `render` once a view of it. */
 export default function timeline() {
-  const box = { data: null, waiting: new Set() };
+  const box = { data: null, isComing: false, waiting: new Set() };
 
   return {
     // Messages can come before there is any view.
@@ -18,6 +18,7 @@ export default function timeline() {
         if (content?.kind === "data") {
           box.data = { header: content.header, payload: buffers[0] };
         } else if (content?.kind !== "error") {
+          box.isComing ||= content?.kind === "coming";
           return;
         }
         for (const settle of box.waiting) settle(content.kind === "error" ? content.message : null);
@@ -73,7 +74,7 @@ function comesNear(el, view) {
 async function arrived(model, box, view) {
   if (!box.data) {
     await new Promise((resolve, reject) => {
-      const timer = setTimeout(() => model.send({ kind: "ask" }), ARRIVES_WITHIN_MS);
+      const timer = setTimeout(() => box.isComing || model.send({ kind: "ask" }), ARRIVES_WITHIN_MS);
       box.waiting.add((problem) => (problem ? reject(new Error(problem)) : resolve()));
       view.undo.push(() => clearTimeout(timer), resolve);
     });
