@@ -418,3 +418,78 @@ def test_the_newest_cupti_on_this_driver(tmp_path):
         assert len(r.recording.activities.query("kind == 'memcpy'")) == 1
     """
     run(code)
+
+
+def test_ctrl_c_reaches_the_user_and_the_recording_stays_right():
+    code = """
+        import signal, kernelscope
+        from numba import cuda
+
+        @cuda.jit
+        def nothing():
+            pass
+
+        nothing[1, 1]()
+        arrived = 0
+        for attempt in range(40):
+            with kernelscope.record() as r:
+                made = 0
+                try:
+                    signal.signal(signal.SIGALRM, signal.default_int_handler)
+                    signal.setitimer(signal.ITIMER_REAL, 0.004 + attempt * 0.0007)
+                    while True:
+                        nothing[1, 1]()
+                        made += 1
+                except KeyboardInterrupt:
+                    arrived += 1
+            launches = r.recording.launches
+            assert made <= len(launches) <= made + 1, (made, len(launches))
+            assert launches.execute_ns.notna().sum() >= made
+            assert (r.recording.health.dropped.dropna() == 0).all()
+        assert arrived == 40
+    """
+    run(code)
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "__import__('signal').raise_signal(2)"])
+def test_the_interpreter_ends_in_the_middle_of_a_recording(ending):
+    code = f"""
+        import kernelscope
+        from numba import cuda
+
+        @cuda.jit
+        def nothing():
+            pass
+
+        recorder = kernelscope.Recorder().start()
+        for _ in range(5000):
+            nothing[1, 1]()
+        try:
+            {ending}
+        except KeyboardInterrupt:
+            pass
+    """
+    run(code)
+
+
+def test_kernels_of_a_module_that_was_unloaded_keep_their_names():
+    code = """
+        import gc, kernelscope
+        from numba import cuda
+
+        def make():
+            @cuda.jit
+            def short_lived():
+                pass
+            return short_lived
+
+        with kernelscope.record() as r:
+            for _ in range(3):
+                kernel = make()
+                kernel[1, 1]()
+                del kernel
+                gc.collect()
+        kernels = r.recording.activities.query("kind == 'kernel'")
+        assert kernels.name.str.contains("short_lived").tolist() == [True] * 3, kernels.name.tolist()
+    """
+    run(code)
