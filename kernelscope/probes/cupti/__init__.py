@@ -140,6 +140,8 @@ class CuptiProbe:
         """Have CUPTI stop because the interpreter ends: too late to import or to convert anything."""
         with self._lock:
             if self._is_on and self._is_here() and self._tracing is not None:
+                if self._given is None and not self._is_capturing():
+                    _synchronize_current()  # CUPTI gives back only buffers of work that has ended
                 self._is_on = False
                 self._tracing.leave()
 

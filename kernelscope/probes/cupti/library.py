@@ -7,8 +7,10 @@ fills them, and NumPy reads them when recording has ended.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +91,7 @@ class Cupti:
             raise CuptiError(f"{_MISSING}: {error}", _INSTALL) from None
         self.path = path
         self._subscriber = ctypes.c_void_p()
+        self._process: int | None = None
         self._callback = _Callback(self._call_back)
         self._called: Callable[[int], None] | None = None
         self._library.cuptiEnableCallback.argtypes = (
@@ -147,6 +150,9 @@ class Cupti:
         The callbacks are the same each time and live as long as the process: CUPTI may have a buffer of an earlier
         recording still. They are registered each time, as another client may have put in its own meanwhile.
         """
+        if self._process is None:
+            self._process = os.getpid()
+            atexit.register(self._silence)
         self._check("cuptiActivityRegisterCallbacks", self._library.cuptiActivityRegisterCallbacks(*self._callbacks))
 
     def enable(self, kind: int) -> None:
@@ -208,6 +214,15 @@ class Cupti:
         if result or not following.value:
             raise ValueError(f"CUPTI itself does not know one of its activity records (error {result})")
         return following.value - record
+
+    def _silence(self) -> None:
+        """Have CUPTI call nothing of Python's any more: the interpreter ends, and CUPTI may hold buffers for longer.
+
+        What it calls instead is a function of C that looks at nothing.
+        """
+        if self._process == os.getpid():
+            nothing = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p)
+            self._library.cuptiActivityRegisterCallbacks(nothing, nothing)
 
     def _call_back(self, _data: Any, _domain: int, _function: int, data: int | None) -> None:
         called = self._called

@@ -113,10 +113,8 @@ class Tracing:
             self._switch_off()
         except CuptiError as problem:
             first = first or problem
-        deadline = time.monotonic() + _WAIT_S
+        self._await_buffers()
         buffers = self._cupti.buffers
-        while buffers.collect() and time.monotonic() < deadline:  # CUPTI's own thread is about to give them back
-            time.sleep(0.001)
         buffers.give_up()
         self._read()
         buffers.release()
@@ -129,6 +127,7 @@ class Tracing:
             self._cupti.flush(unfinished=True)
         finally:
             self._switch_off()
+            self._await_buffers()
 
     def forget(self) -> None:
         """In a child of fork(): undo what is Python's, and leave CUPTI, which is the parent's, alone."""
@@ -169,6 +168,12 @@ class Tracing:
             self._undo.pop()  # after it was done: what a Ctrl-C interrupts, the next call takes up
         if first is not None:
             raise first
+
+    def _await_buffers(self) -> None:
+        """Wait, not for ever, until CUPTI's own thread has given all buffers back."""
+        deadline = time.monotonic() + _WAIT_S
+        while self._cupti.buffers.collect() and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def _sample(self) -> None:
         """Read CUPTI's clock between two readings of the host's; the tightest of some brackets counts."""
