@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,16 +148,18 @@ def test_the_fragment_needs_nothing_from_outside(hostile: Any) -> None:
 
 @pytest.mark.browser
 def test_the_fragment_draws_itself(gpu: Recording, hostile: Any, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = Path("/usr/bin/chromium")
-    if not chromium.exists():
-        pytest.skip("no Chromium")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        if os.environ.get("CI"):
+            pytest.fail("Chromium is missing, and CI skips no test of the browser")
+        pytest.skip("Chromium is missing")
+    playwright = importlib.import_module("playwright.sync_api")
     evil = "<img src=x onerror=alert(1)><b>x</b> $y$"
     page_path = tmp_path / "page.html"
     page_path.write_text('<!DOCTYPE html><meta charset="utf-8"><body style="background:#111;color:#eee">'
                          + charts_html(gpu) + charts_html(hostile(evil).recording()), encoding="utf-8")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(chromium), args=[
+        browser = driver.chromium.launch(executable_path=chromium, args=[
             "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
         page = browser.new_page(color_scheme="dark")
         problems: list[str] = []
