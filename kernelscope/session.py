@@ -203,6 +203,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         compilations=compilations,
         passes=passes,
         occupancies=list(sink.occupancies),
+        code=list(sink.code),
         ranges=ranges,
         activities=part.activities(sink),
         health=[*_health(session, total, made_in_python.count()), *notes],

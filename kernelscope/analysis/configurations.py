@@ -138,9 +138,9 @@ class Configurations:
         return ConfigurationSummary(
             dispatcher_id=int(self._owner[at]),
             configuration_id=int(self._which[at]),
-            griddim=_dims(row, "griddim"),
-            blockdim=_dims(row, "blockdim"),
-            cluster=None if row["cluster_x"] is None else _dims(row, "cluster"),
+            griddim=dims(row, "griddim"),
+            blockdim=dims(row, "blockdim"),
+            cluster=None if row["cluster_x"] is None else dims(row, "cluster"),
             sharedmem_bytes=row["sharedmem_bytes"],
             stream=row["stream"],
             launches=int(self._launches[at]),
@@ -160,7 +160,8 @@ def by_configuration(
     return {dispatcher: held.of(dispatcher) for dispatcher in held.dispatchers}
 
 
-def _dims(row: Mapping[str, Any], what: str) -> Dims:
+def dims(row: Mapping[str, Any], what: str) -> Dims:
+    """Return the three dimensions called `what` (griddim, blockdim or cluster) of a row of ``configurations``."""
     x, y, z = (int(row[f"{what}_{axis}"] or 1) for axis in "xyz")
     return x, y, z
 

@@ -58,7 +58,7 @@ class Sink:
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
     range_labels : Interner
         What a range label stands for: dicts with ``name``, ``domain``, ``category``, ``color`` and ``payload``.
-    compilations, passes, occupancies, health : list of dict
+    compilations, passes, occupancies, code, health : list of dict
         Rows as they happened; `list.append` is atomic, so that threads need no lock.
     errors, dropped : Counter
         Exceptions of our own that were kept from user code, and launches that are missing, by probe.
@@ -96,6 +96,7 @@ class Sink:
         self.compilations: list[dict[str, Any]] = []
         self.passes: list[dict[str, Any]] = []
         self.occupancies: list[dict[str, Any]] = []
+        self.code: list[dict[str, Any]] = []
         self.health: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {}
         self.gpu = GpuColumns()

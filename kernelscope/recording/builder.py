@@ -38,8 +38,8 @@ class RawRecording:
     targets : list of dict
         What a record's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
         and ``error``.
-    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, occupancies, health
-        Rows of the tables of that name; compilations and passes as they happened.
+    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, health
+        Rows of the tables of that name, and of ``occupancies``; compilations and passes as they happened.
     ranges : RawRanges
         NVTX events as they happened.
     activities : RawActivities
@@ -59,6 +59,7 @@ class RawRecording:
     compilations: list[Row] = field(default_factory=list)
     passes: list[Row] = field(default_factory=list)
     occupancies: list[Row] = field(default_factory=list)
+    code: list[Row] = field(default_factory=list)
     ranges: RawRanges = field(default_factory=RawRanges)
     activities: RawActivities = field(default_factory=RawActivities)
     health: list[Row] = field(default_factory=list)
@@ -93,6 +94,7 @@ def build(raw: RawRecording) -> Recording:
         "api_calls": make_table("api_calls", api_calls),
         "compilations": table_of_rows("compilations", compilations),
         "passes": table_of_rows("passes", passes),
+        "code": table_of_rows("code", raw.code),
         "ranges": make_table("ranges", ranges),
         "health": table_of_rows("health", raw.health),
     }

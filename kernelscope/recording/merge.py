@@ -74,6 +74,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     occupancies = _joined("occupancies", recordings, places).to_pylist()
     tables["occupancies"] = table_of_rows("occupancies", _distinct(occupancies))
     tables["health"] = table_of_rows("health", _facts(recordings))
+    tables["code"] = table_of_rows("code", _distinct(_joined("code", recordings, places).to_pylist()))
     metadata = dict(recordings[0].metadata)
     metadata["name"] = recordings[0].name if name is None else name
     metadata["merged"] = sum(_count(recording) for recording in recordings)

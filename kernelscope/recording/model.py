@@ -196,6 +196,11 @@ class Recording:
         return self.table("passes")
 
     @property
+    def code(self) -> pd.DataFrame:
+        """One row a text of code; without rows unless code was asked for."""
+        return self.table("code")
+
+    @property
     def ranges(self) -> pd.DataFrame:
         """One row an NVTX range or mark."""
         return self.table("ranges")

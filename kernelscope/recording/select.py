@@ -114,6 +114,10 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     keep["occupancies"][:] = True
     for column in ("specialization_id", "configuration_id", "device_id"):
         keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]
+    specialization = recording.column("code", "specialization_id")
+    # The last row of specializations stands in for a null, whose answer is not used.
+    own = np.append(keep["specializations"], True)[specialization]
+    keep["code"] = keep["dispatchers"][recording.column("code", "dispatcher_id")] & own
     renumbering = {name: _renumbering(mask) for name, mask in keep.items()}
     return {
         name: numbered(renumbered(_filtered(recording.arrow(name), keep[name]), name, renumbering), name)

@@ -90,7 +90,7 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     assert counts == {
         "cells": 3, "threads": 2, "devices": 3, "dispatchers": 3, "specializations": 3, "configurations": 2,
         "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4, "compilations": 3,
-        "passes": 3, "ranges": 4, "health": 3,
+        "passes": 3, "code": 4, "ranges": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]

@@ -27,7 +27,7 @@ def test_first_cell_has_what_it_used(full: Recording) -> None:
     assert _check(cell) == {
         "cells": 1, "threads": 2, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
         "occupancies": 1, "launches": 1, "activities": 1, "api_calls": 1, "compilations": 1,
-        "passes": 1, "ranges": 2, "health": 2,
+        "passes": 1, "code": 2, "ranges": 2, "health": 2,
     }
     for name in ("cells", "devices", "dispatchers", "specializations", "launches", "compilations", "passes"):
         assert cell.rows(name) == full.rows(name)[:1]
