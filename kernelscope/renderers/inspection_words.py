@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from kernelscope.analysis.inspection import Compile, Kernel, Specialization
 from kernelscope.analysis.units import counted, duration, size
@@ -184,5 +184,5 @@ def _why(each: Specialization) -> list[tuple[str, str]]:
     return [("why", made.reason), *([("fix", made.fix)] if made.fix else [])]
 
 
-def _is_dims(value: object) -> bool:
+def _is_dims(value: object) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(isinstance(each, int) for each in value)  # pyright: ignore[reportUnknownVariableType]
