@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import RecorderStateError as RecorderStateError
     from kernelscope.errors import RecordingFileError as RecordingFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
+    from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.magics import unload_ipython_extension as unload_ipython_extension
     from kernelscope.recorder import Recorder as Recorder
@@ -49,6 +50,7 @@ _HOMES = {
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",
+    "UnknownKernelError": "kernelscope.errors",
 }
 
 _ROOMS = {

@@ -29,3 +29,7 @@ class RecordingFileError(KernelScopeError):
 
 class UnknownCellError(KernelScopeError):
     """A cell was asked for by a number or name that no recording has."""
+
+
+class UnknownKernelError(KernelScopeError):
+    """A kernel, one of its specializations or a form of its code was asked for that a recording does not have."""
