@@ -39,9 +39,10 @@ BUNDLES = {
     ), ("timeline",)),
     "timeline_widget": Bundle(("hosting", "widget"), exports=""),
     "inspector": Bundle((
-        "text", "inspector_elements", "inspector_kernels", "inspector_table", "inspector_panes", "inspector_passes",
+        "text", "code_dom", "code_text", "code_highlight", "code_line", "code_rows", "code_select", "code_strip",
+        "code_folds", "code_find", "code_bar", "code_keys", "code_view", "code_diff", "inspector_elements", "inspector_kernels", "inspector_table", "inspector_panes", "inspector_passes",
         "inspector_code", "inspector_compare", "inspector_tabs", "inspector",
-    ), ("inspector",)),
+    ), ("code", "inspector")),
     "inspector_widget": Bundle(("hosting", "inspector_widget"), exports=""),
 }
 

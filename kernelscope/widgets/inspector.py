@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 import numpy as np
 from IPython.core.getipython import get_ipython
 
+from kernelscope.analysis.find_kernels import find_kernels
 from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kernels
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
@@ -32,7 +33,9 @@ class Source(Protocol):
     recording : Recording
         What holds them now.
     is_live : bool
-        Whether they are objects of this process, which can get more specializations.
+        Whether there can be more of them after each cell.
+    can_compile : bool
+        Whether they are objects of this process, of which a copy can be compiled.
     """
 
     @property
@@ -40,6 +43,13 @@ class Source(Protocol):
 
     @property
     def is_live(self) -> bool: ...
+
+    @property
+    def can_compile(self) -> bool: ...
+
+    def kernels(self) -> list[Kernel]:
+        """Return the kernels that are shown."""
+        ...
 
     def refresh(self) -> bool:
         """Look for what is new, and return whether `recording` is another one now."""
@@ -54,9 +64,14 @@ class RecordingSource:
     """A finished recording as a `Source`."""
 
     is_live = False
+    can_compile = False
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
+
+    def kernels(self) -> list[Kernel]:
+        """Return all of the recording."""
+        return inspect_kernels(self.recording)
 
     def refresh(self) -> bool:
         """Return False: a recording stays as it is."""
@@ -93,8 +108,9 @@ class InspectorWidget(View):
 
     def __init__(self, source: Source, kernel: str | None = None) -> None:
         self.source = source
+        self._followed: Any = None
         self._read()
-        self._first = None if kernel is None else find_kernel(self._kernels, kernel).dispatcher_id
+        self._first = None if kernel is None else find_kernels(self._kernels, kernel)[0].dispatcher_id
         super().__init__()
         self.on_msg(_received)
 
@@ -113,7 +129,7 @@ class InspectorWidget(View):
         """Send the facts of all kernels; a problem is sent as what it says."""
         try:
             held = inspector_facts.facts(self.recording, self._kernels)
-            held["is_live"] = self.source.is_live
+            held |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
             held["first"] = inspector_facts.kernel_keys(self.recording).get(-1 if self._first is None else self._first)
         except Exception as problem:
             self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
@@ -122,7 +138,7 @@ class InspectorWidget(View):
 
     def twin(self) -> tuple[str, str]:
         """Return the same as text and as static HTML."""
-        return inspection_text(self.recording, self.kernel), inspector_static.page_part(self.recording, self._kernels)
+        return inspection_text(self.recording, self.kernel), inspector_static.static_html(self.recording, self._kernels)
 
     def refresh(self) -> None:
         """Show what is new: specializations, launches and compiles since it was shown."""
@@ -166,11 +182,11 @@ class InspectorWidget(View):
 
     def close(self) -> None:
         """Close the widget, and follow no cells any more."""
-        _follow(self, False)
+        self._unfollow()
         super().close()
 
     def _read(self) -> None:
-        self._kernels: list[Kernel] = inspect_kernels(self.recording)
+        self._kernels: list[Kernel] = self.source.kernels()
         keys = inspector_facts.specialization_keys(self.recording)
         self._by_key: dict[str, tuple[Kernel, Specialization]] = {
             keys[each.specialization_id]: (kernel, each) for kernel in self._kernels for each in kernel.specializations}
@@ -186,6 +202,16 @@ class InspectorWidget(View):
             self._copies[key] = self.source.with_lineinfo(key)
         return self._copies[key]
 
+    def _follow(self, shell: Any) -> None:
+        if self._followed is None and shell is not None:
+            shell.events.register("post_run_cell", self._after_cell)
+            self._followed = shell
+
+    def _unfollow(self) -> None:
+        shell, self._followed = self._followed, None
+        if shell is not None and self._after_cell in shell.events.callbacks["post_run_cell"]:
+            shell.events.unregister("post_run_cell", self._after_cell)
+
     def _after_cell(self, result: Any) -> None:
         """Refresh after each cell that the user runs. IPython calls this."""
         try:
@@ -200,21 +226,10 @@ class InspectorWidget(View):
             return
         self.show()
         if self.source.is_live:
-            _follow(self, True)
+            self._follow(shell)
 
     def __repr__(self) -> str:
         return inspection_text(self.recording, self.kernel)
-
-
-def find_kernel(kernels: list[Kernel], name: str) -> Kernel:
-    """Return the kernel of a name, qualified or its last part; of several, the one with most launches.
-
-    Raises
-    ------
-    UnknownKernelError
-        There is none; the message lists those that there are.
-    """
-    raise NotImplementedError
 
 
 def _received(widget: InspectorWidget, content: object, buffers: object) -> None:
@@ -232,16 +247,6 @@ def _received(widget: InspectorWidget, content: object, buffers: object) -> None
     except Exception as problem:
         message, packed = {"error": f"{type(problem).__name__}: {problem}"}, []
     widget.send({"kind": "answer", "id": asked.get("id"), **message}, packed)
-
-
-def _follow(widget: InspectorWidget, wanted: bool) -> None:
-    """Have IPython tell the widget of each cell that was run, or no longer."""
-    shell: Any = get_ipython()
-    if shell is None:
-        return
-    callbacks: list[Callable[..., Any]] = shell.events.callbacks["post_run_cell"]
-    if (widget._after_cell in callbacks) is not wanted:
-        (shell.events.register if wanted else shell.events.unregister)("post_run_cell", widget._after_cell)
 
 
 def _deflated(data: bytes) -> bytes:

@@ -84,7 +84,7 @@ def facts(recording: Recording, kernels: list[Kernel] | None = None) -> dict[str
     for each in overview(recording).advice:
         if each.kernel:
             advice.setdefault(each.kernel, []).append(each.text)
-    owners = _kernel_keys(recording)
+    owners = kernel_keys(recording)
     return {
         "title": recording.name,
         "notice": recording.notice,
@@ -93,9 +93,20 @@ def facts(recording: Recording, kernels: list[Kernel] | None = None) -> dict[str
     }
 
 
+def kernel_keys(recording: Recording) -> dict[int, str]:
+    """Return a name for each kernel by its row, made like those of `specialization_keys`."""
+    seen: dict[str, int] = {}
+    result: dict[int, str] = {}
+    for row in recording.rows("dispatchers"):
+        text = "\n".join(str(row[name]) for name in (
+            "framework", "name", "module", "filename", "lineno", "options", "code_sha256"))
+        result[row["dispatcher_id"]] = _numbered(_digest(text), seen)
+    return result
+
+
 def specialization_keys(recording: Recording) -> dict[int, str]:
     """Return a name for each specialization by its row: equal in all recordings that hold the same ones."""
-    owners = _kernel_keys(recording)
+    owners = kernel_keys(recording)
     seen: dict[str, int] = {}
     result: dict[int, str] = {}
     for row in recording.rows("specializations"):
@@ -147,7 +158,8 @@ def code(recording: Recording, kernel: Kernel, specialization: Specialization, f
         return _missing(recording, specialization, form, bool(held))
     if json_object(row["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
-    return _made(kernel, form, row["text"], row["lineno"] or 1, note)
+    text = _with_short_types(row["text"]) if form == "types" else row["text"]
+    return _made(kernel, form, text, row["lineno"] or 1, note)
 
 
 def copied_code(kernel: Kernel, form: str, texts: Mapping[str, str]) -> Code:
@@ -245,16 +257,6 @@ def launch_config_text(bound: Mapping[str, Any] | None) -> str | None:
     return ", ".join(parts) or json.dumps(dict(bound))
 
 
-def _kernel_keys(recording: Recording) -> dict[int, str]:
-    seen: dict[str, int] = {}
-    result: dict[int, str] = {}
-    for row in recording.rows("dispatchers"):
-        text = "\n".join(str(row[name]) for name in (
-            "framework", "name", "module", "filename", "lineno", "options", "code_sha256"))
-        result[row["dispatcher_id"]] = _numbered(_digest(text), seen)
-    return result
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
@@ -287,6 +289,12 @@ def _made(kernel: Kernel, form: str, text: str, first: int, note: str) -> Code:
     name = f"{kernel.name.rpartition('.')[2]}.{suffix}"
     lines = None if form in ("source", "types") else _source_lines(kernel, form, text)
     return Code(text, note, "", first, name, lines)
+
+
+def _with_short_types(text: str) -> str:
+    """The recorded types with each one's short form beside it."""
+    entries = [entry for entry in json.loads(text) if isinstance(entry, dict)]
+    return json.dumps([entry | {"brief": short_type(str(entry.get("type")))} for entry in entries])
 
 
 def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | None:

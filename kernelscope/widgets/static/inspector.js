@@ -71,7 +71,7 @@ class Inspector {
     if (before !== undefined && this.count > before) this.notice(`${counted(this.count - before, "new specialization")}`);
   }
 
-  get isLive() { return this.facts.is_live; }
+  get canCompile() { return this.facts.can_compile; }
 
   /** What Python answers; the same question is asked once. */
   ask(what) {

@@ -4,13 +4,13 @@ import { codeView } from "./code_view.js";
 import { button, element, focusable, note } from "./inspector_elements.js";
 import { clean } from "./text.js";
 
-const LANGUAGES = { source: "python", types: "types", llvm: "llvm", ptx: "ptx", sass: "sass" };
+const FORM_LANGUAGES = { source: "python", types: "types", llvm: "llvm", ptx: "ptx", sass: "sass" };
 // Forms that come from the source line by line.
 const CORRELATED = new Set(["types", "llvm", "ptx", "sass"]);
 const COPIED = new Set(["ptx", "sass"]);
 
 export class CodePane {
-  /** @param {{ask: Function, isLive: boolean, notice: Function}} page - What it asks, and how it tells. */
+  /** @param {{ask: Function, canCompile: boolean, notice: Function}} page - What it asks, and how it tells. */
   constructor(page) {
     this.page = page;
     this.root = element("div", "ksi-code");
@@ -101,7 +101,7 @@ export class CodePane {
 
   tellNoLines(line, specialization, form) {
     const why = "It has no line information, so that its lines are not tied to the source.";
-    if (!this.page.isLive) {
+    if (!this.page.canCompile) {
       line.append(note(why, "Record it with @cuda.jit(lineinfo=True) and --code."));
       return;
     }
@@ -146,7 +146,7 @@ export class CodePane {
 
 /** A form of code as the views take it. */
 export function content(answer, form) {
-  return { text: answer.text, language: LANGUAGES[form], first: answer.first, name: answer.name,
+  return { text: answer.text, language: FORM_LANGUAGES[form], first: answer.first, name: answer.name,
     lines: answer.has_lines ? answer.lines : undefined };
 }
 
@@ -165,9 +165,9 @@ export function typesContent(answer, hasTemporaries) {
 /** The types of a function's own variables by source line, for the margin. */
 function notesOf(answer) {
   const notes = {};
-  for (const { line, name, type } of typesOf(answer)) {
+  for (const { line, name, type, brief } of typesOf(answer)) {
     if (isTemporary(name)) continue;
-    const text = `${String(name).replace(/\.\d+$/, "")}: ${type}`;
+    const text = `${name.replace(/\.\d+$/, "")}: ${brief ?? type}`;
     notes[line] ??= [];
     if (!notes[line].includes(text)) notes[line].push(text);
   }

@@ -35,7 +35,7 @@ export function resourcesPane(left, right) {
   });
   const resources = RESOURCES.map(([label, words, value]) => {
     const [a, b] = [words(left), words(right)];
-    const difference = value ? by(value(left), value(right)) : "";
+    const difference = value ? changed(value(left), value(right)) : "";
     return { mark: a === b ? "" : "ksi-differs", cells: [label, titled(a), titled(b), a === b ? "" : difference || "differs"] };
   });
   return element("div", "ksi-both",
@@ -95,7 +95,7 @@ function shownType(argument) { return argument ? [clean(argument[1]), clean(argu
 
 function titled(text) { return text === "–" ? [text, "not recorded"] : text; }
 
-function by(a, b) {
+function changed(a, b) {
   if (a === null || b === null || a === b) return "";
   const change = b - a;
   return `${change > 0 ? "+" : "−"}${count(Math.abs(change))}`;

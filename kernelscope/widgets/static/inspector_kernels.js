@@ -10,7 +10,7 @@ const SORTS = {
   name: ["name", (a, b) => shortKernelName(a.name).localeCompare(shortKernelName(b.name))],
 };
 // So many are in the page at once; the search finds the others.
-const MOST = 400;
+const MOST_KERNELS = 400;
 
 /** A kernel's name without what it is qualified with; its place says the rest. */
 export function shortKernelName(name) { return clean(name.split(".").at(-1)); }
@@ -58,7 +58,7 @@ export class KernelList {
 
   draw() {
     const shown = this.shown(), top = this.list.scrollTop, hadFocus = this.list.contains(document.activeElement);
-    this.list.replaceChildren(...shown.slice(0, MOST).map((each) => this.option(each)));
+    this.list.replaceChildren(...shown.slice(0, MOST_KERNELS).map((each) => this.option(each)));
     const tabbed = this.options().find((each) => each.dataset.key === this.key) ?? this.options()[0];
     if (tabbed) tabbed.tabIndex = 0;
     if (hadFocus) tabbed?.focus({ preventScroll: true });
@@ -67,15 +67,14 @@ export class KernelList {
     const isAll = shown.length === this.kernels.length;
     this.about.textContent = isAll ? counted(shown.length, "kernel") : `${count(shown.length)} of ${
       counted(this.kernels.length, "kernel")}`;
-    if (shown.length > MOST) this.about.textContent += `; the first ${MOST} are listed`;
+    if (shown.length > MOST_KERNELS) this.about.textContent += `; the first ${MOST_KERNELS} are listed`;
   }
 
   option(kernel) {
-    const specializations = counted(kernel.specializations.length, "specialization");
     const made = focusable(element("div", "ksi-kernel",
       element("span", "ksi-name", shortKernelName(kernel.name)),
       element("span", "ksi-place", clean(kernel.place)),
-      element("span", "ksi-numbers", `${counted(kernel.launches, "launch", "launches")} · ${specializations} · ${
+      element("span", "ksi-numbers", `${counted(kernel.launches, "launch", "launches")} · ${count(kernel.specializations.length)} spec. · ${
         time(kernel.compile_ns || null)} · ${known(kernel.regs)} regs`)), -1);
     made.setAttribute("role", "option");
     made.setAttribute("aria-selected", String(kernel.key === this.key));

@@ -14,16 +14,18 @@ const TRIGGERS = {
 /** The launch configurations of a specialization, with occupancy and what limits it. */
 export function launchesPane(each) {
   if (!each.uses.length) return note("It was not launched in what is recorded here.");
-  const heads = ["Grid", "Block", "Cluster", ["Dynamic shared", "bytes a block"], "Launches",
-    ["Host, median", "own host time of a launch"], ["GPU, median", "time on the GPU of a launch"],
+  const heads = ["Grid", "Block", "Launches",
     ["Occupancy", "resident threads over the most that a multiprocessor holds: theoretical"],
-    ["Blocks/SM", "blocks that a multiprocessor holds at once"], ["Limited by", "what keeps it from holding more"]];
+    ["Limited by", "what keeps it from holding more"], ["Blocks/SM", "blocks that a multiprocessor holds at once"],
+    ["Host, median", "own host time of a launch"], ["GPU, median", "time on the GPU of a launch"],
+    ["Dynamic shared", "memory a block"], "Cluster"];
   const rows = each.uses.map((use) => ({ cells: [
-    dims(use.grid), dims(use.block), use.cluster ? dims(use.cluster) : "none", [bytes(use.shared), `${count(use.shared)} bytes`],
-    count(use.launches), missing(use.median_ns, time), missing(use.execute_ns, time), occupancy(use.occupancy),
-    missing(use.blocks, count), use.limits.length ? use.limits.map(clean).join(", ") : ["–", "not known"],
+    dims(use.grid), dims(use.block), count(use.launches), occupancy(use.occupancy),
+    use.limits.length ? use.limits.map(clean).join(", ") : ["–", "not known"], missing(use.blocks, count),
+    missing(use.median_ns, time), missing(use.execute_ns, time), [bytes(use.shared), `${count(use.shared)} bytes`],
+    use.cluster ? dims(use.cluster) : "none",
   ] }));
-  return plainTable(heads, rows, ["ksi-text", "ksi-text", "ksi-text", "", "", "", "", "", "", "ksi-text"]);
+  return plainTable(heads, rows, ["ksi-text", "ksi-text", "", "", "ksi-text", "", "", "", "", "ksi-text"]);
 }
 
 /** The compiles and loads of a specialization: why, from which files, with which key, and what would avoid it. */

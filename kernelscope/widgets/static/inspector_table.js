@@ -88,6 +88,7 @@ export class SpecializationTable {
     const isSame = this.kernel?.key === kernel?.key;
     this.kernel = kernel;
     this.rows = kernel?.specializations ?? [];
+    this.varying = varying(this.rows);
     const keys = new Set(this.rows.map((each) => each.key));
     this.checked = new Set(isSame ? [...this.checked].filter((each) => keys.has(each)) : []);
     this.key = key;
@@ -143,7 +144,7 @@ export class SpecializationTable {
     const row = focusable(element("tr", "ksi-row", element("td", "ksi-check", check)), -1);
     for (const [label, , text, title] of COLUMNS) {
       const shown = text(each), cell = element("td", TEXTS.has(label) ? "ksi-text" : "");
-      cell.append(label === "Arguments" ? typed(each) : shown);
+      cell.append(label === "Arguments" ? typed(each, this.varying) : shown);
       const more = title(each);
       cell.title = more || (shown === "–" ? "not recorded" : "");
       row.append(cell);
@@ -208,12 +209,21 @@ export class SpecializationTable {
   focus() { this.items().find((each) => each.tabIndex === 0)?.focus({ preventScroll: true }); }
 }
 
-/** Arguments with their types, set apart. */
-function typed(each) {
+/** The arguments of which not all rows have the same type. */
+function varying(rows) {
+  const found = new Set();
+  for (const { arguments: own } of rows) {
+    own.forEach(([, , full], at) => { if (full !== rows[0].arguments[at]?.[2]) found.add(at); });
+  }
+  return found;
+}
+
+/** Arguments with their types; those that tell the rows apart stand out. */
+function typed(each, apart) {
   const made = element("span", "ksi-arguments");
   each.arguments.forEach(([name, brief], at) => {
     if (at) made.append(", ");
-    made.append(element("b", "", clean(name)), `: ${clean(brief)}`);
+    made.append(element("b", "", clean(name)), ": ", element("span", apart.has(at) ? "ksi-apart" : "", clean(brief)));
   });
   if (!each.arguments.length) made.append("no arguments");
   return made;

@@ -13,7 +13,7 @@ const TWO = { resources: "Types and resources", types: "Types by line", llvm: "L
 const CODE = new Set(["source", "types", "llvm", "ptx", "sass"]);
 
 export class Detail {
-  /** @param {{ask: Function, isLive: boolean, notice: Function, compared: Function}} page - The inspector. */
+  /** @param {{ask: Function, canCompile: boolean, notice: Function, compared: Function}} page - The inspector. */
   constructor(page) {
     this.page = page;
     this.tab = "source";
