@@ -31,6 +31,12 @@ class Bundle:
     exports: str = "export { mount };\n"
 
 
+#: The code view's modules, in order, after ``text``; their style sheet is ``code.css``.
+CODE = (
+    "code_dom", "code_text", "code_highlight", "code_folds", "code_line", "code_rows", "code_select", "code_find",
+    "code_strip", "code_bar", "code_keys", "code_view", "code_align", "code_pairs", "code_diff",
+)
+
 #: Front ends, and the small modules that anywidget loads, which fetch a front end's text from its model.
 BUNDLES = {
     "timeline": Bundle((
@@ -39,9 +45,8 @@ BUNDLES = {
     ), ("timeline",)),
     "timeline_widget": Bundle(("hosting", "widget"), exports=""),
     "inspector": Bundle((
-        "text", "code_dom", "code_text", "code_highlight", "code_line", "code_rows", "code_select", "code_strip",
-        "code_folds", "code_find", "code_bar", "code_keys", "code_view", "code_diff", "inspector_elements", "inspector_kernels", "inspector_table", "inspector_panes", "inspector_passes",
-        "inspector_code", "inspector_compare", "inspector_tabs", "inspector",
+        "text", *CODE, "inspector_elements", "inspector_kernels", "inspector_table", "inspector_panes",
+        "inspector_passes", "inspector_code", "inspector_compare", "inspector_tabs", "inspector",
     ), ("code", "inspector")),
     "inspector_widget": Bundle(("hosting", "inspector_widget"), exports=""),
 }
