@@ -71,10 +71,3 @@ def style_sheet(name: str = "timeline") -> str:
 
 def _read(name: str) -> str:
     return files("kernelscope.widgets").joinpath("static", name).read_text(encoding="utf-8")
-
-
-#: The code view's modules, in order, after ``text``; their style sheet is ``code.css``.
-CODE = (
-    "code_dom", "code_text", "code_highlight", "code_folds", "code_line", "code_rows", "code_select", "code_find",
-    "code_strip", "code_bar", "code_keys", "code_view",
-)

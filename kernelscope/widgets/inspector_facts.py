@@ -300,10 +300,11 @@ def _with_short_types(text: str) -> str:
 def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | None:
     """The line of the kernel's own file that each line came from; None where the code has no line information."""
     found = line_map(form, text)
-    own = {at for at, file in enumerate(found.files) if _is_same(file, kernel.filename)}
-    if not own:
-        return None
     line, file = np.asarray(found.line, dtype=np.int32), np.asarray(found.file, dtype=np.int64)
+    own = {at for at, name in enumerate(found.files) if _is_same(name, kernel.filename)}
+    if not own and (file >= 0).any():
+        # A cell of a notebook is In[3] to its user, and a temporary file to the compiler: that of most lines.
+        own = {int(np.bincount(file[file >= 0]).argmax())}
     lines = np.where(np.isin(file, list(own)), line, 0).astype(np.int32)
     return lines if lines.any() else None
 

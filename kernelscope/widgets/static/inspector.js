@@ -9,13 +9,21 @@ import { clean, counted } from "./text.js";
 
 // So many answers are kept, of those that were looked at last.
 const KEPT = 24;
+const KEYS = [
+  ["↑ ↓ Home End", "choose a kernel or a specialization"],
+  ["Space", "check a specialization: two can be compared"],
+  ["← →", "turn the tabs"],
+  ["Enter, ↓", "from a row to the tabs, from the tabs into the panel"],
+  ["Esc", "back: panel, tabs, table, kernels"],
+  ["/", "search the kernels"],
+];
 
 /**
  * Show the inspector in an element.
  *
  * @param {HTMLElement} host - Where; what it holds already is kept.
- * @param {{facts: object, ask: (what: object) => Promise<object>, theme?: "auto"|"light"|"dark"}} options - What facts() of
- *          Python returned; how code is asked for: the answer is an object with the text and the lines; which theme.
+ * @param {{facts: object, ask: (what: object) => Promise<object>, theme?: "auto"|"light"|"dark"}} options - What
+ *          facts() of Python returned; how code is asked for: the answer has the text and the lines; which theme.
  * @returns {Inspector} With `update(facts)` and `destroy()`.
  */
 export function mount(host, options) { return new Inspector(host, options); }
@@ -43,7 +51,8 @@ class Inspector {
     style.textContent = STYLE;
     this.top = element("div", "ksi-top");
     this.head = element("div", "ksi-head");
-    this.compare = button("ksi-compare", "Compare", "Check two rows to see them side by side", () => this.compared(true));
+    this.compare = button("ksi-compare", "Compare", "Check two rows to see them side by side",
+      () => this.compared(true));
     this.tableHead = element("div", "ksi-caption");
     this.right = element("div", "ksi-right", this.head, element("div", "ksi-line", this.tableHead, this.compare),
       this.table.root, this.detail.root);
@@ -68,7 +77,8 @@ class Inspector {
     this.list.show(kernels, this.kernelKey);
     this.body.hidden = !kernels.length;
     this.drawKernel();
-    if (before !== undefined && this.count > before) this.notice(`${counted(this.count - before, "new specialization")}`);
+    const more = this.count - (before ?? this.count);
+    if (more > 0) this.notice(counted(more, "new specialization"));
   }
 
   get canCompile() { return this.facts.can_compile; }
@@ -100,7 +110,8 @@ class Inspector {
     this.kernelKey = key;
     this.isComparing = false;
     this.drawKernel();
-    this.notice(`${shortKernelName(this.kernel.name)}: ${counted(this.kernel.specializations.length, "specialization")}`);
+    const { name, specializations } = this.kernel;
+    this.notice(`${shortKernelName(name)}: ${counted(specializations.length, "specialization")}`);
   }
 
   specialize(key) {
@@ -140,10 +151,8 @@ class Inspector {
     parts.push(element("span", "ksi-chip", facts.is_live ? "live" : "recording"));
     parts.at(-1).title = facts.is_live ? "New specializations appear after each cell" : "A finished recording";
     if (facts.notice) parts.push(element("span", "ksi-chip ksi-bad", facts.notice));
-    const help = element("details", "ksi-help", element("summary", "", "Keys"), element("div", "ksi-keys",
-      ...["↑ ↓ Home End", "choose a kernel or a specialization", "Space", "check a specialization: two can be compared",
-        "← →", "turn the tabs", "Enter, ↓", "from a row to the tabs, from the tabs into the panel", "Esc",
-        "back: panel, tabs, table, kernels", "/", "search the kernels"].map((each, at) => element(at % 2 ? "span" : "kbd", "", each))));
+    const keys = KEYS.flatMap(([key, does]) => [element("kbd", "", key), element("span", "", does)]);
+    const help = element("details", "ksi-help", element("summary", "", "Keys"), element("div", "ksi-keys", ...keys));
     help.firstChild.setAttribute("data-lm-suppress-shortcuts", "true");
     this.top.replaceChildren(...parts, element("span", "ksi-space"), help);
     if (!facts.kernels.length) this.top.append(note("There is no kernel in it.", "Launch one while it is recorded."));
@@ -156,8 +165,8 @@ class Inspector {
     const title = element("span", "ksi-name ksi-large", clean(kernel.name));
     title.title = clean(kernel.name);
     const facts = element("div", "ksi-soft", [
-      clean(kernel.place), `(${kernel.arguments.map(clean).join(", ") || (kernel.arguments ? "arguments not recorded" : "")})`,
-      options || "no compile options", counted(kernel.launches, "launch", "launches"),
+      clean(kernel.place), argumentsOf(kernel), options || "no compile options",
+      counted(kernel.launches, "launch", "launches"),
       kernel.compile_ns ? `${time(kernel.compile_ns)} compiling and loading` : "nothing compiled here",
       `${known(kernel.regs)} registers`,
     ].join(" · "));
@@ -192,4 +201,10 @@ class Inspector {
     }
     this.detail.show(this.specialization() ?? null);
   }
+}
+
+function argumentsOf(kernel) {
+  if (kernel.arguments.length) return `(${kernel.arguments.map(clean).join(", ")})`;
+  const isWithout = kernel.specializations.every((each) => !each.arguments.length);
+  return isWithout && kernel.specializations.length ? "no arguments" : "names of its arguments not recorded";
 }

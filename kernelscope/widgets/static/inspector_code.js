@@ -64,9 +64,10 @@ export class CodePane {
     if (isCopy) this.tellCopy(line, specialization, form);
     else if (COPIED.has(form) && !main.has_lines) this.tellNoLines(line, specialization, form);
     if (main.note) line.append(element("span", "ksi-said", main.note));
-    if (canCorrelate) line.append(this.besideToggle(() => this.draw(specialization, form, isCopy, main, other)));
+    const again = () => this.draw(specialization, form, isCopy, main, other);
+    if (canCorrelate) line.append(this.besideToggle(again));
     else if (CORRELATED.has(form) && shown.lines) line.append(element("span", "ksi-said", other.note));
-    if (form === "types") line.append(this.temporariesToggle(() => this.draw(specialization, form, isCopy, main, other)));
+    if (form === "types") line.append(this.temporariesToggle(again));
     const isSplit = canCorrelate && this.isBeside;
     const split = element("div", isSplit ? "ksi-split" : "ksi-alone");
     this.say(...(line.childNodes.length ? [line] : []), split);
@@ -117,8 +118,8 @@ export class CodePane {
   }
 
   tellCopy(line, specialization, form) {
-    const said = note("Shown is a copy, compiled with line information for this view, off the timed path; it is not the "
-      + "code that ran.", null, " ", this.backButton(specialization, form));
+    const said = note("Shown is a copy, compiled with line information for this view, off the timed path; it is not "
+      + "the code that ran.", null, " ", this.backButton(specialization, form));
     said.classList.add("ksi-warns");
     line.append(said);
   }

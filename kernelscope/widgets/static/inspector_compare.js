@@ -2,7 +2,9 @@
 
 import { diffView } from "./code_diff.js";
 import { content, typesContent } from "./inspector_code.js";
-import { bytes, cacheFile, element, known, lcs, note, plainTable, spills, tail, time, uses } from "./inspector_elements.js";
+import {
+  bytes, cacheFile, element, known, lcs, note, plainTable, spills, tail, time, uses,
+} from "./inspector_elements.js";
 import { clean, count } from "./text.js";
 
 const RESOURCES = [
@@ -30,13 +32,13 @@ export function resourcesPane(left, right) {
   const names = [...left.arguments, ...right.arguments.slice(left.arguments.length)];
   const types = names.map(([name], at) => {
     const [a, b] = [left.arguments[at], right.arguments[at]];
-    const isSame = a?.[2] === b?.[2];
-    return { mark: isSame ? "" : "ksi-differs", cells: [clean(name), shownType(a), shownType(b), isSame ? "" : "another type"] };
+    const isSame = a?.[2] === b?.[2], cells = [clean(name), shownType(a), shownType(b), isSame ? "" : "another type"];
+    return { mark: isSame ? "" : "ksi-differs", cells };
   });
   const resources = RESOURCES.map(([label, words, value]) => {
-    const [a, b] = [words(left), words(right)];
-    const difference = value ? changed(value(left), value(right)) : "";
-    return { mark: a === b ? "" : "ksi-differs", cells: [label, titled(a), titled(b), a === b ? "" : difference || "differs"] };
+    const [a, b] = [words(left), words(right)], isSame = a === b;
+    const difference = isSame ? "" : (value && changed(value(left), value(right))) || "differs";
+    return { mark: isSame ? "" : "ksi-differs", cells: [label, titled(a), titled(b), difference] };
   });
   return element("div", "ksi-both",
     element("div", "ksi-caption", "Arguments"), plainTable(heads, types, classes),
@@ -62,7 +64,8 @@ export class ComparePane {
     this.view = null;
     const waits = setTimeout(() => token === this.token && this.say(element("div", "ksi-wait", "reading …")), 150);
     try {
-      const both = await Promise.all([left, right].map((each) => this.page.ask({ what: "code", specialization: each.key, form })));
+      const asked = [left, right].map((each) => this.page.ask({ what: "code", specialization: each.key, form }));
+      const both = await Promise.all(asked);
       if (token === this.token) this.draw([left, right], both, form);
     } catch (problem) {
       if (token === this.token) this.say(note(clean(problem.message)));
@@ -82,8 +85,7 @@ export class ComparePane {
     const made = both.map((each) => (form === "types" ? typesContent(each, false) : content(each, form)));
     made.forEach((each, at) => { each.name = `#${pair[at].number} ${each.name}`; });
     const host = element("div", "ksi-side");
-    const heads = element("div", "ksi-heads", ...pair.map((each) => element("span", "", `#${each.number}`)));
-    this.say(heads, host);
+    this.say(host);
     this.view = diffView(host, { notice: (text) => this.page.notice(text) });
     this.view.show(...made);
   }
@@ -91,7 +93,9 @@ export class ComparePane {
   focus() { this.view?.focus?.(); }
 }
 
-function shownType(argument) { return argument ? [clean(argument[1]), clean(argument[2])] : ["–", "it has no such argument"]; }
+function shownType(argument) {
+  return argument ? [clean(argument[1]), clean(argument[2])] : ["–", "it has no such argument"];
+}
 
 function titled(text) { return text === "–" ? [text, "not recorded"] : text; }
 

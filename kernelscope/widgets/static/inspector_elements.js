@@ -44,9 +44,9 @@ export function plainTable(heads, rows, classes = []) {
     return made;
   };
   const head = element("tr", "", ...heads.map((each, at) => cell("th", each, at)));
-  const body = rows.map(({ cells = [], mark = "" }) => element("tr", mark, ...cells.map((each, at) => cell("td", each, at))));
+  const line = ({ cells, mark = "" }) => element("tr", mark, ...cells.map((each, at) => cell("td", each, at)));
   return element("div", "ksi-scroll", element("table", "ksi-plain", element("thead", "", head),
-    element("tbody", "", ...body)));
+    element("tbody", "", ...rows.map(line))));
 }
 
 /** Move the one tab stop of a group with the arrow keys; returns the element that has it now, or null. */

@@ -35,7 +35,8 @@ export class KernelList {
     this.list.setAttribute("role", "listbox");
     this.list.setAttribute("aria-label", "kernels");
     this.about = element("div", "ksi-about");
-    this.root = element("div", "ksi-left", element("div", "ksi-sorting", this.search, this.sort), this.list, this.about);
+    const sorting = element("div", "ksi-sorting", this.search, this.sort);
+    this.root = element("div", "ksi-left", sorting, this.list, this.about);
     this.search.addEventListener("input", () => this.draw());
     this.sort.addEventListener("change", () => this.draw());
     this.search.addEventListener("keydown", (event) => this.searching(event));
@@ -71,11 +72,12 @@ export class KernelList {
   }
 
   option(kernel) {
+    const numbers = [counted(kernel.launches, "launch", "launches"), `${count(kernel.specializations.length)} spec.`,
+      time(kernel.compile_ns || null), `${known(kernel.regs)} regs`];
     const made = focusable(element("div", "ksi-kernel",
       element("span", "ksi-name", shortKernelName(kernel.name)),
       element("span", "ksi-place", clean(kernel.place)),
-      element("span", "ksi-numbers", `${counted(kernel.launches, "launch", "launches")} · ${count(kernel.specializations.length)} spec. · ${
-        time(kernel.compile_ns || null)} · ${known(kernel.regs)} regs`)), -1);
+      element("span", "ksi-numbers", numbers.join(" · "))), -1);
     made.setAttribute("role", "option");
     made.setAttribute("aria-selected", String(kernel.key === this.key));
     made.dataset.key = kernel.key;

@@ -4,11 +4,12 @@ import { bytes, dims, element, known, note, plainTable, share, time } from "./in
 import { clean, count, exact } from "./text.js";
 
 const OUTCOMES = {
-  compiled: "Compiled", disk: "Loaded from the disk cache", wait: "Another thread compiled it meanwhile", failed: "Failed",
+  compiled: "Compiled", disk: "Loaded from the disk cache", wait: "Another thread compiled it meanwhile",
+  failed: "Failed",
 };
 const TRIGGERS = {
-  launch: "by a launch", eager: "by a signature in @cuda.jit", specialize: "by specialize()", recompile: "by recompile()",
-  device: "for another device", compile: "by compile()",
+  launch: "by a launch", eager: "by a signature in @cuda.jit", specialize: "by specialize()",
+  recompile: "by recompile()", device: "for another device", compile: "by compile()",
 };
 
 /** The launch configurations of a specialization, with occupancy and what limits it. */
@@ -31,7 +32,8 @@ export function launchesPane(each) {
 /** The compiles and loads of a specialization: why, from which files, with which key, and what would avoid it. */
 export function cachePane(each) {
   if (!each.compiles.length) {
-    return note(each.origin === "before" ? "It was there when recording began: neither its compile nor its cache is recorded."
+    return note(each.origin === "before"
+      ? "It was there when recording began: neither its compile nor its cache is recorded."
       : "No compile of it is recorded.");
   }
   const made = element("div", "ksi-compiles");
@@ -45,18 +47,17 @@ function compileCard(compile, each) {
     ` · ${time(compile.ns)}`);
   head.title = exact(compile.ns);
   const list = element("dl", "ksi-facts");
-  const fact = (label, value, what) => {
-    const shown = element("dd", value === null ? "ksi-absent" : "", value ?? what);
-    list.append(element("dt", "", label), shown);
+  const fact = (label, value, what = "not recorded") => {
+    list.append(element("dt", "", label), element("dd", value === null ? "ksi-absent" : "", value ?? what));
   };
   fact("Why", compile.reason ? clean(compile.reason) : null, "no reason is recorded");
   if (compile.code) fact("Reason code", clean(compile.code));
   if (compile.fix) fact("Fix", clean(compile.fix));
   fact("Index file", compile.file ? clean(compile.file) : null, "none: not compiled with cache=True");
-  if (compile.file || compile.data) fact("Data file", compile.data ? clean(compile.data) : null, "not recorded");
-  if (compile.file || compile.key) keyParts(compile.key).forEach(([label, value]) => fact(label, value, "not recorded"));
+  if (compile.file || compile.data) fact("Data file", compile.data ? clean(compile.data) : null);
+  if (compile.file || compile.key) keyParts(compile.key).forEach(([label, value]) => fact(label, value));
   if (compile.file) {
-    fact(".lcs marker", compile.marker === null ? null : compile.marker ? "yes: launch-config sensitive" : "no", "not recorded");
+    fact(".lcs marker", { true: "yes: launch-config sensitive", false: "no" }[compile.marker] ?? null);
   }
   if (each.bound) fact("LC-S key", clean(each.bound));
   const card = element("section", "ksi-compile", head, list);

@@ -3,9 +3,9 @@
 import { button, element, note, time } from "./inspector_elements.js";
 import { clean, exact, percent } from "./text.js";
 
-const KINDS = {
-  wait: "waiting for another compile", passes: "Numba's passes", pass: "pass", device: "device functions", phase: "link phase",
-  other: "not accounted for",
+const PART_KINDS = {
+  wait: "waiting for another compile", passes: "Numba's passes", pass: "pass", device: "device functions",
+  phase: "link phase", other: "not accounted for",
 };
 
 /** The chart of each compile; `compiles` as compile_parts() of Python returns them. */
@@ -36,8 +36,8 @@ export function passesPane(compiles, order) {
 
 function chart(compile, isSorted) {
   const what = { disk: "Load from the disk cache", load: "Module load", wait: "Wait" }[compile.outcome] ?? "Compile";
-  const head = element("div", "ksi-compile-head", element("b", "", what), compile.cell ? ` in ${clean(compile.cell)}` : "",
-    ` · ${time(compile.ns)}`);
+  const where = compile.cell ? ` in ${clean(compile.cell)}` : "";
+  const head = element("div", "ksi-compile-head", element("b", "", what), `${where} · ${time(compile.ns)}`);
   head.title = exact(compile.ns);
   const rows = [];
   const add = (parts, depth, from) => {
@@ -68,7 +68,7 @@ function row([kind, name, ns], depth, begin, whole, isSorted) {
   const made = element("div", "ksi-chart-row", label, element("span", "ksi-track", bar),
     element("span", "ksi-took", time(ns)), element("span", "ksi-took ksi-soft", whole ? percent(ns / whole) : ""));
   made.setAttribute("role", "listitem");
-  made.title = `${clean(name)}: ${exact(ns)}, ${KINDS[kind] ?? kind}`;
+  made.title = `${clean(name)}: ${exact(ns)}, ${PART_KINDS[kind] ?? kind}`;
   return made;
 }
 
@@ -78,7 +78,7 @@ function legendOf(compiles) {
   compiles.forEach((each) => walk(each.parts));
   const made = element("span", "ksi-legend");
   for (const kind of ["wait", "passes", "device", "phase", "other"]) {
-    if (kinds.has(kind)) made.append(element("span", "", element("i", `ksi-key ksi-${kind}`), KINDS[kind]));
+    if (kinds.has(kind)) made.append(element("span", "", element("i", `ksi-key ksi-${kind}`), PART_KINDS[kind]));
   }
   return made;
 }

@@ -1,7 +1,8 @@
 // The specializations of a kernel: a table that sorts, scrolls inside itself, and of which rows are chosen and checked.
 
 import {
-  bytes, cacheFile, element, focusable, fullSignature, known, lcs, reveal, rove, signature, spills, tail, time, uses, useText,
+  bytes, cacheFile, element, focusable, fullSignature, known, lcs, reveal, rove, signature, spills, tail, time, uses,
+  useText,
 } from "./inspector_elements.js";
 import { clean, count, counted, exact } from "./text.js";
 
@@ -26,7 +27,8 @@ const COLUMNS = [
   ["Spills", "Registers spilled: bytes stored / loaded, a thread", spills, () => "",
     (each) => (each.spill_stores === null ? null : each.spill_stores + (each.spill_loads ?? 0))],
   ["Max threads", "Threads a block at most", (each) => known(each.max_threads), () => "", (each) => each.max_threads],
-  ["Cubin", "Size of the machine code", (each) => bytes(each.cubin), (each) => inBytes(each.cubin), (each) => each.cubin],
+  ["Cubin", "Size of the machine code", (each) => bytes(each.cubin), (each) => inBytes(each.cubin),
+    (each) => each.cubin],
   ["Origin", "Where it came from", (each) => ORIGINS[each.origin] ?? clean(each.origin),
     (each) => ORIGIN_TITLES[each.origin] ?? "", (each) => each.origin],
   ["Compile", "Time of its compiles and loads here", (each) => time(each.compile_ns),
@@ -38,7 +40,7 @@ const COLUMNS = [
       || "not launched", (each) => each.uses[0]?.occupancy ?? null],
   ["LC-S key", "Launch configuration that it is bound to, if it is launch-config sensitive", lcs, () => "", lcs],
   ["Cache file", "File of the disk cache", (each) => (cacheFile(each) ? tail(cacheFile(each)) : "–"),
-    (each) => (cacheFile(each) ? clean(cacheFile(each)) : "no disk cache file was recorded"), (each) => cacheFile(each)],
+    (each) => clean(cacheFile(each) ?? "no disk cache file was recorded"), cacheFile],
 ];
 const TEXTS = new Set(["Arguments", "Origin", "Configurations", "LC-S key", "Cache file"]);
 const UPWARD = new Set(["#", "Arguments", "Origin", "LC-S key", "Cache file"]);
@@ -105,10 +107,10 @@ export class SpecializationTable {
     const value = COLUMNS[column][4];
     // What is not known comes last either way.
     return [...this.rows].sort((a, b) => {
-      const [x, y] = [value(a), value(b)];
-      if (x === null || x === undefined || y === null || y === undefined) return (x ?? null) === null ? (y ?? null) === null ? 0 : 1 : -1;
-      const by = typeof x === "string" ? x.localeCompare(y) : x - y;
-      return isUp ? by : -by;
+      const [x, y] = [value(a) ?? null, value(b) ?? null];
+      if (x === null || y === null) return Number(x === null) - Number(y === null);
+      const order = typeof x === "string" ? x.localeCompare(y) : x - y;
+      return isUp ? order : -order;
     });
   }
 
