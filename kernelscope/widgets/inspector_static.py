@@ -13,7 +13,7 @@ from kernelscope.analysis.type_words import short_arguments
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import inspection_words as words
-from kernelscope.renderers.base import clean, dims, escape
+from kernelscope.renderers.base import dims, escape
 from kernelscope.renderers.elements import heading, name_of, table_of
 from kernelscope.renderers.style import style
 from kernelscope.widgets.inspector_facts import place
@@ -27,7 +27,7 @@ _COLUMNS = (
     ("", "Threads", "at most"), ("", "Machine code", "CC"), ("", "Origin", "compile"),
     ("", "Launches", "host, median"), ("", "Configurations", "occupancy"), ("", "LC-S key", "cache file"),
 )
-_LEFT = (0, 6, 8, 9)
+_LEFT = (0, 8, 9)
 _STYLE = """
 .kscope .ks-listing { max-height: 420px; margin: 2px 0 6px; padding: 8px 10px; overflow: auto; white-space: pre;
   border: 1px solid var(--ks-line); border-radius: 6px; color: inherit; background: none;
@@ -123,7 +123,7 @@ def _row(each: Specialization) -> str:
         (_spills(each), "", ""),
         (count(each.max_threads), "", ""),
         (size(each.cubin_bytes), each.compute_capability or MISSING, ""),
-        ({"disk": "from disk"}.get(each.origin, each.origin), duration(each.compile_ns), "ks-left"),
+        ({"disk": "from disk"}.get(each.origin, each.origin), duration(each.compile_ns), ""),
         (count(each.launches), duration(each.median_ns), ""),
         ("; ".join(_use(use) for use in each.uses[:3]) or "not launched",
          f"and {len(each.uses) - 3:,} more" if len(each.uses) > 3 else "", "ks-left"),
@@ -180,7 +180,7 @@ def _code(recording: Recording, kernel: Kernel, room: _Room) -> str:
                 continue
             text = code_text(recording, each.specialization_id, form) or ""
             which = label if form == "source" else f"{label} of #{each.number}"
-            lines = counted(text.count("\n") + 1, "line")
+            lines = counted(len(text.splitlines()), "line")
             if room.takes(text):
                 parts.append(f"<details><summary>{escape(which)} <span>{lines}</span></summary>"
                              f'<pre class="ks-listing">{_listing(text)}</pre></details>')
@@ -193,4 +193,4 @@ def _code(recording: Recording, kernel: Kernel, room: _Room) -> str:
 
 def _listing(text: str) -> str:
     """Code escaped line by line, so that its line breaks and indentation stay."""
-    return "\n".join(escape(line.expandtabs(4)) for line in text.splitlines()) if text else escape(clean(text))
+    return "\n".join(escape(line.expandtabs(4)) for line in text.splitlines())

@@ -154,11 +154,8 @@ export function content(answer, form) {
 /** Numba's inferred types as lines of text, with the source line of each. */
 export function typesContent(answer, hasTemporaries) {
   const entries = typesOf(answer).filter((each) => hasTemporaries || !isTemporary(each.name));
-  const wide = String(Math.max(0, ...entries.map((each) => each.line))).length;
-  const text = entries.map((each) => {
-    const from = each.expr ? `  = ${String(each.expr)}` : "";
-    return `${String(each.line).padStart(wide)}  ${each.name}: ${each.type}${from}`.replace(/\s*\n\s*/g, " ");
-  }).join("\n");
+  const text = entries.map(({ name, type, expr }) =>
+    `${name}: ${type}${expr ? `  = ${expr}` : ""}`.replace(/\s*\n\s*/g, " ")).join("\n");
   return { text: text || "no variable of yours has a type of its own", language: "types", first: 1,
     name: answer.name.replace(/json$/, "types.txt"), lines: entries.map((each) => each.line) };
 }
