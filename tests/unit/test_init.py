@@ -23,7 +23,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording",
+        "CubinError", "DisassemblerError", "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording",
         "RecordingFileError", "UnknownCellError", "__version__", "annotate", "load", "load_ipython_extension",
         "record", "recorded", "timeline", "unload_ipython_extension",
     }
