@@ -41,6 +41,9 @@ _SPILL = 1
 #: The first CUDA version whose ptxas writes annotations: 12.5's does not, 12.6's does.
 _ANNOTATES_SINCE = (12, 6)
 
+#: Sections that hold source lines, or a debugger's facts.
+_LINES = (".debug_line", ".debug_info")
+
 # Instructions of compute capability 7.0 and newer have 16 bytes: the low 12 bits are the operation, bits 73 to 75 its
 # width.
 _INSTRUCTION_BYTES = 16
@@ -262,7 +265,7 @@ def _facts(image: _Image) -> CubinFacts:
             spill_load_bytes=loads,
         ))
     major, minor = divmod(image.capability, 10)
-    return CubinFacts((major, minor), tuple(found), ".debug_line" in image.by_name)
+    return CubinFacts((major, minor), tuple(found), not image.by_name.keys().isdisjoint(_LINES))
 
 
 def _spills(image: _Image, name: str, frame: int | None) -> tuple[int, int] | None:

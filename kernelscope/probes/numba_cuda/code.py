@@ -21,6 +21,8 @@ from kernelscope.errors import DisassemblerError
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.sink import Sink
 
+#: Under which `Sink.stated` holds what could not be captured.
+STATED = f"{FRAMEWORK} code"
 #: Seconds that disassembling may hold a stop in all; from the machine code it can be done whenever SASS is shown.
 SASS_BUDGET_S = 5.0
 
@@ -29,6 +31,8 @@ _WORKERS = 4
 _LONGEST_EXPRESSION = 300
 # What says where this process keeps an object or a module, and nothing about the code.
 _PLACES = re.compile(r" at 0x[0-9a-f]+| from '[^']*'")
+# What numba prints of a call once more, behind its arguments.
+_CALL_DETAILS = re.compile(r"(?:, |(?<=\())func=[^\s,]+, args=.*\)$", re.DOTALL)
 
 
 class CodeCapture:
@@ -150,12 +154,14 @@ class CodeCapture:
         if not self._problems:
             return
         message = "; ".join(f"{what}: {', '.join(names)}" for what, names in self._problems.items())
-        self._sink.stated[f"{FRAMEWORK} code"] = {
+        self._sink.stated[STATED] = {
             "probe": FRAMEWORK, "status": "degraded", "message": f"the code of some kernels is incomplete: {message}"}
 
 
 def inferred_types(annotation: Any) -> list[dict[str, Any]]:
     """Return numba's inferred types in order, as rows with ``line``, ``name``, ``type`` and ``expr``.
+
+    What calls something, or stores into an array, has the chosen signature too, as ``call``.
 
     Parameters
     ----------
@@ -170,18 +176,18 @@ def inferred_types(annotation: Any) -> list[dict[str, Any]]:
                 continue
             kind = type(statement).__name__
             if kind == "Assign":
-                found = annotation.calltypes.get(value) if getattr(value, "op", None) == "call" else None
-                found = annotation.typemap.get(target.name) if found is None else found
-                name = str(target)
+                name, found = str(target), annotation.typemap.get(target.name)
+                call = annotation.calltypes.get(value) if getattr(value, "op", None) == "call" else None
             elif kind in ("SetItem", "StaticSetItem"):
-                found = annotation.calltypes.get(statement)
-                name = f"{target}[{statement.index}]"
+                name, call = f"{target}[{statement.index}]", annotation.calltypes.get(statement)
+                found = annotation.typemap.get(getattr(value, "name", None))
             else:
                 continue
-            rows.append({"line": statement.loc.line, "name": name, "type": _shown(found), "expr": _shown(value)})
+            row = {"line": statement.loc.line, "name": name, "type": _shown(found), "expr": _shown(value)}
+            rows.append(row if call is None else {**row, "call": _shown(call)})
     return rows
 
 
 def _shown(value: Any) -> str:
-    text = _PLACES.sub("", str(value))
+    text = _CALL_DETAILS.sub(")", _PLACES.sub("", str(value)))
     return text if len(text) <= _LONGEST_EXPRESSION else f"{text[:_LONGEST_EXPRESSION]}…"

@@ -19,6 +19,9 @@ _USUAL_OPTIONS = {"debug": (None, False, 0), "lineinfo": (None, False), "opt": (
                   "extensions": (None, (), []), "launch_bounds": (None,), "lto": (None, True),
                   "max_registers": (None,), "shared_memory_carveout": (None,)}
 
+# Columns of `specializations` that a cubin says.
+_SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threads", "spill_store_bytes",
+          "spill_load_bytes")
 # Columns of `devices`, and the attribute of numba-cuda's Device that the driver answers.
 _DEVICE_LIMITS = {
     "max_threads_per_multiprocessor": "MAX_THREADS_PER_MULTIPROCESSOR",
@@ -197,9 +200,7 @@ class Facts:
             except CubinError as problem:  # the driver may still know most of it
                 self.sink.swallow(FRAMEWORK, problem)
             if found is not None:
-                row.update(regs=found.regs, static_shared_bytes=found.static_shared_bytes, max_threads=found.max_threads,
-                           local_bytes=found.local_bytes, const_bytes=found.const_bytes,
-                           spill_store_bytes=found.spill_store_bytes, spill_load_bytes=found.spill_load_bytes)
+                row.update({column: getattr(found, column) for column in _SIZES})
         if function is not None and self.modules.devices.gpus[ordinal].primary_context is not None:
             attributes = function.attrs
             row.update(regs=attributes.regs, static_shared_bytes=attributes.shared, local_bytes=attributes.local,
