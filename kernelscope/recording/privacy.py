@@ -99,7 +99,8 @@ def _has_paths(text: str) -> bool:
 
 def _cut_code_text(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
     """PTX, SASS or LLVM; what names a source file is quoted, so that its path can have blanks."""
-    text = _SOURCE_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', _LLVM_FOLDER.sub('directory: ""', text))
+    text = _LLVM_FOLDER.sub('directory: ""', text)
+    text = _SOURCE_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', text)
     return _cut_prose(folders, _DEBUG_SECTION.sub(r"\1\t// left out: it can hold paths", text))
 
 

@@ -157,9 +157,7 @@ class NumbaCudaProbe:
         if version < OLDEST_VERSION:
             shown = ".".join(map(str, version)) or "none"
             raise ProbeUnavailableError(f"numba-cuda {shown} is too old: 0.30.4 or newer is needed")
-        loaded = {name: importlib.import_module(path) for name, path in _MODULES.items()}
-        lock = importlib.import_module("numba.cuda.core.compiler_lock").global_compiler_lock
-        self._modules = SimpleNamespace(lock=lock, **loaded)
+        self._modules = load_modules()
         self._facts = Facts(sink, self._modules)
         self._code = CodeCapture(sink, self._facts)
         self._attachments = Attachments(sink, self._facts, self._modules)
@@ -213,6 +211,13 @@ class NumbaCudaProbe:
                 if not int(error) and int(status):
                     return row["stream"]
         return None
+
+
+def load_modules() -> Any:
+    """Import what the probe works with of numba-cuda: its modules by short names, and its compiler lock as ``lock``."""
+    loaded = {name: importlib.import_module(path) for name, path in _MODULES.items()}
+    lock = importlib.import_module("numba.cuda.core.compiler_lock").global_compiler_lock
+    return SimpleNamespace(lock=lock, **loaded)
 
 
 def installed_version() -> tuple[int, ...]:

@@ -53,7 +53,7 @@ class CodeCapture:
         self._sources: set[int] = set()
         self._problems: dict[str, list[str]] = {}
 
-    def capture(self, specializations: Iterable[int]) -> None:
+    def capture(self, specializations: Iterable[int], *, sass: bool = True) -> None:
         """Add the code of these specializations and of their functions; what fails is said in ``health``."""
         cubins: list[tuple[int, int, bytes]] = []
         for number in specializations:
@@ -70,7 +70,8 @@ class CodeCapture:
             code = self._add_machine_code(owner, number, name, kernel)
             if code is not None:
                 cubins.append((owner, number, code))
-        self._add_sass(cubins)
+        if sass:
+            self._add_sass(cubins)
         self._state()
 
     def _add(self, owner: int, number: int | None, kind: str, text: str, lineno: int | None = None,

@@ -162,7 +162,7 @@ class Facts:
             dispatcher, kernel, ordinal = self._loaded_as(dispatcher, kernel)
         elif self.modules.driver.driver.is_initialized:
             ordinal = self.modules.devices.get_context().device.id
-        device = UNKNOWN if ordinal is None else self._device(ordinal)
+        device = UNKNOWN if ordinal is None else self.device(ordinal)
         specialization = self.specialization(dispatcher, kernel)
         return self.sink.target(self.dispatcher(dispatcher), specialization, device, error)
 
@@ -239,7 +239,9 @@ class Facts:
             "occupancy": min(1.0, active * threads / most) if most else None,
         })
 
-    def _device(self, ordinal: int) -> int:
+    def device(self, ordinal: int) -> int:
+        """Return the id of a device, by its ordinal; the driver is asked what it holds."""
+
         def row() -> dict[str, Any]:
             device = self.modules.devices.gpus[ordinal]
             name = device.name
