@@ -40,5 +40,5 @@ def _read(name: str) -> str:
 #: The code view's modules, in order, after ``text``; their style sheet is ``code.css``.
 CODE = (
     "code_dom", "code_text", "code_highlight", "code_folds", "code_line", "code_rows", "code_select", "code_find",
-    "code_strip", "code_bar", "code_keys", "code_view",
+    "code_strip", "code_bar", "code_keys", "code_view", "code_align", "code_pairs", "code_diff",
 )

@@ -60,6 +60,9 @@ export class CodeText {
 // Longer than this, a name is shortened in its middle, so that its end, which tells `_param_0` from `_param_1`, stays.
 const LONG_NAME = /[\w$]{49}/;
 const LONG_NAMES = /[\w$]{49,}/g;
+// Between an instruction's address and what it is.
+const WIDE_GAP = /^ {13,}$/;
+const GAP = 12;
 const KEPT_HEAD = 24;
 const KEPT_TAIL = 18;
 /** Characters of a line that are drawn; the rest is counted. */
@@ -87,7 +90,8 @@ export function piecesOf(raw, tokens, isFull, found) {
   });
   const split = (kind, from, to) => {
     let at = from;
-    for (const [place, length, shown] of replaced(raw, from, to, isFull)) {
+    const isGap = pieces[pieces.length - 1]?.kind === "address";
+    for (const [place, length, shown] of replaced(raw.slice(from, to), from, isFull, isGap)) {
       if (place > at) add(kind, at, place);
       add(kind, place, place + length, shown);
       at = place + length;
@@ -115,10 +119,12 @@ function windowOf(raw, found) {
   return [start, Math.min(raw.length, start + CODE_COLUMNS)];
 }
 
-/** Long names and hidden characters between two columns: place, length, and what is shown for them. */
-function replaced(raw, from, to, isFull) {
-  const text = raw.slice(from, to), made = [];
-  if (!isFull && to - from > 48) {
+/** Long names, a wide gap and hidden characters in a part of a line: place, length, and what is shown for them. */
+function replaced(text, from, isFull, isGap) {
+  const made = [];
+  // nvdisasm's column of instructions is so far to the right that narrow views would show little else.
+  if (isGap && WIDE_GAP.test(text)) made.push([from, GAP, " "]);
+  if (!isFull && text.length > 48) {
     for (const { 0: name, index } of text.matchAll(LONG_NAMES)) {
       made.push([from + index, name.length, `${name.slice(0, KEPT_HEAD)}…${name.slice(-KEPT_TAIL)}`]);
     }

@@ -24,8 +24,8 @@ let views = 0;
  *
  * @param {HTMLElement} host - Where; the view is added to what it holds.
  * @param {{onLine?: (line: number | null, how: {picked: boolean, source: number}) => void,
- *          notice?: (text: string) => void}} options - Told the number of the line that is pointed at or picked, null for
- *   none, with the source line that it came from; told what was done, such as copied.
+ *          notice?: (text: string) => void}} options - Told the number of the line that is pointed at or picked, null
+ *   for none, with the source line that it came from; told what was done, such as copied.
  * @returns {CodeView} With `show(content)`, `mark(lines, {scroll, picked})`, `focus()`, `find(query)`, `destroy()`,
  *   `element`.
  */
@@ -70,7 +70,8 @@ class CodeView {
     this.selection.drop();
     this.rows.clear();
     const { text } = this, digits = Math.max(3, String(text.number(text.count - 1)).length);
-    const origins = text.lines ? Math.max(2, String(text.lines.reduce((most, each) => Math.max(most, each), 0)).length) : 0;
+    const furthest = text.lines?.reduce((most, each) => Math.max(most, each), 10);
+    const origins = text.lines ? String(furthest).length : 0;
     this.margin = digits + 4 + (origins ? origins + 2 : 0);
     this.element.style.setProperty("--ksc-digits", `${digits}ch`);
     this.element.style.setProperty("--ksc-origins", origins ? `${origins + 1}ch` : "0px");
@@ -198,7 +199,8 @@ class CodeView {
   }
 
   tell(line, picked) {
-    this.onLine(line === null ? null : this.text.number(line), { picked, source: line === null ? 0 : this.text.origin(line) });
+    const isLine = line !== null;
+    this.onLine(isLine ? this.text.number(line) : null, { picked, source: isLine ? this.text.origin(line) : 0 });
   }
 
   /** Point at a line, as the mouse does; -1 for none. */
