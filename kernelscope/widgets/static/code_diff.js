@@ -89,6 +89,7 @@ class DiffView {
       head.replaceChildren(codeNode("b", "", clean(name || SIDES[side])), ` ${counted(lines, "line")}`);
     });
     const digits = Math.max(3, ...this.texts.map((text) => String(text.number(text.count - 1)).length));
+    this.element.classList.toggle("ksc-sass", this.texts[0].language === "sass");
     this.element.style.setProperty("--ksc-digits", `${digits}ch`);
     const names = this.texts.map((text) => clean(text.name) || "code");
     this.element.setAttribute("aria-label", `comparison of ${names.join(" and ")}`);

@@ -33,8 +33,9 @@ export function lineElement(text, line, { states, isFull, found = [], marks = MA
 function wrapped(piece, node, raw, marks) {
   const names = piece.kind ? [`ksc-${piece.kind}`] : [];
   if (piece.mark) names.push(marks[piece.mark - 1]);
-  const isName = !piece.isExact && piece.kind !== "cut" && piece.to - piece.from > 1;
-  if (!piece.isExact && piece.kind !== "cut") names.push(isName ? "ksc-short" : "ksc-odd");
+  const isReplaced = !piece.isExact && piece.kind !== "cut" && piece.kind !== "gap";
+  const isName = isReplaced && piece.to - piece.from > 1;
+  if (isReplaced) names.push(isName ? "ksc-short" : "ksc-odd");
   const span = codeNode("span", names.join(" "), node);
   if (isName) span.title = raw.slice(piece.from, piece.to);
   else if (KIND_TITLES[piece.kind]) span.title = KIND_TITLES[piece.kind];

@@ -60,8 +60,9 @@ export class CodeText {
 // Longer than this, a name is shortened in its middle, so that its end, which tells `_param_0` from `_param_1`, stays.
 const LONG_NAME = /[\w$]{49}/;
 const LONG_NAMES = /[\w$]{49,}/g;
-// Between an instruction's address and what it is.
-const WIDE_GAP = /^ {13,}$/;
+// Spaces left out before an instruction's address and after it: nvdisasm's columns are so far to the right that narrow
+// views would show little else.
+const LEAD = 6;
 const GAP = 12;
 const KEPT_HEAD = 24;
 const KEPT_TAIL = 18;
@@ -90,19 +91,26 @@ export function piecesOf(raw, tokens, isFull, found) {
   });
   const split = (kind, from, to) => {
     let at = from;
-    const isGap = pieces[pieces.length - 1]?.kind === "address";
-    for (const [place, length, shown] of replaced(raw.slice(from, to), from, isFull, isGap)) {
+    for (const [place, length, shown] of replaced(raw.slice(from, to), from, isFull)) {
       if (place > at) add(kind, at, place);
       add(kind, place, place + length, shown);
       at = place + length;
     }
     if (to > at) add(kind, at, to);
   };
+  const narrow = (from, to, by) => {
+    const isWide = to - from > by && !raw.slice(from, to).trim();
+    if (isWide) add("gap", from, from + by, "");
+    split("", isWide ? from + by : from, to);
+  };
   if (start > 0) add("cut", 0, start, `… ${count(start)} characters … `);
-  let at = start;
+  let at = start, last = "";
   for (const [kind, from, to] of tokens) {
     if (to <= at || from >= end) continue;
-    if (from > at) split("", at, from);
+    if (from > at && kind === "address") narrow(at, from, LEAD);
+    else if (from > at && last === "address") narrow(at, from, GAP);
+    else if (from > at) split("", at, from);
+    last = kind;
     split(kind, Math.max(at, from), Math.min(to, end));
     at = Math.min(to, end);
   }
@@ -119,11 +127,9 @@ function windowOf(raw, found) {
   return [start, Math.min(raw.length, start + CODE_COLUMNS)];
 }
 
-/** Long names, a wide gap and hidden characters in a part of a line: place, length, and what is shown for them. */
-function replaced(text, from, isFull, isGap) {
+/** Long names and hidden characters in a part of a line: place, length, and what is shown for them. */
+function replaced(text, from, isFull) {
   const made = [];
-  // nvdisasm's column of instructions is so far to the right that narrow views would show little else.
-  if (isGap && WIDE_GAP.test(text)) made.push([from, GAP, " "]);
   if (!isFull && text.length > 48) {
     for (const { 0: name, index } of text.matchAll(LONG_NAMES)) {
       made.push([from + index, name.length, `${name.slice(0, KEPT_HEAD)}…${name.slice(-KEPT_TAIL)}`]);
@@ -165,7 +171,7 @@ function part(piece, from, to, mark) {
 export function columnIn(piece, offset) {
   if (piece.isExact) return piece.from + offset;
   const length = piece.to - piece.from;
-  if (piece.kind === "cut" || length < KEPT_HEAD) return offset * 2 > piece.shown.length ? piece.to : piece.from;
+  if (piece.kind === "cut" || piece.kind === "gap" || length < KEPT_HEAD) return offset * 2 > piece.shown.length ? piece.to : piece.from;
   return offset <= KEPT_HEAD ? piece.from + offset : piece.to - (piece.shown.length - offset);
 }
 

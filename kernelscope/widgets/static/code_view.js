@@ -76,6 +76,7 @@ class CodeView {
     this.element.style.setProperty("--ksc-digits", `${digits}ch`);
     this.element.style.setProperty("--ksc-origins", origins ? `${origins + 1}ch` : "0px");
     this.element.classList.toggle("ksc-has-origins", origins > 0);
+    this.element.classList.toggle("ksc-sass", text.language === "sass");
     this.element.classList.toggle("ksc-has-folds", this.folds.regions.length > 0);
     this.body.style.minWidth = "";
     const label = `${LANGUAGES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}`;
@@ -154,7 +155,7 @@ class CodeView {
     this.restyle();
     this.strip.show(folds.rows.length, [
       ["--ksc-found", rowsOf(new Set(finder.lines))], ["--ksc-near", rowsOf(this.near)],
-      ["--ksc-picked", rowsOf(this.picked)], ["--ksc-now", finder.now < 0 ? [] : [rowOf(finder.lines[finder.now])]],
+      ["--ksc-accent", rowsOf(this.picked)], ["--ksc-now", finder.now < 0 ? [] : [rowOf(finder.lines[finder.now])]],
     ]);
   }
 
