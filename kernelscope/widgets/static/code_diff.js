@@ -172,7 +172,7 @@ class DiffView {
     const code = lineElement(text, line, {
       states: this.states[side], isFull: this.isFull, found, marks: ["ksc-word", "ksc-word"],
     });
-    made.append(codeNode("span", "ksc-gutter", codeNode("span", "ksc-number", String(text.number(line))),
+    made.append(codeNode("span", "ksc-gutter", codeNode("span", "ksc-lineno", String(text.number(line))),
       codeNode("span", "ksc-sign", sign)), code);
     this.widen(widthOf(code));
     return made;

@@ -9,7 +9,7 @@ export class CodeText {
    */
   constructor(content) {
     this.text = String(content.text ?? "");
-    this.language = content.language ?? "";
+    this.language = LANGUAGES.includes(content.language) ? content.language : "";
     this.first = content.first ?? 1;
     this.name = content.name ?? "";
     this.lines = content.lines ?? null;
@@ -57,6 +57,7 @@ export class CodeText {
   }
 }
 
+const LANGUAGES = ["python", "types", "llvm", "ptx", "sass"];
 // Longer than this, a name is shortened in its middle, so that its end, which tells `_param_0` from `_param_1`, stays.
 const LONG_NAME = /[\w$]{49}/;
 const LONG_NAMES = /[\w$]{49,}/g;

@@ -15,7 +15,7 @@ import { clean, count, counted } from "./text.js";
 
 /** Rows that are seen of a longer text until it is unfolded to the height of the window. */
 const ROWS = 28;
-const LANGUAGES = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
+const TITLES = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
 const HUES = 8;
 let views = 0;
 
@@ -79,7 +79,7 @@ class CodeView {
     this.element.classList.toggle("ksc-sass", text.language === "sass");
     this.element.classList.toggle("ksc-has-folds", this.folds.regions.length > 0);
     this.body.style.minWidth = "";
-    const label = `${LANGUAGES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}`;
+    const label = `${TITLES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}`;
     this.element.setAttribute("aria-label", label);
     this.scroller.setAttribute("aria-label", `${label}, ${counted(text.count, "line")}`);
     this.scroller.scrollTop = this.scroller.scrollLeft = 0;
@@ -101,7 +101,7 @@ class CodeView {
     const { text, folds, isFull, states } = this, number = text.number(line), region = folds.head(line);
     const hidden = folds.hides(line), origin = text.origin(line), notes = this.hasNotes ? text.notesOf(line) : null;
     const code = lineElement(text, line, { states, isFull, found: this.finder.in(line) });
-    const gutter = codeNode("span", "ksc-gutter", codeNode("span", "ksc-number", String(number)));
+    const gutter = codeNode("span", "ksc-gutter", codeNode("span", "ksc-lineno", String(number)));
     if (text.lines) {
       const from = codeNode("span", "ksc-origin", origin ? String(origin) : "");
       if (origin) from.title = `from line ${origin} of the source`;
@@ -113,7 +113,7 @@ class CodeView {
     const row = codeNode("div", "ksc-row", gutter, code);
     if (hidden) row.append(codeNode("span", "ksc-hidden", `… ${counted(hidden, "line")}`));
     if (notes?.length) {
-      const note = codeNode("span", "ksc-note", clean(notes.join("  ·  ")));
+      const note = codeNode("span", "ksc-note", clean(notes.join(" · ")));
       note.title = clean(notes.join("\n"));
       row.append(note);
     }
