@@ -11,6 +11,27 @@ from kernelscope.widgets.frontend import CODE
 
 #: Waits until what was asked for is drawn.
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+#: The least contrast of elements' texts with what is under them, by class; `a` selects the elements.
+CONTRAST = """
+    const lightness = (rgb) => rgb.map((value) => value / 255).map((share) => (share <= 0.04045 ? share / 12.92
+      : ((share + 0.055) / 1.055) ** 2.4)).reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0);
+    const parse = (text) => { const all = text.match(/[\\d.]+/g).map(Number); return [all.slice(0, 3), all[3] ?? 1]; };
+    const ground = (element) => {
+      const layers = [];
+      for (let each = element; each; each = each.parentElement) layers.push(parse(getComputedStyle(each).backgroundColor));
+      return layers.reverse().reduce((under, [rgb, alpha]) => under.map((value, at) => value * (1 - alpha)
+        + rgb[at] * alpha), [255, 255, 255]);
+    };
+    const worst = {};
+    for (const element of document.querySelectorAll(a)) {
+      const under = ground(element), [ink, alpha] = parse(getComputedStyle(element).color);
+      const mixed = ink.map((value, at) => value * alpha + under[at] * (1 - alpha));
+      const [low, high] = [lightness(mixed), lightness(under)].sort((one, other) => one - other);
+      const name = element.className || element.tagName;
+      worst[name] = Math.min(worst[name] ?? 99, (high + 0.05) / (low + 0.05));
+    }
+    return worst;
+"""
 #: JupyterLab's colors, as far as the views read them.
 JUPYTER = {
     "light": "--jp-layout-color1: #fff; --jp-ui-font-color1: rgba(0, 0, 0, .87); "
@@ -72,7 +93,7 @@ class Code:
         """Numbers of the lines that are in sight, from the top."""
         return self.tell("""
             const box = v.scroller.getBoundingClientRect(), rows = [...v.body.children].map((row) => ({
-              number: Number(row.querySelector(".ksc-number").textContent), box: row.getBoundingClientRect() }));
+              number: Number(row.querySelector(".ksc-lineno").textContent), box: row.getBoundingClientRect() }));
             return rows.filter((row) => row.box.bottom > box.top + 1 && row.box.top < box.bottom - 1)
               .sort((one, other) => one.box.top - other.box.top).map((row) => row.number);
         """)
@@ -98,3 +119,96 @@ class Code:
         }""")
 
 
+
+
+class Diff:
+    """Drives one comparison: `window.diff` on the page."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        page.wait_for_function("() => window.diffView")
+        page.evaluate("() => { window.noticed = []; window.diff = diffView(document.querySelector('#host'), "
+                      "{ notice: (text) => noticed.push(text) }); }")
+
+    def show(self, left: str, right: str, language: str = "ptx", **content: Any) -> Diff:
+        both = [{"text": text, "language": language, "name": name, **content}
+                for text, name in ((left, "#1"), (right, "#2"))]
+        self.page.evaluate("(both) => { diff.show(...both); }", both)
+        self.page.evaluate(FRAME)
+        return self
+
+    def tell(self, code: str, argument: Any = None) -> Any:
+        """Run code in which `d` is the comparison, and `a` the argument."""
+        return self.page.evaluate(f"(a) => {{ const d = window.diff; {code} }}", argument)
+
+    def pairs(self) -> list[list[Any]]:
+        """Each row's left and right line number, None for none, and whether it is the same."""
+        return self.tell("return Array.from(d.found.kinds, (kind, row) => [d.found.left, d.found.right].map("
+                         "(lines) => lines[row] < 0 ? null : lines[row] + 1).concat(kind === 0));")
+
+
+def big_ptx(ptx: str, times: int = 120) -> str:
+    """A kernel's PTX with the blocks of its loop over and over: 24,000 lines of the stencil's."""
+    body = ptx[ptx.index("$L__BB0_3:"):ptx.index("$L__BB0_18:")]
+    return ptx.replace(body, "".join(body.replace("BB0_", f"BB{at}_") for at in range(times)))
+
+
+def stencil_code() -> dict[str, str]:
+    """The PTX and LLVM of a kernel with a loop, a branch and shared memory, compiled now, with line information."""
+    import math
+
+    import numpy as np
+    from numba import cuda, types
+
+    def stencil(a, out, n):
+        i = cuda.grid(1)
+        held = cuda.shared.array(128, np.float32)
+        held[cuda.threadIdx.x] = a[i]
+        cuda.syncthreads()
+        if i < n:
+            total = 0.0
+            for k in range(n):
+                total += math.sin(held[k % 128]) * a[i] if i else 1.0
+            out[i] = total
+
+    array = types.float32[::1]
+    kernel = cuda.jit((array, array, types.int64), lineinfo=True)(stencil)
+    (signature,) = kernel.signatures
+    return {"ptx": kernel.inspect_asm(signature), "llvm": kernel.inspect_llvm(signature)}
+
+
+def origins(ptx: str) -> list[int]:
+    """The source line of each line of a PTX, by its `.loc`."""
+    line, found = 0, []
+    for text in ptx.split("\n"):
+        if text.startswith("\t.loc\t"):
+            line = int(text.split()[2])
+        found.append(line)
+    return found
+
+
+SASS = """\t.target\tsm_90a
+
+//--------------------- .debug_line               --------------------------
+\t.section\t.debug_line,"",@progbits
+.debug_line:
+        /*0000*/ \t.byte\t0x81, 0x00
+
+//--------------------- .text.kernel --------------------------
+\t.section\t.text.kernel,"ax",@progbits
+kernel:
+.text.kernel:
+\t//## File "axpy.py", line 5
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/                   S2R R2, SR_TID.X ;
+        /*0020*/              @!P1 BRA `(.L_x_0) ;
+        /*0030*/                   LDG.E R0, desc[UR12][R8.64] ;
+        /*0040*/                   HMMA.16816.F32 R4, R8, R12, R4 ;
+.L_x_0:
+        /*0050*/                   FFMA R3, R0, 2.5, R3.reuse ;
+        /*0060*/                   EXIT ;
+
+//--------------------- .nv.shared.kernel --------------------------
+\t.section\t.nv.shared.kernel,"aw",@nobits
+\t.zero\t1536
+"""

@@ -23,7 +23,7 @@ class CodeBar {
     this.goto = codeInput("ksc-goto", "text", "Line");
     this.goto.inputMode = "numeric";
     this.goto.hidden = true;
-    this.fold = codeButton("ksc-fold-all", "Fold all", "fold all functions, headers and data", () => view.foldAll(true));
+    this.fold = codeButton("ksc-fold-all", "Fold all", "fold all functions and data", () => view.foldAll(true));
     this.open = codeButton("ksc-open-all", "Unfold all", "open all folds", () => view.foldAll(false));
     this.names = codeButton("ksc-names", "Full names", "show long mangled names in full", () => this.turnNames());
     this.notes = codeButton("ksc-notes", "Notes", "show notes after the lines", () => this.turnNotes());
@@ -125,7 +125,7 @@ class CodeBar {
   resized(isLong) {
     const isTall = this.view.element.classList.contains("ksc-tall");
     this.more.hidden = !isLong;
-    this.more.textContent = isTall ? "Show less" : `Show more of ${counted(this.view.folds.rows.length, "line")}`;
+    this.more.textContent = isTall ? "Show less" : `Show more of ${counted(this.view.text.count, "line")}`;
     this.more.setAttribute("aria-expanded", String(isTall));
   }
 

@@ -36,8 +36,8 @@ export function codeLive() {
 }
 
 /**
- * Keep the class `ksc-on-dark` on an element for as long as its ground is dark, whatever made it so: JupyterLab's theme,
- * VS Code's, or the system's. Returns what ends that.
+ * Keep the class `ksc-on-dark` on an element for as long as its ground is dark, whatever made it so: JupyterLab's
+ * theme, VS Code's, or the system's. Returns what ends that.
  */
 export function followGround(root) {
   const read = () => {

@@ -20,7 +20,10 @@ const PTX_LABEL = /^\s*[$\w]+:(?!:)/;
 function ptxRegions(text) {
   const made = [];
   let depth = 0, opened = null, block = null, hasBegun = false;
-  const closeBlock = (end) => { if (block) made.push({ ...block, end: lastFull(text, block.start, end) }); block = null; };
+  const closeBlock = (end) => {
+    if (block) made.push({ ...block, end: lastFull(text, block.start, end) });
+    block = null;
+  };
   for (let index = 0; index < text.count; index++) {
     const char = firstChar(text, index);
     if (char === DOT && !depth) {
@@ -56,7 +59,8 @@ function sassRegions(text) {
   let section = null, block = null;
   const close = (end) => {
     if (block) made.push({ ...block, end: lastFull(text, block.start, end) });
-    if (section) made.push({ ...section, end: lastFull(text, section.start, end) });
+    // With the empty lines after it, so that folded sections stand close.
+    if (section) made.push({ ...section, end: end - 1 });
     section = block = null;
   };
   for (let index = 0; index < text.count; index++) {
@@ -78,7 +82,10 @@ function sassRegions(text) {
 function llvmRegions(text) {
   const made = [];
   let opened = null, block = null, run = null;
-  const closeBlock = (end) => { if (block) made.push({ ...block, end: lastFull(text, block.start, end) }); block = null; };
+  const closeBlock = (end) => {
+    if (block) made.push({ ...block, end: lastFull(text, block.start, end) });
+    block = null;
+  };
   for (let index = 0; index <= text.count; index++) {
     const char = index < text.count ? text.text.charCodeAt(text.starts[index]) : 0;
     const kind = char === BANG ? "metadata" : "";
@@ -88,8 +95,9 @@ function llvmRegions(text) {
     }
     if (kind && !run) run = { start: index, kind };
     if (index === text.count || char === SPACE || kind) continue;
-    if (!opened && char === LETTER_D && text.line(index).startsWith("define ")) opened = { start: index, kind: "function" };
-    else if (opened && char === CLOSE) {
+    if (!opened && char === LETTER_D && text.line(index).startsWith("define ")) {
+      opened = { start: index, kind: "function" };
+    } else if (opened && char === CLOSE) {
       closeBlock(index);
       made.push({ ...opened, end: index });
       opened = null;
@@ -135,7 +143,8 @@ export class CodeFolds {
 
   /** Lay the lines that are seen into rows. */
   lay() {
-    const rows = new Int32Array(this.count), folded = [...this.folded].sort((a, b) => a.start - b.start || b.end - a.end);
+    const rows = new Int32Array(this.count);
+    const folded = [...this.folded].sort((a, b) => a.start - b.start || b.end - a.end);
     let made = 0, next = 0;
     for (let line = 0; line < this.count; line++) {
       rows[made++] = line;

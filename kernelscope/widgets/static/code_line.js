@@ -4,34 +4,38 @@ import { codeNode } from "./code_dom.js";
 import { KIND_TITLES, tokensOf } from "./code_highlight.js";
 import { columnIn, piecesOf } from "./code_text.js";
 
+const MARKS = ["ksc-found", "ksc-found ksc-now"];
+
 /**
  * Draw a line. Its texts are text nodes only, so that nothing in them is ever read as HTML.
  *
  * @param {CodeText} text
  * @param {number} line - Its index.
- * @param {{states: CodeStates, isFull: boolean, found?: Array<[number, number, boolean]>}} how - States of strings over
- *   several lines; whether long names are in full; columns to mark.
+ * @param {{states: CodeStates, isFull: boolean, found?: Array<[number, number, boolean]>, marks?: string[]}} how -
+ *   States of strings over several lines; whether long names are in full; columns to mark, and the classes of a mark
+ *   and of the current one.
  * @returns {HTMLElement} With `codePlace`: the text, the line, and the pieces.
  */
-export function lineElement(text, line, { states, isFull, found = [] }) {
+export function lineElement(text, line, { states, isFull, found = [], marks = MARKS }) {
   const raw = text.line(line), element = codeNode("code", "ksc-code");
   const { tokens } = tokensOf(text.language, raw, states.at(line));
   const pieces = piecesOf(raw, tokens, isFull, found);
   for (const piece of pieces) {
     const node = document.createTextNode(piece.shown);
     piece.node = node;
-    element.append(piece.kind || piece.mark || !piece.isExact ? wrapped(piece, node, raw) : node);
+    element.append(piece.kind || piece.mark || !piece.isExact ? wrapped(piece, node, raw, marks) : node);
   }
   element.dir = "ltr";
   element.codePlace = { text, line, pieces, length: raw.length };
   return element;
 }
 
-function wrapped(piece, node, raw) {
+function wrapped(piece, node, raw, marks) {
   const names = piece.kind ? [`ksc-${piece.kind}`] : [];
-  if (piece.mark) names.push(piece.mark === 2 ? "ksc-found ksc-now" : "ksc-found");
-  const isName = !piece.isExact && piece.kind !== "cut" && piece.to - piece.from > 1;
-  if (!piece.isExact && piece.kind !== "cut") names.push(isName ? "ksc-short" : "ksc-odd");
+  if (piece.mark) names.push(marks[piece.mark - 1]);
+  const isReplaced = !piece.isExact && piece.kind !== "cut" && piece.kind !== "gap";
+  const isName = isReplaced && piece.to - piece.from > 1;
+  if (isReplaced) names.push(isName ? "ksc-short" : "ksc-odd");
   const span = codeNode("span", names.join(" "), node);
   if (isName) span.title = raw.slice(piece.from, piece.to);
   else if (KIND_TITLES[piece.kind]) span.title = KIND_TITLES[piece.kind];

@@ -44,8 +44,8 @@ export class CodeRows {
 
   /** The first row and the row after the last one of those in sight. */
   sight() {
-    const first = Math.floor(this.scroller.scrollTop / CODE_ROW);
-    return [first, Math.min(this.items.length, Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / CODE_ROW))];
+    const { scrollTop: top, clientHeight: height } = this.scroller;
+    return [Math.floor(top / CODE_ROW), Math.min(this.items.length, Math.ceil((top + height) / CODE_ROW))];
   }
 
   update() {

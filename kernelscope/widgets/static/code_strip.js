@@ -54,8 +54,8 @@ export class CodeStrip {
     const context = this.picture.getContext("2d");
     context.scale(dpr, dpr);
     for (const [color, places] of kinds) {
-      const ticks = new Set();
-      for (const row of places) if (row >= 0) ticks.add(Math.min(height - 3, Math.floor((row + 0.5) / rows * used - 1)));
+      const ticks = new Set(), tickOf = (row) => Math.floor((row + 0.5) / rows * used - 1);
+      for (const row of places) ticks.add(Math.min(height - 3, tickOf(row)));
       context.fillStyle = colors.getPropertyValue(color).trim();
       for (const y of ticks) context.fillRect(1, Math.max(0, y), WIDTH - 2, 3);
     }

@@ -9,7 +9,7 @@ export class CodeText {
    */
   constructor(content) {
     this.text = String(content.text ?? "");
-    this.language = content.language ?? "";
+    this.language = LANGUAGES.includes(content.language) ? content.language : "";
     this.first = content.first ?? 1;
     this.name = content.name ?? "";
     this.lines = content.lines ?? null;
@@ -57,9 +57,14 @@ export class CodeText {
   }
 }
 
+const LANGUAGES = ["python", "types", "llvm", "ptx", "sass"];
 // Longer than this, a name is shortened in its middle, so that its end, which tells `_param_0` from `_param_1`, stays.
 const LONG_NAME = /[\w$]{49}/;
 const LONG_NAMES = /[\w$]{49,}/g;
+// Spaces left out before an instruction's address and after it: nvdisasm's columns are so far to the right that narrow
+// views would show little else.
+const LEAD = 6;
+const GAP = 12;
 const KEPT_HEAD = 24;
 const KEPT_TAIL = 18;
 /** Characters of a line that are drawn; the rest is counted. */
@@ -87,18 +92,26 @@ export function piecesOf(raw, tokens, isFull, found) {
   });
   const split = (kind, from, to) => {
     let at = from;
-    for (const [place, length, shown] of replaced(raw, from, to, isFull)) {
+    for (const [place, length, shown] of replaced(raw.slice(from, to), from, isFull)) {
       if (place > at) add(kind, at, place);
       add(kind, place, place + length, shown);
       at = place + length;
     }
     if (to > at) add(kind, at, to);
   };
+  const narrow = (from, to, by) => {
+    const isWide = to - from > by && !raw.slice(from, to).trim();
+    if (isWide) add("gap", from, from + by, "");
+    split("", isWide ? from + by : from, to);
+  };
   if (start > 0) add("cut", 0, start, `… ${count(start)} characters … `);
-  let at = start;
+  let at = start, last = "";
   for (const [kind, from, to] of tokens) {
     if (to <= at || from >= end) continue;
-    if (from > at) split("", at, from);
+    if (from > at && kind === "address") narrow(at, from, LEAD);
+    else if (from > at && last === "address") narrow(at, from, GAP);
+    else if (from > at) split("", at, from);
+    last = kind;
     split(kind, Math.max(at, from), Math.min(to, end));
     at = Math.min(to, end);
   }
@@ -115,10 +128,10 @@ function windowOf(raw, found) {
   return [start, Math.min(raw.length, start + CODE_COLUMNS)];
 }
 
-/** Long names and hidden characters between two columns: place, length, and what is shown for them. */
-function replaced(raw, from, to, isFull) {
-  const text = raw.slice(from, to), made = [];
-  if (!isFull && to - from > 48) {
+/** Long names and hidden characters in a part of a line: place, length, and what is shown for them. */
+function replaced(text, from, isFull) {
+  const made = [];
+  if (!isFull && text.length > 48) {
     for (const { 0: name, index } of text.matchAll(LONG_NAMES)) {
       made.push([from + index, name.length, `${name.slice(0, KEPT_HEAD)}…${name.slice(-KEPT_TAIL)}`]);
     }
@@ -159,7 +172,7 @@ function part(piece, from, to, mark) {
 export function columnIn(piece, offset) {
   if (piece.isExact) return piece.from + offset;
   const length = piece.to - piece.from;
-  if (piece.kind === "cut" || length < KEPT_HEAD) return offset * 2 > piece.shown.length ? piece.to : piece.from;
+  if (piece.kind === "cut" || piece.kind === "gap" || length < KEPT_HEAD) return offset * 2 > piece.shown.length ? piece.to : piece.from;
   return offset <= KEPT_HEAD ? piece.from + offset : piece.to - (piece.shown.length - offset);
 }
 

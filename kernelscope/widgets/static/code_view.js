@@ -15,7 +15,7 @@ import { clean, count, counted } from "./text.js";
 
 /** Rows that are seen of a longer text until it is unfolded to the height of the window. */
 const ROWS = 28;
-const LANGUAGES = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
+const TITLES = { python: "Source", types: "Types", llvm: "LLVM IR", ptx: "PTX", sass: "SASS" };
 const HUES = 8;
 let views = 0;
 
@@ -24,8 +24,8 @@ let views = 0;
  *
  * @param {HTMLElement} host - Where; the view is added to what it holds.
  * @param {{onLine?: (line: number | null, how: {picked: boolean, source: number}) => void,
- *          notice?: (text: string) => void}} options - Told the number of the line that is pointed at or picked, null for
- *   none, with the source line that it came from; told what was done, such as copied.
+ *          notice?: (text: string) => void}} options - Told the number of the line that is pointed at or picked, null
+ *   for none, with the source line that it came from; told what was done, such as copied.
  * @returns {CodeView} With `show(content)`, `mark(lines, {scroll, picked})`, `focus()`, `find(query)`, `destroy()`,
  *   `element`.
  */
@@ -70,14 +70,16 @@ class CodeView {
     this.selection.drop();
     this.rows.clear();
     const { text } = this, digits = Math.max(3, String(text.number(text.count - 1)).length);
-    const origins = text.lines ? Math.max(2, String(text.lines.reduce((most, each) => Math.max(most, each), 0)).length) : 0;
+    const furthest = text.lines?.reduce((most, each) => Math.max(most, each), 10);
+    const origins = text.lines ? String(furthest).length : 0;
     this.margin = digits + 4 + (origins ? origins + 2 : 0);
     this.element.style.setProperty("--ksc-digits", `${digits}ch`);
     this.element.style.setProperty("--ksc-origins", origins ? `${origins + 1}ch` : "0px");
     this.element.classList.toggle("ksc-has-origins", origins > 0);
+    this.element.classList.toggle("ksc-sass", text.language === "sass");
     this.element.classList.toggle("ksc-has-folds", this.folds.regions.length > 0);
     this.body.style.minWidth = "";
-    const label = `${LANGUAGES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}`;
+    const label = `${TITLES[text.language] ?? "Code"}${text.name ? ` of ${clean(text.name)}` : ""}`;
     this.element.setAttribute("aria-label", label);
     this.scroller.setAttribute("aria-label", `${label}, ${counted(text.count, "line")}`);
     this.scroller.scrollTop = this.scroller.scrollLeft = 0;
@@ -99,7 +101,7 @@ class CodeView {
     const { text, folds, isFull, states } = this, number = text.number(line), region = folds.head(line);
     const hidden = folds.hides(line), origin = text.origin(line), notes = this.hasNotes ? text.notesOf(line) : null;
     const code = lineElement(text, line, { states, isFull, found: this.finder.in(line) });
-    const gutter = codeNode("span", "ksc-gutter", codeNode("span", "ksc-number", String(number)));
+    const gutter = codeNode("span", "ksc-gutter", codeNode("span", "ksc-lineno", String(number)));
     if (text.lines) {
       const from = codeNode("span", "ksc-origin", origin ? String(origin) : "");
       if (origin) from.title = `from line ${origin} of the source`;
@@ -111,7 +113,7 @@ class CodeView {
     const row = codeNode("div", "ksc-row", gutter, code);
     if (hidden) row.append(codeNode("span", "ksc-hidden", `… ${counted(hidden, "line")}`));
     if (notes?.length) {
-      const note = codeNode("span", "ksc-note", clean(notes.join("  ·  ")));
+      const note = codeNode("span", "ksc-note", clean(notes.join(" · ")));
       note.title = clean(notes.join("\n"));
       row.append(note);
     }
@@ -153,7 +155,7 @@ class CodeView {
     this.restyle();
     this.strip.show(folds.rows.length, [
       ["--ksc-found", rowsOf(new Set(finder.lines))], ["--ksc-near", rowsOf(this.near)],
-      ["--ksc-picked", rowsOf(this.picked)], ["--ksc-now", finder.now < 0 ? [] : [rowOf(finder.lines[finder.now])]],
+      ["--ksc-accent", rowsOf(this.picked)], ["--ksc-now", finder.now < 0 ? [] : [rowOf(finder.lines[finder.now])]],
     ]);
   }
 
@@ -198,7 +200,8 @@ class CodeView {
   }
 
   tell(line, picked) {
-    this.onLine(line === null ? null : this.text.number(line), { picked, source: line === null ? 0 : this.text.origin(line) });
+    const isLine = line !== null;
+    this.onLine(isLine ? this.text.number(line) : null, { picked, source: isLine ? this.text.origin(line) : 0 });
   }
 
   /** Point at a line, as the mouse does; -1 for none. */
