@@ -47,8 +47,8 @@ def inspect(what: Any, kernel: str | None = None) -> InspectorWidget:
     if isinstance(what, (str, Path)):
         return InspectorWidget(RecordingSource(load(what)), kernel)
     if not live.is_kernel(what):
-        raise TypeError(f"a {type(what).__name__} cannot be inspected: give a kernel made by @cuda.jit, a Recording, or "
-                        "the path of a .kscope file")
+        raise TypeError(f"a {type(what).__name__} cannot be inspected: give a kernel made by @cuda.jit, a Recording, "
+                        "or the path of a .kscope file")
     return InspectorWidget(LiveSource(lambda: what, session_recordings), kernel)
 
 
@@ -88,7 +88,7 @@ class SessionSource:
 
     def with_lineinfo(self, key: str) -> Mapping[str, str]:
         """Refuse: a recording holds no kernel."""
-        raise KernelScopeError("the session's recordings hold no kernel that could be compiled: inspect the kernel itself")
+        raise KernelScopeError("recordings hold no kernel that could be compiled: inspect the kernel itself")
 
     def _state(self, recordings: list[Recording]) -> object:
         return [id(each) for each in recordings]

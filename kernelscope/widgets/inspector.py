@@ -1,8 +1,8 @@
 """The inspector in a notebook: kernels, their specializations and code, live and as a static twin.
 
 The page is given the facts of all kernels at once, and asks for code and compile times when they are looked at: with
-a message ``{"kind": "ask", "id": 7, "what": "code", ...}``, which is answered by ``{"kind": "answer", "id": 7, ...}`` with
-deflated buffers. A problem is an answer too, with an ``error`` that says what is wrong.
+a message ``{"kind": "ask", "id": 7, "what": "code", ...}``, which is answered by ``{"kind": "answer", "id": 7, ...}``
+with deflated buffers. A problem is an answer too, with an ``error`` that says what is wrong.
 """
 
 from __future__ import annotations
@@ -26,26 +26,22 @@ from kernelscope.widgets.hosting import View
 
 
 class Source(Protocol):
-    """Where an inspector's kernels come from.
-
-    Attributes
-    ----------
-    recording : Recording
-        What holds them now.
-    is_live : bool
-        Whether there can be more of them after each cell.
-    can_compile : bool
-        Whether they are objects of this process, of which a copy can be compiled.
-    """
+    """Where an inspector's kernels come from."""
 
     @property
-    def recording(self) -> Recording: ...
+    def recording(self) -> Recording:
+        """What holds the kernels now."""
+        ...
 
     @property
-    def is_live(self) -> bool: ...
+    def is_live(self) -> bool:
+        """Whether there can be more of them after each cell."""
+        ...
 
     @property
-    def can_compile(self) -> bool: ...
+    def can_compile(self) -> bool:
+        """Whether they are objects of this process, of which a copy can be compiled."""
+        ...
 
     def kernels(self) -> list[Kernel]:
         """Return the kernels that are shown."""
@@ -157,8 +153,8 @@ class InspectorWidget(View):
         Parameters
         ----------
         asked : mapping
-            ``what`` is ``code`` (with ``specialization``, a key, ``form``, and ``copy`` for a copy that was compiled with
-            line information) or ``compiles`` (with ``specialization``).
+            ``what`` is ``code`` (with ``specialization``, a key, ``form``, and ``copy`` for a copy that was compiled
+            with line information) or ``compiles`` (with ``specialization``).
 
         Raises
         ------

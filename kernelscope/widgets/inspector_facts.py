@@ -149,7 +149,7 @@ def code(recording: Recording, kernel: Kernel, specialization: Specialization, f
     if form not in FORMS:
         raise ValueError(f"no code is called {form!r}; known: {', '.join(FORMS)}")
     held = _rows(recording, kernel.dispatcher_id, specialization.specialization_id)
-    row = held.get(form)
+    row: dict[str, Any] | None = held.get(form)
     note = ""
     if row is None and form == "sass" and "cubin" in held:
         row = {"text": disassemble(_bytes(held["cubin"]["text"])), "lineno": None, "attributes": None}

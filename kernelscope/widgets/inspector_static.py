@@ -108,14 +108,15 @@ def _kernel(recording: Recording, kernel: Kernel, room: _Room, *, is_open: bool)
     table = f'<div class="ks-x">{table_of(_COLUMNS, rows, left=_LEFT, natural=True)}</div>' if rows else ""
     return (
         f"<details{' open' if is_open else ''}><summary>{name_of(kernel.name)} {escape(', '.join(figures))}</summary>"
-        f'<div class="ks-soft">{escape(" · ".join(about))}</div>{table}{_reasons(kernel)}{_code(recording, kernel, room)}'
-        "</details>"
+        f'<div class="ks-soft">{escape(" · ".join(about))}</div>'
+        f"{table}{_reasons(kernel)}{_code(recording, kernel, room)}</details>"
     )
 
 
 def _row(each: Specialization) -> str:
     title = escape(each.signature)
-    first = (f'<td class="ks-left" title="{title}"><span class="ks-code">{escape(short_arguments(each.arguments))}</span>'
+    arguments = escape(short_arguments(each.arguments))
+    first = (f'<td class="ks-left" title="{title}"><span class="ks-code">{arguments}</span>'
              f"<small>#{each.number}</small></td>")
     cells = (
         (count(each.regs), "", ""),

@@ -1,4 +1,4 @@
-"""The inspector in JupyterLab 4 and Notebook 7: of recordings, of live kernels, by mouse and keyboard, saved and reopened."""
+"""The inspector in JupyterLab 4 and Notebook 7: of recordings and live kernels, by mouse and keyboard, saved."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from handmade import Script
 from inspected import inspected, many
 from inspector_pages import Inspector
 from jupyter_pages import Opened, Server, until
+
+from kernelscope.analysis.units import MISSING
 
 pytestmark = pytest.mark.browser
 
@@ -138,7 +140,7 @@ def test_what_was_not_recorded_is_not_zero(shown: Inspector) -> None:
     shown.choose("plain")
     assert shown.kernel == "demo.plain"
     (row,) = shown.rows
-    assert row[2:10] == ["–"] * 8
+    assert row[2:10] == [MISSING] * 8
     assert shown.row(1).locator("td").nth(4).get_attribute("title") == "not recorded"
     assert "holds no source" in shown.panel.inner_text()
     shown.tab("passes")
@@ -235,7 +237,8 @@ def test_passes_launches_and_cache(shown: Inspector) -> None:
     assert cells[:4] == ["4", "128", "5", "50 %"]
     shown.tab("cache")
     said = shown.panel.inner_text()
-    for words in ("by a launch in In[4]", "first use", "k.scale-7.nbi", "k.scale-7.1.nbc", "'0.30.4'", "(13, (9, 0))", ".lcs marker"):
+    for words in ("by a launch in In[4]", "first use", "k.scale-7.nbi", "k.scale-7.1.nbc", "'0.30.4'", "(13, (9, 0))",
+                  ".lcs marker"):
         assert words in said, words
 
 
@@ -397,7 +400,7 @@ def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: 
     assert "dry run: kernels did not execute" in shown.find(".ksi-top").inner_text()
     assert shown.find(".ksi-left").is_hidden()
     shown.tab("ptx")
-    assert "no line information" in shown.panel.inner_text()
+    assert until(shown.page, lambda: "no line information" in shown.panel.inner_text())
     assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
     opened.run(2)
     assert until(shown.page, lambda: shown.numbers == ["1", "2"])
@@ -446,7 +449,9 @@ def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Pat
     assert until(shown.page, lambda: shown.numbers == ["1", "2"], seconds=30)
     assert until(shown.page, lambda: [row[12] for row in shown.rows] == ["7", "1"])
     shown.tab("cache")
-    assert "in In[" in shown.panel.inner_text()
+    assert "there when recording began" in shown.panel.inner_text()
+    shown.row(2).click()
+    assert "by a launch in In[" in shown.panel.inner_text()
     everything = Inspector(opened.page, 1)
     assert until(shown.page, lambda: everything.kernels == ["axpy", "other"])
     assert until(shown.page, lambda: "no recorded kernel 'nothing'" in opened.page.locator(
@@ -462,7 +467,8 @@ def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Pat
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_themes(chromium: Any, server: Server, artifacts: Path, dark: bool) -> None:
-    opened = lab(chromium, server, f"theme_{dark}", "import kernelscope\nkernelscope.inspect('inspected.kscope')", dark=dark)
+    opened = lab(chromium, server, f"theme_{dark}", "import kernelscope\nkernelscope.inspect('inspected.kscope')",
+                 dark=dark)
     shown = Inspector(opened.page)
     shown.tab("ptx")
     shown.code(1)

@@ -37,7 +37,7 @@ def types(scalar: str = "float32") -> str:
 def inspected(
     instructions: int = 6, *, has_code: bool = True, has_lines: bool = True, notice: bool = False, **metadata: object
 ) -> Recording:
-    """Two kernels: ``demo.scale`` with three specializations, all that is known of them, and ``demo.plain`` with little."""
+    """Two kernels: ``demo.scale`` with three specializations of which all is known, ``demo.plain`` with little."""
     made = Script(name="inspected", code=has_code, dry_run=notice, **metadata)
     made._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
     made.cell(execution_count=4)
@@ -69,7 +69,8 @@ def inspected(
             made.occupancy(row, configuration, occupancy)
         if has_code:
             texts = {"ptx": ptx(instructions, has_lines=has_lines, register="rd" if at else "r"),
-                     "types": types("float64" if at == 1 else "float32"), "llvm": "define void @scale() {\n  ret void\n}"}
+                     "types": types("float64" if at == 1 else "float32"),
+                     "llvm": "define void @scale() {\n  ret void\n}"}
             for kind, text in texts.items():
                 made._add("code", None, {"dispatcher_id": scale, "specialization_id": row, "kind": kind, "text": text})
     plain = made.kernel("demo.plain", lineno=40)

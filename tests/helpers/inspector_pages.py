@@ -44,8 +44,10 @@ class Inspector:
     @property
     def rows(self) -> list[list[str]]:
         """The table of specializations, without the boxes."""
-        found: list[list[str]] = self.find(".ksi-specializations").evaluate("""(table) =>
-            [...table.querySelectorAll(".ksi-row")].map((row) => [...row.cells].slice(1).map((cell) => cell.innerText))""")
+        found: list[list[str]] = self.find(".ksi-specializations").evaluate("""(table) => {
+            const textsOf = (row) => [...row.cells].slice(1).map((cell) => cell.innerText);
+            return [...table.querySelectorAll(".ksi-row")].map(textsOf);
+        }""")
         return found
 
     @property

@@ -256,7 +256,8 @@ def test_running_the_cell_again_ends_the_first(published: Any, sent: Sent, monke
     assert notebook.events.callbacks["post_run_cell"] == [shown[1]._after_cell]
 
 
-def test_a_terminal_gets_text(published: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_gets_text(published: Any, monkeypatch: pytest.MonkeyPatch,
+                              capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(module, "get_ipython", lambda: shell("text/plain"))
     shown = InspectorWidget(RecordingSource(inspected()), "scale")
     shown._ipython_display_()

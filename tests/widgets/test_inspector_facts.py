@@ -1,4 +1,4 @@
-"""The facts that the page is given: complete, named so that a choice stays, and code or the reason why there is none."""
+"""The facts that the page is given: complete, named so that a choice stays, and code or why there is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from kernelscope.errors import DisassemblerError
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.widgets import inspector_facts as module
-from kernelscope.widgets.inspector_facts import code, compile_parts, copied_code, facts, kernel_keys, specialization_keys
+from kernelscope.widgets.inspector_facts import (
+    code,
+    compile_parts,
+    copied_code,
+    facts,
+    kernel_keys,
+    specialization_keys,
+)
 
 
 def of(recording: Recording, name: str = "demo.scale", number: int = 1) -> tuple[Kernel, Specialization]:
@@ -134,7 +141,8 @@ def with_row(recording: Recording, **row: Any) -> Recording:
     from kernelscope.schema import TABLES
 
     tables = {name: recording.arrow(name) for name in TABLES}
-    tables["code"] = table_of_rows("code", [*recording.rows("code"), {"dispatcher_id": 0, "specialization_id": 0, **row}])
+    added = {"dispatcher_id": 0, "specialization_id": 0, **row}
+    tables["code"] = table_of_rows("code", [*recording.rows("code"), added])
     return Recording(tables, recording.metadata)
 
 

@@ -282,7 +282,8 @@ class DiffView {
       this.restyle();
     });
     this.element.addEventListener("keydown", (event) => {
-      event.stopPropagation();
+      // An Escape is for what is around the view.
+      if (event.key !== "Escape") event.stopPropagation();
       if (event.target !== this.scroller || event.ctrlKey || event.metaKey || event.altKey) return;
       const action = KEYS_OF_DIFF[event.key];
       if (!action) return;
