@@ -452,6 +452,8 @@ def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Pat
     assert "there when recording began" in shown.panel.inner_text()
     shown.row(2).click()
     assert "by a launch in In[" in shown.panel.inner_text()
+    # What is far away is mounted only when it comes near.
+    opened.page.locator(".ks-live").nth(1).scroll_into_view_if_needed()
     everything = Inspector(opened.page, 1)
     assert until(shown.page, lambda: everything.kernels == ["axpy", "other"])
     assert until(shown.page, lambda: "no recorded kernel 'nothing'" in opened.page.locator(

@@ -92,12 +92,12 @@ class Inspector:
     def line(self, number: int, at: int = -1) -> Locator:
         """A line of a code view that is in the page, by the number at its left."""
         return self.code(at).locator(".ksc-row").filter(
-            has=self.page.locator(f".ksc-number:text-is('{number}')")).first
+            has=self.page.locator(f".ksc-lineno:text-is('{number}')")).first
 
     def marked(self, at: int, kind: str = "picked") -> list[int]:
         """Numbers of the drawn lines of a code view that are picked, or near."""
-        found: list[int] = self.code(at).evaluate("""(view, kind) => [...view.querySelectorAll(`.ksc-${kind}`)]
-            .map((row) => Number(row.querySelector(".ksc-number").textContent)).sort((a, b) => a - b)""", kind)
+        found: list[int] = self.code(at).evaluate("""(view, kind) => [...view.querySelectorAll(`.ksc-row.ksc-${kind}`)]
+            .map((row) => Number(row.querySelector(".ksc-lineno").textContent)).sort((a, b) => a - b)""", kind)
         return found
 
     def drawn(self, at: int = -1) -> str:
