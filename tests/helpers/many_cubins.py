@@ -68,11 +68,16 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
 
 
 @cache
+def dispatcher(name: str) -> Any:
+    """The dispatcher of one of `KERNELS`."""
+    function, _, options = KERNELS[name]
+    return cuda.jit(function, **options)  # as a decorator with arguments it drops lto
+
+
+@cache
 def compiled(name: str) -> Any:
     """The ``_Kernel`` of one of `KERNELS`, for the device that there is."""
-    function, types, options = KERNELS[name]
-    dispatcher = cuda.jit(function, **options)  # as a decorator with arguments it drops lto
-    return dispatcher.compile(types)
+    return dispatcher(name).compile(KERNELS[name][1])
 
 
 @cache
