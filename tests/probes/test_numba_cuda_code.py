@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import inspect
 import json
 import re
@@ -227,6 +228,18 @@ def test_a_source_that_is_nowhere_is_said(array):
     with kernelscope.record() as r:
         kernel[1, 1](array)
     assert "incomplete" not in str(r.recording.rows("health"))
+
+
+def test_a_source_file_that_has_changed_is_said(array, tmp_path, monkeypatch):
+    path = tmp_path / "changing.py"
+    path.write_text("def changing(x):\n    x[0] = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = cuda.jit(importlib.import_module("changing").changing)
+    path.write_text("# Something else stands here now\nother = 5\n")
+    with kernelscope.record(code=True) as r:
+        kernel[1, 1](array)
+    assert "source has changed since it was imported: changing" in str(r.recording.rows("health"))
+    assert rows_of(r.recording, "source") == []
 
 
 def test_what_fails_for_one_kernel_spares_the_others(kernels, array, monkeypatch):
