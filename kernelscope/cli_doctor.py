@@ -14,8 +14,8 @@ import kernelscope
 from kernelscope import nvdisasm
 from kernelscope.cli_machine import ask, gpu
 
-_NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pandas", "ipython", "ipywidgets",
-           "anywidget", "plotly", "nvtx")
+_NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
+           "ipywidgets", "anywidget", "plotly", "nvtx")
 
 #: Packages that something can do without, what that is, and the command.
 _OPTIONAL = {
