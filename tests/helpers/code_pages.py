@@ -18,7 +18,9 @@ CONTRAST = """
     const parse = (text) => { const all = text.match(/[\\d.]+/g).map(Number); return [all.slice(0, 3), all[3] ?? 1]; };
     const ground = (element) => {
       const layers = [];
-      for (let each = element; each; each = each.parentElement) layers.push(parse(getComputedStyle(each).backgroundColor));
+      for (let each = element; each; each = each.parentElement) {
+        layers.push(parse(getComputedStyle(each).backgroundColor));
+      }
       return layers.reverse().reduce((under, [rgb, alpha]) => under.map((value, at) => value * (1 - alpha)
         + rgb[at] * alpha), [255, 255, 255]);
     };

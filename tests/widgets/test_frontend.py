@@ -6,7 +6,7 @@ from pathlib import Path
 import kernelscope.widgets
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.widgets import picture_lanes
-from kernelscope.widgets.frontend import MODULES, front_end, style_sheet
+from kernelscope.widgets.frontend import CODE, MODULES, front_end, style_sheet
 
 STATIC = Path(kernelscope.widgets.__file__).parent / "static"
 TOP = re.compile(r"^(?:export )?(?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
@@ -18,7 +18,7 @@ def source(name: str) -> str:
 
 def test_every_module_is_in_it_once() -> None:
     # The widget's own module is put before them in notebooks only.
-    assert sorted([*MODULES, "widget"]) == sorted(path.stem for path in STATIC.glob("*.js"))
+    assert sorted([*MODULES, *CODE, "widget"]) == sorted(path.stem for path in STATIC.glob("*.js"))
     text = front_end()
     for name in MODULES:
         first = TOP.search(source(name))
