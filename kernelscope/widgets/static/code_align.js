@@ -121,7 +121,7 @@ const LOOSE = {
 const ADDRESS = /\/\*[\da-f]{4,}\*\//g;
 
 /** What a line is compared by. An instruction's address is its place only, and never compared. */
-export function comparedAs(language, line, isLoose) {
+function comparedAs(language, line, isLoose) {
   const text = language === "sass" ? line.replace(ADDRESS, "") : line;
   if (!isLoose || !LOOSE[language]) return text;
   return text.replace(LOOSE[language], (...groups) => groups.slice(1, -2).find((each) => each !== undefined) ?? "");
