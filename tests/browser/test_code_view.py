@@ -194,6 +194,26 @@ def test_data_in_sass_and_llvm_begins_folded(opened: Any, real: dict[str, str]) 
     assert kinds_of.count("block") > 5
 
 
+def test_the_sass_of_a_real_kernel(opened: Any, real: dict[str, str]) -> None:
+    if "sass" not in real:
+        pytest.skip("nvdisasm is not installed")
+    code = opened().show(real["sass"], "sass")
+    lines = real["sass"].split("\n")
+    start = next(at for at, line in enumerate(lines, 1) if line.startswith("//-") and " .text." in line)
+    regions = code.tell("return v.folds.regions.map(({ start, end, kind }) => [start + 1, end + 1, kind]);")
+    assert [each[0] for each in regions if each[2] == "function"] == [start]
+    seen = code.tell("return Array.from(v.folds.rows, (line) => line + 1);")
+    instructions = [at for at, line in enumerate(lines, 1) if re.match(r"\s+/\*[\da-f]{4}\*/ +\S.* ;", line)]
+    assert len(instructions) > 100
+    assert set(instructions) <= set(seen)
+    assert len(seen) < len(lines) / 2
+    assert not {"LDG.E", "FFMA", "BRA", "EXIT"} - {
+        text for at in instructions if at for text in re.findall(r"[A-Z][A-Z0-9.]+", lines[at - 1])}
+    for name in ("memory", "control", "arithmetic"):
+        code.tell("v.find(a);", {"memory": "LDG.E", "control": "EXIT", "arithmetic": "FFMA"}[name])
+        assert code.page.locator(f".ksc-now.ksc-{name}").count() == 1
+
+
 def test_search_counts_steps_and_opens_folds(opened: Any, real: dict[str, str]) -> None:
     code = opened().show(real["ptx"])
     code.tell("v.foldAll(true);")
@@ -474,8 +494,9 @@ def test_it_can_be_used_by_keyboard_alone(opened: Any, real: dict[str, str]) -> 
     keys.press("Enter")
     keys.press("Escape")
     keys.press("Tab")
-    seen = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert seen == "solid"
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    keys.press("Shift+Tab")
+    assert page.evaluate("getComputedStyle(document.querySelector('.ksc-frame'), '::after').borderTopWidth") == "2px"
     for name in ("ksc-search", "ksc-pattern", "ksc-fold-all", "ksc-open-all", "ksc-names", "ksc-copy", "ksc-scroll",
                  "ksc-more"):
         assert code.tell("return v.element.querySelector(`.${a}`).tabIndex;", name) == 0
@@ -522,7 +543,7 @@ def test_hostile_texts_are_texts(opened: Any, language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["python", "llvm", "ptx", "sass", "types"])
-@pytest.mark.parametrize("part", ["x", "a ", '"', "(", "'", "%r1, ", "/*", "\\", ".f32", "\u202e"])
+@pytest.mark.parametrize("part", ["x", "a ", '"', "(", "'", "%r1, ", "/*", "(*", "c[", "`(", "\\", ".f32", "\u202e"])
 def test_a_line_of_a_megabyte_is_shown(opened: Any, language: str, part: str) -> None:
     code = opened()
     took = code.page.evaluate("""([part, language]) => {
@@ -531,7 +552,7 @@ def test_a_line_of_a_megabyte_is_shown(opened: Any, language: str, part: str) ->
         view.show({ text, language });
         return performance.now() - start;
     }""", [part, language])
-    assert took < 400
+    assert took < 1_500  # it takes 20 ms; what backtracks takes minutes
     assert len(code.text_of(1)) < 3000 * 6 + 100
     assert "more characters" in code.text_of(1)
     assert code.tell("return v.find('needle');") == 1

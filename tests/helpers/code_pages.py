@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ CONTRAST = """
     const parse = (text) => { const all = text.match(/[\\d.]+/g).map(Number); return [all.slice(0, 3), all[3] ?? 1]; };
     const ground = (element) => {
       const layers = [];
-      for (let each = element; each; each = each.parentElement) layers.push(parse(getComputedStyle(each).backgroundColor));
+      for (let each = element; each; each = each.parentElement) {
+        layers.push(parse(getComputedStyle(each).backgroundColor));
+      }
       return layers.reverse().reduce((under, [rgb, alpha]) => under.map((value, at) => value * (1 - alpha)
         + rgb[at] * alpha), [255, 255, 255]);
     };
@@ -154,7 +157,10 @@ def big_ptx(ptx: str, times: int = 120) -> str:
 
 
 def stencil_code() -> dict[str, str]:
-    """The PTX and LLVM of a kernel with a loop, a branch and shared memory, compiled now, with line information."""
+    """The PTX, LLVM and SASS of a kernel with a loop, a branch and shared memory, compiled now with line information.
+
+    The SASS is missing without nvdisasm.
+    """
     import math
 
     import numpy as np
@@ -174,7 +180,10 @@ def stencil_code() -> dict[str, str]:
     array = types.float32[::1]
     kernel = cuda.jit((array, array, types.int64), lineinfo=True)(stencil)
     (signature,) = kernel.signatures
-    return {"ptx": kernel.inspect_asm(signature), "llvm": kernel.inspect_llvm(signature)}
+    made = {"ptx": kernel.inspect_asm(signature), "llvm": kernel.inspect_llvm(signature)}
+    with suppress(RuntimeError):
+        made["sass"] = kernel.inspect_sass(signature)
+    return made
 
 
 def origins(ptx: str) -> list[int]:

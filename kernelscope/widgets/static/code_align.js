@@ -2,6 +2,9 @@
 
 /** Edits that a search looks ahead; a stretch that needs more is split where the search got furthest. */
 const AHEAD = 1000;
+/** Steps of searches that were given up, after which the next ones are given up sooner. */
+const STEPS = 30_000_000;
+const AHEAD_AT_LAST = 32;
 
 /**
  * Find lines that two sequences share, in order.
@@ -39,7 +42,8 @@ class Search {
     this.shift = right.length + 1;
     this.ahead = new Int32Array(left.length + right.length + 3);
     this.back = new Int32Array(left.length + right.length + 3);
-    this.limit = Math.max(AHEAD, Math.ceil(Math.sqrt(left.length + right.length)));
+    this.limit = AHEAD;
+    this.steps = 0;
     this.isCoarse = false;
   }
 
@@ -85,6 +89,8 @@ class Search {
       }
       if (edits >= this.limit) {
         this.isCoarse = true;
+        this.steps += 2 * edits * edits;
+        if (this.steps > STEPS) this.limit = AHEAD_AT_LAST;
         return this.furthest([x0, x1, y0, y1], [aheadLow, aheadHigh, backLow, backHigh]);
       }
     }
@@ -115,7 +121,7 @@ const LOOSE = {
 const ADDRESS = /\/\*[\da-f]{4,}\*\//g;
 
 /** What a line is compared by. An instruction's address is its place only, and never compared. */
-export function comparedAs(language, line, isLoose) {
+function comparedAs(language, line, isLoose) {
   const text = language === "sass" ? line.replace(ADDRESS, "") : line;
   if (!isLoose || !LOOSE[language]) return text;
   return text.replace(LOOSE[language], (...groups) => groups.slice(1, -2).find((each) => each !== undefined) ?? "");

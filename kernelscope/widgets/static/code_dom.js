@@ -40,10 +40,10 @@ export function codeLive() {
  * theme, VS Code's, or the system's. Returns what ends that.
  */
 export function followGround(root) {
-  const read = () => {
-    const parts = getComputedStyle(root).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [255, 255, 255];
-    root.classList.toggle("ksc-on-dark", 0.299 * parts[0] + 0.587 * parts[1] + 0.114 * parts[2] < 128);
-  };
+  const read = () => { root.classList.toggle("ksc-on-dark", lightnessUnder(root) < 128); };
+  // An element that is put into the page only later has no ground before.
+  const sized = new ResizeObserver(read);
+  sized.observe(root);
   const mutated = new MutationObserver(read), preference = matchMedia("(prefers-color-scheme: dark)");
   for (const element of [document.documentElement, document.body]) {
     mutated.observe(element, { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "theme",
@@ -54,10 +54,22 @@ export function followGround(root) {
   return {
     read,
     end() {
+      sized.disconnect();
       mutated.disconnect();
       preference.removeEventListener("change", read);
     },
   };
+}
+
+/** How light the ground of an element is, from 0 to 255: its own, or what is seen through it. */
+function lightnessUnder(root) {
+  for (let element = root; element; element = element.parentElement) {
+    const ground = getComputedStyle(element).backgroundColor, scale = ground.startsWith("color(") ? 255 : 1;
+    const numbers = ground.replace(/^color\(\S+/, "").match(/[\d.e-]+/g) ?? [0, 0, 0, 0];
+    const [red, green, blue, alpha = 1] = numbers.map(Number);
+    if (alpha) return scale * (0.299 * red + 0.587 * green + 0.114 * blue);
+  }
+  return 255;
 }
 
 /** Put a text into the clipboard; a page that may not ask for it has an older way. Returns whether it worked. */

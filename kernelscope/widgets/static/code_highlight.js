@@ -60,10 +60,10 @@ const SHAPES = {
     String.raw`(?<word>[A-Za-z_$][\w$]*(?:\.[\w:]+)*)`, String.raw`(?<next>[;{}])`,
   ].join("|"), "g"),
   sass: new RegExp([
-    String.raw`(?<address>/\*[\da-f]{4,}\*/)`, String.raw`(?<comment>//.*|/\*.*?\*/|\(\*.*?\*\))`,
+    String.raw`(?<address>/\*[\da-f]{4,}\*/)`, String.raw`(?<comment>//.*|/\*.*?(?:\*/|$)|\(\*.*?(?:\*\)|$))`,
     String.raw`(?<string>"(?:[^"\\]|\\.)*"?)`,
-    String.raw`(?<predicate>@!?U?P(?:\d+|T)\b)`, String.raw`(?<label>^[.$\w]+:|${"`"}\([^)]*\))`,
-    String.raw`(?<special>\bc[xs]?\[[^\]]*\](?:\[[^\]]*\])?|\bSR_?[A-Z]\w*(?:\.\w+)*|\bdesc(?=\[))`,
+    String.raw`(?<predicate>@!?U?P(?:\d+|T)\b)`, String.raw`(?<label>^[.$\w]+:|${"`"}\([^)]{0,999}\))`,
+    String.raw`(?<special>\bc[xs]?\[[^\]]{0,40}\](?:\[[^\]]{0,40}\])?|\bSR_?[A-Z]\w*(?:\.\w+)*|\bdesc(?=\[))`,
     String.raw`(?<register>\b(?:U?R\d+|U?RZ|U?P\d+|U?PT|U?PR|S?B\d+|SRZ|gsb\d+|tmem)\b${SASS_TAIL})`,
     String.raw`(?<number>(?<![\w.])-?(?:0x[\da-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)\b|[+-](?:INF|QNAN))`,
     String.raw`(?<directive>(?<![\w.])\.[a-z_][\w.]*)`, String.raw`(?<word>[A-Za-z_$][\w$]*(?:\.[\w]+)*)`,

@@ -172,7 +172,9 @@ function part(piece, from, to, mark) {
 export function columnIn(piece, offset) {
   if (piece.isExact) return piece.from + offset;
   const length = piece.to - piece.from;
-  if (piece.kind === "cut" || piece.kind === "gap" || length < KEPT_HEAD) return offset * 2 > piece.shown.length ? piece.to : piece.from;
+  if (piece.kind === "cut" || piece.kind === "gap" || length < KEPT_HEAD) {
+    return offset * 2 > piece.shown.length ? piece.to : piece.from;
+  }
   return offset <= KEPT_HEAD ? piece.from + offset : piece.to - (piece.shown.length - offset);
 }
 
