@@ -15,7 +15,7 @@ from kernelscope.analysis.type_words import short_arguments
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import inspection_words as words
-from kernelscope.renderers.base import clean, dims, shorten
+from kernelscope.renderers.base import clean, dims, shorten, width_of
 from kernelscope.renderers.layout import columns, rest, table, with_notice, wrap
 
 #: How many specializations of a kernel, and launch configurations of a specialization, are printed.
@@ -24,6 +24,7 @@ MOST_USES = 12
 _MOST_STEPS = 12
 
 _LABEL = 16
+_WIDE_LIST = 80
 
 
 def inspection_text(
@@ -67,13 +68,15 @@ def inspection_text(
 def _list(kernels: Sequence[Kernel], width: int) -> str:
     if not kernels:
         return "no kernels were recorded: none was launched, and none was compiled"
-    headers = ["kernel", "row", "specializations", "launches", "compile", "registers", "defined"]
+    headers = ["kernel", "row", "specs", "launches", "compile", "registers", "defined"]
     rows = [
         [clean(each.name), str(each.dispatcher_id), count(len(each.specializations)), count(each.launches),
          duration(each.compile_ns) if each.compile_ns else MISSING, count(each.regs),
-         shorten(words.place(each), max(width // 4, 16))]
+         shorten(clean(words.place(each)), max(width // 4, 16))]
         for each in kernels
     ]
+    if width < _WIDE_LIST:
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     return f"{counted(len(kernels), 'kernel')}\n" + table(headers, rows, width, left=(0, 6))
 
 
@@ -125,15 +128,21 @@ def _uses(each: Specialization, width: int) -> str:
         for use in each.uses[:MOST_USES]
     ]
     kept = [at for at in range(len(headers)) if any(row[at] not in (MISSING, "0 B") for row in rows)]
-    indent = " " * (5 + _LABEL - 2)
-    text = table([headers[at] for at in kept], [[row[at] for at in kept] for row in rows], width - len(indent),
-                 left=(0, *(place for place, at in enumerate(kept) if headers[at] == "limited by")))
-    text += rest(len(each.uses), MOST_USES, "configuration")
-    return "\n".join(indent + line for line in text.split("\n"))
+    text = ""
+    # Below the other facts where there is room, else further out, else without what can be spared.
+    for indent, spared in ((_LABEL + 3, ()), (3, ()), (3, ("blocks/SM",)), (3, ("blocks/SM", "GPU", "host"))):
+        shown = [at for at in kept if headers[at] not in spared]
+        left = (0, *(place for place, at in enumerate(shown) if headers[at] == "limited by"))
+        text = table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], width, left=left)
+        text += rest(len(each.uses), MOST_USES, "configuration")
+        text = "\n".join(" " * indent + line for line in text.split("\n"))
+        if max(map(width_of, text.split("\n"))) <= width:
+            break
+    return text
 
 
 def _compile(each: Compile, time: CompileTime | None, width: int) -> str:
-    lines = [f"  {words.compile_title(each)}"]
+    lines = [wrap(clean(words.compile_title(each)), width, 2, hanging=2)]
     lines += [_labelled(label, text, width) for label, text in words.compile_facts(each)]
     if time is not None and time.duration_ns:
         lines += [_step(part, time.duration_ns, 0) for part in _by_time(time.parts)]

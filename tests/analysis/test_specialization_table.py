@@ -50,7 +50,7 @@ def test_the_facts_stand_behind_the_table_s_columns(recording: Recording) -> Non
 def test_columns_have_their_types_in_an_empty_recording_too(recording: Recording) -> None:
     empty = Recording({}, {}).specializations
     assert len(empty) == 0
-    assert empty.dtypes.to_dict() == recording.specializations.dtypes.to_dict()
+    assert empty[MORE].dtypes.to_dict() == recording.specializations[MORE].dtypes.to_dict()
     assert str(empty.dtypes["compile_ns"]) == "Int64" and str(empty.dtypes["launches"]) == "int64"
 
 
