@@ -145,11 +145,11 @@ def _compile(each: Compile, time: CompileTime | None, width: int) -> str:
     lines = [wrap(clean(words.compile_title(each)), width, 2, hanging=2)]
     lines += [_labelled(label, text, width) for label, text in words.compile_facts(each)]
     if time is not None and time.duration_ns:
-        lines += [_step(part, time.duration_ns, 0) for part in _by_time(time.parts)]
+        lines += [_step(part, time.duration_ns, 0, width) for part in _by_time(time.parts)]
         inner = next((part.parts for part in time.parts if part.kind == "passes"), ())
         if inner:
             lines.append(f"     passes, the longest of {len(inner)}")
-            lines += [_step(part, time.duration_ns, 2) for part in _by_time(inner)[:_MOST_STEPS]]
+            lines += [_step(part, time.duration_ns, 2, width) for part in _by_time(inner)[:_MOST_STEPS]]
     return "\n".join(line for line in lines if line)
 
 
@@ -157,10 +157,10 @@ def _by_time(parts: Sequence[Part]) -> list[Part]:
     return sorted(parts, key=lambda part: (part.kind == OTHER, -part.duration_ns))
 
 
-def _step(part: Part, whole: int, deeper: int) -> str:
+def _step(part: Part, whole: int, deeper: int, width: int) -> str:
     within = () if part.kind == "passes" else part.parts
     inner = ", ".join(f"{clean(each.name)} {duration(each.duration_ns)}" for each in within)
-    note = f"  with {inner}" if inner else ""
-    name = shorten(clean(part.name), 38)
-    share = part.duration_ns / whole
-    return f"     {' ' * deeper}{name:<{40 - deeper}}{duration(part.duration_ns):>9}  {percent(share):>7}{note}"
+    room = min(38, width - 27) - deeper
+    times = f"{duration(part.duration_ns):>9}  {percent(part.duration_ns / whole):>7}"
+    line = f"     {' ' * deeper}{shorten(clean(part.name), room):<{room}}  {times}"
+    return shorten(f"{line}  with {inner}", width) if inner and width_of(line) + 12 < width else line
