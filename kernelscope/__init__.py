@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.errors import CubinError as CubinError
+    from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
     from kernelscope.errors import KernelScopeError as KernelScopeError
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
@@ -45,6 +47,8 @@ _HOMES = {
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
     "KernelScopeError": "kernelscope.errors",
+    "CubinError": "kernelscope.errors",
+    "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",

@@ -122,6 +122,8 @@ def _parser() -> argparse.ArgumentParser:
                       help="leave what the GPU did out: no CUPTI, and none of its cost")
     side.add_argument("--events", dest="gpu", action="store_const", const="events",
                       help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
+    run.add_argument("--code", action="store_true",
+                     help="record the kernels' code too, from the source to the machine code; it may be private")
     run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")

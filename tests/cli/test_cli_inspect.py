@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 from handmade import MS, Script
 
-from kernelscope import load
+from kernelscope import cli_inspect, load
 from kernelscope.cli import main
 from kernelscope.renderers.inspection import inspection_text
 
@@ -85,9 +84,7 @@ def test_code_that_was_not_recorded_says_how(capsys: Any, file: Path) -> None:
 
 
 def test_sass_comes_from_the_recorded_machine_code(capsys: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = types.ModuleType("nvdisasm")
-    stand_in.disassemble = lambda cubin: f"SASS of {cubin.decode()}"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kernelscope.nvdisasm", stand_in)
+    monkeypatch.setattr(cli_inspect, "disassemble", lambda cubin: f"SASS of {cubin.decode()}")
     assert out(capsys, file, "axpy", "--code", "sass") == "SASS of machine\n"
     assert out(capsys, file, "axpy", "--code", "sass", "--specialization", 2, code=1) == ""
 
