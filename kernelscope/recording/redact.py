@@ -272,7 +272,7 @@ def _argument_names(recording: Recording, names: Names) -> None:
 def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
     """The versions and what was on; keys that are not known here are left out."""
     kept: dict[str, Any] = {"name": "redacted", "redacted": True}
-    for key in ("schema_version", "cpus", "merged", "dry_run", "simulator", "code"):
+    for key in ("schema_version", "cpus", "merged", "dry_run", "simulator"):
         if isinstance(held.get(key), bool | int):
             kept[key] = held[key]
     for key, pattern in (("created", r"[\d:T+Z.-]+"), ("detail", "|".join(_DETAILS)), ("python", _VERSION),

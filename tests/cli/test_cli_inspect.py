@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
         script._add("code", None, {"dispatcher_id": 0, "specialization_id": 0, "kind": kind, "text": text})
     script._add("code", None, {"dispatcher_id": 0, "specialization_id": 1, "kind": "ptx", "text": "// two\n\tret;"})
     script._add("code", None, {"dispatcher_id": 0, "kind": "source", "text": "def axpy(x): ...\n"})
-    return script.recording().save(tmp_path / "inspected.kscope")
+    return script.recording().save(tmp_path / "inspected.kscope", paths=True)  # what is no cubin is not saved without
 
 
 def out(capsys: Any, *arguments: object, code: int = 0) -> str:
