@@ -138,9 +138,10 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     show.add_argument("--redact", action="store_true",
                       help="strip source, code and names; what is left stays readable under neutral names")
-    show.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact: write it there, print nothing of it")
+    show.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact: write it as a file")
     show.add_argument("--limit", metavar="ROWS", type=_rows, default=100,
                       help="how many launches --launches prints; 0 for all (default: 100)")
+    show.set_defaults(parser=show)
 
     inspect = verbs.add_parser("inspect", help="show a file's kernels, specializations and code", formatter_class=raw,
                                description=_INSPECT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import importlib
 import json
 import sys
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from kernelscope.analysis.find_kernels import find_kernels, find_specialization,
 from kernelscope.analysis.inspection import Kernel, Specialization, code_text, inspect_kernels
 from kernelscope.errors import UnknownKernelError
 from kernelscope.magic_output import progress
+from kernelscope.nvdisasm import disassemble
 from kernelscope.recording.io import load
 from kernelscope.renderers.base import clean_code
 from kernelscope.renderers.inspection import inspection_text
@@ -55,13 +55,13 @@ def code_of(recording: Recording, chosen: Specialization, kind: str) -> str:
     UnknownKernelError
         The recording does not hold it; the message says how to record it.
     DisassemblerError
-        There is no nvdisasm, or it failed.
+        There is no nvdisasm, or it failed; the message says how to get it.
     """
     text = code_text(recording, chosen.specialization_id, kind)
     if text is None and kind == "sass":
         cubin = code_text(recording, chosen.specialization_id, "cubin")
         if cubin is not None:
-            text = str(importlib.import_module("kernelscope.nvdisasm").disassemble(base64.b64decode(cubin)))
+            text = disassemble(base64.b64decode(cubin))
     if text is None:
         held = f"it has {', '.join(chosen.code)}" if chosen.code else "it has no code"
         raise UnknownKernelError(

@@ -96,7 +96,7 @@ class CellOptions:
 @argument("--events", dest="gpu", action="store_const", const="events",
           help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
 @argument("--charts", action="store_true",
-          help="show charts under the card: time by phase, queue and execute, GPU busy")
+          help="show charts under the card: time by phase, compile time, queue and execute, GPU busy")
 @argument("--no-timeline", action="store_true", help="show the card alone")
 @argument("--code", action="store_true",
           help="record the kernels' code too, from the source to the machine code; it may be private")

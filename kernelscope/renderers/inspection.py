@@ -15,7 +15,7 @@ from kernelscope.analysis.type_words import short_arguments
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import inspection_words as words
-from kernelscope.renderers.base import clean, dims, shorten
+from kernelscope.renderers.base import clean, dims, shorten, width_of
 from kernelscope.renderers.layout import columns, rest, table, with_notice, wrap
 
 #: How many specializations of a kernel, and launch configurations of a specialization, are printed.
@@ -24,6 +24,7 @@ MOST_USES = 12
 _MOST_STEPS = 12
 
 _LABEL = 16
+_WIDE_LIST = 80
 
 
 def inspection_text(
@@ -67,13 +68,15 @@ def inspection_text(
 def _list(kernels: Sequence[Kernel], width: int) -> str:
     if not kernels:
         return "no kernels were recorded: none was launched, and none was compiled"
-    headers = ["kernel", "row", "specializations", "launches", "compile", "registers", "defined"]
+    headers = ["kernel", "row", "specs", "launches", "compile", "registers", "defined"]
     rows = [
         [clean(each.name), str(each.dispatcher_id), count(len(each.specializations)), count(each.launches),
          duration(each.compile_ns) if each.compile_ns else MISSING, count(each.regs),
-         shorten(words.place(each), max(width // 4, 16))]
+         shorten(clean(words.place(each)), max(width // 4, 16))]
         for each in kernels
     ]
+    if width < _WIDE_LIST:
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     return f"{counted(len(kernels), 'kernel')}\n" + table(headers, rows, width, left=(0, 6))
 
 
@@ -125,22 +128,28 @@ def _uses(each: Specialization, width: int) -> str:
         for use in each.uses[:MOST_USES]
     ]
     kept = [at for at in range(len(headers)) if any(row[at] not in (MISSING, "0 B") for row in rows)]
-    indent = " " * (5 + _LABEL - 2)
-    text = table([headers[at] for at in kept], [[row[at] for at in kept] for row in rows], width - len(indent),
-                 left=(0, *(place for place, at in enumerate(kept) if headers[at] == "limited by")))
-    text += rest(len(each.uses), MOST_USES, "configuration")
-    return "\n".join(indent + line for line in text.split("\n"))
+    text = ""
+    # Below the other facts where there is room, else further out, else without what can be spared.
+    for indent, spared in ((_LABEL + 3, ()), (3, ()), (3, ("blocks/SM",)), (3, ("blocks/SM", "GPU", "host"))):
+        shown = [at for at in kept if headers[at] not in spared]
+        left = (0, *(place for place, at in enumerate(shown) if headers[at] == "limited by"))
+        text = table([headers[at] for at in shown], [[row[at] for at in shown] for row in rows], width, left=left)
+        text += rest(len(each.uses), MOST_USES, "configuration")
+        text = "\n".join(" " * indent + line for line in text.split("\n"))
+        if max(map(width_of, text.split("\n"))) <= width:
+            break
+    return text
 
 
 def _compile(each: Compile, time: CompileTime | None, width: int) -> str:
-    lines = [f"  {words.compile_title(each)}"]
+    lines = [wrap(clean(words.compile_title(each)), width, 2, hanging=2)]
     lines += [_labelled(label, text, width) for label, text in words.compile_facts(each)]
     if time is not None and time.duration_ns:
-        lines += [_step(part, time.duration_ns, 0) for part in _by_time(time.parts)]
+        lines += [_step(part, time.duration_ns, 0, width) for part in _by_time(time.parts)]
         inner = next((part.parts for part in time.parts if part.kind == "passes"), ())
         if inner:
             lines.append(f"     passes, the longest of {len(inner)}")
-            lines += [_step(part, time.duration_ns, 2) for part in _by_time(inner)[:_MOST_STEPS]]
+            lines += [_step(part, time.duration_ns, 2, width) for part in _by_time(inner)[:_MOST_STEPS]]
     return "\n".join(line for line in lines if line)
 
 
@@ -148,10 +157,10 @@ def _by_time(parts: Sequence[Part]) -> list[Part]:
     return sorted(parts, key=lambda part: (part.kind == OTHER, -part.duration_ns))
 
 
-def _step(part: Part, whole: int, deeper: int) -> str:
+def _step(part: Part, whole: int, deeper: int, width: int) -> str:
     within = () if part.kind == "passes" else part.parts
     inner = ", ".join(f"{clean(each.name)} {duration(each.duration_ns)}" for each in within)
-    note = f"  with {inner}" if inner else ""
-    name = shorten(clean(part.name), 38)
-    share = part.duration_ns / whole
-    return f"     {' ' * deeper}{name:<{40 - deeper}}{duration(part.duration_ns):>9}  {percent(share):>7}{note}"
+    room = min(38, width - 27) - deeper
+    times = f"{duration(part.duration_ns):>9}  {percent(part.duration_ns / whole):>7}"
+    line = f"     {' ' * deeper}{shorten(clean(part.name), room):<{room}}  {times}"
+    return shorten(f"{line}  with {inner}", width) if inner and width_of(line) + 12 < width else line

@@ -259,6 +259,7 @@ def _compiles(shown: Overview, width: int) -> str:
     if not shown.compilations:
         return ""
     lines = [f"Compiles and disk-cache loads ({count(len(shown.compilations))}, {duration(shown.compile_ns)} in all)"]
+    lines += [_wrap(clean(note), width, 2, hanging=2) for note in words.compile_notes(shown)]
     for each in shown.compilations[:TOP_COMPILES]:
         how = f"{words.outcome(each)} {clean(words.trigger(each))}"
         first = f"{duration(each.duration_ns):>8}  {how}: {clean(each.name)} "
