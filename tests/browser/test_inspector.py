@@ -518,7 +518,7 @@ def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
                  "%kernelscope inspect nothing")
     shown = Inspector(opened.page)
     shown.tab("ptx")
-    assert "add.s32" in shown.drawn()
+    assert until(shown.page, lambda: "add.s32" in shown.drawn())
     assert "nothing was recorded" in opened.page.locator(".jp-OutputArea-output").last.inner_text()
     assert opened.ask_kernel("'numba.cuda' in sys.modules") == "False"
     opened.close()

@@ -43,6 +43,7 @@ class Inspector {
     this.frame(theme ?? "auto");
     host.append(this.root);
     this.root.addEventListener("keydown", (event) => this.key(event));
+    this.root.addEventListener("ksc-leave", () => this.back());
     this.update(facts);
   }
 
@@ -136,6 +137,11 @@ class Inspector {
   key(event) {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     event.stopPropagation();
+    this.back();
+  }
+
+  /** One step out: of the help, a comparison, the panel, the tabs, the table. */
+  back() {
     const from = document.activeElement, help = this.top.querySelector(".ksi-help[open]");
     if (help) help.open = false;
     else if (this.isComparing) this.compared(false);
