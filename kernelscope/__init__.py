@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.errors import CubinError as CubinError
+    from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
     from kernelscope.errors import KernelScopeError as KernelScopeError
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
     from kernelscope.errors import RecorderStateError as RecorderStateError
     from kernelscope.errors import RecordingFileError as RecordingFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
+    from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.magics import unload_ipython_extension as unload_ipython_extension
     from kernelscope.recorder import Recorder as Recorder
@@ -44,11 +47,14 @@ _HOMES = {
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
     "KernelScopeError": "kernelscope.errors",
+    "CubinError": "kernelscope.errors",
+    "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",
+    "UnknownKernelError": "kernelscope.errors",
 }
 
 _ROOMS = {

@@ -20,6 +20,7 @@ _INTERRUPTED = 130
 _HOMES = {
     "run": "kernelscope.cli_run",
     "show": "kernelscope.cli_show",
+    "inspect": "kernelscope.cli_inspect",
     "export": "kernelscope.cli_export",
     "demo": "kernelscope.cli_demo",
     "doctor": "kernelscope.cli_doctor",
@@ -41,6 +42,15 @@ Show a .kscope file. Without an option, print the card as text.
   summary          one object a cell: label, status, launches, kernels, compiles, disk_hits, memory_hits,
                    failed_compiles, errors, wall_ns, host_ns and <phase>_ns
   tables           each table as a list of rows by column; null is what was not recorded"""
+
+_INSPECT = """\
+Show the kernels of a .kscope file; of one kernel the specializations with their registers, memory, spills, launch
+configurations, occupancy, disk cache and reasons; of one specialization everything, its compiles' passes included.
+
+KERNEL is a kernel's qualified name, the last part of it, or its row. Specializations are numbered by kernel, from 1.
+Code is in a file that was recorded with --code; SASS needs nvdisasm where it was not recorded.
+
+--json prints one object: notice, and kernels with their specializations, uses, compiles and steps."""
 
 _EXPORT = """\
 Write a .kscope file in another format, beside it unless -o says where.
@@ -112,6 +122,8 @@ def _parser() -> argparse.ArgumentParser:
                       help="leave what the GPU did out: no CUPTI, and none of its cost")
     side.add_argument("--events", dest="gpu", action="store_const", const="events",
                       help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
+    run.add_argument("--code", action="store_true",
+                     help="record the kernels' code too, from the source to the machine code; it may be private")
     run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
@@ -124,8 +136,26 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--launches", action="store_true", help="one line a launch")
     what.add_argument("--json", action="store_true", help="everything, for programs")
     show.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+    show.add_argument("--redact", action="store_true",
+                      help="strip source, code and names; what is left stays readable under neutral names")
+    show.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact: write it as a file")
     show.add_argument("--limit", metavar="ROWS", type=_rows, default=100,
                       help="how many launches --launches prints; 0 for all (default: 100)")
+    show.set_defaults(parser=show)
+
+    inspect = verbs.add_parser("inspect", help="show a file's kernels, specializations and code", formatter_class=raw,
+                               description=_INSPECT)
+    inspect.add_argument("file", metavar="FILE.kscope")
+    inspect.add_argument("kernel", metavar="KERNEL", nargs="?", help="which kernel")
+    inspect.add_argument("--specialization", metavar="N", type=_number, help="everything of this specialization")
+    inspect.add_argument("--code", choices=("source", "types", "llvm", "ptx", "sass"),
+                         help="print this code and nothing else; of specialization 1 unless N is given")
+    inspect.add_argument("--diff", metavar=("A", "B"), nargs=2, type=_number,
+                         help="how two specializations differ, with --code in their code too")
+    inspect.add_argument("--sort", choices=("launches", "compile", "registers"), default="launches",
+                         help="what to sort kernels by, largest first (default: %(default)s)")
+    inspect.add_argument("--json", action="store_true", help="the same, for programs")
+    inspect.set_defaults(parser=inspect)
 
     export = verbs.add_parser("export", help="write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
                               description=_EXPORT, formatter_class=raw)
@@ -146,6 +176,12 @@ def _parser() -> argparse.ArgumentParser:
         "what is missing with the command that brings it. Exit code 0 if recording is possible, 1 otherwise."))
     doctor.add_argument("--json", action="store_true", help="the same, for programs")
     return parser
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of a specialization, from 1")
+    return int(text)
 
 
 def _rows(text: str) -> int:

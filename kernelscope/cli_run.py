@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.dryrun:
         dryrun.enable()
     name = arguments.name or program.label
-    recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu)
+    recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu, code=arguments.code)
     run = _prepared(program)
     process = os.getpid()
     recorder.start()

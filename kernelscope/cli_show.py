@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.phases import PHASES
+from kernelscope.analysis.redaction import redacted
 from kernelscope.magic_output import progress
 from kernelscope.magic_tables import find_cell
 from kernelscope.recording.io import load
@@ -27,9 +28,17 @@ _ROWS_AT_ONCE = 10_000
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the file as it was asked for; return the exit code."""
+    if arguments.output is not None and not arguments.redact:
+        arguments.parser.error("-o goes with --redact; kernelscope export writes other formats")
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
     if arguments.cell is not None:
         recording = find_cell([recording], arguments.cell)
+    if arguments.redact:
+        recording = redacted(recording)
+    if arguments.output is not None:
+        path = recording.save(arguments.output)
+        print(f"wrote {path} without source, code and names")
+        return 0
     if arguments.json:
         for part in json_parts(recording):
             sys.stdout.write(part)

@@ -11,6 +11,14 @@ class KernelScopeError(Exception):
     """Base class of every error that KernelScope raises."""
 
 
+class CubinError(KernelScopeError):
+    """Machine code cannot be read: it is torn, or no cubin."""
+
+
+class DisassemblerError(KernelScopeError):
+    """Machine code cannot be disassembled: there is no ``nvdisasm``, or it fails."""
+
+
 class DryRunError(KernelScopeError):
     """The dry run cannot be switched on, or its settings are out of range."""
 
@@ -29,3 +37,7 @@ class RecordingFileError(KernelScopeError):
 
 class UnknownCellError(KernelScopeError):
     """A cell was asked for by a number or name that no recording has."""
+
+
+class UnknownKernelError(KernelScopeError):
+    """A kernel, one of its specializations or a form of its code was asked for that a recording does not have."""

@@ -21,7 +21,7 @@ DETAILS = ("launch", "phases")
 
 #: The sub-commands of ``%kernelscope``, each with what follows it; brackets mean that it can be left out.
 COMMANDS = {
-    "on": "[-q] [--detail launch|phases] [--no-gpu|--events]",
+    "on": "[-q] [--detail launch|phases] [--no-gpu|--events] [--code]",
     "off": "",
     "status": "",
     "cells": "",
@@ -35,10 +35,10 @@ COMMANDS = {
 }
 
 CELL_USAGE = ("%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-gpu|--events] "
-              "[--charts] [--no-timeline]")
+              "[--code] [--charts] [--no-timeline]")
 LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
 
-_OF_ON = "-q, --detail, --no-gpu and --events"
+_OF_ON = "-q, --detail, --no-gpu, --events and --code"
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
 _ANY_CELL_MAGIC = re.compile(r"%%\w")
 _MANAGING = re.compile(r"%kernelscope\b|#|$")
@@ -68,6 +68,8 @@ class CellOptions:
         Whether to show charts under the card.
     timeline : bool
         Whether the timeline follows the card.
+    code : bool
+        Whether the recording holds the kernels' code.
     """
 
     name: str | None = None
@@ -78,6 +80,7 @@ class CellOptions:
     gpu: str = "cupti"
     charts: bool = False
     timeline: bool = True
+    code: bool = False
 
 
 @magic_arguments("%kernelscope")
@@ -92,8 +95,10 @@ class CellOptions:
 @argument("--events", dest="gpu", action="store_const", const="events",
           help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
 @argument("--charts", action="store_true",
-          help="show charts under the card: time by phase, queue and execute, GPU busy")
+          help="show charts under the card: time by phase, compile time, queue and execute, GPU busy")
 @argument("--no-timeline", action="store_true", help="show the card alone")
+@argument("--code", action="store_true",
+          help="record the kernels' code too, from the source to the machine code; it may be private")
 def cell_arguments() -> None:
     """Record every CUDA kernel launch of this cell and show them as a card and a timeline.
 
@@ -110,6 +115,7 @@ def cell_arguments() -> None:
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
 @argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
 @argument("--events", dest="gpu", action="store_const", const="events", help="on: time kernels with CUDA events")
+@argument("--code", action="store_true", default=None, help="on: record the kernels' code too")
 @argument("--to", choices=("perfetto", "html", "parquet", "csv"),
           help="export: the format; without it the one of the name: .pftrace, .json or .html")
 def line_arguments() -> None:
@@ -133,11 +139,11 @@ def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
     return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu,
-                       found.charts, not found.no_timeline)
+                       found.charts, not found.no_timeline, found.code)
 
 
 def parse_line(line: str) -> Namespace:
-    """Return ``command``, ``target``, ``quiet``, ``detail``, ``gpu`` and ``to`` of a ``%kernelscope`` line.
+    """Return ``command``, ``target``, ``quiet``, ``detail``, ``gpu``, ``code`` and ``to`` of a ``%kernelscope`` line.
 
     Raises
     ------
@@ -146,10 +152,11 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     if command == "attach" and rest.strip():  # An expression keeps its quotes and spaces.
-        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, to=None)
+        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, code=None,
+                         to=None)
     found = _parsed(line_arguments, line, LINE_USAGE)
     if found.command is None:
-        if found.quiet or found.detail or found.gpu:
+        if found.quiet or found.detail or found.gpu or found.code:
             raise UsageError(f"{_OF_ON} belong to 'on'; usage: {LINE_USAGE}")
         return found
     if found.command not in COMMANDS:
@@ -163,7 +170,7 @@ def parse_line(line: str) -> Namespace:
         raise UsageError(f"the {wanted.partition(' ')[0]} is missing; usage: {usage}")
     if found.to and found.command != "export":
         raise UsageError(f"--to belongs to 'export'; usage: {usage}")
-    if (found.quiet or found.detail or found.gpu) and found.command != "on":
+    if (found.quiet or found.detail or found.gpu or found.code) and found.command != "on":
         raise UsageError(f"{_OF_ON} belong to 'on'; usage: {usage}")
     return found
 

@@ -277,7 +277,8 @@ class NotebookSession:
         try:
             from kernelscope.recorder import Recorder
 
-            recorder = Recorder(cell.options.name, detail=cell.options.detail, gpu=cell.options.gpu)
+            recorder = Recorder(cell.options.name, detail=cell.options.detail, gpu=cell.options.gpu,
+                                code=cell.options.code)
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
             magic_output.report(problem)
@@ -330,9 +331,9 @@ def saved(recording: Recording, path: str) -> str:
     return f"wrote {target} ({size(target.stat().st_size)})"
 
 
-def automatic(quiet: bool | None, detail: str | None, gpu: str | None) -> CellOptions:
+def automatic(quiet: bool | None, detail: str | None, gpu: str | None, code: bool | None = None) -> CellOptions:
     """Return how ``%kernelscope on`` records each cell."""
-    return replace(CellOptions(), quiet=bool(quiet), detail=detail or "phases", gpu=gpu or "cupti")
+    return replace(CellOptions(), quiet=bool(quiet), detail=detail or "phases", gpu=gpu or "cupti", code=bool(code))
 
 
 def _error(result: Any) -> BaseException | None:

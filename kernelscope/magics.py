@@ -83,7 +83,7 @@ class KernelScopeMagics:
             if asked.command is None:
                 print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
             elif asked.command == "on":
-                self._on(asked.quiet, asked.detail, asked.gpu)
+                self._on(asked.quiet, asked.detail, asked.gpu, asked.code)
             elif asked.command == "export":
                 self._export(asked.target, asked.to)
             elif asked.target is None:
@@ -93,8 +93,8 @@ class KernelScopeMagics:
         except (KernelScopeError, ValueError) as error:
             raise UsageError(" ".join(str(error).split())) from None
 
-    def _on(self, quiet: bool | None, detail: str | None, gpu: str | None) -> None:
-        self._session.always = magic_session.automatic(quiet, detail, gpu)
+    def _on(self, quiet: bool | None, detail: str | None, gpu: str | None, code: bool | None) -> None:
+        self._session.always = magic_session.automatic(quiet, detail, gpu, code)
         shown = "no cards are shown" if quiet else "cells that launch and compile nothing show no card"
         print(f"kernelscope: every cell from the next one on is recorded; {shown}")
 
@@ -108,7 +108,8 @@ class KernelScopeMagics:
         always = self._session.always
         which = "cells that begin with %%kernelscope"
         if always is not None:
-            which = f"every cell (detail {always.detail}{', no cards' if always.quiet else ''})"
+            code, quiet = ", with code" if always.code else "", ", no cards" if always.quiet else ""
+            which = f"every cell (detail {always.detail}{code}{quiet})"
         driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
         return (f"kernelscope {__version__}: records {which}; "
                 f"{magic_output.counts(self._session.recordings)} in this session{driver}")

@@ -41,6 +41,9 @@ class Recorder:
         CUDA events, which perturbs what it measures, ``none`` leaves it out.
     synchronize : bool
         Whether to wait for the device before stopping.
+    code : bool
+        Whether the recording holds the kernels' code too: source, inferred types, LLVM, PTX, SASS and machine code. It
+        may be private; it is read when recording stops, which takes that much longer.
     probes : sequence of Probe, optional
         Instead of every probe that there is; for tests.
     clock : callable
@@ -53,7 +56,7 @@ class Recorder:
     """
 
     def __init__(self, name: str | None = None, *, detail: str = "phases", gpu: str = "cupti", synchronize: bool = True,
-                 probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
+                 code: bool = False, probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
         if detail not in DETAILS:
             raise ValueError(f"detail {detail!r} is not one of {', '.join(DETAILS)}")
         if gpu not in GPU_SOURCES:
@@ -61,6 +64,7 @@ class Recorder:
         self.name = name
         self.detail = detail
         self.gpu = gpu
+        self.code = code
         self._synchronize = synchronize
         self._probes = probes
         self._clock = clock
@@ -122,7 +126,7 @@ class Recorder:
         finally:
             self._session = None
             alone = session.leave()
-        recording = build(raw_recording(session, part, self.name, self._cells, self._notes))
+        recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
         self._recording = explain(recording if alone else keep_used(recording))
         return self._recording
 
@@ -205,35 +209,36 @@ class Recorder:
 
 
 def record(name: str | None = None, *, detail: str = "phases", gpu: str = "cupti",
-           synchronize: bool = True) -> Recorder:
+           synchronize: bool = True, code: bool = False) -> Recorder:
     """Return a `Recorder` for a ``with`` block; after it, its ``recording`` is the `Recording`.
 
     >>> with kernelscope.record("warm-up") as r:  # doctest: +SKIP
     ...     kernel[1, 32](array)
     >>> r.recording.launches  # doctest: +SKIP
     """
-    return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize)
+    return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize, code=code)
 
 
 @overload
 def recorded(function: Function) -> Function: ...
 @overload
-def recorded(*, name: str | None = None, detail: str = "phases",
-             gpu: str = "cupti") -> Callable[[Function], Function]: ...
-def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases", gpu: str = "cupti") -> Any:
+def recorded(*, name: str | None = None, detail: str = "phases", gpu: str = "cupti",
+             code: bool = False) -> Callable[[Function], Function]: ...
+def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases", gpu: str = "cupti",
+             code: bool = False) -> Any:
     """Record every call of a function; the newest call's recording is its ``recording`` attribute.
 
     The function's result, exceptions and signature stay as they are.
     """
     if function is None:
-        return functools.partial(recorded, name=name, detail=detail, gpu=gpu)
+        return functools.partial(recorded, name=name, detail=detail, gpu=gpu, code=code)
 
     call: Any
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu)
+            recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu, code=code)
             try:
                 with recorder:
                     return await function(*args, **kwargs)
@@ -246,7 +251,7 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
 
     @functools.wraps(function)
     def call_plain(*args: Any, **kwargs: Any) -> Any:
-        recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu)
+        recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu, code=code)
         try:
             with recorder:
                 return function(*args, **kwargs)

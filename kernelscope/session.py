@@ -46,6 +46,7 @@ class Session:
         self.alignment = align(clock)
         self.installed: list[Probe] = []
         self.recorders = 0
+        self._describing = threading.RLock()
         try:
             for probe in _probes(gpu) if probes is None else probes:
                 self._install(probe)
@@ -75,13 +76,15 @@ class Session:
             self._uninstall()
             return True
 
-    def describe(self, used: set[tuple[int, int]]) -> None:
-        """Have the probes fill in what they ask only at stop."""
-        for probe in self.installed:
-            try:
-                probe.describe(self.sink, used)
-            except Exception as error:
-                self.sink.swallow(probe.name, error)
+    def describe(self, used: set[tuple[int, int]], code: bool) -> None:
+        """Have the probes fill in what they ask only at stop, and with `code` the kernels' code."""
+        with self._describing:
+            self.sink.captures_code = code
+            for probe in self.installed:
+                try:
+                    probe.describe(self.sink, used)
+                except Exception as error:
+                    self.sink.swallow(probe.name, error)
 
     def _install(self, probe: Probe) -> None:
         self.installed.append(probe)  # before: what a Ctrl-C interrupts is undone too
@@ -176,8 +179,8 @@ class Part:
 
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
-                  notes: list[dict[str, Any]]) -> RawRecording:
-    """Everything that the builder needs, copied out of the session."""
+                  notes: list[dict[str, Any]], *, code: bool = False) -> RawRecording:
+    """Everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
     sink = session.sink
     launches = part.launches(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
@@ -186,7 +189,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     for _, block in launches:
         pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
-    session.describe(used)
+    session.describe(used, code)
     total = sum(len(block) for _, block in launches)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
@@ -196,19 +199,19 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         targets=list(sink.targets.rows),
         threads=threads,
         cells=cells,
-        dispatchers=[{**row, "filename": _shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
+        dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
         specializations=list(sink.specializations.rows),
         configurations=list(sink.configurations.rows),
         devices=list(sink.devices.rows),
         compilations=compilations,
         passes=passes,
         occupancies=list(sink.occupancies),
-        code=list(sink.code),
+        code=list(sink.code) if code else [],
         ranges=ranges,
         activities=part.activities(sink),
         health=[*_health(session, total, made_in_python.count()), *notes],
     )
-    raw.metadata = _metadata(name, session, raw)
+    raw.metadata = {**_metadata(name, session, raw), "code": code}
     return raw
 
 
@@ -258,16 +261,23 @@ def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str
         "schema_version": SCHEMA_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "detail": session.sink.detail,
-        "dry_run": dryrun.is_enabled(),
         "simulator": any(row["framework"] == "simulator" for row in raw.dispatchers),
         "probes": [probe.name for probe in session.installed],
         "clock": {"host_ns": session.alignment.host_ns, "wall_ns": session.alignment.wall_ns,
                   "error_ns": session.alignment.error_ns},
+        **environment(),
+        **session.sink.metadata,
+    }
+
+
+def environment() -> dict[str, Any]:
+    """Return what a recording's metadata says about this process and machine."""
+    return {
+        "dry_run": dryrun.is_enabled(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "packages": dict(_versions()),
-        **session.sink.metadata,
     }
 
 
@@ -282,8 +292,8 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _shown_filename(path: str | None) -> str | None:
-    """A notebook cell's own name, ``In[3]``, instead of the temporary file that its code pretends to come from."""
+def shown_filename(path: str | None) -> str | None:
+    """Return a notebook cell's own name, ``In[3]``, for the temporary file that its code pretends to come from."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
     named = namer(path) if namer is not None and path else None

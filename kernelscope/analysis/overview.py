@@ -8,6 +8,7 @@ from kernelscope.analysis.advice import Advice, advise
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, row_count
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
+from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.configurations import Configurations
 from kernelscope.analysis.correlate import join
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
@@ -79,6 +80,10 @@ class Overview:
         Sums over the kernels; launches that raised; host threads that launched.
     compile_ns : int
         Time in compiles and disk-cache loads, inside launches and outside.
+    compile_parts : tuple of Part
+        What that time went into: passes, nvvm, lto, link, load, other.
+    warm_cache : WarmCache or None
+        What a warm disk cache would have saved; None where that is nothing.
     wall_ns : int or None
         The cells' time from start to end.
     synchronize_ns : int or None
@@ -118,6 +123,8 @@ class Overview:
     errors: int
     threads: int
     compile_ns: int
+    compile_parts: tuple[Part, ...]
+    warm_cache: WarmCache | None
     wall_ns: int | None
     synchronize_ns: int | None
     totals: PhaseTotals
@@ -156,6 +163,7 @@ def overview(recording: Recording) -> Overview:
     )
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
+    times = compile_times(recording)
     health = tuple(
         HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
                   row["clock_error_ns"])
@@ -190,6 +198,8 @@ def overview(recording: Recording) -> Overview:
         errors=int(count_by(everything, 1, failed >= 0)[0]),
         threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
         compile_ns=compile_ns(recording),
+        compile_parts=total_parts(times),
+        warm_cache=warm_cache(recording, times),
         wall_ns=wall,
         synchronize_ns=sum(waits) if waits else None,
         totals=totals,

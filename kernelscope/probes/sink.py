@@ -60,6 +60,8 @@ class Sink:
         What a range label stands for: dicts with ``name``, ``domain``, ``category``, ``color`` and ``payload``.
     compilations, passes, occupancies, code, health : list of dict
         Rows as they happened; `list.append` is atomic, so that threads need no lock.
+    captures_code : bool
+        Whether the recorder that stops now keeps the kernels' code.
     errors, dropped : Counter
         Exceptions of our own that were kept from user code, and launches that are missing, by probe.
     metadata : dict
@@ -97,6 +99,7 @@ class Sink:
         self.passes: list[dict[str, Any]] = []
         self.occupancies: list[dict[str, Any]] = []
         self.code: list[dict[str, Any]] = []
+        self.captures_code = False
         self.health: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {}
         self.gpu = GpuColumns()

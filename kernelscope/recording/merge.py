@@ -77,6 +77,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     tables["code"] = table_of_rows("code", _distinct(_joined("code", recordings, places).to_pylist()))
     metadata = dict(recordings[0].metadata)
     metadata["name"] = recordings[0].name if name is None else name
+    if any("code" in recording.metadata for recording in recordings):
+        metadata["code"] = any(bool(recording.metadata.get("code")) for recording in recordings)
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
 

@@ -28,6 +28,7 @@ _VIEWS = {
     "summary": ("kernelscope.renderers.text", "summary"),
     "card": ("kernelscope.renderers.html", "card"),
     "write_page": ("kernelscope.widgets.page", "write_page"),
+    "specializations": ("kernelscope.analysis.specialization_table", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "to_perfetto": ("kernelscope.renderers.perfetto", "to_perfetto"),
     "to_parquet": ("kernelscope.renderers.tables", "to_parquet"),
@@ -41,7 +42,8 @@ class Recording:
     """A finished recording: immutable tables and metadata.
 
     Each table of `kernelscope.schema.TABLES` is an attribute that gives a new pandas DataFrame: ``launches``,
-    ``compilations``, ``specializations``... Changing such a DataFrame does not change the recording.
+    ``compilations``, ``specializations``... Changing such a DataFrame does not change the recording. That of
+    ``specializations`` has further columns behind the table's own.
 
     Parameters
     ----------
@@ -157,8 +159,11 @@ class Recording:
 
     @property
     def specializations(self) -> pd.DataFrame:
-        """One row a compiled overload."""
-        return self.table("specializations")
+        """One row a compiled overload, with its kernel, arguments, launches, occupancy and reason beside the columns.
+
+        See `kernelscope.analysis.specialization_table`; ``table("specializations")`` has the schema's columns only.
+        """
+        return _view("specializations")(self)
 
     @property
     def configurations(self) -> pd.DataFrame:

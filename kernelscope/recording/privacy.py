@@ -2,14 +2,17 @@
 
 - Columns that the schema marks as paths keep the file's name.
 - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, an absolute path keeps the file's name.
-- In every text, the source of cells included, the home folder becomes ``~`` and the working folder ``.``.
+- Code keeps of each source file the name: PTX, SASS, LLVM and types. What a debugger needs is left out of PTX, and so
+  is a cubin with line information: both hold paths that cannot be cut.
+- In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working folder ``.``.
 
-So the source of a cell keeps a path that its author typed, unless it leads into one of these two folders;
+So source keeps a path that its author typed, unless it leads into one of these two folders;
 ``source_sha256`` stays that of the source as it was. A user's or host's name is not looked for outside of paths.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -20,6 +23,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from kernelscope import cubin
+from kernelscope.errors import CubinError
+from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.schema import TABLES, Column
 
@@ -28,6 +34,11 @@ _MESSAGES = ("error", "reason", "fix", "message")
 # The folders of an absolute path, not of a URL and not of a ratio such as ns/op; what follows is the file's name.
 _POSIX_FOLDERS = re.compile(r"""(?:\bfile://|(?<![\w/~.]))/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
 _WINDOWS_FOLDERS = re.compile(r"""(?<!\w)[A-Za-z]:[\\/](?:[^\s\\/"'`<>|:;,]+[\\/]+)+(?=[^\s\\/])""")
+
+# A debugger's sections in PTX hold paths as bytes.
+_DEBUG_SECTION = re.compile(r"^([ \t]*\.section[ \t]+\.debug_\w+)\s*\{.*?^[ \t]*\}", re.MULTILINE | re.DOTALL)
+_SOURCE_FILE = re.compile(r'(\.file[ \t]+\d+[ \t]+|//## File |inlined at |\bfilename: )"([^"\n]*)"')
+_LLVM_FOLDER = re.compile(r'\bdirectory: "[^"]*"')
 
 
 def cut_paths(
@@ -57,6 +68,8 @@ def _own_folders() -> list[tuple[re.Pattern[str], str]]:
 
 
 def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], str]]) -> pa.Table:
+    if name == "code":
+        table = _cut_code(table, folders)
     for index, column in enumerate(TABLES[name].columns):
         if column.dtype not in ("string", "category"):
             continue
@@ -64,6 +77,31 @@ def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], 
         if cut is not None:
             table = table.set_column(index, table.schema.field(index), cut)
     return table
+
+
+def _cut_code(table: pa.Table, folders: list[tuple[re.Pattern[str], str]]) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    before: list[dict[str, Any]] = table.to_pylist()
+    for row in before:
+        if row["kind"] == "cubin" and _has_paths(row["text"]):
+            continue
+        rows.append({**row, "text": _CODE_CUTTERS.get(row["kind"], _cut_folders)(folders, row["text"])})
+    return table if rows == before else table_of_rows("code", rows)
+
+
+def _has_paths(text: str) -> bool:
+    """Whether the machine code holds paths; what cannot be read may."""
+    try:
+        return cubin.read(base64.b64decode(text, validate=True)).has_line_info
+    except (CubinError, ValueError):
+        return True
+
+
+def _cut_code_text(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    """PTX, SASS or LLVM; what names a source file is quoted, so that its path can have blanks."""
+    text = _LLVM_FOLDER.sub('directory: ""', text)
+    text = _SOURCE_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', text)
+    return _cut_prose(folders, _DEBUG_SECTION.sub(r"\1\t// left out: it can hold paths", text))
 
 
 def _cutter(column: Column, folders: list[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:
@@ -128,3 +166,7 @@ def _cut_values(value: Any, cut: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_cut_values(item, cut) for item in cast("list[Any]", value)]
     return value
+
+
+_CODE_CUTTERS: dict[str, Callable[[list[tuple[re.Pattern[str], str]], str], str]] = {
+    "types": _cut_json, "llvm": _cut_code_text, "ptx": _cut_code_text, "sass": _cut_code_text}

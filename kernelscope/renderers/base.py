@@ -41,6 +41,11 @@ def clean(text: object) -> str:
     return _UNSAFE.sub(_escape, str(text))
 
 
+def clean_code(text: str) -> str:
+    """Return lines of code as `clean` does, with their line breaks and tabs as they are."""
+    return re.sub(r"[^\t\n]+", lambda found: clean(found.group()), text)
+
+
 def escape(text: object) -> str:
     """Return text as it can stand in HTML, in an element or in a quoted attribute: cleaned and escaped."""
     return html.escape(clean(text), quote=True)

@@ -7,8 +7,7 @@ Plotly takes some HTML in its labels.
 
 from __future__ import annotations
 
-import html
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,21 +17,25 @@ from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles
 from kernelscope.analysis.phases import PHASES, launch_phases
 from kernelscope.analysis.units import duration
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.base import clean, shorten
+from kernelscope.renderers.compile_charts import compile_time as compile_time
+from kernelscope.renderers.figures import (
+    COLORS,
+    MOST_KERNELS,
+    MOST_MARKS,
+    UNSPLIT,
+    figure_of,
+    kernel_lines,
+    labels_of,
+    sentence,
+    unit_of,
+)
+from kernelscope.renderers.figures import label as label
 from kernelscope.renderers.style import PHASE_COLORS
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-#: As many kernels as a chart has lines for; the others are one line together, or left out.
-MOST_KERNELS = 20
-#: As many marks as Plotly draws without being slow.
-MOST_MARKS = 2_000
-
-_INK, _LINE, _FILL = "#7b828c", "rgba(127,127,127,.28)", "rgba(43,123,186,.32)"
-_COLORS = ("#2b7bba", "#e69f00", "#5bbcea", "#c66fa0", "#8a8f98")
-_UNSPLIT = "rgba(127,127,127,.45)"
-_NAME_WIDTH = 44
+_FILL = "rgba(43,123,186,.32)"
 # What a logarithmic axis shows for a queue of 0: the kernel started before the driver call returned.
 _LEAST_NS = 100
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -49,25 +52,25 @@ def time_by_phase(recording: Recording) -> go.Figure:
     order = sorted((at for at in range(len(names)) if totals[at].host_ns), key=lambda at: -(totals[at].host_ns or 0))
     title = "Host time in launches, by kernel and phase"
     if not order:
-        return _sentence(title, "No launch's end was recorded, so there is no host time to show.")
+        return sentence(title, "No launch's end was recorded, so there is no host time to show.")
     shown, others = order[:MOST_KERNELS], order[MOST_KERNELS:]
-    labels = _labels([names[at] for at in shown])
+    labels = labels_of([names[at] for at in shown])
     parts = ["unsplit", *PHASES]
     values = {part: [dict(totals[at].segments).get(part, 0) for at in shown] for part in parts}
     if others:
         labels.append(f"{len(others)} other kernels")
         for part in parts:
             values[part].append(sum(dict(totals[at].segments).get(part, 0) for at in others))
-    scale, unit = _unit(max(sum(values[part][at] for part in parts) for at in range(len(labels))))
-    figure = _figure(title, len(labels) * 26 + 130)
+    scale, unit = unit_of(max(sum(values[part][at] for part in parts) for at in range(len(labels))))
+    figure = figure_of(title, len(labels) * 26 + 130)
     for part in [*PHASES, "unsplit"]:
         if any(values[part]):
             figure.add_bar(
                 x=[value / scale for value in values[part]], y=list(range(len(labels))), name=part, orientation="h",
-                marker={"color": PHASE_COLORS.get(part, _UNSPLIT), "line": {"width": 0}}, customdata=labels,
+                marker={"color": PHASE_COLORS.get(part, UNSPLIT), "line": {"width": 0}}, customdata=labels,
                 hovertemplate=f"%{{customdata}}<br>{part}: %{{x:,.4~g}} {unit}<extra></extra>")
     figure.update_layout(barmode="stack", bargap=0.35)
-    _lines(figure, labels)
+    kernel_lines(figure, labels)
     figure.update_xaxes(title_text=unit, rangemode="tozero")
     return figure
 
@@ -81,16 +84,16 @@ def queue_and_execute(recording: Recording) -> go.Figure:
     title = "Queue and execute on the GPU, by kernel"
     kernel, names, execute, queue = _gpu_times(recording)
     if not bool((execute >= 0).any()):
-        return _sentence(title, _no_gpu(recording, "no kernel's time on the GPU is known"))
+        return sentence(title, _no_gpu(recording, "no kernel's time on the GPU is known"))
     total = np.bincount(kernel, weights=np.maximum(execute, 0), minlength=len(names))
     ran = np.bincount(kernel[execute >= 0], minlength=len(names))
     shown = [at for at in np.argsort(-total, kind="stable").tolist() if ran[at]][:MOST_KERNELS]
-    labels = _labels([names[at] for at in shown])
+    labels = labels_of([names[at] for at in shown])
     sides = (("queue", queue, PHASE_COLORS["submit"]), ("execute", execute, PHASE_COLORS["dispatch"]))
     found = [(side, percentiles_by(kernel, np.where(values >= 0, np.maximum(values, _LEAST_NS), -1), len(names),
                                    _SHARES)[shown], color) for side, values, color in sides]
     found = [each for each in found if not bool(np.isnan(each[1]).all())]
-    figure = _figure(title, len(labels) * (14 + 18 * len(found)) + 130)
+    figure = figure_of(title, len(labels) * (14 + 18 * len(found)) + 130)
     for place, (side, shares, color) in enumerate(found):
         held = np.flatnonzero(~np.isnan(shares[:, 0]))
         low, first, middle, third, high = (shares[held] / 1_000).T.tolist()
@@ -107,7 +110,7 @@ def queue_and_execute(recording: Recording) -> go.Figure:
             customdata=np.repeat(texts, 5).tolist(), mode="markers", marker={"opacity": 0, "size": 14, "color": color},
             showlegend=False, hovertemplate="%{customdata}<extra></extra>")
     figure.update_layout(boxmode="overlay")
-    _lines(figure, labels)
+    kernel_lines(figure, labels)
     note = ", 0 drawn at 0.1" if bool(((queue >= 0) & (queue < _LEAST_NS)).any()) else ""
     figure.update_xaxes(type="log", title_text=f"µs{note}", exponentformat="none", dtick=1)
     return figure
@@ -134,33 +137,28 @@ def gpu_busy(recording: Recording, bins: int = 200) -> go.Figure:
     title = "GPU busy over time"
     activities = gpu_activities(recording)
     if not len(activities):
-        return _sentence(title, _no_gpu(recording, "no activity of the GPU has a time"))
+        return sentence(title, _no_gpu(recording, "no activity of the GPU has a time"))
     devices = len(distinct(activities.device))
     busy = busy_over_time(recording, min(bins, max(MOST_MARKS // devices, 1)), activities=activities)
     if not busy:
-        return _sentence(title, _no_gpu(recording, "no time passed"))
+        return sentence(title, _no_gpu(recording, "no time passed"))
     edges = busy[0].edges_ns
     first, last = int(edges[0]), int(edges[-1])
-    scale, unit = _unit(last - first)
+    scale, unit = unit_of(last - first)
     rows = recording.rows("devices")
-    figure = _figure(title, 260)
+    figure = figure_of(title, 260)
     for place, each in enumerate(busy):
         ordinal = None if each.device_id is None else rows[each.device_id]["ordinal"]
         name = "GPU" if each.device_id is None else f"GPU {each.device_id if ordinal is None else ordinal}"
         figure.add_scatter(
             x=((edges[:-1] - first) / scale).tolist(), y=(each.share * 100).tolist(), name=name, mode="lines",
-            line={"shape": "hv", "width": 1.5, "color": _COLORS[place % len(_COLORS)]},
+            line={"shape": "hv", "width": 1.5, "color": COLORS[place % len(COLORS)]},
             fill="tozeroy" if len(busy) == 1 else None, fillcolor=_FILL,
             hovertemplate=f"at %{{x:,.4~g}} {unit}: %{{y:.0f}} %<extra>{name}</extra>")
     figure.update_layout(showlegend=len(busy) > 1)
     figure.update_yaxes(title_text="% busy", range=[0, 102])
     figure.update_xaxes(title_text=f"{unit} since the start", range=[0, (last - first) / scale])
     return figure
-
-
-def label(name: str) -> str:
-    """Return a name as Plotly shows it literally: neither its HTML nor MathJax's formulas are taken for such."""
-    return html.escape(clean(name), quote=False).replace("$", "&#36;")
 
 
 def _gpu_times(recording: Recording) -> tuple[Ints, list[str], Ints, Ints]:
@@ -187,54 +185,6 @@ def _no_gpu(recording: Recording, otherwise: str) -> str:
     if not is_gpu_recorded(recording):
         return "The GPU was not recorded, so there is nothing to show here."
     return f"There is nothing to show here: {otherwise}."
-
-
-def _figure(title: str, height: int) -> go.Figure:
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    figure.update_layout(
-        template="none", height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-        title={"text": f"<b>{title}</b>", "font": {"size": 13}, "x": 0, "xref": "container", "xanchor": "left", "y": 1,
-               "yref": "container", "yanchor": "top", "pad": {"t": 10, "l": 8}},
-        font={"color": _INK, "size": 12, "family": "system-ui, -apple-system, 'Segoe UI', sans-serif"},
-        margin={"l": 8, "r": 16, "t": 40, "b": 44},
-        legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom",
-                "traceorder": "normal", "font": {"size": 11.5}},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": _INK, "activecolor": _COLORS[0]},
-        hoverlabel={"font": {"family": "ui-monospace, monospace"}})
-    grid: dict[str, Any] = {"gridcolor": _LINE, "zerolinecolor": _LINE, "linecolor": _LINE, "automargin": True}
-    figure.update_xaxes(**grid)
-    figure.update_yaxes(**grid)
-    return figure
-
-
-def _lines(figure: go.Figure, labels: list[str]) -> None:
-    """A line a kernel by its place, not by its name: two kernels may have one, and names may look like dates."""
-    figure.update_yaxes(tickmode="array", tickvals=list(range(len(labels))), ticktext=labels, autorange="reversed",
-                        showgrid=False, zeroline=False, ticksuffix=" ")
-
-
-def _sentence(title: str, text: str) -> go.Figure:
-    """A figure that says why it has no data."""
-    figure = _figure(title, 84)
-    figure.update_layout(margin={"t": 34, "b": 10})
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False)
-    figure.add_annotation(text=label(text), x=0, y=0.5, xref="paper", yref="paper", xanchor="left", showarrow=False,
-                          font={"size": 13})
-    return figure
-
-
-def _labels(names: list[str]) -> list[str]:
-    return [label(shorten(clean(name), _NAME_WIDTH)) for name in names]
-
-
-def _unit(longest_ns: float) -> tuple[float, str]:
-    for scale, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
-        if longest_ns >= scale:
-            return scale, unit
-    return 1.0, "ns"
 
 
 def _faint(color: str) -> str:

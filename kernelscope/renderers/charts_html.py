@@ -70,11 +70,12 @@ _STYLE = """
 
 
 def charts_html(recording: Recording) -> str:
-    """Return time by phase, queue and execute, and GPU busy as one self-contained fragment of HTML.
+    """Return time by phase, compile time, queue and execute, and GPU busy as one self-contained fragment of HTML.
 
     It is 1.5 to 2 MB, nearly all of it plotly.js. Where scripts do not run it says so in a sentence.
     """
-    figures = [charts.time_by_phase(recording), charts.queue_and_execute(recording), charts.gpu_busy(recording)]
+    figures = [each(recording) for each in (
+        charts.time_by_phase, charts.compile_time, charts.queue_and_execute, charts.gpu_busy)]
     name = f"ks-charts-{secrets.token_hex(6)}"
     packed, version = _plotly()
     note = f"{recording.notice}. " if recording.notice else ""

@@ -173,7 +173,8 @@ def compiles_part(shown: Overview) -> str:
         ("third", "Kernel", "signature"), ("time", "Took", ""), ("word", "Outcome", "asked for"), ("", "Why", "fix"),
     )
     note = f"and disk-cache loads: {counted(len(shown.compilations), 'request')}, {duration(shown.compile_ns)} in all"
-    html = heading("Compiles", note) + table_of(columns, [_compile_row(each) for each in top], left=(0, 2, 3))
+    notes = "".join(f'<div class="ks-soft">{escape(text)}</div>' for text in words.compile_notes(shown))
+    html = heading("Compiles", note) + notes + table_of(columns, [_compile_row(each) for each in top], left=(0, 2, 3))
     if rest:
         spent = duration(sum(each.duration_ns for each in rest))
         rows = [_compile_row(each) for each in rest[:MOST_ROWS]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.cells import CellSummary, by_cell
@@ -25,6 +23,12 @@ from kernelscope.renderers.base import (
     stream,
     width_of,
 )
+from kernelscope.renderers.layout import INDENT as _INDENT
+from kernelscope.renderers.layout import columns as _columns
+from kernelscope.renderers.layout import rest as _rest
+from kernelscope.renderers.layout import table as _table
+from kernelscope.renderers.layout import with_notice as _with_notice
+from kernelscope.renderers.layout import wrap as _wrap
 
 MAKES = Makes("text/plain", ".txt")
 
@@ -34,7 +38,6 @@ TOP_COMPILES = 8
 TOP_CONFIGURATIONS = 8
 TOP_RANGES = 12
 
-_INDENT = "  "
 _WIDE = 96
 _DULL = ("", MISSING, "default", "0 B")
 
@@ -256,6 +259,7 @@ def _compiles(shown: Overview, width: int) -> str:
     if not shown.compilations:
         return ""
     lines = [f"Compiles and disk-cache loads ({count(len(shown.compilations))}, {duration(shown.compile_ns)} in all)"]
+    lines += [_wrap(clean(note), width, 2, hanging=2) for note in words.compile_notes(shown)]
     for each in shown.compilations[:TOP_COMPILES]:
         how = f"{words.outcome(each)} {clean(words.trigger(each))}"
         first = f"{duration(each.duration_ns):>8}  {how}: {clean(each.name)} "
@@ -312,53 +316,3 @@ def _health(shown: Overview, width: int) -> str:
         if row.fix:
             lines.append(_wrap(f"fix: {clean(row.fix)}", width, 4, hanging=5))
     return "Recording\n" + "\n".join(lines)
-
-
-def _table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, left: Sequence[int] = (0,),
-    flexible: int = 0, below: Sequence[Sequence[str]] | None = None,
-) -> str:
-    """Align columns: numbers right, those in `left` left; the `flexible` one gives way where it gets too wide."""
-    widths = [
-        max(width_of(header), *(width_of(row[place]) for row in rows)) if rows else width_of(header)
-        for place, header in enumerate(headers)
-    ]
-    others = sum(each for place, each in enumerate(widths) if place != flexible)
-    room = width - len(_INDENT) - others - 2 * (len(widths) - 1)
-    widths[flexible] = max(min(widths[flexible], room), min(widths[flexible], 12))
-
-    def line(cells: Sequence[str]) -> str:
-        padded: list[str] = []
-        for place, cell in enumerate(cells):
-            text = shorten(cell, widths[place])
-            gap = " " * (widths[place] - width_of(text))
-            padded.append(text + gap if place in left else gap + text)
-        return (_INDENT + "  ".join(padded)).rstrip()
-
-    lines = [line(headers)]
-    for place, row in enumerate(rows):
-        lines.append(line(row))
-        if below is not None:
-            lines += [_INDENT * 2 + text for text in below[place]]
-    return "\n".join(lines)
-
-
-def _rest(total: int, shown: int, noun: str) -> str:
-    return f"\n{_INDENT}and {counted(total - shown, f'more {noun}')}" if total > shown else ""
-
-
-def _wrap(text: str, width: int, indent: int = 0, hanging: int = 5) -> str:
-    return textwrap.fill(
-        text, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + hanging),
-        break_on_hyphens=False,
-    )
-
-
-def _with_notice(notice: str, text: str) -> str:
-    return f"*** {clean(notice)} ***\n{text}" if notice else text
-
-
-def _columns(width: int | None) -> int:
-    if width is not None:
-        return max(width, 60)
-    return min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)

@@ -153,6 +153,23 @@ def trigger(each: CompilationSummary) -> str:
     return asked
 
 
+def compile_notes(shown: Overview) -> list[str]:
+    """Return what compile time went into, and what a warm disk cache would have saved: a sentence each."""
+    notes: list[str] = []
+    known = [part for part in shown.compile_parts if part.duration_ns >= _LONG_WAIT_NS]
+    if any(part.kind != "other" for part in known):
+        known.sort(key=lambda part: (part.kind == "other", -part.duration_ns))
+        notes.append("time went into " + ", ".join(f"{part.name} {duration(part.duration_ns)}" for part in known))
+    warm = shown.warm_cache
+    if warm is not None:
+        compiles = counted(warm.compiles, "compile")
+        note = f"a warm disk cache would have saved at most {duration(warm.saved_ns)} of {compiles}"
+        if warm.setup_ns * 5 > warm.saved_ns:
+            note += f"; {duration(warm.setup_ns)} of that is numba's own setup, part of which a load needs too"
+        notes.append(note)
+    return notes
+
+
 def cost(shown: Overview) -> str:
     """Return what recording itself cost."""
     held = shown.cost

@@ -84,3 +84,15 @@ def test_a_full_disk_behind_stdout_is_one_line(cli: Any, recorded: Path) -> None
     assert ran.returncode in (1, 120)
     assert ran.stderr.splitlines()[0] == "kernelscope: [Errno 28] No space left on device"
     assert "Traceback" not in ran.stderr
+
+
+def test_redacted(cli: Any, recorded: Path, tmp_path: Path) -> None:
+    for options in ([], ["--json"], ["--cells"], ["--launches"]):
+        text = cli("show", str(recorded), "--redact", *options).stdout
+        assert "axpy" not in text and "second" not in text
+    assert json.loads(cli("show", str(recorded), "--json", "--redact").stdout)["metadata"]["redacted"] is True
+    ran = cli("show", str(recorded), "--redact", "-o", "shared.kscope")
+    assert ran.stdout == "wrote shared.kscope without source, code and names\n"
+    assert load(tmp_path / "shared.kscope").dispatchers.name.tolist() == ["kernel_1"]
+    wrong = cli("show", str(recorded), "-o", "shared.kscope", code=2)
+    assert "-o goes with --redact" in wrong.stderr

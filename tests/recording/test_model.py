@@ -18,6 +18,8 @@ from kernelscope.schema import TABLES, UNKNOWN
 def test_every_table_is_an_attribute(name: str, full: Recording) -> None:
     frame = getattr(full, name)
     assert isinstance(frame, pd.DataFrame)
+    if name == "specializations":  # which tells more than its table
+        frame = frame[list(TABLES[name].names)]
     assert tuple(frame.columns) == TABLES[name].names
     assert len(frame) == full.arrow(name).num_rows
     pd.testing.assert_frame_equal(frame, full.table(name))

@@ -131,3 +131,25 @@ def test_root_as_home_and_a_missing_working_folder(tmp_path: Path, full: Recordi
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert load(save(full, tmp_path / "x.kscope")).rows("launches") == full.rows("launches")
+
+
+def _code_after(recording_of: Make, rows: Rows, kind: str, text: str) -> list[str]:
+    rows["code"] = [{"dispatcher_id": 0, "specialization_id": 0, "kind": kind, "text": text}]
+    tables, _ = cut_paths({name: recording_of(rows).arrow(name) for name in TABLES}, {})
+    return tables["code"].column("text").to_pylist()
+
+
+@pytest.mark.parametrize(("kind", "text", "cut"), [
+    ("ptx", '\t.loc\t1 13 0\n\tret;\n\t.file\t1 "/data/her/k.py"', '\t.loc\t1 13 0\n\tret;\n\t.file\t1 "k.py"'),
+    ("ptx", "x\n\t.section\t.debug_info\n\t{\n.b8 47\n\n\t}\n\t.section\t.debug_loc { }\ny",
+     "x\n\t.section\t.debug_info\t// left out: it can hold paths\n\t.section\t.debug_loc { }\ny"),
+    ("sass", '\t//## File "/d/a.py", line 8 inlined at "/d/her b/k.py", line 2\n  /*00a0*/ LDC.64 R10, c[0x0][0x238] ;',
+     '\t//## File "a.py", line 8 inlined at "k.py", line 2\n  /*00a0*/ LDC.64 R10, c[0x0][0x238] ;'),
+    ("llvm", '!1 = !DIFile(directory: "/data/her", filename: "k.py")', '!1 = !DIFile(directory: "", filename: "k.py")'),
+    ("llvm", '!1 = !DIFile(directory: "", filename: "/her b/k.py")', '!1 = !DIFile(directory: "", filename: "k.py")'),
+    ("types", '[{"line": 3, "expr": "global(m: <module from /data/her/k.py>)"}]',
+     '[{"line": 3, "expr": "global(m: <module from k.py>)"}]'),
+    ("source", 'open("/data/her/k.py")', 'open("/data/her/k.py")'),
+])
+def test_code_keeps_the_names_of_files_only(rows: Rows, recording_of: Make, kind: str, text: str, cut: str) -> None:
+    assert _code_after(recording_of, rows, kind, text) == [cut]

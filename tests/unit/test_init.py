@@ -23,9 +23,10 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording",
-        "RecordingFileError", "UnknownCellError", "__version__", "annotate", "load", "load_ipython_extension",
-        "record", "recorded", "timeline", "unload_ipython_extension",
+        "CubinError", "DisassemblerError", "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder",
+        "RecorderStateError", "Recording", "RecordingFileError", "UnknownCellError", "UnknownKernelError",
+        "__version__", "annotate", "load", "load_ipython_extension", "record", "recorded", "timeline",
+        "unload_ipython_extension",
     }
     assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))
     assert set(kernelscope.__all__) <= set(dir(kernelscope))

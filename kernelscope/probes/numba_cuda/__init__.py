@@ -16,11 +16,13 @@ from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.numba_cuda.attach import Attachments
+from kernelscope.probes.numba_cuda.code import STATED, CodeCapture
 from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.numba_cuda.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
+from kernelscope.schema import UNKNOWN
 
 #: The first version with a public `launchconfig` and `pre_launch_callbacks`.
 OLDEST_VERSION = (0, 30, 0)
@@ -55,6 +57,7 @@ class NumbaCudaProbe:
         self._hooks: LaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._facts: Facts | None = None
+        self._code: CodeCapture | None = None
         self._attachments: Attachments | None = None
         self._modules: Any = None
         self._follows_devices = False
@@ -110,7 +113,14 @@ class NumbaCudaProbe:
             self._timer.describe(sink)
         if self._facts is None:
             return
+        used = list(used)
         self._facts.describe(used)
+        if not sink.captures_code:
+            sink.stated.pop(STATED, None)  # of another recording, which ended earlier
+        elif self._code is not None:
+            launched = {sink.targets.rows[target]["specialization_id"] for target, _ in used}
+            compiled = {row.get("specialization_id", UNKNOWN) for row in sink.compilations}
+            self._code.capture(sorted((launched | compiled) - {UNKNOWN, None}))
         driver = self._modules.driver.driver
         if driver.is_initialized and driver.initialization_error is None:
             sink.metadata["driver_version"] = ".".join(map(str, driver.get_version()))
@@ -147,10 +157,9 @@ class NumbaCudaProbe:
         if version < OLDEST_VERSION:
             shown = ".".join(map(str, version)) or "none"
             raise ProbeUnavailableError(f"numba-cuda {shown} is too old: 0.30.4 or newer is needed")
-        loaded = {name: importlib.import_module(path) for name, path in _MODULES.items()}
-        lock = importlib.import_module("numba.cuda.core.compiler_lock").global_compiler_lock
-        self._modules = SimpleNamespace(lock=lock, **loaded)
+        self._modules = load_modules()
         self._facts = Facts(sink, self._modules)
+        self._code = CodeCapture(sink, self._facts)
         self._attachments = Attachments(sink, self._facts, self._modules)
         problems = self_check(self._modules.dispatcher)
         if problems:
@@ -202,6 +211,13 @@ class NumbaCudaProbe:
                 if not int(error) and int(status):
                     return row["stream"]
         return None
+
+
+def load_modules() -> Any:
+    """Import what the probe works with of numba-cuda: its modules by short names, and its compiler lock as ``lock``."""
+    loaded = {name: importlib.import_module(path) for name, path in _MODULES.items()}
+    lock = importlib.import_module("numba.cuda.core.compiler_lock").global_compiler_lock
+    return SimpleNamespace(lock=lock, **loaded)
 
 
 def installed_version() -> tuple[int, ...]:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from kernelscope import cubin
+from kernelscope.errors import CubinError
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -16,6 +18,18 @@ _USUAL_OPTIONS = {"debug": (None, False, 0), "lineinfo": (None, False), "opt": (
                   "fastmath": (False,), "device": (False,), "inline": ("never", False), "forceinline": (False,),
                   "extensions": (None, (), []), "launch_bounds": (None,), "lto": (None, True),
                   "max_registers": (None,), "shared_memory_carveout": (None,)}
+
+# Columns of `specializations` that a cubin says.
+_SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threads", "spill_store_bytes",
+          "spill_load_bytes")
+# Columns of `devices`, and the attribute of numba-cuda's Device that the driver answers.
+_DEVICE_LIMITS = {
+    "max_threads_per_multiprocessor": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "max_blocks_per_multiprocessor": "MAX_BLOCKS_PER_MULTIPROCESSOR",
+    "registers_per_multiprocessor": "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "shared_per_multiprocessor_bytes": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "reserved_shared_bytes": "RESERVED_SHARED_MEMORY_PER_BLOCK",
+}
 
 
 class Facts:
@@ -148,7 +162,7 @@ class Facts:
             dispatcher, kernel, ordinal = self._loaded_as(dispatcher, kernel)
         elif self.modules.driver.driver.is_initialized:
             ordinal = self.modules.devices.get_context().device.id
-        device = UNKNOWN if ordinal is None else self._device(ordinal)
+        device = UNKNOWN if ordinal is None else self.device(ordinal)
         specialization = self.specialization(dispatcher, kernel)
         return self.sink.target(self.dispatcher(dispatcher), specialization, device, error)
 
@@ -157,7 +171,10 @@ class Facts:
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
             if isinstance(live, tuple) and "regs" not in row:
-                self._describe_kernel(row, live[1])
+                try:
+                    self._describe_kernel(row, live[1])
+                except Exception as problem:  # one kernel's: the others go on
+                    self.sink.swallow(FRAMEWORK, problem)
         done = {(entry["specialization_id"], entry["configuration_id"], entry["device_id"])
                 for entry in self.sink.occupancies}
         for target, configuration in used:
@@ -171,15 +188,36 @@ class Facts:
                     self.sink.swallow(FRAMEWORK, problem)
 
     def _describe_kernel(self, row: dict[str, Any], kernel: Any) -> None:
-        library = kernel._codelibrary
-        for capability, cubin in library._cubin_cache.items():
+        """Fill in sizes: from the loaded function where there is one, and from the machine code what no driver says."""
+        ordinal, function = next(iter(list(kernel._codelibrary._cufunc_cache.items())), (None, None))
+        capability, code = self.machine_code(kernel)
+        if code is not None:
             row["compute_capability"] = f"{capability[0]}.{capability[1]}"
-            row["cubin_bytes"] = len(getattr(cubin, "code", cubin))
-        for function in library._cufunc_cache.values():
+            row["cubin_bytes"] = len(code)
+            found = None
+            try:
+                found = cubin.read(code).kernel(kernel.entry_name)
+            except CubinError as problem:  # the driver may still know most of it
+                self.sink.swallow(FRAMEWORK, problem)
+            if found is not None:
+                row.update({column: getattr(found, column) for column in _SIZES})
+        if function is not None and self.modules.devices.gpus[ordinal].primary_context is not None:
             attributes = function.attrs
             row.update(regs=attributes.regs, static_shared_bytes=attributes.shared, local_bytes=attributes.local,
                        const_bytes=attributes.const, max_threads=attributes.maxthreads)
+
+    def machine_code(self, kernel: Any) -> tuple[Any, bytes | None]:
+        """Return numba-cuda's compute capability of what is loaded, or else of the newest cubin, and that cubin."""
+        library = kernel._codelibrary
+        made = dict(library._cubin_cache)
+        if not made:
+            return None, None
+        wanted = list(made)[-1]
+        for ordinal in list(library._cufunc_cache):
+            own = tuple(self.modules.devices.gpus[ordinal].compute_capability[:2])
+            wanted = next((capability for capability in made if tuple(capability[:2]) == own), wanted)
             break
+        return wanted, bytes(getattr(made[wanted], "code", made[wanted]))
 
     def _occupancy(self, specialization: int, configuration: int, device: int) -> None:
         live = self.sink.specializations.objects[specialization]
@@ -201,7 +239,9 @@ class Facts:
             "occupancy": min(1.0, active * threads / most) if most else None,
         })
 
-    def _device(self, ordinal: int) -> int:
+    def device(self, ordinal: int) -> int:
+        """Return the id of a device, by its ordinal; the driver is asked what it holds."""
+
         def row() -> dict[str, Any]:
             device = self.modules.devices.gpus[ordinal]
             name = device.name
@@ -210,10 +250,17 @@ class Facts:
                 "name": name.decode() if isinstance(name, bytes) else name,
                 "compute_capability": ".".join(str(part) for part in device.compute_capability[:2]),
                 "multiprocessors": device.MULTIPROCESSOR_COUNT,
-                "max_threads_per_multiprocessor": device.MAX_THREADS_PER_MULTIPROCESSOR,
+                **{column: self._limit(device, name) for column, name in _DEVICE_LIMITS.items()},
             }
 
         return self.sink.devices.intern((FRAMEWORK, ordinal), row)
+
+    @staticmethod
+    def _limit(device: Any, name: str) -> int | None:
+        try:
+            return int(getattr(device, name))
+        except Exception:  # a driver, or bindings, that do not know it
+            return None
 
     def _loaded_as(self, dispatcher: Any, loaded: Any) -> tuple[Any, Any, int]:
         """Find the ``_Kernel`` and the device's ordinal of a loaded function."""

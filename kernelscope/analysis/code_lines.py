@@ -1,0 +1,205 @@
+"""Which source line each line of a kernel's code was made from, where the code has line information.
+
+PTX says it in ``.loc`` directives, SASS in the ``//## File`` comments of ``nvdisasm -g``, LLVM in ``!dbg`` metadata,
+and the inferred types have it beside each of them. Only instructions have a line: labels, declarations and the
+directives themselves have none. Code of other functions that was inlined counts as of the line of the kernel that
+called them; where it stands itself is kept too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+#: File (an index into `LineMap.files`, -1 for none) and line number (0 for none).
+_Place = tuple[int, int]
+_NOWHERE: _Place = (-1, 0)
+#: Calls inlined into each other deeper than this are cut: a circle of them, which only a made-up file has.
+_DEEPEST = 100
+
+_PTX_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
+_PTX_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
+_SASS_FILE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_SASS_INSTRUCTION = re.compile(r"\s*(?:\{\s*)?/\*[0-9a-f]{4,}\*/\s+\S")
+_LLVM_DBG = re.compile(r"!dbg !(\d+)")
+_LLVM_NODE = re.compile(r"!(\d+) = (?:distinct )?!(DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)")
+_LLVM_FIELD = re.compile(r'\b(line|scope|file|inlinedAt|directory|filename): (?:!?(\d+)|"([^"]*)")')
+
+
+@dataclass(frozen=True)
+class LineMap:
+    """The source lines of a code text.
+
+    Attributes
+    ----------
+    files : tuple of str
+        The source files that it names, as it names them.
+    file, line : list of int
+        For each line of the code text the file (an index into `files`, -1 for none) and the line in it (0 for none);
+        of inlined code, the line of the kernel that called it. For types there is one for each entry, and the file is
+        the kernel's own: -1.
+    inner_file, inner_line : list of int
+        The same, but of inlined code the line where it stands itself.
+    """
+
+    files: tuple[str, ...]
+    file: list[int]
+    line: list[int]
+    inner_file: list[int]
+    inner_line: list[int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no line is known, as in code without line information."""
+        return not any(self.line)
+
+
+def line_map(kind: str, text: str) -> LineMap:
+    """Return the source line of each line of a code text.
+
+    Parameters
+    ----------
+    kind : str
+        ``ptx``, ``sass``, ``llvm`` or ``types``; every other kind has no lines.
+    text : str
+        The text, as a recording's table ``code`` has it.
+    """
+    files = _Files()
+    places = list(_READERS.get(kind, _nothing)(text, files))
+    return LineMap(tuple(files.numbers),
+                   [outer[0] for outer, _ in places], [outer[1] for outer, _ in places],
+                   [inner[0] for _, inner in places], [inner[1] for _, inner in places])
+
+
+class _Files:
+    """Numbers files in order of appearance."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def place(self, name: str | None, line: int) -> _Place:
+        return _NOWHERE if name is None or line <= 0 else (self.numbers.setdefault(name, len(self.numbers)), line)
+
+
+def _ptx(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
+    lines = text.split("\n")
+    # Files are declared after the functions that name them.
+    declared = {int(found[1]): found[2] for found in map(_PTX_FILE.match, lines) if found}
+    callers: dict[tuple[int, ...], tuple[int, ...]] = {}
+    now = _NOWHERE, _NOWHERE
+    depth = 0
+    for line in lines:
+        found = _PTX_LOC.match(line)
+        if found:
+            here = tuple(int(part) for part in found.groups()[:3])
+            if found[4] is not None:
+                callers[here] = tuple(int(part) for part in found.groups()[3:])
+            else:
+                callers.pop(here, None)
+            outer = _outermost(here, callers.get)
+            now = files.place(declared.get(outer[0]), outer[1]), files.place(declared.get(here[0]), here[1])
+            yield _NOWHERE, _NOWHERE
+            continue
+        stripped = line.partition("//")[0].strip()
+        inside = depth > 0
+        # A call's arguments and inline assembly have braces of their own, inside the function's.
+        depth = max(0, depth + stripped.count("{") - stripped.count("}"))
+        if not depth:
+            now = _NOWHERE, _NOWHERE
+        is_instruction = inside and stripped.strip("{}") and stripped[0] != "." and stripped[-1] != ":"
+        yield now if is_instruction else (_NOWHERE, _NOWHERE)
+
+
+def _sass(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
+    outer = inner = _NOWHERE
+    caller: _Place | None = None
+    for line in text.split("\n"):
+        if line.startswith((".text.", "//-----", "\t.section")):
+            outer = inner = _NOWHERE
+            caller = None
+        found = _SASS_FILE.match(line)
+        if found:
+            here = files.place(found[1], int(found[2]))
+            # What was inlined is followed by the lines of its callers, one after the other.
+            inner, outer = (inner, here) if caller == here else (here, here)
+            caller = None
+            if found[3] is not None:
+                caller = files.place(found[3], int(found[4]))
+                outer = caller
+        yield (outer, inner) if _SASS_INSTRUCTION.match(line) else (_NOWHERE, _NOWHERE)
+
+
+def _llvm(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
+    lines = text.split("\n")
+    # Several modules one after the other, each with numbers of its own for its metadata, which comes at its end.
+    nodes: list[dict[int, dict[str, Any]]] = [{}]
+    module_of: list[int] = []
+    for line in lines:
+        if line.startswith("; ModuleID"):
+            nodes.append({})
+        module_of.append(len(nodes) - 1)
+        found = _LLVM_NODE.match(line) if line.startswith("!") else None
+        if found:
+            fields = _LLVM_FIELD.findall(found[3])
+            nodes[-1][int(found[1])] = {name: int(number) if number else text for name, number, text in fields}
+    known: dict[tuple[int, int], tuple[_Place, _Place]] = {}
+    for module, line in zip(module_of, lines, strict=True):
+        found = None if line.startswith(("!", "define", "declare")) else _LLVM_DBG.search(line)
+        if found is None:
+            yield _NOWHERE, _NOWHERE
+            continue
+        key = module, int(found[1])
+        if key not in known:
+            held = nodes[module]
+
+            def caller(node: int, held: dict[int, dict[str, Any]] = held) -> int | None:
+                return held.get(node, {}).get("inlinedAt")
+
+            known[key] = (_llvm_place(_outermost(key[1], caller), held, files), _llvm_place(key[1], held, files))
+        yield known[key]
+
+
+def _llvm_place(location: int, nodes: dict[int, dict[str, Any]], files: _Files) -> _Place:
+    node: Any = nodes.get(location, {})
+    line, file = node.get("line", 0), None
+    for _ in range(_DEEPEST):
+        if "file" in node or "scope" not in node:
+            file = nodes.get(node.get("file"))
+            break
+        node = nodes.get(node["scope"], {})
+    if not file or not isinstance(file.get("filename"), str) or not isinstance(line, int):
+        return _NOWHERE
+    folder, name = file.get("directory"), file["filename"]
+    return files.place(f"{folder}/{name}" if folder and not name.startswith("/") else name, line)
+
+
+def _types(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
+    try:
+        entries: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for entry in cast("list[Any]", entries) if isinstance(entries, list) else []:
+        line: Any = cast("dict[str, Any]", entry).get("line") if isinstance(entry, dict) else 0
+        place = -1, line if isinstance(line, int) and line > 0 else 0
+        yield place, place
+
+
+def _nothing(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
+    return iter([(_NOWHERE, _NOWHERE)] * len(text.split("\n")))
+
+
+def _outermost(start: Any, caller: Callable[[Any], Any]) -> Any:
+    """Follow callers from an inlined place to the function that was compiled."""
+    for _ in range(_DEEPEST):
+        following = caller(start)
+        if following is None:
+            break
+        start = following
+    return start
+
+
+_READERS: dict[str, Callable[[str, _Files], Iterator[tuple[_Place, _Place]]]] = {
+    "ptx": _ptx, "sass": _sass, "llvm": _llvm, "types": _types}

@@ -1,0 +1,152 @@
+"""Live kernels as recordings: what ``@cuda.jit`` has made of a function so far, read from its caches.
+
+Nothing here compiles, loads or launches, except `with_lineinfo`, which compiles a copy.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from typing import Any
+
+from kernelscope.errors import KernelScopeError
+from kernelscope.probes.numba_cuda import load_modules
+from kernelscope.probes.numba_cuda.code import CodeCapture
+from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
+from kernelscope.probes.numba_cuda.lineinfo import compile_copy
+from kernelscope.probes.sink import Sink
+from kernelscope.recording.builder import RawRecording, build
+from kernelscope.recording.model import Recording
+from kernelscope.schema import SCHEMA_VERSION
+from kernelscope.session import Session, environment, shown_filename
+
+# The compiled kernels of each dispatcher in the order in which they were first seen: what their ids count.
+_seen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+
+
+def is_kernel(value: Any) -> bool:
+    """Whether `value` is a kernel that ``@cuda.jit`` made: no device function, no configured launch."""
+    module = sys.modules.get("numba.cuda.dispatcher")
+    kind = getattr(module, "CUDADispatcher", None)
+    return kind is not None and isinstance(value, kind) and not value.targetoptions.get("device")
+
+
+def state(kernel: Any) -> Hashable:
+    """Return what changes when specializations appear or go, and is equal otherwise; it takes microseconds.
+
+    Parameters
+    ----------
+    kernel : CUDADispatcher
+        A kernel: see `is_kernel`.
+    """
+    # An address alone may be that of an earlier kernel, which recompile() has dropped; the counters only grow.
+    return tuple(
+        (id(owner), sum(owner._cache_hits.values()), sum(owner._cache_misses.values()), tuple(map(id, kernels)))
+        for owner, kernels in _family(kernel)
+    )
+
+
+def snapshot(kernel: Any) -> Recording:
+    """Return a recording without launches that holds the kernel, its specializations, and their code.
+
+    Those that it compiled for particular launch configurations, and those that ``specialize()`` and ``forall`` made,
+    are included. Ids of specializations stay the same in the next snapshot while none of them goes. SASS is left out:
+    that takes half a second or more, and `kernelscope.nvdisasm` makes it of the machine code when it is shown.
+
+    Parameters
+    ----------
+    kernel : CUDADispatcher
+        A kernel: see `is_kernel`.
+
+    Raises
+    ------
+    TypeError
+        `kernel` is none.
+    """
+    modules = _modules(kernel)
+    sink = Sink()
+    facts = Facts(sink, modules)
+    owner = facts.dispatcher(kernel)
+    numbers = [facts.specialization(dispatcher, each) for dispatcher, each in _specializations(kernel)]
+    for _, each in _specializations(kernel):
+        for ordinal in list(each._codelibrary._cufunc_cache):
+            facts.device(ordinal)
+    facts.describe(())
+    CodeCapture(sink, facts).capture(numbers, sass=False)
+    dispatchers = [{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows]
+    health = [*sink.stated.values()]
+    for probe, count in sink.errors.items():
+        health.append({"probe": probe, "status": "degraded", "errors": count, "message": sink.first_errors[probe]})
+    return build(RawRecording(
+        dispatchers=dispatchers, specializations=list(sink.specializations.rows), devices=list(sink.devices.rows),
+        code=list(sink.code), health=health,
+        metadata={"name": dispatchers[owner]["name"], "schema_version": SCHEMA_VERSION, "code": True,
+                  "created": datetime.now(UTC).isoformat(timespec="seconds"), "probes": [FRAMEWORK], **environment()},
+    ))
+
+
+def with_lineinfo(kernel: Any, specialization_id: int) -> dict[str, str]:
+    """Compile a copy of one specialization with line information and return its ``ptx``, ``cubin`` and ``sass``.
+
+    The copy is neither loaded nor launched. The kernel, its caches and counters stay as they are, and a recording under
+    way does not see it. A specialization that is bound to a launch configuration is compiled for that one.
+
+    Parameters
+    ----------
+    kernel : CUDADispatcher
+        A kernel: see `is_kernel`.
+    specialization_id : int
+        A row of ``specializations`` in its newest `snapshot`.
+
+    Returns
+    -------
+    dict of str to str
+        By kind, as in the table ``code``; ``sass`` is missing where there is no nvdisasm.
+
+    Raises
+    ------
+    TypeError
+        `kernel` is none.
+    KernelScopeError
+        There is no such specialization any more, or numba-cuda cannot compile it.
+    """
+    modules = _modules(kernel)
+    known = _specializations(kernel)
+    if not 0 <= specialization_id < len(known):
+        raise KernelScopeError(f"{kernel.py_func.__name__!r} has {len(known)} specializations now and no number "
+                               f"{specialization_id}: take a new snapshot")
+    owner, compiled = known[specialization_id]
+    facts = Facts(Sink(), modules)
+    row = facts.sink.specializations.rows[facts.specialization(owner, compiled)]
+    bound = None if row["launch_config"] is None else json.loads(row["launch_config"])
+    key = None if bound is None else (bound["griddim"], bound["blockdim"], bound["sharedmem_bytes"])
+    active = Session.active
+    return compile_copy(modules, owner, compiled, key, None if active is None else active.sink)
+
+
+def _modules(kernel: Any) -> Any:
+    if not is_kernel(kernel):
+        raise TypeError(f"a {type(kernel).__name__} is no kernel: give a function that @cuda.jit made")
+    return load_modules()
+
+
+def _family(kernel: Any) -> list[tuple[Any, list[Any]]]:
+    """The dispatcher and those that it made for launch configurations or by `specialize`, with their kernels."""
+    found = [kernel]
+    for each in found:
+        found += [*list(each._launch_config_specializations.values()), *list(each.specializations.values())]
+    return [(each, list(each.overloads.values())) for each in found]
+
+
+def _specializations(kernel: Any) -> list[tuple[Any, Any]]:
+    """Each compiled kernel with its dispatcher: known ones first and in the same order, new ones at the end."""
+    there = {id(each): (owner, each) for owner, kernels in _family(kernel) for each in kernels}
+    order = [each for each in (reference() for reference in _seen.get(kernel, ())) if each is not None]
+    order = [each for each in order if id(each) in there]
+    held = {id(each) for each in order}
+    order += [each for key, (_, each) in there.items() if key not in held]
+    _seen[kernel] = [weakref.ref(each) for each in order]
+    return [there[id(each)] for each in order]

@@ -1,0 +1,195 @@
+"""`kernelscope.analysis.code_lines` on real code with line information, and on forms that it can have."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+
+import pytest
+from numba import cuda, float32, int64
+
+from kernelscope import nvdisasm
+from kernelscope.analysis.code_lines import line_map
+
+
+@cuda.jit(device=True, lineinfo=True)
+def doubled_or_more(a, b):
+    c = a * b
+    if c > 3:
+        c = c + b
+    return c
+
+
+@cuda.jit(lineinfo=True)
+def kernel(x, out, n):
+    i = cuda.grid(1)
+    if i < n:
+        out[i] = doubled_or_more(x[i], x[i + 1])
+
+
+FIRST = kernel.py_func.__code__.co_firstlineno
+CALL = FIRST + 4  # the line that calls the device function
+INNER = doubled_or_more.py_func.__code__.co_firstlineno
+
+
+@pytest.fixture(scope="module")
+def code() -> dict[str, str]:
+    library = kernel.compile((float32[::1], float32[::1], int64))._codelibrary
+    cubin, = library._cubin_cache.values()
+    ptx, = library._ptx_cache.values()
+    return {"ptx": "\n".join(ptx), "llvm": library.get_llvm_str(), "sass": nvdisasm.disassemble(bytes(cubin.code))}
+
+
+@pytest.mark.parametrize("kind", ["ptx", "sass", "llvm"])
+def test_real_code(code, kind):
+    found = line_map(kind, code[kind])
+    assert found.files == (inspect.getfile(kernel.py_func),)
+    assert len(found.line) == len(found.file) == len(code[kind].split("\n"))
+    own = {line for line in found.line if line}
+    assert {FIRST + 2, FIRST + 3, CALL} <= own
+    # LLVM still has the device function's own body; in the other two it is part of the kernel.
+    allowed = set(range(FIRST, CALL + 1)) | (set(range(INNER, INNER + 6)) if kind == "llvm" else set())
+    assert own <= allowed
+    assert all((file >= 0) == (line > 0) for file, line in zip(found.file, found.line, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["ptx", "sass"])
+def test_inlined_code_counts_as_of_the_line_that_called_it(code, kind):
+    found = line_map(kind, code[kind])
+    inlined = {(outer, inner) for outer, inner in zip(found.line, found.inner_line, strict=True) if outer != inner}
+    assert {outer for outer, _ in inlined} == {CALL}
+    assert {inner for _, inner in inlined} <= set(range(INNER + 1, INNER + 6))
+    assert (CALL, INNER + 2) in inlined
+
+
+def test_only_instructions_have_a_line(code):
+    found = line_map("sass", code["sass"])
+    for text, line in zip(code["sass"].split("\n"), found.line, strict=True):
+        assert bool(line) == ("/*0" in text), text
+    found = line_map("ptx", code["ptx"])
+    for text, line in zip(code["ptx"].split("\n"), found.line, strict=True):
+        assert not line or text.rstrip().endswith(";"), text
+
+
+@pytest.mark.parametrize("kind", ["ptx", "sass"])
+def test_without_line_information_there_are_none(kind):
+    library = cuda.jit(kernel.py_func).compile((float32[::1], float32[::1], int64))._codelibrary
+    text = {"ptx": "\n".join(next(iter(library._ptx_cache.values()))),
+            "sass": nvdisasm.disassemble(bytes(next(iter(library._cubin_cache.values())).code))}[kind]
+    found = line_map(kind, text)
+    assert found.files == ()
+    assert found.is_empty
+
+
+def outer_and_inner(found):
+    return [(found.file[at], found.line[at], found.inner_file[at], found.inner_line[at])
+            for at in range(len(found.line)) if found.line[at]]
+
+
+def test_ptx_inlined_twice():
+    text = """.visible .entry k()
+{
+	.loc	1 20 1
+	add.s64 	%rd1, %rd2, %rd3;
+	.loc	2 8 1, function_name $L__info_string0, inlined_at 1 20 1
+	mul.f64 	%fd3, %fd2, %fd1;
+	.loc	3 5 1, function_name $L__info_string1, inlined_at 2 8 1
+	call.uni (retval0),
+	pow,
+	(
+	param0
+	);
+	{ // callseq 0
+	mov.b32 	%r1, {%rs1, %rs2};
+	} // callseq 0
+$L__BB0_2:
+	.loc	1 0 1
+	ret;
+}
+	add.s64 	%rd1, %rd2, %rd3;
+	.file	1 "/a b/k.py"
+	.file	2 "h.py", 123, 456
+	.file	3 "In[7]"
+"""
+    found = line_map("ptx", text)
+    assert found.files == ("/a b/k.py", "h.py", "In[7]")
+    assert outer_and_inner(found) == [(0, 20, 0, 20), (0, 20, 1, 8)] + [(0, 20, 2, 5)] * 6
+    assert [found.line[at] for at in (6, 11, 12, 13, 14, 15, 17)] == [0, 20, 0, 20, 0, 0, 0]
+
+
+def test_sass_inlined_twice_and_two_functions():
+    text = """//--------------------- .text.k --------------------------
+	//## File "h.py", line 5 inlined at "g.py", line 8
+	//## File "g.py", line 8 inlined at "k.py", line 20
+	//## File "k.py", line 20
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+	//## File "g.py", line 9 inlined at "k.py", line 21
+        /*0010*/              @!P0 BRA `(.L_x_0) ;
+	//## File "k.py", line 22
+.L_x_0:
+        /*12340*/                  EXIT ;
+//--------------------- .text.other --------------------------
+        /*0000*/                   EXIT ;
+"""
+    found = line_map("sass", text)
+    assert found.files == ("h.py", "g.py", "k.py")
+    assert outer_and_inner(found) == [(2, 20, 0, 5), (2, 21, 1, 9), (2, 22, 2, 22)]
+
+
+def test_llvm_modules_number_their_metadata_each():
+    text = """; ModuleID = "one"
+define void @"k"() !dbg !4
+{
+  store i64 1, i64* %"a", !dbg !5
+  store i64 2, i64* %"a", !dbg !6, !range !9
+  store i64 3, i64* %"a", !dbg !99
+}
+!1 = !DIFile(directory: "/tmp", filename: "k.py")
+!4 = distinct !DISubprogram(file: !1, line: 3, name: "k")
+!5 = !DILocation(column: 1, line: 4, scope: !4)
+!6 = distinct !DILocation(column: 1, line: 8, scope: !7, inlinedAt: !5)
+!7 = !DILexicalBlock(scope: !8, line: 7)
+!8 = distinct !DISubprogram(file: !10, line: 6, name: "h")
+!10 = !DIFile(directory: "/tmp", filename: "/other/h.py")
+
+; ModuleID = "two"
+  store i64 1, i64* %"a", !dbg !5
+!5 = !DILocation(column: 1, line: 44, scope: !4)
+!4 = distinct !DISubprogram(file: !1, line: 3, name: "k")
+!1 = !DIFile(directory: "", filename: "two.py")
+"""
+    found = line_map("llvm", text)
+    assert outer_and_inner(found) == [(0, 4, 0, 4), (0, 4, 1, 8), (2, 44, 2, 44)]
+    assert found.files == ("/tmp/k.py", "/other/h.py", "two.py")
+
+
+def test_circles_end():
+    assert line_map("llvm", "; ModuleID\n x !dbg !1\n!1 = !DILocation(line: 1, scope: !1, inlinedAt: !1)").is_empty
+    text = "{\n.loc 1 2 3, inlined_at 1 2 3\nret;\n}\n.file 1 \"k.py\""
+    assert line_map("ptx", text).line[2] == 2
+
+
+def test_types_have_one_line_an_entry():
+    text = json.dumps([{"line": 12, "name": "x"}, {"line": 13, "name": "$a"}, {"name": "?"}, 5, {"line": -3}])
+    found = line_map("types", text)
+    assert found.line == [12, 13, 0, 0, 0]
+    assert found.file == [-1] * 5
+    assert line_map("types", "{not json").line == []
+
+
+@pytest.mark.parametrize("kind", ["source", "cubin", "something"])
+def test_other_kinds_have_none(kind):
+    assert line_map(kind, "a\nb").line == [0, 0]
+
+
+def test_twenty_thousand_lines_are_read_at_once(code):
+    lines = code["ptx"].split("\n")
+    first = next(at for at, line in enumerate(lines) if line.strip() == "{")
+    last = next(at for at, line in enumerate(lines) if line.strip() == "}")
+    text = "\n".join(lines[:first + 1] + lines[first + 1:last] * (20_000 // (last - first)) + lines[last:])
+    start = time.perf_counter()
+    found = line_map("ptx", text)
+    assert time.perf_counter() - start < 1.0
+    assert len(found.line) > 18_000
+    assert not found.is_empty

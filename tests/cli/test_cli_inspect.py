@@ -1,0 +1,119 @@
+"""`kernelscope inspect`: kernels, specializations, code and diffs of a file."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import MS, Script
+
+from kernelscope import cli_inspect, load
+from kernelscope.cli import main
+from kernelscope.renderers.inspection import inspection_text
+
+TYPES = [{"line": 3, "name": "x", "type": "array(float32, 1d, C)", "expr": "arg(0, name=x)"},
+         {"line": 4, "name": "$2", "type": "int64", "expr": ""}]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    script = Script(name="inspected")
+    script.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": "MainThread"}]
+    script.cell(execution_count=1)
+    script.kernel("outer.axpy", arguments="x")
+    script.kernel("total")
+    script.specialization(0, regs=18)
+    script.specialization(0, "(array(float64, 1d, C),)", regs=22)
+    script.specialization(1, "(int64,)", regs=40)
+    script.configuration()
+    script.launch(0)
+    script.compilation(1, 50 * MS, specialization_id=2)
+    for kind, text in (("types", json.dumps(TYPES)), ("ptx", "// one\n\tret;\n"), ("llvm", "define \x1b[31m"),
+                       ("cubin", base64.b64encode(b"machine").decode())):
+        script._add("code", None, {"dispatcher_id": 0, "specialization_id": 0, "kind": kind, "text": text})
+    script._add("code", None, {"dispatcher_id": 0, "specialization_id": 1, "kind": "ptx", "text": "// two\n\tret;"})
+    script._add("code", None, {"dispatcher_id": 0, "kind": "source", "text": "def axpy(x): ...\n"})
+    return script.recording().save(tmp_path / "inspected.kscope", paths=True)  # what is no cubin is not saved without
+
+
+def out(capsys: Any, *arguments: object, code: int = 0) -> str:
+    assert main(["inspect", *map(str, arguments)]) == code
+    return capsys.readouterr().out
+
+
+def test_in_a_process_of_its_own(cli: Any, recorded: Path) -> None:
+    assert "1  argument 0: " in cli("inspect", str(recorded)).stdout
+    ran = cli("inspect", str(recorded), "nope", code=1)
+    assert ran.stderr == "kernelscope: no recorded kernel 'nope'; known: 'axpy'\n"
+    assert cli("inspect", str(recorded), "--diff", "1", "x", code=2).stderr.count("\n") == 1
+
+
+def test_it_prints_what_the_renderer_says(capsys: Any, file: Path) -> None:
+    recording = load(file)
+    assert out(capsys, file) == inspection_text(recording, width=None) + "\n"
+    assert out(capsys, file, "axpy") == inspection_text(recording, "outer.axpy", width=None) + "\n"
+    assert out(capsys, file, "axpy", "--specialization", 2) == inspection_text(recording, "0", 2, None) + "\n"
+    first = out(capsys, file, "--sort", "registers").splitlines()[2]
+    assert first.split()[0] == "total"
+    assert out(capsys, file, "--sort", "compile").splitlines()[2].split()[0] == "total"
+
+
+@pytest.mark.parametrize(("kind", "text"), [
+    ("source", "def axpy(x): ...\n"), ("ptx", "// one\n\tret;\n"), ("llvm", "define \x1b[31m\n"),
+    ("types", "    3  x: array(float32, 1d, C) = arg(0, name=x)\n    4  $2: int64\n")])
+def test_code_and_nothing_else(capsys: Any, file: Path, kind: str, text: str) -> None:
+    assert out(capsys, file, "axpy", "--code", kind) == text
+
+
+def test_a_terminal_obeys_no_escape_in_code(capsys: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert out(capsys, file, "axpy", "--code", "llvm") == "define \\x1b[31m\n"
+    assert out(capsys, file, "axpy", "--code", "ptx") == "// one\n\tret;\n"
+
+
+def test_code_that_was_not_recorded_says_how(capsys: Any, file: Path) -> None:
+    assert out(capsys, file, "axpy", "--specialization", 2, "--code", "llvm", code=1) == ""
+    main(["inspect", str(file), "axpy", "--specialization", "2", "--code", "llvm"])
+    assert capsys.readouterr().err == (
+        "kernelscope: llvm of specialization 2 is not in the recording; it has source, ptx: record with --code, or "
+        "code=True\n")
+
+
+def test_sass_comes_from_the_recorded_machine_code(capsys: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_inspect, "disassemble", lambda cubin: f"SASS of {cubin.decode()}")
+    assert out(capsys, file, "axpy", "--code", "sass") == "SASS of machine\n"
+    assert out(capsys, file, "axpy", "--code", "sass", "--specialization", 2, code=1) == ""
+
+
+def test_a_diff(capsys: Any, file: Path) -> None:
+    text = out(capsys, file, "axpy", "--diff", 1, 2)
+    assert "-x: float32[:] C\n+x: float64[:] C" in text and "-registers: 18\n+registers: 22" in text
+    text = out(capsys, file, "axpy", "--diff", 1, 2, "--code", "ptx")
+    assert "-// one\n+// two\n \tret;" in text and "+registers: 22" in text
+    assert out(capsys, file, "axpy", "--diff", 1, 1) == "no difference in types and resources\n"
+    assert out(capsys, file, "axpy", "--diff", 1, 1, "--code", "ptx") == "no difference in ptx\n"
+    assert out(capsys, file, "--diff", 1, 2, code=1) == ""
+
+
+def test_json(capsys: Any, file: Path) -> None:
+    every = json.loads(out(capsys, file, "--json"))
+    assert [kernel["name"] for kernel in every["kernels"]] == ["outer.axpy", "total"]
+    one, = json.loads(out(capsys, file, "axpy", "--json"))["kernels"]
+    assert [each["regs"] for each in one["specializations"]] == [18, 22]
+    assert one["specializations"][0]["uses"][0]["launches"] == 1
+    one, = json.loads(out(capsys, file, "axpy", "--specialization", 2, "--json"))["kernels"]
+    assert [each["number"] for each in one["specializations"]] == [2]
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--json", "--code", "ptx"], ["--json", "--diff", "1", "2"], ["--diff", "1"], ["--code", "cubin"],
+    ["--diff", "1", "2", "--specialization", "1"], ["--specialization", "0"], ["--sort", "name"]])
+def test_wrong_arguments_are_one_line(capsys: Any, file: Path, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", str(file), *arguments])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1

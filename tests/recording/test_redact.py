@@ -1,0 +1,190 @@
+"""Redaction: no word of a user's survives, whatever the tables hold, and what is left is a recording all the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from everything import everything
+
+from kernelscope import Recording, load
+from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.redaction import redacted
+from kernelscope.recording import redact as redact_module
+from kernelscope.recording.arrow import table_of_rows
+from kernelscope.recording.integrity import JSON_COLUMNS, check_tables
+from kernelscope.recording.merge import merge
+from kernelscope.recording.redact import RULES, redact
+from kernelscope.recording.redact_types import Names, neutral_types
+from kernelscope.recording.select import select_cell
+from kernelscope.renderers.inspection import inspection_text
+from kernelscope.schema import TABLES, Column, Table
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
+MARK = "Gehe1m"
+
+
+def texts(recording: Recording) -> Iterator[tuple[str, str]]:
+    """Every text of every table, and the metadata."""
+    for table in TABLES:
+        for column in TABLES[table].columns:
+            if column.dtype in ("string", "category"):
+                for value in recording.arrow(table).column(column.name).to_pylist():
+                    if value is not None:
+                        yield f"{table}.{column.name}", value
+        held = recording.arrow(table)
+        for field in held.schema:  # dictionaries may hold words that no row uses
+            for chunk in held.column(field.name).chunks:
+                for word in getattr(chunk, "dictionary", []):
+                    yield f"{table}.{field.name}", str(word)
+    yield "metadata", json.dumps(dict(recording.metadata))
+
+
+def marked(rows: dict[str, list[dict[str, Any]]], how: Callable[[str, int], str]) -> dict[str, list[dict[str, Any]]]:
+    """Put marker words into every text column of every row."""
+    number = 0
+    for table, records in rows.items():
+        for record in records:
+            for column in TABLES[table].columns:
+                if column.dtype in ("string", "category"):
+                    number += 1
+                    text = how(MARK, number)
+                    is_json = column.name in JSON_COLUMNS
+                    record[column.name] = json.dumps({text: [text, {text: text}]}) if is_json else text
+    return rows
+
+
+HOW: list[Callable[[str, int], str]] = [
+    lambda mark, at: f"{mark}{at}",
+    lambda mark, at: f"({mark}{at}, array({mark}, 1d, C), Record({mark}[type=int32;offset=0];4;False))",
+    lambda mark, at: f"<ipython-input-3-{mark}>",
+    lambda mark, at: f"NVIDIA {mark}",
+    lambda mark, at: f"TypeError: {mark} {at}",
+    lambda mark, at: f"/home/{mark}/x.py\n{mark}",
+    lambda mark, at: f"Literal[str]('{mark} and {mark}{at}')",
+    lambda mark, at: f"cu {mark}",
+    lambda mark, at: f"*{mark}, {mark}[0]",
+]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_no_word_survives_in_any_column(rows: Any, recording_of: Any, how: Callable[[str, int], str]) -> None:
+    given = recording_of(marked(rows, how), name=MARK, platform=f"Linux-{MARK}", created=MARK, python=f"3.{MARK}",
+                         probes=[MARK], packages={MARK: "1", "numpy": MARK}, gpu={"source": MARK, MARK: MARK},
+                         detail=MARK, driver_version=MARK, clock={"host_ns": MARK, MARK: 1}, **{MARK: MARK})
+    held = {where for where, text in texts(given) if MARK in text}
+    assert held >= {f"{table}.{column.name}" for table in TABLES for column in TABLES[table].columns
+                    if column.dtype in ("string", "category")}
+    for shown in (redact(given), redacted(given)):
+        assert [(where, text) for where, text in texts(shown) if MARK.lower() in text.lower()] == []
+        check_tables({name: shown.arrow(name) for name in TABLES})
+
+
+def test_every_text_column_is_decided_on() -> None:
+    wanted = {table: {column.name for column in TABLES[table].columns if column.dtype in ("string", "category")}
+              for table in TABLES if table != "code"}
+    assert {table: set(rules) for table, rules in RULES.items()} == wanted
+
+
+def test_a_column_that_nobody_has_decided_on_is_emptied(full: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = {table: dict(held) for table, held in RULES.items()}
+    del rules["threads"]["name"], rules["ranges"]["name"]
+    monkeypatch.setattr(redact_module, "RULES", rules)
+    shown = redact(full)
+    assert shown.rows("threads")[0]["name"] is None
+    assert [row["name"] for row in shown.rows("ranges")] == ["", "withheld"]
+
+
+def test_numbers_stay(full: Recording) -> None:
+    shown = redact(full)
+    for table in TABLES:
+        for column in TABLES[table].columns:
+            if column.dtype not in ("string", "category") and table != "code":
+                assert shown.arrow(table).column(column.name).equals(full.arrow(table).column(column.name))
+    assert shown.rows("code") == []
+
+
+def test_names_are_neutral_and_stay_distinct(full: Recording) -> None:
+    shown = redact(full)
+    assert [row["name"] for row in shown.rows("dispatchers")] == ["kernel_1", "kernel_2"]
+    first = shown.rows("dispatchers")[0]
+    assert (first["module"], first["filename"], first["arguments"]) == (
+        "module_1", "file_1.py", "argument_1, argument_2, *argument_3")
+    assert json.loads(first["options"]) == {"fastmath": True}
+    assert len(first["code_sha256"]) == 64 and first["code_sha256"] != full.rows("dispatchers")[0]["code_sha256"]
+    assert [row["name"] for row in shown.rows("activities")] == ["stream synchronize", "kernel_1"]
+    compilation = shown.rows("compilations")[0]
+    assert (compilation["argument"], compilation["cache_file"], compilation["cache_data_file"]) == (
+        "argument_2", "cache_1.nbi", "cache_data_1.nbc")
+    assert shown.rows("specializations")[0]["entry_name"] == shown.rows("activities")[1]["entry_name"] == "entry_1"
+    assert shown.rows("specializations")[0]["launch_config"] == '{"griddim": [1, 1, 1]}'
+    assert shown.rows("launches")[1]["error"] == "TypeError"
+    assert shown.rows("devices")[0]["name"] == "NVIDIA H100"
+    assert dict(shown.metadata) == {
+        "name": "redacted", "redacted": True, "schema_version": 1, "dry_run": False, "probes": [],
+        "packages": {"numba-cuda": "0.30.4"}, "clock": {"host_ns": 10, "wall_ns": 10**18, "error_ns": 5}}
+
+
+def test_what_is_redacted_stays_what_it_was(full: Recording, assert_same: Any) -> None:
+    before = {name: full.rows(name) for name in TABLES}
+    redact(full)
+    assert {name: full.rows(name) for name in TABLES} == before
+    once = redact(full)
+    assert_same(once, redact(full))
+
+
+def test_what_is_left_opens_merges_and_renders(tmp_path: Path) -> None:
+    shown = redacted(everything())
+    again = load(shown.save(tmp_path / "redacted.kscope"))
+    assert again.rows("launches") == shown.rows("launches")
+    assert "kernel_1" in again.summary() and "axpy" not in again.summary()
+    assert "kernel_1" in again._repr_html_()
+    assert "kernel_2" in inspection_text(again)
+    assert len(merge([again, again]).cells) == 2 * len(again.cells)
+    assert select_cell(again, 0).rows("cells")[0]["name"] == "cell_1"
+    assert "redacted" in again.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(again.by_range()) == len(everything().by_range())
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.kscope")), ids=lambda path: path.stem)
+def test_recordings_of_a_gpu_say_the_same_of_their_numbers(path: Path) -> None:
+    recording = load(path)
+    shown = redacted(recording)
+    names = {row["name"] for row in recording.rows("dispatchers")} | {
+        row["name"] for row in recording.rows("ranges") if row["name"]}
+    for where, text in texts(shown):
+        assert text not in names, where
+    kept = set(recording.column("activities", "name")) & set(shown.column("activities", "name"))
+    assert kept <= {"HtoD", "DtoH", "DtoD", "memset", "stream synchronize", "event synchronize", "context synchronize"}
+    assert set(shown.column("passes", "name")) == set(recording.column("passes", "name"))
+    assert shown.column("compilations", "reason_code").tolist() == explain(recording).column(
+        "compilations", "reason_code").tolist()
+
+
+@pytest.mark.parametrize(("text", "neutral"), [
+    ("(array(float32, 2d, C), int64, readonly unaligned array(bool, 1d, A))", None),
+    ("(UniTuple(int64 x 3), Optional(float32), omitted(default=None), none, complex128)", None),
+    ("(Record(mass[type=float32;offset=0],x[type=nestedarray(float64, (2,));offset=4];20;False),)",
+     "(Record(name_1[type=float32;offset=0],x[type=nestedarray(float64, (2,));offset=4];20;False),)"),
+    ("(IntEnumMember<Shade>(int64), IntEnumMember<Shade>(int64))",
+     "(IntEnumMember<name_1>(int64), IntEnumMember<name_1>(int64))"),
+    ("(Literal[str](dog), Literal[int](5), float8_e4m3fn)", "(Literal[str](name_1), Literal[int](5), float8_e4m3fn)"),
+    ("größe", "name_1"),
+])
+def test_types_keep_numba_s_words(text: str, neutral: str | None) -> None:
+    assert neutral_types(Names(), text) == (text if neutral is None else neutral)
+
+
+def test_an_empty_recording_and_a_table_with_a_new_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert redact(Recording({}, {})).rows("cells") == []
+    threads = TABLES["threads"]
+    monkeypatch.setitem(TABLES, "threads", Table("threads", threads.row, (
+        *threads.columns, Column("secret", "string", "New.", nullable=True),
+        Column("secret_word", "category", "New, and never null."))))
+    row = {"thread_id": 0, "ident": 1, "name": MARK, "secret": MARK, "secret_word": MARK}
+    shown = redact(Recording({"threads": table_of_rows("threads", [row])}, {}))
+    assert shown.rows("threads") == [
+        {"thread_id": 0, "ident": 1, "name": "thread_1", "secret": None, "secret_word": "withheld"}]
