@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kernelscope.analysis.cache_reasons import CODES, fix_for_cache
 from kernelscope.analysis.signatures import ArgumentType, Difference, declaration, parse_type
 
 #: A compile this long is worth a place in the disk cache.
@@ -52,10 +53,8 @@ def fix_for(
         return "launch kernel[griddim, blockdim](...) instead of forall: such launches share their specializations"
     if code == "recompile":
         return "drop the call of recompile() unless a global that the kernel reads has changed"
-    if code == "disk":
-        if attributes and attributes.get("options_ignored_by_cache"):
-            return "if the options were changed after the file was written, call recompile() once to rewrite it"
-        return None
+    if code in CODES:
+        return fix_for_cache(code, row, attributes)
     if code == "wait":
         return "launch once in one thread before the others start, or declare the signature in @cuda.jit"
     return None if difference is None else _align(difference)

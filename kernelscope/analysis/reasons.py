@@ -18,8 +18,10 @@ had before) and writes ``reason_code``, ``reason`` and ``fix`` into ``compilatio
     The definition ran again, which makes a dispatcher without specializations.
 ``recompile``
     ``recompile()`` was called.
-``disk``, ``wait``
-    It was not compiled: it came from the disk cache, or another thread compiled it meanwhile.
+``wait``
+    It was not compiled: another thread compiled it meanwhile.
+``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
+    See `kernelscope.analysis.cache_reasons`.
 ``unknown``
     What was recorded does not tell.
 
@@ -33,6 +35,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelscope.analysis import cache_reasons
 from kernelscope.analysis.columns import json_object, with_columns
 from kernelscope.analysis.fixes import fix_for
 from kernelscope.analysis.signatures import SEVERITY, Difference, nearest
@@ -41,7 +44,7 @@ from kernelscope.recording.model import Recording
 #: Every reason code.
 REASON_CODES = (
     "first_signature", "new_dtype", "new_layout", "new_dimensions", "new_type", "launch_config", "specialize",
-    "eager", "redefined", "recompile", "disk", "wait", "unknown",
+    "eager", "redefined", "recompile", *cache_reasons.CODES, "wait", "unknown",
 )
 
 
@@ -106,7 +109,8 @@ def _reason(row: Mapping[str, Any], held: _Known, configuration: str | None) -> 
         *(_configuration_text(each) or "?" for each in _items(attributes.get("known_configurations"))),
     ]
     code, sentence, difference = _cause(row, attributes, signatures, tried, configuration)
-    if row["outcome"] == "failed":
+    code, sentence = cache_reasons.with_disk(row, attributes, code, sentence)
+    if row["outcome"] == "failed" and not cache_reasons.failed_in_cache(attributes):
         error = row["error"] or "it raised"
         return Reason(code, f"{sentence}; the compile failed: {error}", fix_for("failed", row, difference))
     return Reason(code, sentence, fix_for(code, row, difference, attributes))
@@ -145,11 +149,9 @@ def _without_comparison(row: Mapping[str, Any], attributes: Mapping[str, Any]) -
     """Causes that need no look at other signatures."""
     outcome, trigger = row["outcome"], row["trigger"]
     if outcome == "disk":
-        sentence = "not compiled: the disk cache had these types"
-        options = attributes.get("options_ignored_by_cache")
-        if options:
-            sentence += f"; its key leaves out the compile options {json.dumps(options, sort_keys=True)}"
-        return "disk", sentence
+        return cache_reasons.disk_hit(attributes)
+    if trigger == "device":
+        return cache_reasons.new_device(attributes)
     if outcome == "wait":
         return "wait", "not compiled: another thread was compiling it for these types, and this one waited"
     if trigger == "eager":

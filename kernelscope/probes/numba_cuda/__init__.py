@@ -111,6 +111,8 @@ class NumbaCudaProbe:
         if self._facts is None:
             return
         self._facts.describe(used)
+        if self._compiles is not None:
+            self._compiles.hits.check()
         driver = self._modules.driver.driver
         if driver.is_initialized and driver.initialization_error is None:
             sink.metadata["driver_version"] = ".".join(map(str, driver.get_version()))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.numba_cuda import disk
+from kernelscope.probes.numba_cuda.captured import Hits
+from kernelscope.probes.numba_cuda.device_builds import DeviceBuilds
 from kernelscope.probes.numba_cuda.facts import Facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -48,6 +50,8 @@ class CompileHooks:
         self.facts = facts
         self.modules = modules
         self.enabled = True
+        self.hits = Hits(sink, modules)
+        self._device_builds = DeviceBuilds(sink, facts, modules)
 
     def install(self, patches: Patches) -> list[str]:
         """Put the hooks in; return the names of those that this version of numba-cuda does not have."""
@@ -130,6 +134,7 @@ class CompileHooks:
             config = self.modules.launchconfig.current_launch_config()
             if config is not None:
                 row["configuration_id"] = self.facts.configuration(config)
+            row["_disk"] = disk.look(dispatcher, config, self.modules.dispatcher)
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
         return row
@@ -137,6 +142,7 @@ class CompileHooks:
     def _end(self, row: dict[str, Any], dispatcher: Any, kernel: Any, error: BaseException | None) -> None:
         """Complete the row and keep it, unless nothing was done."""
         row["end_ns"] = self.sink.clock()
+        seen = row.pop("_disk", None)
         try:
             hits, misses = row.pop("_before")
             sig, passes, attributes = row.pop("_sig"), row.pop("_passes"), row.pop("_attributes")
@@ -153,7 +159,8 @@ class CompileHooks:
             if kernel is not None:
                 row["specialization_id"] = self.facts.specialization(dispatcher, kernel, row["outcome"])
                 row["launch_config_sensitive"] = bool(getattr(kernel, "launch_config_sensitive", False))
-            self._add_cache_facts(row, dispatcher, sig, attributes)
+            if seen is not None:
+                self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
             if self.facts.is_redefinition(row["dispatcher_id"]):
                 attributes["redefined"] = True
             row["attributes"] = json.dumps(attributes) if attributes else None
@@ -167,17 +174,17 @@ class CompileHooks:
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
 
-    def _add_cache_facts(self, row: dict[str, Any], dispatcher: Any, sig: Any, attributes: dict[str, Any]) -> None:
-        cache = dispatcher._cache
-        if not isinstance(cache, self.modules.dispatcher.CUDACache):
-            return
-        row["cache_file"] = cache._cache_file._index_path
-        row["cache_key"] = repr(cache._index_key(sig, dispatcher.targetctx.codegen()))
-        row["lcs_marker"] = os.path.exists(cache._launch_config_marker_path)
-        options = self.facts.user_options(dispatcher)
-        if row["outcome"] == "disk" and options:
-            # The disk cache's key leaves the options out: the code may be that of a kernel with other options.
-            attributes["options_ignored_by_cache"] = options
+    def _add_cache_facts(self, row: dict[str, Any], seen: disk.Look, dispatcher: Any, sig: Any, kernel: Any,
+                         error: BaseException | None, attributes: dict[str, Any]) -> None:
+        try:
+            disk.note(row, attributes, seen, dispatcher, sig, kernel, error, self.modules.dispatcher)
+            if row["outcome"] == "disk":
+                others = disk.other_options(dispatcher, kernel)
+                if others:
+                    attributes["unsafe"] = {"options": others}
+                self.hits.add(row, dispatcher, kernel)
+        except Exception as problem:  # the compile itself is still a row
+            self.sink.swallow("numba-cuda", problem)
 
     def _pipeline(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_cuda(*args: Any, **kwargs: Any) -> Any:
@@ -198,12 +205,39 @@ class CompileHooks:
                 return original(library, *args, **kwargs)
             before = len(getattr(library, cache, ()))
             start = self.sink.clock()
-            result = original(library, *args, **kwargs)
+            row = self._begin_for_device(library, start) if phase == "link" else None
+            try:
+                result = original(library, *args, **kwargs)
+            except BaseException as error:
+                self._end_for_device(row, error)
+                raise
             if len(getattr(library, cache, ())) > before:
                 self._phase(phase, start)
+            self._end_for_device(row, None)
             return result
 
         return build
+
+    def _begin_for_device(self, library: Any, start: int) -> dict[str, Any] | None:
+        try:
+            state = self.sink.state()
+            row = self._device_builds.begin(library, state, start)
+            if row is not None:
+                state.compilation = row
+            return row
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
+            return None
+
+    def _end_for_device(self, row: dict[str, Any] | None, error: BaseException | None) -> None:
+        if row is None:
+            return
+        try:
+            state = self.sink.state()
+            state.compilation = None
+            self._device_builds.end(row, state, error)
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
 
     def _load(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def create_module_image(context: Any, *args: Any, **kwargs: Any) -> Any:
@@ -223,7 +257,7 @@ class CompileHooks:
                      "duration_ns": self.sink.clock() - start}
             if state.compilation is not None:
                 state.compilation["_passes"].append(entry)
-            else:
+            elif name != "load" or not self._device_builds.loaded(entry, state):
                 # Outside a launch the thread's kernel is that of its last one, which has nothing to do with this.
                 known = UNKNOWN if state.launch_config is None else self.facts.specialization_of(state.kernel)
                 self.sink.passes.append({**entry, "specialization_id": None if known == UNKNOWN else known})
