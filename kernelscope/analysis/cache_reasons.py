@@ -153,6 +153,10 @@ def _stale(disk: Mapping[str, Any]) -> str | None:
         return (
             "the disk cache's code for these types has no launch configuration, and the kernel depends on it (LC-S): "
             "without an .lcs marker numba-cuda does not use it")
+    if state == "marker_gone":
+        return (
+            "the disk cache has these types by launch configuration (LC-S), but no .lcs marker: numba-cuda looked for "
+            "code without one")
     if state == "keys":
         return f"the disk cache has these types, but {_differs(_mapping(disk.get('differs')))}"
     return None

@@ -169,6 +169,8 @@ def _found(seen: Look, key: Any, sensitive: bool) -> dict[str, Any]:
     same = [known for known in entries if _types(known[0]) == _types(key[0])]
     if not same:
         return {"state": "types", "signatures": len({_types(known[0]) for known in entries})}
+    if sensitive and seen.launch_key is None and all(len(known) > 4 for known in same):
+        return {"state": "marker_gone"}
     nearest = min(reversed(same), key=lambda known: len(_differences(known, wanted)))
     differs = _differences(nearest, wanted)
     if list(differs) == ["launch_config"]:
@@ -256,8 +258,8 @@ def _moved(cache: Any) -> dict[str, Any]:
         with os.scandir(cache._cache_path) as files:
             for entry, _ in zip(files, range(_MOST_FILES), strict=False):
                 found = pattern.fullmatch(entry.name)
-                if found is None:
-                    continue
+                if found is None or entry.name == cache._cache_file._index_name:
+                    continue  # its own has just been written
                 if found[2] + found[3] != python:
                     pythons.add(f"{found[2][:1]}.{found[2][1:]}{found[3]}")
                 elif place.isdigit() and found[1].isdigit():

@@ -1,0 +1,1 @@
+"""Disk hits of kernels that capture values: equal sources compare equal, changed values do not."""
