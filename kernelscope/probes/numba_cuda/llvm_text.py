@@ -16,6 +16,7 @@ _DEFINED = re.compile(r'^(?:@"(?P<global>[^"]*)"|@(?P<plain>[\w.$-]+)) =|^define
                       r'(?P<bare>[\w.$-]+))', re.MULTILINE)
 _METADATA = re.compile(r",? !(?:dbg|range|prof|tbaa|srcloc) ![0-9]+|![0-9]+")
 _LINKAGE = re.compile(r"^define (?:linkonce_odr|weak_odr|linkonce|weak|internal|private) ", re.MULTILINE)
+_INLINING = re.compile(r" (?:alwaysinline|noinline)\b")
 _LOCAL = re.compile(r'%"[^"]*"|%[\w.$-]+')
 #: Names that numba or NVVM made up, registers, and blocks.
 _PTX_NAME = re.compile(r"[\w$]*\$[\w$]*|\b_\w+|%[a-z]+\d+")
@@ -56,7 +57,8 @@ def _canonical(modules: Sequence[str]) -> str:
 
     while waiting:
         text = "\n".join(line for line in modules[waiting.pop(0)].splitlines() if line[:1] not in (";", "!"))
-        written.append(_SYMBOL.sub(name, _METADATA.sub("", _LINKAGE.sub("define ", text))))
+        text = _INLINING.sub("", _METADATA.sub("", _LINKAGE.sub("define ", text)))
+        written.append(_SYMBOL.sub(name, text))
     return "\n".join(written)
 
 
