@@ -82,8 +82,6 @@ def test_fixes_follow_what_is_known(script: Any, known: str, signature: str, fix
 
 @pytest.mark.parametrize(("row", "code", "reason", "fix"), [
     ({"outcome": "disk"}, "disk", "the disk cache had these types", None),
-    ({"outcome": "disk", "attributes": {"options_ignored_by_cache": {"fastmath": True}}}, "disk",
-     'its key leaves out the compile options {"fastmath": true}', "recompile()"),
     ({"outcome": "wait"}, "wait", "another thread was compiling it", "one thread"),
     ({"trigger": "eager"}, "eager", "declared in @cuda.jit", "cache=True"),
     ({"trigger": "eager", "cache_file": "x.nbi"}, "eager", "declared in @cuda.jit", None),

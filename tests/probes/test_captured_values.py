@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import warnings
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numba import cuda
 from numba.cuda.core import config, event
+from numba.cuda.core.compiler_lock import global_compiler_lock
 
 import kernelscope
 from kernelscope.probes.numba_cuda import captured
@@ -146,6 +148,26 @@ def test_what_is_not_checked_is_said(module, array, monkeypatch, cause):
     words = {"budget": "no time", "listener": "listeners", "dump": "DUMP_SSA", "error": "ValueError: no"}[cause]
     assert f"(scaled, scaled.FACTOR, OFFSET) are still those was not checked: {words}" in row["reason"] or \
            words in row["reason"]
+
+
+def test_stopping_does_not_wait_for_another_thread_that_compiles(module, array):
+    module.row(module.load(SCALED, FACTOR=2.0, OFFSET=1), array)
+    loaded = module.load(SCALED, FACTOR=3.0, OFFSET=1)
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        with global_compiler_lock:
+            taken.set()
+            done.wait(60)
+
+    other = threading.Thread(target=hold)
+    with kernelscope.record() as r:
+        loaded.kernel[1, 32](array, 1.0)
+        other.start()
+        taken.wait()
+    done.set()
+    other.join()
+    assert "not checked: TimeoutError: another thread is compiling" in r.recording.compilations.reason[0]
 
 
 def test_a_launch_config_sensitive_kernel_is_not_checked(module, array):

@@ -13,6 +13,7 @@ import importlib
 import json
 import warnings
 from collections.abc import Iterable
+from contextlib import ExitStack
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,8 @@ from kernelscope.probes.sink import Sink
 
 #: How long all checks of one stop may take; one that has begun is finished.
 BUDGET_NS = 1_000_000_000
+#: How long a check waits for numba's compiler lock, in seconds.
+_PATIENCE = 0.2
 #: How many names are noted.
 _MOST_NAMES = 12
 #: What the comparison needs of numba-cuda beside what the probe has.
@@ -115,7 +118,14 @@ def compare(kernel: Any, dispatcher: Any, modules: Any) -> bool:
     _refuse_witnesses(modules)
     library = kernel._codelibrary
     capability = next(iter(library._cubin_cache))
-    with modules.lock, warnings.catch_warnings(), _Undo(modules):
+    with ExitStack() as held:
+        for lock in _locks(modules.lock):
+            # Whoever compiles in another thread may take minutes; stopping does not wait for that.
+            if not lock.acquire(timeout=_PATIENCE):
+                raise TimeoutError("another thread is compiling")
+            held.callback(lock.release)
+        held.enter_context(warnings.catch_warnings())
+        held.enter_context(_Undo(modules))
         warnings.simplefilter("ignore")
         fresh = _lower(kernel, dispatcher, capability[:2], modules)
         if same_llvm(library.llvm_strs, fresh):
@@ -140,6 +150,12 @@ def _lower(kernel: Any, dispatcher: Any, capability: tuple[int, ...], modules: A
     modules.dispatcher.kernel_fixup(entry, kernel.debug)
     modules.nvvm.set_launch_bounds(entry, loaded_bounds(library))
     return [str(module) for module in result.library.modules]
+
+
+def _locks(lock: Any) -> list[Any]:
+    """The locks that numba-cuda's compiler lock consists of: numba's own, where it is there, and numba-cuda's."""
+    inner = getattr(lock, "_lock", None)
+    return [inner] if inner is not None else [*_locks(lock._numba_lock), *_locks(lock._cuda_lock)]
 
 
 def _refuse_witnesses(modules: Any) -> None:
