@@ -189,7 +189,7 @@ def _moved(disk: Mapping[str, Any]) -> str:
     if pythons:
         return f"; what it has is for Python {_few(pythons)}"
     if disk.get("other_text"):
-        return "; what it has is for a function of that name that begins otherwise"
+        return "; what it has is for a function of that name in a cell of other text"
     return ""
 
 

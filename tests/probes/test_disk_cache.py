@@ -140,6 +140,30 @@ def test_a_function_that_moved_in_its_file(session):
     assert "it has one of that name at line 4" in moved["reason"]
 
 
+IN_CELLS = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.run_cell("import numpy as np; import kernelscope; from numba import cuda; x = cuda.device_array(8, np.float32)")
+CELL = "@cuda.jit(cache=True)\\ndef axpy(out, a):\\n    out[0] = a + NUMBER"
+for number in (1, 1, 2):
+    shell.run_cell(CELL.replace("NUMBER", str(number)))
+    shell.run_cell("with kernelscope.record() as r:\\n    axpy[1, 32](x, 1.0)")
+    row = shell.user_ns["r"].recording.compilations.iloc[0]
+    print(row.outcome, row.reason_code, row.reason)
+"""
+
+
+def test_cells_of_a_notebook(run_python, tmp_path):
+    first, again, edited = run_python(IN_CELLS, IPYTHONDIR=str(tmp_path / "ipython"), **QUIET).stdout.splitlines()
+    assert first == "compiled cache_absent the disk cache had nothing of this kernel yet"
+    # IPython's terminal gives each input a name of its own; a notebook gives the same to the same text.
+    assert "cell of other text" in edited
+    assert edited.startswith("compiled cache_absent")
+    assert again.split()[0] in ("compiled", "disk")
+
+
 def test_other_versions(session, monkeypatch):
     session(KERNELS)
     monkeypatch.setattr(numba_cuda, "__version__", "99.1")

@@ -250,7 +250,11 @@ def _moved(cache: Any) -> dict[str, Any]:
     base = cache._impl.filename_base
     name, _, own = base.rpartition("-")
     place, _, python = own.rpartition(".py")
-    pattern = re.compile(rf"{re.escape(name)}-([^.]*)\.py(\d+)(\w*)\.nbi")
+    before = ""
+    if not place.isdigit():
+        # In a notebook the module's name is made of the cell's text.
+        name, before = name.partition(".")[2], r"[^.]+\."
+    pattern = re.compile(rf"{before}{re.escape(name)}-([^.]*)\.py(\d+)(\w*)\.nbi")
     lines: set[int] = set()
     pythons: set[str] = set()
     texts = False
