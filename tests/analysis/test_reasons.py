@@ -26,9 +26,9 @@ def _explained(script: Any, known: list[str] | None = None, **row: Any) -> dict[
     return explained
 
 
-def test_a_first_signature(script: Any) -> None:
+def test_a_first_use(script: Any) -> None:
     found = _explained(script)
-    assert found["reason_code"] == "first_signature"
+    assert found["reason_code"] == "first_use"
     assert found["reason"] == "the kernel had no specialization yet: this is its first"
     assert '@cuda.jit(["void(float32[::1], int64)"])' in found["fix"]
     assert "cache=True" in found["fix"]
@@ -91,7 +91,7 @@ def test_fixes_follow_what_is_known(script: Any, known: str, signature: str, fix
     ({"trigger": "recompile"}, "recompile", "recompile() was called", "recompile()"),
     ({"attributes": {"redefined": True}}, "redefined", "the definition ran again", "out of the cell"),
     ({"known": [FLOAT32]}, "unknown", "already", "@cuda.jit"),
-    ({"outcome": "failed", "error": "TypingError: no"}, "first_signature", "the compile failed: TypingError: no",
+    ({"outcome": "failed", "error": "TypingError: no"}, "first_use", "the compile failed: TypingError: no",
      "each launch tries again"),
 ])
 def test_other_causes(script: Any, row: dict[str, Any], code: str, reason: str, fix: str | None) -> None:
@@ -124,7 +124,7 @@ def test_launch_configurations_are_remembered_from_earlier_compiles(script: Any)
         made.configuration((blocks,), (16, 16), sharedmem_bytes=64)
         made.compilation(configuration_id=blocks - 1, launch_config_sensitive=True, signature=FLOAT32)
     rows = explain(made.recording()).rows("compilations")
-    assert [row["reason_code"] for row in rows] == ["first_signature", *["launch_config"] * 4]
+    assert [row["reason_code"] for row in rows] == ["first_use", *["launch_config"] * 4]
     assert "[5, (16, 16), 64 B shared] is new" in rows[4]["reason"]
     assert rows[4]["reason"].endswith("and 1 more")
 
@@ -158,4 +158,4 @@ def test_attributes_that_make_no_sense_are_ignored(script: Any, attributes: str)
     made = script()
     made.kernel()
     made.compilation(attributes=attributes, launch_config_sensitive=True)
-    assert explain(made.recording()).rows("compilations")[0]["reason_code"] == "first_signature"
+    assert explain(made.recording()).rows("compilations")[0]["reason_code"] == "first_use"

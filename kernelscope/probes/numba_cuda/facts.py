@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -33,6 +35,7 @@ class Facts:
         self.sink = sink
         self.modules = modules
         self._names: dict[tuple[str, str], set[int]] = {}
+        self._first: dict[int, weakref.ref[Any]] = {}
         self._options: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def dispatcher(self, dispatcher: Any) -> int:
@@ -64,6 +67,18 @@ class Facts:
         """Whether another function of the same module and name was seen before this one."""
         row = self.sink.dispatchers.rows[dispatcher_id]
         return len(self._names.get((row["module"], row["name"]), ())) > 1
+
+    def is_another(self, dispatcher_id: int, dispatcher: Any) -> bool:
+        """Whether another dispatcher of the very same function was asked to compile before this one.
+
+        Those that numba-cuda makes itself for a launch configuration do not count.
+        """
+        if getattr(dispatcher, "_launch_config_is_specialized", False):
+            return False
+        first = self._first.get(dispatcher_id)
+        if first is None:
+            self._first[dispatcher_id] = weakref.ref(dispatcher)
+        return first is not None and first() is not dispatcher
 
     def user_options(self, dispatcher: Any) -> dict[str, Any]:
         """Return the compile options that differ from numba-cuda's usual ones, as JSON values."""
@@ -154,6 +169,9 @@ class Facts:
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
+        for row, function in zip(self.sink.dispatchers.rows, self.sink.dispatchers.objects, strict=True):
+            if row["framework"] == FRAMEWORK and "code_sha256" not in row:
+                row.update(function_facts(function.__code__))
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
             if isinstance(live, tuple) and "regs" not in row:
