@@ -89,12 +89,14 @@ def _align(difference: Difference, names: tuple[str, ...]) -> str:
     if code == "argument_count":
         return "pass as many arguments in every launch; defaults in the definition are not filled in"
     if code == "new_dtype":
-        if known.kind == "array" and NUMPY_SCALAR.match(known.dtype):
-            cast = f"array.astype(np.{known.dtype})"
+        dtype = _holding(wanted.dtype, known.dtype)
+        if known.kind == "array" and NUMPY_SCALAR.match(dtype):
+            cast = f"array.astype(np.{dtype})"
             return f"pass {where} with one dtype in every launch, such as {cast}, if the values allow it"
         return f"pass {where} with one dtype in every launch"
     if code == "new_scalar":
-        return f"pass {where} as one type in every launch, such as {_scalar(known.dtype)}, if the values allow it"
+        cast = _scalar(_holding(wanted.dtype, known.dtype))
+        return f"pass {where} as one type in every launch, such as {cast}, if the values allow it"
     if code == "new_dimensions":
         if known.ndim == 1:
             return f"pass {where} with 1 dimension, as array.reshape(-1) does, or accept one specialization for each"
@@ -128,8 +130,21 @@ def _align_layout(where: str, known: ArgumentType) -> str:
     if known.layout == "F":
         return (f"pass {where} F-contiguous: np.asfortranarray(array), of an array on the host before it goes to the "
                 "device")
-    spelled = f"{known.dtype}[{', '.join([':'] * known.ndim)}]"
+    spelled = known.declaration
+    if spelled is None:
+        return f"pass {where} in one layout in every launch"
     return f"declare {where} as {spelled} in @cuda.jit's signatures, which takes every layout, or pass one layout"
+
+
+_RANKS = ("bool", "uint", "int", "float", "complex")
+
+
+def _holding(wanted: str, known: str) -> str:
+    """The known type, unless the wanted one is of a kind that holds more: a float's values do not fit into an int."""
+    def rank(dtype: str) -> int:
+        return next((at for at, kind in enumerate(_RANKS) if dtype.startswith(kind)), -1)
+
+    return wanted if min(rank(wanted), rank(known)) >= 0 and rank(wanted) > rank(known) else known
 
 
 def _scalar(dtype: str) -> str:

@@ -124,8 +124,10 @@ class ShapeIndex:
         return len(self._all)
 
     def add(self, shape: Shape) -> None:
-        """Take one in."""
-        self._all.setdefault(shape, len(self._all))
+        """Take one in; one that is known already keeps its place."""
+        if shape in self._all:
+            return
+        self._all[shape] = len(self._all)
         for part in _parts(shape):
             self._latest[part] = shape
 

@@ -61,7 +61,7 @@ def argument(difference: Difference, names: tuple[str, ...]) -> str:
 def short(kind: ArgumentType) -> str:
     """Return a type as numba prints it, cut in the middle where it is long; records by their fields."""
     text = kind.text
-    if kind.kind == "array" and len(text) > _LONG_TYPE:
+    if kind.kind == "array":
         text = text.replace(kind.dtype, _dtype(kind.dtype), 1)
     elif kind.kind == "record":
         text = _dtype(text)
@@ -171,5 +171,5 @@ def _described(kind: ArgumentType) -> str:
     if kind.kind == "enum":
         return f"a member of an enum, {short(kind)}"
     if kind.kind == "tuple":
-        return f"{'the named' if kind.name else 'a'} tuple {short(kind)}"
+        return f"the {'named ' if kind.name else ''}tuple {short(kind)}"
     return short(kind)
