@@ -10,10 +10,9 @@ import numpy as np
 
 from kernelscope.analysis.signatures import ArgumentType, parse_signature
 
-# What is compared of an argument, and how much it counts: the whole text, so that the fewest differing arguments win;
-# kind (with a tuple's class), number of elements, dimensions, dtype, a scalar's type, layout, access, alignment. They
-# follow `differences.SEVERITY`.
-_WEIGHTS = (1_000_000.0, 2_000.0, 500.0, 100.0, 30.0, 10.0, 4.0, 2.0, 1.0)
+# What is compared of two arguments that differ, and how much it counts: kind (with a tuple's class), number of
+# elements, dimensions, dtype, a scalar's type, layout, access, alignment. They follow `differences.SEVERITY`.
+_WEIGHTS = (2_000, 500, 100, 30, 10, 4, 2, 1)
 
 
 class SignatureIndex:
@@ -39,7 +38,7 @@ class SignatureIndex:
         self._texts[signature] = None
         self._last = signature
         types = parse_signature(signature)
-        self._by_count.setdefault(len(types), _Group(len(types))).add(signature, _features(types))
+        self._by_count.setdefault(len(types), _Group(len(types))).add(signature, types)
 
     def nearest(self, signature: str) -> str | None:
         """Return the known signature that differs in the fewest arguments, and of these in the slightest way.
@@ -51,40 +50,49 @@ class SignatureIndex:
             return signature
         types = parse_signature(signature)
         group = self._by_count.get(len(types))
-        return self._last if group is None else group.nearest(_features(types))
+        return self._last if group is None else group.nearest(types)
 
 
 class _Group:
-    """Signatures with the same number of arguments, as rows of numbers."""
+    """Signatures with the same number of arguments, as rows of numbers: the types' texts, and what is in them."""
 
     def __init__(self, arguments: int) -> None:
-        self._texts: list[str] = []
-        self._rows = np.empty((8, arguments * len(_WEIGHTS)), dtype=np.int64)
-        self._weights = np.array(_WEIGHTS * arguments)
+        self._signatures: list[str] = []
+        self._texts = np.empty((8, arguments), dtype=np.int64)
+        self._features = np.empty((8, arguments * len(_WEIGHTS)), dtype=np.int64)
+        self._weights = np.array(_WEIGHTS * arguments, dtype=np.float64)
 
-    def add(self, text: str, features: list[int]) -> None:
-        if len(self._texts) == len(self._rows):
-            self._rows = np.concatenate((self._rows, np.empty_like(self._rows)))
-        self._rows[len(self._texts)] = features
-        self._texts.append(text)
+    def add(self, signature: str, types: tuple[ArgumentType, ...]) -> None:
+        size = len(self._signatures)
+        if size == len(self._texts):
+            self._texts = np.concatenate((self._texts, np.empty_like(self._texts)))
+            self._features = np.concatenate((self._features, np.empty_like(self._features)))
+        self._texts[size], self._features[size] = _numbers(types)
+        self._signatures.append(signature)
 
-    def nearest(self, features: list[int]) -> str:
-        size = len(self._texts)
-        costs = (self._rows[:size] != np.array(features, dtype=np.int64)) @ self._weights
-        return self._texts[size - 1 - int(np.argmin(costs[::-1]))]
+    def nearest(self, types: tuple[ArgumentType, ...]) -> str:
+        size = len(self._signatures)
+        texts, features = _numbers(types)
+        different = np.count_nonzero(self._texts[:size] != np.array(texts, dtype=np.int64), axis=1)
+        # The latest first, for that is which `argmin` takes of equal ones.
+        fewest = np.flatnonzero(different == different.min())[::-1]
+        if len(fewest) == 1:
+            return self._signatures[int(fewest[0])]
+        costs = (self._features[fewest] != np.array(features, dtype=np.int64)) @ self._weights
+        return self._signatures[int(fewest[np.argmin(costs)])]
 
 
-def _features(types: tuple[ArgumentType, ...]) -> list[int]:
-    return [number for each in types for number in _numbers(each)]
+def _numbers(types: tuple[ArgumentType, ...]) -> tuple[list[int], list[int]]:
+    """The types' texts as numbers, and their features; a text stands for itself by its hash."""
+    return [hash(each.text) for each in types], [number for each in types for number in _features(each)]
 
 
 @lru_cache(maxsize=4096)
-def _numbers(kind: ArgumentType) -> tuple[int, ...]:
-    """The features of one type; texts stand for themselves by their hashes."""
+def _features(kind: ArgumentType) -> tuple[int, ...]:
     scalar = hash(kind.dtype) if kind.kind == "scalar" else 0
     dtype = 0 if kind.kind == "scalar" else hash(kind.dtype)
-    return (hash(kind.text), hash((kind.kind, kind.name)), len(kind.elements), kind.ndim, dtype, scalar,
-            hash(kind.layout), int(kind.readonly), int(kind.aligned))
+    return (hash((kind.kind, kind.name)), len(kind.elements), kind.ndim, dtype, scalar, hash(kind.layout),
+            int(kind.readonly), int(kind.aligned))
 
 
 class Shape(NamedTuple):

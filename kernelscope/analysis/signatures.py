@@ -25,6 +25,9 @@ _CALL = re.compile(r"^(?P<name>[^\W\d]\w*)\((?P<inside>.*)\)$", re.DOTALL)
 _REPEATED = re.compile(r"^(?P<item>.*) x (?P<count>\d{1,4})$", re.DOTALL)
 _FIELD = re.compile(r"^(?P<name>.*?)\[type=(?P<type>.*);offset=\d+(?:;title=.*)?\]$", re.DOTALL)
 _RECORD = re.compile(r"^Record\((?P<fields>.*);\d+;(?:True|False)\)$", re.DOTALL)
+# What matters for splitting at a separator: escaped characters, brackets, quotes and the separator.
+_MARKS = {separator: re.compile(rf"\\.|[()\[\]{{}}'\"]|{separator}", re.DOTALL) for separator in (",", "->")}
+_BRACKET = re.compile(r"[()\[\]{}]")
 #: What looks like a named tuple and is none.
 _NO_TUPLES = frozenset((
     "Array", "array", "Record", "OptionalType", "Optional", "omitted", "type", "class", "dtype", "Function", "List",
@@ -181,27 +184,21 @@ def _top_level(text: str, separator: str) -> list[str]:
 def _split(text: str, separator: str, *, quotes: bool) -> list[str] | None:
     """Split, or return None where a quote is never closed: then it is an apostrophe."""
     parts: list[str] = []
-    depth = begin = at = 0
+    depth = begin = 0
     quote = ""
-    while at < len(text):
-        char = text[at]
+    for found in _MARKS[separator].finditer(text):
+        mark = found[0]
         if quote:
-            if char == "\\":
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif quotes and char in "'\"":
-            quote = char
-        elif depth == 0 and text.startswith(separator, at):
-            parts.append(text[begin:at])
-            at += len(separator)
-            begin = at
-            continue
-        elif char in _OPEN:
+            quote = "" if mark == quote else quote
+        elif mark in "'\"":
+            quote = mark if quotes else ""
+        elif mark in _OPEN:
             depth += 1
-        elif char in _CLOSE:
+        elif mark in _CLOSE:
             depth = max(depth - 1, 0)  # a literal's text may hold a lone bracket
-        at += 1
+        elif mark == separator and depth == 0:
+            parts.append(text[begin:found.start()])
+            begin = found.end()
     if quote:
         return None
     return [*parts, text[begin:]]
@@ -210,8 +207,8 @@ def _split(text: str, separator: str, *, quotes: bool) -> list[str] | None:
 def _closes_at_end(text: str) -> bool:
     """Whether the bracket that opens the text closes at its end."""
     depth = 0
-    for at, char in enumerate(text):
-        depth += (char in _OPEN) - (char in _CLOSE)
+    for found in _BRACKET.finditer(text):
+        depth += 1 if found[0] in _OPEN else -1
         if depth == 0:
-            return at == len(text) - 1
+            return found.end() == len(text)
     return text.endswith(")")
