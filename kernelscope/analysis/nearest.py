@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelscope.analysis.signatures import ArgumentType, parse_signature
+from kernelscope.analysis.signatures import ArgumentType, parse_signature, parse_type
 
 # What is compared of two arguments that differ, and how much it counts: kind (with a tuple's class), number of
 # elements, dimensions, dtype, a scalar's type, layout, access, alignment. They follow `differences.SEVERITY`.
@@ -54,26 +54,26 @@ class SignatureIndex:
 
 
 class _Group:
-    """Signatures with the same number of arguments, as rows of numbers: the types' texts, and what is in them."""
+    """Signatures with the same number of arguments as numbers: texts by argument, and rows of what is in the types."""
 
     def __init__(self, arguments: int) -> None:
         self._signatures: list[str] = []
-        self._texts = np.empty((8, arguments), dtype=np.int64)
+        self._texts = np.empty((arguments, 8), dtype=np.int64)
         self._features = np.empty((8, arguments * len(_WEIGHTS)), dtype=np.int64)
         self._weights = np.array(_WEIGHTS * arguments, dtype=np.float64)
 
     def add(self, signature: str, types: tuple[ArgumentType, ...]) -> None:
         size = len(self._signatures)
-        if size == len(self._texts):
-            self._texts = np.concatenate((self._texts, np.empty_like(self._texts)))
+        if size == len(self._features):
+            self._texts = np.concatenate((self._texts, np.empty_like(self._texts)), axis=1)
             self._features = np.concatenate((self._features, np.empty_like(self._features)))
-        self._texts[size], self._features[size] = _numbers(types)
+        self._texts[:, size], self._features[size] = _numbers(types)
         self._signatures.append(signature)
 
     def nearest(self, types: tuple[ArgumentType, ...]) -> str:
         size = len(self._signatures)
         texts, features = _numbers(types)
-        different = np.count_nonzero(self._texts[:size] != np.array(texts, dtype=np.int64), axis=1)
+        different = (self._texts[:, :size] != np.array(texts, dtype=np.int64)[:, None]).sum(axis=0, dtype=np.uint16)
         # The latest first, for that is which `argmin` takes of equal ones.
         fewest = np.flatnonzero(different == different.min())[::-1]
         if len(fewest) == 1:
@@ -84,11 +84,12 @@ class _Group:
 
 def _numbers(types: tuple[ArgumentType, ...]) -> tuple[list[int], list[int]]:
     """The types' texts as numbers, and their features; a text stands for itself by its hash."""
-    return [hash(each.text) for each in types], [number for each in types for number in _features(each)]
+    return [hash(each.text) for each in types], [number for each in types for number in _features(each.text)]
 
 
 @lru_cache(maxsize=4096)
-def _features(kind: ArgumentType) -> tuple[int, ...]:
+def _features(text: str) -> tuple[int, ...]:
+    kind = parse_type(text)
     scalar = hash(kind.dtype) if kind.kind == "scalar" else 0
     dtype = 0 if kind.kind == "scalar" else hash(kind.dtype)
     return (hash((kind.kind, kind.name)), len(kind.elements), kind.ndim, dtype, scalar, hash(kind.layout),

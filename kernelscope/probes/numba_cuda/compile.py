@@ -27,7 +27,7 @@ _TRIGGERS = {
 #: The wrapper that numba's compiler lock puts around ``compile``.
 _LOCKED = "_acquire_compile_lock"
 
-#: So many known signatures are noted with a compile; the recording has the others as rows of their own.
+#: So many known signatures, and launch configurations, are noted with a compile: those before are mostly rows anyway.
 _MOST_KNOWN = 32
 
 #: CUDACodeLibrary's methods that build something, the cache that grows when they do, and the phase's name.
@@ -136,6 +136,9 @@ class CompileHooks:
                 attributes |= {"forall": True} if caller == "forall" else {}
             elif self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
                 attributes["another_dispatcher"] = True
+            configurations = self.facts.known_configurations(dispatcher, sig)
+            if configurations:
+                attributes["known_configurations"] = configurations[-_MOST_KNOWN:]
             row["_attributes"] = attributes
             config = self.modules.launchconfig.current_launch_config()
             if config is not None:

@@ -104,6 +104,23 @@ class Facts:
                 signatures.append(self.signature_text(argument_types))
         return signatures
 
+    def known_configurations(self, dispatcher: Any, sig: Any) -> list[dict[str, Any]]:
+        """Return the launch configurations that a launch-config sensitive kernel was compiled for with these types.
+
+        Of a dispatcher that numba-cuda made for one launch configuration: those of the kernel's other ones.
+        """
+        if not getattr(dispatcher, "_launch_config_is_specialized", False):
+            return []
+        config = self.modules.launchconfig.current_launch_config()
+        kernel = None if config is None else config.dispatcher  # the one that the user launched
+        wanted, found = self.signature_text(sig), []
+        for owner in (kernel, *getattr(kernel, "_launch_config_specializations", {}).values()):
+            key = getattr(owner, "_launch_config_default_key", None)
+            if key is not None and owner is not dispatcher and any(
+                    self.signature_text(types) == wanted for types in list(owner.overloads)):
+                found.append(_config(key))
+        return found
+
     def signature_text(self, sig: Any) -> str:
         """Return argument types as ``(array(float32, 1d, C), int64)``."""
         types = getattr(sig, "args", sig)
@@ -247,5 +264,9 @@ class Facts:
 def _config_json(key: tuple[Any, ...] | None) -> str | None:
     if key is None:
         return None
+    return json.dumps(_config(key))
+
+
+def _config(key: tuple[Any, ...]) -> dict[str, Any]:
     grid, block, sharedmem = key
-    return json.dumps({"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem})
+    return {"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem}
