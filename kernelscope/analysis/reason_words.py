@@ -60,7 +60,7 @@ def argument(difference: Difference, names: tuple[str, ...]) -> str:
 
 def short(kind: ArgumentType) -> str:
     """Return a type as numba prints it, cut in the middle where it is long; records by their fields."""
-    text = kind.text
+    text = "None" if kind.kind == "none" else kind.text
     if kind.kind == "array":
         text = text.replace(kind.dtype, _dtype(kind.dtype), 1)
     elif kind.kind == "record":

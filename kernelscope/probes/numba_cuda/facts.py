@@ -112,7 +112,7 @@ class Facts:
         if not getattr(dispatcher, "_launch_config_is_specialized", False):
             return []
         config = self.modules.launchconfig.current_launch_config()
-        kernel = None if config is None else config.dispatcher  # the one that the user launched
+        kernel: Any = None if config is None else config.dispatcher  # the one that the user launched
         wanted, found = self.signature_text(sig), []
         for owner in (kernel, *getattr(kernel, "_launch_config_specializations", {}).values()):
             key = getattr(owner, "_launch_config_default_key", None)
