@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 #: Codes that another cause gives way to: without a hit on disk there would have been no compile.
-_GIVES_WAY = ("first_use", "first_signature", "redefined", "unknown")
+_GIVES_WAY = ("first_use", "redefined", "unknown")
 #: Codes whose fixes are here.
 CODES = ("disk", "disk_unsafe", "cache_absent", "cache_stale", "cache_unwritable", "new_device")
 _MOST = 3

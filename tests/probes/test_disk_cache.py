@@ -156,7 +156,8 @@ for number in (1, 1, 2):
 
 
 def test_cells_of_a_notebook(run_python, tmp_path):
-    first, again, edited = run_python(IN_CELLS, IPYTHONDIR=str(tmp_path / "ipython"), **QUIET).stdout.splitlines()
+    first, again, edited = run_python(IN_CELLS, IPYTHONDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path),
+                                      **QUIET).stdout.splitlines()
     assert first == "compiled cache_absent the disk cache had nothing of this kernel yet"
     # IPython's terminal gives each input a name of its own; a notebook gives the same to the same text.
     assert "cell of other text" in edited

@@ -241,5 +241,5 @@ def test_redefining_a_kernel_is_a_reason(array):
     with kernelscope.record() as r:
         define()[1, 32](array)
         define()[1, 32](array)
-    assert r.recording.compilations.reason_code.tolist() == ["first_signature", "redefined"]
+    assert r.recording.compilations.reason_code.tolist() == ["first_use", "redefined"]
     assert len(r.recording.dispatchers) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
@@ -19,6 +20,7 @@ from kernelscope.schema import UNKNOWN
 _TRIGGERS = {
     "_compile_for_args": "launch",
     "specialize": "specialize",
+    "forall": "specialize",
     "recompile": "recompile",
     "_jit": "eager",
     "jit": "eager",
@@ -26,6 +28,9 @@ _TRIGGERS = {
 
 #: The wrapper that numba's compiler lock puts around ``compile``.
 _LOCKED = "_acquire_compile_lock"
+
+#: So many known signatures, and launch configurations, are noted with a compile: those before are mostly rows anyway.
+_MOST_KNOWN = 32
 
 #: CUDACodeLibrary's methods that build something, the cache that grows when they do, and the phase's name.
 _BUILDERS = (("get_asm_strs", "_ptx_cache", "nvvm"), ("get_ltoir", "_ltoir_cache", "lto"),
@@ -130,7 +135,15 @@ class CompileHooks:
             row["signature"] = self.facts.signature_text(sig)
             row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
             known = self.facts.known_before(dispatcher)
-            row["_attributes"] = {"known_signatures": known} if known else {}
+            attributes: dict[str, Any] = {"known_signatures": known[-_MOST_KNOWN:]} if known else {}
+            if row["trigger"] == "specialize":
+                attributes |= {"forall": True} if caller == "forall" else {}
+            elif self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
+                attributes["another_dispatcher"] = True
+            configurations = self.facts.known_configurations(dispatcher, sig)
+            if configurations:
+                attributes["known_configurations"] = configurations[-_MOST_KNOWN:]
+            row["_attributes"] = attributes
             config = self.modules.launchconfig.current_launch_config()
             if config is not None:
                 row["configuration_id"] = self.facts.configuration(config)
@@ -273,7 +286,15 @@ def _caller() -> str:
         if frame.f_back is None:
             return ""  # user code, whatever its functions are called
         frame = frame.f_back
+    if frame.f_code.co_name == "specialize" and _is_forall(frame.f_back):
+        return "forall"
     return frame.f_code.co_name
+
+
+def _is_forall(frame: FrameType | None) -> bool:
+    """Whether the frame is that of numba-cuda's ``ForAll.__call__``."""
+    made = None if frame is None else frame.f_globals.get("ForAll")
+    return frame is not None and made is not None and made.__call__.__code__ is frame.f_code
 
 
 def _pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
