@@ -100,8 +100,9 @@ def _argument_types(dispatcher: _Row, rows: Sequence[_Row], before: Iterable[str
     (position, _), types = max(groups.items(), key=lambda each: len(each[1]))
     if len(types) <= FEW_TYPES:
         return None
+    # One compile of each: what forall compiled once more has nothing to do with it.
     signatures = set(types.values())
-    about = [row for row in rows if row["signature"] in signatures]
+    about = list({row["signature"]: row for row in reversed(rows) if row["signature"] in signatures}.values())
     if not about:
         return None
     name = argument_name(argument_names(dispatcher["arguments"]), position)
