@@ -184,7 +184,7 @@ _SIZES = """
   .kscope .ks-x > table.ks-table:has(col.ks-third) { display: block; min-width: 0; }
   .kscope table.ks-table:has(col.ks-third) thead { display: none; }
   .kscope table.ks-table:has(col.ks-third) tbody { display: block; }
-  .kscope table.ks-table:has(col.ks-third) tr { display: grid; grid-template-columns: 1fr auto auto; }
+  .kscope table.ks-table:has(col.ks-third) tr { display: grid; grid-template-columns: minmax(0, 1fr) auto auto; }
   .kscope table.ks-table:has(col.ks-third) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px; border: 0; }
 }
 @media print {

@@ -73,7 +73,7 @@ def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     values = outputs(notebook, "text/plain")
     everything = "\n".join(values) + printed(notebook, "stdout")
     assert "['compiled', 'memory']" in everything, everything
-    assert "options_ignored_by_cache" in everything
+    assert '"unsafe": {"options": {"fastmath"' in everything
     blocks = next(text for text in values if "blockdim_x" in text)
     assert [line.split()[-1] for line in blocks.splitlines()[1:]] == [
         "compiled", "compiled", "memory", "memory", "compiled"]

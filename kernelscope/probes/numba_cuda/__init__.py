@@ -121,6 +121,8 @@ class NumbaCudaProbe:
             launched = {sink.targets.rows[target]["specialization_id"] for target, _ in used}
             compiled = {row.get("specialization_id", UNKNOWN) for row in sink.compilations}
             self._code.capture(sorted((launched | compiled) - {UNKNOWN, None}))
+        if self._compiles is not None:
+            self._compiles.hits.check()
         driver = self._modules.driver.driver
         if driver.is_initialized and driver.initialization_error is None:
             sink.metadata["driver_version"] = ".".join(map(str, driver.get_version()))
