@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelscope.analysis.signatures import ArgumentType, parse_signature, parse_type
+from kernelscope.analysis.columns import Ints
+from kernelscope.analysis.signatures import parse_signature, parse_type
 
 # What is compared of two arguments that differ, and how much it counts: kind (with a tuple's class), number of
 # elements, dimensions, dtype, a scalar's type, layout, access, alignment. They follow `differences.SEVERITY`.
@@ -37,8 +38,8 @@ class SignatureIndex:
             return
         self._texts[signature] = None
         self._last = signature
-        types = parse_signature(signature)
-        self._by_count.setdefault(len(types), _Group(len(types))).add(signature, types)
+        texts, features = _numbers(signature)
+        self._by_count.setdefault(len(texts), _Group(len(texts))).add(signature, texts, features)
 
     def nearest(self, signature: str) -> str | None:
         """Return the known signature that differs in the fewest arguments, and of these in the slightest way.
@@ -48,9 +49,9 @@ class SignatureIndex:
         """
         if signature in self._texts:
             return signature
-        types = parse_signature(signature)
-        group = self._by_count.get(len(types))
-        return self._last if group is None else group.nearest(types)
+        texts, features = _numbers(signature)
+        group = self._by_count.get(len(texts))
+        return self._last if group is None else group.nearest(texts, features)
 
 
 class _Group:
@@ -62,29 +63,31 @@ class _Group:
         self._features = np.empty((8, arguments * len(_WEIGHTS)), dtype=np.int64)
         self._weights = np.array(_WEIGHTS * arguments, dtype=np.float64)
 
-    def add(self, signature: str, types: tuple[ArgumentType, ...]) -> None:
+    def add(self, signature: str, texts: Ints, features: Ints) -> None:
         size = len(self._signatures)
         if size == len(self._features):
             self._texts = np.concatenate((self._texts, np.empty_like(self._texts)), axis=1)
             self._features = np.concatenate((self._features, np.empty_like(self._features)))
-        self._texts[:, size], self._features[size] = _numbers(types)
+        self._texts[:, size], self._features[size] = texts, features
         self._signatures.append(signature)
 
-    def nearest(self, types: tuple[ArgumentType, ...]) -> str:
+    def nearest(self, texts: Ints, features: Ints) -> str:
         size = len(self._signatures)
-        texts, features = _numbers(types)
-        different = (self._texts[:, :size] != np.array(texts, dtype=np.int64)[:, None]).sum(axis=0, dtype=np.uint16)
+        different = (self._texts[:, :size] != texts[:, None]).sum(axis=0, dtype=np.uint16)
         # The latest first, for that is which `argmin` takes of equal ones.
         fewest = np.flatnonzero(different == different.min())[::-1]
         if len(fewest) == 1:
             return self._signatures[int(fewest[0])]
-        costs = (self._features[fewest] != np.array(features, dtype=np.int64)) @ self._weights
+        costs = (self._features[fewest] != features) @ self._weights
         return self._signatures[int(fewest[np.argmin(costs)])]
 
 
-def _numbers(types: tuple[ArgumentType, ...]) -> tuple[list[int], list[int]]:
+@lru_cache(maxsize=4096)
+def _numbers(signature: str) -> tuple[Ints, Ints]:
     """The types' texts as numbers, and their features; a text stands for itself by its hash."""
-    return [hash(each.text) for each in types], [number for each in types for number in _features(each.text)]
+    texts = [each.text for each in parse_signature(signature)]
+    return (np.array([hash(text) for text in texts], dtype=np.int64),
+            np.array([number for text in texts for number in _features(text)], dtype=np.int64))
 
 
 @lru_cache(maxsize=4096)

@@ -114,9 +114,10 @@ def _brief(difference: Difference) -> str:
     new, old = difference.wanted, difference.known
     if new.kind != "array" or old.kind != "array":
         return f"{short(old)} to {short(new)}"
+    dtype = _changed_fields(new.dtype, old.dtype) or f"{_dtype(old.dtype)} to {_dtype(new.dtype)}"
     parts = {
-        "new_dimensions": f"{old.ndim} to {new.ndim} dimensions", "new_dtype": f"{_dtype(old.dtype)} to "
-        f"{_dtype(new.dtype)}", "new_layout": f"layout {old.layout} to {new.layout}",
+        "new_dimensions": f"{old.ndim} to {new.ndim} dimensions", "new_dtype": dtype,
+        "new_layout": f"layout {old.layout} to {new.layout}",
         "new_access": "read-only" if new.readonly else "writable",
         "new_alignment": "aligned" if new.aligned else "unaligned",
     }

@@ -44,7 +44,7 @@ def name_of(text: str) -> str:
 
 def sentence(text: str) -> str:
     """Return a sentence of the analysis, in which names in `backticks` are set as code."""
-    return _QUOTED.sub(r'<span class="ks-code">\1</span>', escape(text))
+    return _QUOTED.sub(r'<span class="ks-arg">\1</span>', escape(text))
 
 
 def two(value: str, below: str) -> str:

@@ -100,6 +100,8 @@ def test_new_types_name_the_argument_and_both_types(
     (f"({PACKED},)", f"({PACKED.replace('float32', 'float64')},)", "another dtype (field `b` float32 to float64)"),
     (f"({PACKED},)", f"({PACKED.replace('b[', 'c[')},)", "(field `c` is new, `b` is gone)"),
     (f"(array(float32, 1d, C), {PACKED})", "(array(float64, 1d, C), Record(odd))", "record(a int8, b float32)"),
+    (f"(int64, array({PACKED}, 1d, C))", f"(none, readonly array({PACKED.replace('float32', 'int16')}, 1d, C))",
+     "; `n` (another dtype (field `b` float32 to int16), read-only) differs too"),
     ("(" + "int64, " * 6 + ")", "(" + "int32, " * 6 + ")",
      "`x[1]` (int64 to int32), `x[2]` (int64 to int32), `x[3]` (int64 to int32) and 2 more differ too"),
 ])
