@@ -47,7 +47,9 @@ class KernelUse:
 
     def is_called(self, name: str) -> bool:
         """Whether a user's name means this kernel: its last part, its qualified name, or that after its module."""
-        return name in (self.name, self.name.rpartition(".")[2], f"{self.module}.{self.name}")
+        # Probes may leave "<locals>" out, which Python writes after a function's name.
+        own, wanted = self.name.replace(".<locals>", ""), name.replace(".<locals>", "")
+        return wanted in (own, own.rpartition(".")[2], f"{self.module}.{own}")
 
 
 @dataclass(frozen=True)
@@ -129,14 +131,14 @@ def message(recording: Recording, found: Sequence[Excess], width: int | None = N
         Columns to keep to; without it the terminal's, between 80 and 120.
     """
     columns = width or min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120)
-    parts = ["\n".join(f"kernelscope: {each.text} ({each.limit})" for each in found)]
+    parts = [_filled(f"kernelscope: {each.text} ({each.limit})", columns, 0) for each in found]
     concerned = frozenset[int]().union(*(each.dispatchers for each in found))
     kinds = {each.limit for each in found}
     if concerned:
         parts.append(_compiles(recording, concerned, "max_specializations" in kinds, columns))
     used = kernels_used(recording)
     if "max_specializations" in kinds:
-        parts += [_before(recording, each) for each in used if concerned.intersection(each.dispatchers)]
+        parts += [_before(recording, each, columns) for each in used if concerned.intersection(each.dispatchers)]
     if "max_launches" in kinds:
         listed = [f"{clean(each.name)} {count(each.launches)}" for each in used if each.launches]
         parts.append(_filled(f"launches: {_few(listed)}", columns, 0))
@@ -203,12 +205,12 @@ def _compile(each: CompilationSummary, argument: str | None, width: int) -> list
     return lines
 
 
-def _before(recording: Recording, used: KernelUse) -> str:
+def _before(recording: Recording, used: KernelUse, width: int) -> str:
     """The specializations of a kernel that were launched and not compiled here."""
     here = set(recording.column("compilations", "specialization_id").tolist())
     rows = recording.rows("specializations")
     known = [clean(rows[at]["signature"]) for at in used.specializations if at not in here]
-    return f"  there before: {clean(used.name)} {_few(known)}" if known else ""
+    return _filled(f"there before: {clean(used.name)} {_few(known)}", width, 2) if known else ""
 
 
 def _few(texts: Sequence[str]) -> str:
