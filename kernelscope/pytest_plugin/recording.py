@@ -35,6 +35,7 @@ class _Attempt:
 
 
 _DATA = pytest.StashKey["dict[str, Any]"]()
+_FAILURE = pytest.StashKey[str]()
 
 
 class CallRecorder:
@@ -80,6 +81,8 @@ class CallRecorder:
             found: list[str] = []
             if limits is not None and raised is None:
                 failure = _failure(attempt, recording, limits, found)
+                # A plugin that repeats failed tests finds the kernels compiled: what was too much stays so.
+                failure = item.stash.setdefault(_FAILURE, failure) if failure else item.stash.get(_FAILURE, None)
                 if failure is not None:
                     _replace(outcome, pytest.fail.Exception(failure, pytrace=False))
             if self._keeps is not None:
