@@ -16,6 +16,7 @@ from kernelscope.analysis.columns import with_columns
 from kernelscope.pytest_plugin.check import entry, exceeded, message, unrecorded
 from kernelscope.pytest_plugin.limits import LimitError, Limits, limits_of
 from kernelscope.recorder import Recorder
+from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.io import load
 from kernelscope.recording.model import Recording
 
@@ -104,7 +105,8 @@ class CallRecorder:
         if recording is not None:
             data |= {"dry_run": recording.is_dry_run, "simulator": recording.is_simulated, **entry(recording)}
             if self._keeps == ".kscope":
-                data["recording"] = recording if os.getpid() == self._process else _packed(recording)
+                kept = recording if _has_events(recording) else _cell_only(recording)
+                data["recording"] = kept if os.getpid() == self._process else _packed(kept)
         if limits is not None:
             data |= {"limits": limits.stated(), "exceeded": found}
         if self._report is not None and isinstance(raised, KeyboardInterrupt | pytest.exit.Exception):
@@ -113,21 +115,33 @@ class CallRecorder:
             item.stash[_DATA] = data
 
 
-def unpacked(text: str) -> Recording:
-    """Return the recording that a worker handed over."""
+def unpacked(part: dict[str, Any]) -> Recording:
+    """Return the recording that another process handed over as plain values."""
+    if "file" not in part:
+        return Recording({"cells": table_of_rows("cells", part["cells"])}, part["metadata"])
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
         path = Path(folder, "part.kscope")
-        path.write_bytes(base64.b64decode(text))
+        path.write_bytes(base64.b64decode(part["file"]))
         return load(path)
 
 
-def _packed(recording: Recording) -> str:
-    """A recording as text for another process, its threads named after this one."""
+def _packed(recording: Recording) -> dict[str, Any]:
+    """A recording as plain values for another process, its threads named after this one."""
+    if not _has_events(recording):  # as most tests of most runs: a file would be a hundred times as much work
+        return {"cells": recording.rows("cells"), "metadata": dict(recording.metadata)}
     worker = os.environ.get("PYTEST_XDIST_WORKER") or f"process {os.getpid()}"
     names = [f"{worker} {row['name'] or ''}".rstrip() for row in recording.rows("threads")]
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
         path = with_columns(recording, "threads", {"name": names}).save(Path(folder, "part.kscope"), paths=True)
-        return base64.b64encode(path.read_bytes()).decode("ascii")
+        return {"file": base64.b64encode(path.read_bytes()).decode("ascii")}
+
+
+def _has_events(recording: Recording) -> bool:
+    return any(recording.arrow(name).num_rows for name in ("launches", "compilations", "passes", "ranges"))
+
+
+def _cell_only(recording: Recording) -> Recording:
+    return Recording({"cells": recording.arrow("cells")}, recording.metadata)
 
 
 def _begin(item: pytest.Item) -> _Attempt:

@@ -18,6 +18,7 @@ from kernelscope.pytest_plugin.recording import ATTRIBUTE, unpacked
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import DRY_RUN_NOTICE, SIMULATOR_NOTICE, Recording
 from kernelscope.renderers.base import clean
+from kernelscope.schema import TABLES
 
 #: Raised whenever a key of the JSON report changes its name or its meaning.
 REPORT_VERSION = 1
@@ -50,7 +51,7 @@ class Report:
         held: dict[str, Any] = {"recorded": False} if data is None else dict(data)
         part = held.pop("recording", None)
         if part is not None:
-            self._take(unpacked(part) if isinstance(part, str) else part)
+            self._take(part if isinstance(part, Recording) else unpacked(part))
         row = {"nodeid": nodeid, "outcome": outcome, **({} if worker is None else {"worker": worker}), **held}
         self.tests.append(row)
         self._last[nodeid] = row
@@ -167,8 +168,7 @@ def _merged(parts: Sequence[Recording]) -> Recording:
     flags = {name: any(part.metadata.get(name) for part in parts) for name in ("dry_run", "simulator")}
     alike = [
         part if part.arrow("launches").num_rows or part.arrow("compilations").num_rows
-        else Recording({name: part.arrow(name) for name in ("cells", "threads", "ranges", "health")},
-                       {**part.metadata, **flags})
+        else Recording({name: part.arrow(name) for name in TABLES}, {**part.metadata, **flags})
         for part in parts
     ]
     return merge(alike, name="pytest")
