@@ -167,7 +167,7 @@ def _merged(parts: Sequence[Recording]) -> Recording:
     """The parts as one recording; tests that launched nothing are of the kind of the others."""
     flags = {name: any(part.metadata.get(name) for part in parts) for name in ("dry_run", "simulator")}
     alike = [
-        part if part.arrow("launches").num_rows or part.arrow("compilations").num_rows
+        part if part.arrow("launches").num_rows or flags.items() <= part.metadata.items()
         else Recording({name: part.arrow(name) for name in TABLES}, {**part.metadata, **flags})
         for part in parts
     ]

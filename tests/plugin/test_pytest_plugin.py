@@ -524,3 +524,46 @@ def test_collecting_only_writes_nothing(pytester: pytest.Pytester, run_pytest: A
     pytester.makepyfile("def test_plain(): pass")
     run_pytest("--collect-only", "--kernelscope-report", "report.json", KERNELSCOPE_DRYRUN="0")
     assert not Path(pytester.path, "report.json").exists()
+
+
+def test_a_repeated_test_stays_beyond_its_limit(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makeconftest("""
+        import pytest
+        from _pytest.runner import runtestprotocol
+
+        def pytest_runtest_protocol(item, nextitem):  # as plugins do that run failed tests again
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            for attempt in range(2):
+                reports = runtestprotocol(item, nextitem=nextitem, log=False)
+                for report in reports:
+                    if report.failed and attempt == 0:
+                        report.outcome = "rerun"
+                    item.ihook.pytest_runtest_logreport(report=report)
+                item._initrequest()
+            return True
+    """)
+    pytester.makepyfile("""
+        import numpy as np, pytest
+        from kernels import launch
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_warm_at_last():
+            launch(np.float32)
+    """)
+    result = run_pytest("--kernelscope-report", "report.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    attempts = [(test["outcome"], test["compiles"]) for test in report_of(pytester)["tests"]]
+    assert attempts == [("rerun", 1), ("failed", 0)]
+
+
+def test_the_guide_s_keys_are_the_report_s(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile(MANY)
+    run_pytest("--kernelscope-report", "report.json", "-n1")
+    report = report_of(pytester)
+    guide = (Path(__file__).resolve().parents[2] / "docs/guides/recompile-checks.md").read_text(encoding="utf-8")
+    told = {word for row in guide.splitlines() if row.startswith("| `") for word in row.replace("`", " ").split()}
+    told = {word.strip(",:;()") for word in told}
+    rows = [row for test in report["tests"] for name in ("kernels", "compilations") for row in test.get(name, ())]
+    assert rows
+    for held in (report, report["totals"], report["totals"]["reasons"][0], *report["tests"], *rows):
+        assert set(held) <= told, set(held) - told
