@@ -20,7 +20,7 @@ from kernelscope.renderers.base import clean, shorten, width_of
 TOP = 6
 
 #: Reasons that a warm-up or a definition explains: they are told after those that something can be done about.
-_EXPECTED = ("first_use", "first_signature", "eager", "disk", "wait")
+_EXPECTED = ("first_use", "eager", "disk", "wait")
 
 
 @dataclass(frozen=True)
