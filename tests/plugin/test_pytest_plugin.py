@@ -38,7 +38,7 @@ def test_limits_hold_and_failures_print_the_reasons(pytester: pytest.Pytester, r
         "kernelscope: 2 compiles, at most 0 allowed (max_compiles)",
         "kernelscope: axpy has 3 specializations, at most 1 allowed (max_specializations)",
         "kernelscope: 3 launches, at most 1 allowed (max_launches)",
-        "*s  compiled by a launch: axpy (array(*",
+        "*s  compiled by a launch*: axpy (array(*",
         "*why: *float*",
         "*new_dtype*",
         "*fix: *",
@@ -164,8 +164,8 @@ def test_what_counts_and_what_does_not(pytester: pytest.Pytester, run_pytest: An
         "E   *AssertionError: 'own' != 'unittest failure'",
         "kernelscope: *make.axpy has 2 specializations of 2 dispatchers, since its*",
         "kernelscope: no kernel 'test_what_counts_and_what_does_not.local' was launched or compiled; seen:",
-        "*(array(uint64, 1d, C), float64, array(uint64, 1d, C))",
-        "*(array(uint32, 1d, C), float64, array(uint32, 1d, C))",
+        "* compiled by a launch*: axpy (array(uint64, *",
+        "* compiled by a launch*: axpy (array(uint32, *",
     ])
     assert result.stdout.str().count("1 compile, at most 0 allowed (max_compiles)") >= 4
 
