@@ -143,6 +143,8 @@ class NumbaCudaProbe:
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
+        if module.__name__ != _MODULES["dispatcher"]:
+            return  # the simulator's, put in its place
         try:
             with self._lock:
                 if self._installed:
