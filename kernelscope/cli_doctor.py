@@ -11,10 +11,11 @@ from importlib import metadata
 from typing import Any
 
 import kernelscope
+from kernelscope import nvdisasm
 from kernelscope.cli_machine import ask, gpu
 
-_NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pandas", "ipython", "ipywidgets",
-           "anywidget", "plotly", "nvtx")
+_NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
+           "ipywidgets", "anywidget", "plotly", "nvtx")
 
 #: Packages that something can do without, what that is, and the command.
 _OPTIONAL = {
@@ -105,8 +106,9 @@ def examine() -> dict[str, Any]:
         "dry_run": dry,
         "simulator": os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
         "libraries": libraries,
+        "nvdisasm": str(nvdisasm.find() or "") or None,
         "probes": best.get("probes", []),
-        "missing": _missing(packages, libraries),
+        "missing": _missing(packages, libraries, nvdisasm.find() is not None),
         "can_record": "problem" not in best,
     }
 
@@ -121,8 +123,9 @@ def lines(found: dict[str, Any]) -> list[str]:
     probes = [f"{row['probe']}: {row['status']}" + (f", {row['message']}" if row["message"] else "")
               + (f"; fix: {row['fix']}" if row["fix"] else "") for row in found["probes"]]
     shown += _section("probes", probes or ["not tried, since no launch worked"])
-    shown += _section("CUDA", [f"{name} ({_LIBRARIES[name]}): {path or 'not found'}"
-                               for name, path in found["libraries"].items()])
+    used = {**_LIBRARIES, "nvdisasm": "shows machine code"}
+    shown += _section("CUDA", [f"{name} ({used[name]}): {path or 'not found'}"
+                               for name, path in {**found["libraries"], "nvdisasm": found["nvdisasm"]}.items()])
     installed = [f"{name} {version}" for name, version in found["packages"].items() if version]
     shown += _section("packages", [", ".join(installed[start:start + 5]) for start in range(0, len(installed), 5)])
     shown += _section("missing", [f"{row['what']}: {row['command']}" for row in found["missing"]] or ["nothing"])
@@ -136,7 +139,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _missing(packages: dict[str, str | None], libraries: dict[str, str | None]) -> list[dict[str, str]]:
+def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
+             disassembles: bool) -> list[dict[str, str]]:
     rows = [{"what": name, "command": f"pip install {name}"} for name in _NEEDED if packages[name] is None]
     rows += [{"what": f"{name} (for {use})", "command": command}
              for name, (use, command) in _OPTIONAL.items() if packages[name] is None]
@@ -147,6 +151,9 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None]) 
                      "command": "pip install 'kernelscope[cupti]'"})
     if absent:
         rows.append({"what": f"CUDA's {', '.join(absent)}", "command": _GET_LIBRARIES})
+    if not disassembles:
+        rows.append({"what": "nvdisasm (for machine code as SASS; its licence is NVIDIA's own)",
+                     "command": "pip install 'kernelscope[sass]'"})
     if not any(shutil.which(name) for name in _COMPILERS):
         rows.append({"what": "a C compiler (for the dry run)", "command": "apt-get install gcc libc6-dev"})
     return rows

@@ -25,6 +25,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.configurations import Dims, dims
+from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.analysis.reasons import explain
 from kernelscope.recording.model import Recording
@@ -307,15 +308,19 @@ def _uses(recording: Recording, phases: LaunchPhases) -> dict[int, list[Use]]:
     executed = percentiles_by(pair, ints(recording, "launches", "execute_ns"), count, (0.5,))[:, 0]
     occupancy = {(row["specialization_id"], shape_of[row["configuration_id"]]): row
                  for row in recording.rows("occupancies")}
+    devices, kernels = recording.rows("devices"), recording.rows("specializations")
     listed = list(shapes)
     result: dict[int, list[Use]] = {}
     for at, (specialization, which) in enumerate(pairs.tolist()):
         grid, block, cluster, shared = listed[which]
         known = occupancy.get((specialization, which), {})
+        active = known.get("active_blocks_per_multiprocessor")
         result.setdefault(specialization, []).append(Use(
             griddim=grid, blockdim=block, cluster=cluster, sharedmem_bytes=shared, launches=int(launches[at]),
             median_ns=_finite(host[at]), execute_ns=_finite(executed[at]), occupancy=known.get("occupancy"),
-            active_blocks=known.get("active_blocks_per_multiprocessor"), limited_by=(),
+            active_blocks=active,
+            limited_by=() if active is None else limited_by(
+                devices[known["device_id"]], kernels[specialization], active, block[0] * block[1] * block[2], shared),
         ))
     return {key: sorted(own, key=lambda use: (-use.launches, use.griddim)) for key, own in result.items()}
 

@@ -54,7 +54,7 @@ def test_without_a_compiler_the_dry_run_says_so(cli: Any, tmp_path: Path) -> Non
 
 FOUND = {
     "kernelscope": "1", "python": "3", "platform": "p", "packages": {"numpy": "2"}, "simulator": True, "libraries": {},
-    "missing": [], "can_record": True, "dry_run": {"problem": "no"},
+    "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
             "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},

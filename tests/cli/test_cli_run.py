@@ -102,6 +102,16 @@ def test_threads_are_waited_for(cli: Any, script: Write, tmp_path: Path) -> None
     assert "Launches: 4" in cli("run", "--dryrun", "script.py").stdout
 
 
+def test_code_is_recorded_on_request(cli: Any, script: Write, tmp_path: Path) -> None:
+    script()
+    cli("run", "script.py")
+    assert kernelscope.load(tmp_path / "script.kscope").rows("code") == []
+    cli("run", "--code", "script.py")
+    recording = kernelscope.load(tmp_path / "script.kscope")
+    assert {row["kind"] for row in recording.rows("code")} == {"source", "types", "llvm", "ptx", "sass", "cubin"}
+    assert recording.metadata["code"] is True
+
+
 def test_name_detail_and_output(cli: Any, script: Write, tmp_path: Path) -> None:
     script("assert sys.argv == ['script.py', 'a', '-x'], sys.argv")
     cli("run", "--dryrun", "-n", "<b>named</b>", "--detail", "launch", "script.py", "a", "-x", "-o", "last.kscope")

@@ -58,7 +58,7 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "plain": (_many_registers(8), (_F, _F), {}),
     "spilled": (_many_registers(64), (_F, _F), {"max_registers": 32}),
     "spilled_doubles": (_many_registers(48), (_D, _D), {"max_registers": 40}),
-    "spilled_before_lto": (_many_registers(64), (_F, _F), {"max_registers": 32, "lto": False}),
+    "spilled_without_lto": (_many_registers(64), (_F, _F), {"max_registers": 32, "lto": False}),
     "local": (_local, (_F, _F, int64), {}),
     "local_and_spilled": (_local_and_spilled, (_D, _D, int64), {"max_registers": 24}),
     "shared": (_shared, (_D, _D), {}),
@@ -68,11 +68,16 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
 
 
 @cache
+def dispatcher(name: str) -> Any:
+    """The dispatcher of one of `KERNELS`."""
+    function, _, options = KERNELS[name]
+    return cuda.jit(function, **options)  # as a decorator with arguments it drops lto
+
+
+@cache
 def compiled(name: str) -> Any:
     """The ``_Kernel`` of one of `KERNELS`, for the device that there is."""
-    function, types, options = KERNELS[name]
-    dispatcher = cuda.jit(**options)(function)
-    return dispatcher.compile(types)
+    return dispatcher(name).compile(KERNELS[name][1])
 
 
 @cache

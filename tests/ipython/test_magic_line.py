@@ -19,6 +19,7 @@ from kernelscope.probes.base import DETAILS
     ("-r --detail launch --no-timeline", CellOptions(returns=True, detail="launch", timeline=False)),
     ("-n ''", CellOptions()),
     ("--charts", CellOptions(charts=True)),
+    ("--code -q", CellOptions(code=True, quiet=True)),
     ("-n #1", CellOptions(name="#1")),
 ])
 def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
@@ -63,7 +64,8 @@ def test_export_takes_a_format() -> None:
 
 def test_on_takes_options() -> None:
     found = parse_line("on -q --detail launch")
-    assert (found.quiet, found.detail) == (True, "launch")
+    assert (found.quiet, found.detail, found.code) == (True, "launch", None)
+    assert parse_line("on --code").code is True
 
 
 @pytest.mark.parametrize(("line", "said"), [
@@ -73,6 +75,8 @@ def test_on_takes_options() -> None:
     ("off now", "'now' is too much; usage: %kernelscope off"),
     ("save a b", "unrecognized arguments: b"),
     ("cells -q", "belong to 'on'"),
+    ("report --code", "-q, --detail, --no-gpu, --events and --code belong to 'on'; usage: %kernelscope report [CELL]"),
+    ("--code", "-q, --detail, --no-gpu, --events and --code belong to 'on'"),
     ("-q", "belong to 'on'"),
     ("on --detail all", "invalid choice: 'all'"),
 ])

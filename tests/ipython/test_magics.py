@@ -27,6 +27,33 @@ def test_status(notebook: Any) -> None:
     assert "every cell (detail launch)" in notebook.ok("%kernelscope status").stdout
     notebook.ok("%kernelscope on -q")
     assert "every cell (detail phases, no cards)" in notebook.ok("%kernelscope status").stdout
+    notebook.ok("%kernelscope on --code")
+    assert "every cell (detail phases, with code)" in notebook.ok("%kernelscope status").stdout
+
+
+_KERNEL = "@cuda.jit\ndef typed_here(x):\n    x[0] = 1  # a comment\n\ntyped_here[1, 1](a)"
+_SHOW_CODE = """
+rows = _kernelscope.rows("code")
+source = [row for row in rows if row["kind"] == "source"]
+print(sorted({row["kind"] for row in rows}), _kernelscope.metadata["code"])
+print(repr(source[0]["text"]) if source else None, source[0]["lineno"] if source else None)
+print([row["filename"][:3] for row in _kernelscope.rows("dispatchers")])
+"""
+
+
+def test_code_of_kernels_in_cells(notebook: Any) -> None:
+    notebook.ok(f"%%kernelscope -q --code\n{_KERNEL}")
+    kinds, source, file = notebook.ok(_SHOW_CODE).stdout.splitlines()
+    assert kinds == "['cubin', 'llvm', 'ptx', 'sass', 'source', 'types'] True"
+    # Numbers of lines are the cell's, with its first line.
+    assert source == f"{_KERNEL.rpartition(chr(10) * 2)[0] + chr(10)!r} 2"
+    assert file == "['In[']"
+    notebook.ok(f"%%kernelscope -q\n{_KERNEL}")
+    assert notebook.ok(_SHOW_CODE).stdout.splitlines()[0] == "[] False"
+    notebook.ok("%kernelscope on -q --code")
+    notebook.ok(_KERNEL)
+    notebook.ok("%kernelscope off")
+    assert notebook.ok(_SHOW_CODE).stdout.splitlines()[0] == kinds
 
 
 def test_cells(notebook: Any) -> None:

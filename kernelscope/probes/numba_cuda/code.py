@@ -93,6 +93,9 @@ class CodeCapture:
         except Exception:  # made by exec(), typed at a plain prompt, or its file is gone
             self._failed("source is not to be found", name)
             return
+        if not any(word in line for line in lines for word in (f"def {function.__name__}", "lambda")):
+            self._failed("source has changed since it was imported", name)
+            return
         # As line information names the file, so that lines of other files can be told from this one's.
         self._add(owner, None, "source", "".join(lines), first, file=os.path.abspath(function.__code__.co_filename))
 
