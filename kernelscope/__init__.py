@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import RecordingFileError as RecordingFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
+    from kernelscope.inspector import inspect as inspect
     from kernelscope.magics import load_ipython_extension as load_ipython_extension
     from kernelscope.magics import unload_ipython_extension as unload_ipython_extension
     from kernelscope.recorder import Recorder as Recorder
@@ -46,6 +47,7 @@ _HOMES = {
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.io",
     "timeline": "kernelscope.widgets.timeline",
+    "inspect": "kernelscope.inspector",
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
     "KernelScopeError": "kernelscope.errors",

@@ -60,6 +60,11 @@ class KernelScopeMagics:
             if registered.get("kernelscope") is function:
                 del registered["kernelscope"]
 
+    @property
+    def recordings(self) -> list[Recording]:
+        """The recordings of this session, in order."""
+        return self._session.recordings
+
     def _line_magic(self) -> Any:
         # IPython calls a magic with the line alone and shows its docstring as help; a bound method's is read-only.
         # Names in braces are expanded, as in other line magics: %kernelscope save {path}
@@ -136,6 +141,11 @@ class KernelScopeMagics:
         from kernelscope.magic_tables import find_cell
 
         magic_output.show_timeline(self._shell, find_cell(self._session.recordings, cell), asked=True)
+
+    def _inspect(self, wanted: str | None = None) -> None:
+        from kernelscope.magic_inspect import inspector_of
+
+        inspector_of(self._shell, lambda: self.recordings, wanted)._ipython_display_()
 
     def _save(self, path: str) -> None:
         whole = self._whole("save")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -19,6 +18,20 @@ from kernelscope.schema import TABLES
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
 _KEPT_FROM_FIRST = {"specializations": ("origin",)}
+# Facts that tell rows apart only where both recordings know them: one that looked later, or that was made by an older
+# version, knows more or less of the same thing.
+_FACTS = {
+    "devices": (
+        "name", "compute_capability", "multiprocessors", "max_threads_per_multiprocessor",
+        "max_blocks_per_multiprocessor", "registers_per_multiprocessor", "shared_per_multiprocessor_bytes",
+        "reserved_shared_bytes",
+    ),
+    "dispatchers": ("arguments", "code_sha256"),
+    "specializations": (
+        "compute_capability", "regs", "static_shared_bytes", "local_bytes", "const_bytes", "spill_store_bytes",
+        "spill_load_bytes", "max_threads", "launch_config_sensitive", "cubin_bytes", "entry_name",
+    ),
+}
 _IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "ranges")
 _FACT = ("probe", "status", "message", "fix")
 # Instants, as distinct from durations, which have the same unit.
@@ -34,7 +47,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     """Return one recording with the cells of all.
 
     Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
-    that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's. Equal facts of
+    that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's, and facts of a
+    device, dispatcher or specialization that one recording lacks are those of another. Equal facts of
     health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest ``clock_error_ns``.
     Cells, launches, activities, API calls, compilations and ranges are in order of their start. Correlation ids stay:
     they tell rows of one process apart. Times are on the first recording's host clock: those of a recording whose
@@ -110,25 +124,33 @@ def _origin_ns(recording: Recording) -> int | None:
 
 def _shared(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
     """The distinct rows of one table; `places` is told where each recording's rows went."""
-    own = TABLES[table].names[0]
-    ignored = {own, *_KEPT_FROM_FIRST.get(table, ())}
+    own, facts = TABLES[table].names[0], _FACTS.get(table, ())
+    ignored = {own, *_KEPT_FROM_FIRST.get(table, ()), *facts}
     rows: list[dict[str, Any]] = []
-    found: dict[Any, int] = {}
+    found: dict[Any, list[int]] = {}
     for recording, place in zip(recordings, places, strict=True):
         # Rows that one recording keeps apart are different objects, such as a function that was defined again: the
         # second of them is the second of another recording.
-        seen: Counter[Any] = Counter()
+        taken: set[int] = set()
         new: list[int] = []
         for row in renumbered(recording.arrow(table), table, place).to_pylist():
-            content = tuple(value for column, value in row.items() if column not in ignored)
-            key = (content, seen[content])
-            seen[content] += 1
-            if key not in found:
-                found[key] = len(rows)
-                rows.append({**row, own: len(rows)})
-            new.append(found[key])
+            same = found.setdefault(tuple(value for column, value in row.items() if column not in ignored), [])
+            at = next((each for each in same if each not in taken and _agree(rows[each], row, facts)), None)
+            if at is None:
+                at = len(rows)
+                same.append(at)
+                rows.append({**row, own: at})
+            else:
+                rows[at].update({fact: row[fact] for fact in facts if rows[at][fact] is None})
+            taken.add(at)
+            new.append(at)
         place[table] = np.array(new, dtype=np.int64)
     return table_of_rows(table, rows)
+
+
+def _agree(known: dict[str, Any], row: dict[str, Any], facts: Sequence[str]) -> bool:
+    """Whether two rows do not contradict each other."""
+    return all(known[fact] == row[fact] or known[fact] is None or row[fact] is None for fact in facts)
 
 
 def _place_in_order(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> None:

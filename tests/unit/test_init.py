@@ -25,7 +25,7 @@ def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
         "CubinError", "DisassemblerError", "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder",
         "RecorderStateError", "Recording", "RecordingFileError", "UnknownCellError", "UnknownKernelError",
-        "__version__", "annotate", "load", "load_ipython_extension", "record", "recorded", "timeline",
+        "__version__", "annotate", "inspect", "load", "load_ipython_extension", "record", "recorded", "timeline",
         "unload_ipython_extension",
     }
     assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))

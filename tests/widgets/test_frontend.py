@@ -3,10 +3,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import kernelscope.widgets
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.widgets import picture_lanes
-from kernelscope.widgets.frontend import MODULES, front_end, style_sheet
+from kernelscope.widgets.frontend import BUNDLES, front_end, style_sheet
 
 STATIC = Path(kernelscope.widgets.__file__).parent / "static"
 TOP = re.compile(r"^(?:export )?(?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
@@ -16,38 +18,56 @@ def source(name: str) -> str:
     return (STATIC / f"{name}.js").read_text(encoding="utf-8")
 
 
-def test_every_module_is_in_it_once() -> None:
-    # The widget's own module is put before them in notebooks only.
-    assert sorted([*MODULES, "widget"]) == sorted(path.stem for path in STATIC.glob("*.js"))
-    text = front_end()
-    for name in MODULES:
+each_bundle = pytest.mark.parametrize("bundle", BUNDLES)
+#: What a bundle leaves in a page under a name: its views' function, or anywidget's.
+EXPORTS = {"timeline": "export { mount };", "inspector": "export { mount };",
+           "timeline_widget": "export default function timeline() {",
+           "inspector_widget": "export default function inspector() {"}
+
+
+def test_every_file_is_in_a_bundle() -> None:
+    modules = {name for bundle in BUNDLES.values() for name in bundle.modules}
+    assert modules == {path.stem for path in STATIC.glob("*.js")}
+    styles = {name for bundle in BUNDLES.values() for name in bundle.styles}
+    assert styles == {path.stem for path in STATIC.glob("*.css")}
+
+
+@each_bundle
+def test_every_module_is_in_it_once(bundle: str) -> None:
+    text = front_end(bundle)
+    assert len(set(BUNDLES[bundle].modules)) == len(BUNDLES[bundle].modules)
+    for name in BUNDLES[bundle].modules:
         first = TOP.search(source(name))
         assert first is not None
-        assert len(re.findall(rf"{first.group().removeprefix('export ')}\b", text)) == 1
+        assert len(re.findall(rf"^{first.group().removeprefix('export ')}\b", text, re.MULTILINE)) == 1
 
 
-def test_it_is_one_module_that_imports_nothing_and_fetches_nothing() -> None:
-    text = front_end()
-    assert not re.search(r"^\s*import\b", text, re.MULTILINE)
-    assert re.findall(r"^export .*$", text, re.MULTILINE) == ["export { mount };"]
+@each_bundle
+def test_it_is_one_module_that_imports_nothing_and_fetches_nothing(bundle: str) -> None:
+    text = front_end(bundle)
+    assert not re.search(r"^\s*import\b(?! ?\()", text, re.MULTILINE)
+    assert re.findall(r"^export .*$", text, re.MULTILINE) == [EXPORTS[bundle]]
     for word in ("fetch(", "XMLHttpRequest", "eval(", "new Function", "innerHTML", "outerHTML", "insertAdjacentHTML",
                  "document.write", "http:", "https:", "url(", "@import"):
         assert word not in text, word
 
 
-def test_modules_import_what_comes_before_them_and_use_what_they_import() -> None:
-    for place, name in enumerate(MODULES):
+@each_bundle
+def test_modules_import_what_comes_before_them_and_use_what_they_import(bundle: str) -> None:
+    modules = BUNDLES[bundle].modules
+    for place, name in enumerate(modules):
         text = source(name)
         for names, other in re.findall(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', text, re.MULTILINE):
-            assert other in MODULES[:place], (name, other)
+            assert other in modules[:place], (name, other)
             for each in (part.strip() for part in names.split(",") if part.strip()):
                 made = rf"^export (?:async )?(?:function|class|const) {each}\b"
                 assert re.search(made, source(other), re.MULTILINE), each
                 assert len(re.findall(rf"\b{each}\b", text)) > 1, (name, each)
 
 
-def test_no_two_modules_share_a_name() -> None:
-    names = [found for name in MODULES for found in TOP.findall(source(name))]
+@each_bundle
+def test_no_two_modules_share_a_name(bundle: str) -> None:
+    names = [found for name in BUNDLES[bundle].modules for found in TOP.findall(source(name))]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
 
 
@@ -67,11 +87,13 @@ def test_phases_have_the_card_s_colors() -> None:
     assert re.findall(r'"(\w+)"', order[1])[:5] == list(PHASE_COLORS)
 
 
-def test_the_style_sheet_is_scoped() -> None:
-    style = re.sub(r"/\*.*?\*/", "", style_sheet(), flags=re.DOTALL)
+@pytest.mark.parametrize(("bundle", "scopes"), [("timeline", (".kst",)), ("inspector", (".ksi", ".ksc"))])
+def test_the_style_sheet_is_scoped(bundle: str, scopes: tuple[str, ...]) -> None:
+    style = re.sub(r"/\*.*?\*/", "", style_sheet(bundle), flags=re.DOTALL)
     selectors = re.findall(r"(?:^|[{}])\s*([^{}@]+?)\s*\{", style)
     assert selectors
-    assert [each for each in selectors if not all(".kst" in part for part in re.split(r",(?![^(]*\))", each))] == []
+    parts = [part for each in selectors for part in re.split(r",(?![^(]*\))", each)]
+    assert [part for part in parts if not any(scope in part for scope in scopes)] == []
 
 
 def test_the_picture_has_the_timeline_s_colors() -> None:

@@ -22,10 +22,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 import kernelscope
 from kernelscope import magic_output
+from kernelscope.widgets import hosting
 from kernelscope.widgets import timeline as module
 from kernelscope.widgets.frontend import front_end
+from kernelscope.widgets.hosting import FrontEnd
 from kernelscope.widgets.packing import pack
-from kernelscope.widgets.timeline import FrontEnd, TimelineWidget
+from kernelscope.widgets.timeline import TimelineWidget
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDING = ROOT / "notebooks" / "recordings" / "threads.kscope"
@@ -41,7 +43,7 @@ def recording() -> Any:
 def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The outputs that a display makes."""
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(module, "publish_display_data", lambda data, metadata: found.append(data))
+    monkeypatch.setattr(hosting, "publish_display_data", lambda data, metadata, **kept: found.append(data))
     return found
 
 
@@ -57,12 +59,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
 def no_widget_is_left() -> Iterator[None]:
     yield
     ipywidgets.Widget.close_all()
-    module._shown.clear()
+    hosting._shown.clear()
 
 
 def run_of(monkeypatch: pytest.MonkeyPatch, cell: str, run: str, deleted: tuple[str, ...] = ()) -> None:
     """Pretend that a run of a cell is going on."""
-    monkeypatch.setattr(module, "_running_cell", lambda: (cell, run, list(deleted)))
+    monkeypatch.setattr(hosting, "_running_cell", lambda: (cell, run, list(deleted)))
 
 
 def test_it_is_the_public_function(recording: Any) -> None:
@@ -165,10 +167,10 @@ def test_what_is_closed_is_not_kept(recording: Any, published: Any, monkeypatch:
 
 def test_the_running_cell_is_what_the_front_end_says(monkeypatch: pytest.MonkeyPatch) -> None:
     parent = {"header": {"msg_id": "m1"}, "metadata": {"cellId": "c1", "deletedCells": ["c0"]}}
-    monkeypatch.setattr(module, "get_ipython", lambda: type("Shell", (), {"parent_header": parent}))
-    assert module._running_cell() == ("c1", "m1", ["c0"])
-    monkeypatch.setattr(module, "get_ipython", lambda: None)
-    assert module._running_cell() == (None, "", [])
+    monkeypatch.setattr(hosting, "get_ipython", lambda: type("Shell", (), {"parent_header": parent}))
+    assert hosting._running_cell() == ("c1", "m1", ["c0"])
+    monkeypatch.setattr(hosting, "get_ipython", lambda: None)
+    assert hosting._running_cell() == (None, "", [])
 
 
 def test_it_needs_no_framework_and_no_kernel() -> None:

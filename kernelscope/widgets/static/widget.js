@@ -4,8 +4,9 @@
 // come in a message after the widget was made; a page that was loaded anew asks for them. So neither is kept in the
 // kernel, sent again with every reload, or written into a notebook that is saved with its widgets' state.
 
+import { comesNear, frontEndOf, hidePicture, say } from "./hosting.js";
+
 const ARRIVES_WITHIN_MS = 400;
-const MODULES = Symbol.for("kernelscope.front_ends");
 
 /** One widget; anywidget calls this once a model, and `render` once a view of it. */
 export default function timeline() {
@@ -30,7 +31,7 @@ export default function timeline() {
 
     render({ model, el }) {
       const view = { gone: false, undo: [] };
-      show(model, el, box, view).catch((problem) => view.gone || say(el, problem));
+      show(model, el, box, view).catch((problem) => view.gone || say(el, "the timeline", problem));
       return () => {
         view.gone = true;
         for (const undo of view.undo.splice(0).reverse()) undo();
@@ -57,19 +58,6 @@ async function show(model, el, box, view) {
   view.undo.push(hidePicture(model.get("picture")));
 }
 
-/** Wait until the view is on the screen or near: a notebook of a hundred timelines unpacks those that are looked at. */
-function comesNear(el, view) {
-  return new Promise((resolve) => {
-    const watch = new IntersectionObserver((seen) => {
-      if (!seen.some((each) => each.isIntersecting)) return;
-      watch.disconnect();
-      resolve();
-    }, { rootMargin: "1000px", scrollMargin: "1000px" });
-    watch.observe(el);
-    view.undo.push(() => watch.disconnect(), resolve);
-  });
-}
-
 /** The header and the payload; null if the view goes before they come. A kernel that is gone never answers. */
 async function arrived(model, box, view) {
   if (!box.data) {
@@ -80,39 +68,4 @@ async function arrived(model, box, view) {
     });
   }
   return box.data;
-}
-
-/** The front end's module: imported once a page, however many timelines there are. */
-async function frontEndOf(model) {
-  const shared = await model.widget_manager.get_model(model.get("front_end").replace("IPY_MODEL_", ""));
-  const modules = (globalThis[MODULES] ??= new Map());
-  const digest = shared.get("digest");
-  if (!modules.has(digest)) {
-    const url = URL.createObjectURL(new Blob([shared.get("source")], { type: "text/javascript" }));
-    modules.set(digest, import(/* webpackIgnore: true */ url).finally(() => URL.revokeObjectURL(url)));
-  }
-  return modules.get(digest);
-}
-
-// JupyterLab and Notebook cut off what is larger than its output; a tooltip of a low timeline is.
-const UNCUT = `
-.ks-live, .jp-OutputArea-output:has(> .ks-live), .jp-OutputArea-child:has(> * > .ks-live),
-.jp-Cell:not(.jp-mod-outputsScrolled) :is(.jp-OutputArea, .jp-Cell-outputWrapper):has(.ks-live),
-.jp-Cell:not(.jp-mod-outputsScrolled):has(.ks-live) { overflow: visible !important; }
-.jp-Cell:has(.ks-live :is(.kst-tip, .kst-pin):not([hidden])) { content-visibility: visible; contain: none; z-index: 2; }
-`;
-
-/** Hide every copy of the picture, also one that the notebook puts into the page only later; return the undoing. */
-function hidePicture(name) {
-  const style = document.createElement("style");
-  style.textContent = `[data-ks-picture="${CSS.escape(name)}"] { display: none !important; }${UNCUT}`;
-  document.head.append(style);
-  return () => style.remove();
-}
-
-function say(el, problem) {
-  const line = document.createElement("div");
-  line.textContent = `KernelScope: the timeline cannot be shown: ${problem?.message ?? problem}`;
-  el.replaceChildren(line);
-  el.classList.add("ks-live");
 }

@@ -1,0 +1,251 @@
+"""The inspector in a notebook: kernels, their specializations and code, live and as a static twin.
+
+The page is given the facts of all kernels at once, and asks for code and compile times when they are looked at: with
+a message ``{"kind": "ask", "id": 7, "what": "code", ...}``, which is answered by ``{"kind": "answer", "id": 7, ...}``
+with deflated buffers. A problem is an answer too, with an ``error`` that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+import numpy as np
+from IPython.core.getipython import get_ipython
+
+from kernelscope.analysis.find_kernels import find_kernels
+from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kernels
+from kernelscope.errors import KernelScopeError
+from kernelscope.recording.model import Recording
+from kernelscope.renderers.inspection import inspection_text
+from kernelscope.widgets import inspector_facts, inspector_static
+from kernelscope.widgets.frontend import front_end
+from kernelscope.widgets.hosting import View
+
+
+class Source(Protocol):
+    """Where an inspector's kernels come from."""
+
+    @property
+    def recording(self) -> Recording:
+        """What holds the kernels now."""
+        ...
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there can be more of them after each cell."""
+        ...
+
+    @property
+    def can_compile(self) -> bool:
+        """Whether they are objects of this process, of which a copy can be compiled."""
+        ...
+
+    def kernels(self) -> list[Kernel]:
+        """Return the kernels that are shown."""
+        ...
+
+    def refresh(self) -> bool:
+        """Look for what is new, and return whether `recording` is another one now."""
+        ...
+
+    def with_lineinfo(self, key: str) -> Mapping[str, str]:
+        """Return the code of a copy, compiled with line information, of the specialization that a key names."""
+        ...
+
+
+class RecordingSource:
+    """A finished recording as a `Source`."""
+
+    is_live = False
+    can_compile = False
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def kernels(self) -> list[Kernel]:
+        """Return all of the recording."""
+        return inspect_kernels(self.recording)
+
+    def refresh(self) -> bool:
+        """Return False: a recording stays as it is."""
+        return False
+
+    def with_lineinfo(self, key: str) -> Mapping[str, str]:
+        """Refuse: there is no kernel to compile."""
+        raise KernelScopeError("a recording holds no kernel that could be compiled: inspect the kernel itself")
+
+
+class InspectorWidget(View):
+    """The inspector as a widget.
+
+    Parameters
+    ----------
+    source : Source
+        What it shows.
+    kernel : str, optional
+        The name of the kernel to begin with: qualified, or its last part. Without one, the first.
+
+    Attributes
+    ----------
+    source : Source
+        As given.
+
+    Raises
+    ------
+    UnknownKernelError
+        There is no kernel of that name.
+    """
+
+    bundle = "inspector"
+    _esm = front_end("inspector_widget")
+
+    def __init__(self, source: Source, kernel: str | None = None) -> None:
+        self.source = source
+        self._followed: Any = None
+        self._read()
+        self._first = None if kernel is None else find_kernels(self._kernels, kernel)[0].dispatcher_id
+        super().__init__()
+        self.on_msg(_received)
+
+    @property
+    def recording(self) -> Recording:
+        """What is shown."""
+        return self.source.recording
+
+    @property
+    def kernel(self) -> str | None:
+        """The name of the kernel that it began with, or None."""
+        found = [each.name for each in self._kernels if each.dispatcher_id == self._first]
+        return found[0] if found else None
+
+    def send_data(self) -> None:
+        """Send the facts of all kernels; a problem is sent as what it says."""
+        try:
+            held = inspector_facts.facts(self.recording, self._kernels)
+            held |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
+            held["first"] = inspector_facts.kernel_keys(self.recording).get(-1 if self._first is None else self._first)
+        except Exception as problem:
+            self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
+        else:
+            self.send({"kind": "data"}, [_deflated(json.dumps(held, separators=(",", ":")).encode())])
+
+    def twin(self) -> tuple[str, str]:
+        """Return the same as text and as static HTML."""
+        return inspection_text(self.recording, self.kernel), inspector_static.static_html(self.recording, self._kernels)
+
+    def refresh(self) -> None:
+        """Show what is new: specializations, launches and compiles since it was shown."""
+        if not self.source.refresh():
+            return
+        first = self.kernel
+        self._read()
+        if first is not None:
+            self._first = next((each.dispatcher_id for each in self._kernels if each.name == first), None)
+        self.send_data()
+        self.show_twin_again()
+
+    def answer(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """Return what the page asked for: a message and its buffers.
+
+        Parameters
+        ----------
+        asked : mapping
+            ``what`` is ``code`` (with ``specialization``, a key, ``form``, and ``copy`` for a copy that was compiled
+            with line information) or ``compiles`` (with ``specialization``).
+
+        Raises
+        ------
+        KernelScopeError, ValueError
+            It cannot be had; the message says why.
+        """
+        kernel, specialization = self._find(str(asked.get("specialization")))
+        if asked.get("what") == "compiles":
+            held = inspector_facts.compile_parts(self.recording, specialization)
+            return {}, [_deflated(json.dumps(held).encode())]
+        if asked.get("what") != "code":
+            raise ValueError(f"what is {asked.get('what')!r}? known: code, compiles")
+        form = str(asked.get("form"))
+        if asked.get("copy"):
+            found = inspector_facts.copied_code(kernel, form, self._copy(str(asked["specialization"])))
+        else:
+            found = inspector_facts.code(self.recording, kernel, specialization, form)
+        lines = np.empty(0, np.int32) if found.lines is None else found.lines
+        text = (found.text or "").encode("utf-8", "replace")
+        return found.head, [_deflated(text), _deflated(lines.astype("<i4").tobytes())]
+
+    def close(self) -> None:
+        """Close the widget, and follow no cells any more."""
+        self._unfollow()
+        super().close()
+
+    def _read(self) -> None:
+        self._kernels: list[Kernel] = self.source.kernels()
+        keys = inspector_facts.specialization_keys(self.recording)
+        self._by_key: dict[str, tuple[Kernel, Specialization]] = {
+            keys[each.specialization_id]: (kernel, each) for kernel in self._kernels for each in kernel.specializations}
+        self._copies: dict[str, Mapping[str, str]] = {}
+
+    def _find(self, key: str) -> tuple[Kernel, Specialization]:
+        if key not in self._by_key:
+            raise KernelScopeError("this specialization is no longer there: the kernel was defined again")
+        return self._by_key[key]
+
+    def _copy(self, key: str) -> Mapping[str, str]:
+        if key not in self._copies:
+            self._copies[key] = self.source.with_lineinfo(key)
+        return self._copies[key]
+
+    def _follow(self, shell: Any) -> None:
+        if self._followed is None and shell is not None:
+            shell.events.register("post_run_cell", self._after_cell)
+            self._followed = shell
+
+    def _unfollow(self) -> None:
+        shell, self._followed = self._followed, None
+        if shell is not None and self._after_cell in shell.events.callbacks["post_run_cell"]:
+            shell.events.unregister("post_run_cell", self._after_cell)
+
+    def _after_cell(self, result: Any) -> None:
+        """Refresh after each cell that the user runs. IPython calls this."""
+        try:
+            self.refresh()
+        except Exception as problem:
+            self.send({"kind": "problem", "message": f"{type(problem).__name__}: {problem}"})
+
+    def _ipython_display_(self) -> None:
+        shell: Any = get_ipython()
+        if shell is not None and "text/html" not in getattr(shell.display_formatter, "active_types", ()):
+            print(inspection_text(self.recording, self.kernel))
+            return
+        self.show()
+        if self.source.is_live:
+            self._follow(shell)
+
+    def __repr__(self) -> str:
+        return inspection_text(self.recording, self.kernel)
+
+
+def _received(widget: InspectorWidget, content: object, buffers: object) -> None:
+    """Answer what a page asks; whatever goes wrong is an answer too."""
+    asked = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    if asked.get("kind") != "ask":
+        return
+    if asked.get("what", "facts") == "facts":
+        widget.send_data()
+        return
+    try:
+        message, packed = widget.answer(asked)
+    except KernelScopeError as problem:
+        message, packed = {"error": str(problem)}, []
+    except Exception as problem:
+        message, packed = {"error": f"{type(problem).__name__}: {problem}"}, []
+    widget.send({"kind": "answer", "id": asked.get("id"), **message}, packed)
+
+
+def _deflated(data: bytes) -> bytes:
+    """A raw deflate stream."""
+    packer = zlib.compressobj(6, wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()

@@ -1,0 +1,313 @@
+// Two codes side by side: aligned, what differs marked by line and word, and what is equal folded.
+
+import { changedWords } from "./code_align.js";
+import { codeButton, codeLive, codeNode, followGround } from "./code_dom.js";
+import { CodeFolds } from "./code_folds.js";
+import { CodeStates } from "./code_highlight.js";
+import { lineElement, widthOf } from "./code_line.js";
+import { PAIR, compareTexts } from "./code_pairs.js";
+import { CodeRows } from "./code_rows.js";
+import { CodeSelection } from "./code_select.js";
+import { CodeStrip } from "./code_strip.js";
+import { CodeText } from "./code_text.js";
+import { clean, count, counted } from "./text.js";
+
+const SIDES = ["left", "right"];
+const ROWS_OF_TEXT = 28;
+let diffs = 0;
+
+/**
+ * Show two codes side by side in an element.
+ *
+ * @param {HTMLElement} host - Where; the view is added to what it holds.
+ * @param {{notice?: (text: string) => void}} options - Told what was done, such as copied.
+ * @returns {DiffView} With `show(left, right)`, both as codeView's content; `focus()`, `destroy()`, `element`.
+ */
+export function diffView(host, options = {}) { return new DiffView(host, options); }
+
+class DiffView {
+  constructor(host, { notice }) {
+    this.id = `ksc-diff-${diffs += 1}`;
+    this.notice = notice ?? (() => {});
+    this.isFull = this.isLoose = false;
+    this.body = codeNode("div", "ksc-lines");
+    this.scroller = codeNode("div", "ksc-scroll", this.body);
+    this.scroller.tabIndex = 0;
+    this.scroller.setAttribute("role", "listbox");
+    this.scroller.setAttribute("data-lm-suppress-shortcuts", "true");
+    this.aside = codeNode("div", "ksc-aside", codeNode("div", ""));
+    this.strip = new CodeStrip(this.scroller);
+    this.live = codeLive();
+    this.heads = SIDES.map(() => codeNode("span", "ksc-side-name"));
+    this.element = codeNode("div", "ksc ksc-diff", this.makeBar(), codeNode("div", "ksc-heads", ...this.heads),
+      codeNode("div", "ksc-frame", this.scroller, this.strip.element), this.aside, this.more, this.live);
+    this.element.setAttribute("role", "region");
+    this.element.setAttribute("data-lm-suppress-shortcuts", "true");
+    host.append(this.element);
+    this.rows = new CodeRows(this.scroller, this.body, (row) => this.draw(row));
+    this.selection = new CodeSelection(this.body, this.rows, (text) => {
+      this.say(`copied ${counted(text.split("\n").length, "line")}`);
+      this.notice(this.live.textContent);
+    });
+    this.ground = followGround(this.element);
+    this.repaint = new MutationObserver(() => this.strip.paint());
+    this.repaint.observe(this.element, { attributes: true, attributeFilter: ["class"] });
+    this.sized = new ResizeObserver(() => this.spread());
+    this.sized.observe(this.scroller);
+    this.listen();
+    this.show({ text: "" }, { text: "" });
+  }
+
+  makeBar() {
+    this.about = codeNode("span", "ksc-about");
+    this.hint = codeNode("span", "ksc-hint");
+    this.place = codeNode("span", "ksc-count");
+    this.place.setAttribute("role", "status");
+    this.previous = codeButton("ksc-previous", "↑", "previous difference (p)", () => this.step(-1));
+    this.next = codeButton("ksc-next", "↓", "next difference (n)", () => this.step(1));
+    this.loose = codeButton("ksc-loose", "Ignore register numbers and labels",
+      "compare without register numbers, labels and what mangled names were made from",
+      () => this.turn("isLoose", this.loose));
+    this.open = codeButton("ksc-open-all", "Unfold all", "show all equal lines", () => this.openAll());
+    this.names = codeButton("ksc-names", "Full names", "show long mangled names in full",
+      () => this.turn("isFull", this.names));
+    this.more = codeButton("ksc-more", "", "", () => this.stretch());
+    for (const each of [this.loose, this.names]) each.setAttribute("aria-pressed", "false");
+    return codeNode("div", "ksc-bar", this.about,
+      codeNode("span", "ksc-seek", this.previous, this.next, this.place, this.hint),
+      codeNode("span", "ksc-tools", this.loose, this.open, this.names));
+  }
+
+  /** Compare two texts and show the first difference. */
+  show(left, right) {
+    this.texts = [new CodeText(left), new CodeText(right)];
+    this.states = this.texts.map((text) => new CodeStates(text));
+    this.names.hidden = !this.texts.some((text) => text.isLongNamed);
+    this.loose.hidden = !["ptx", "sass", "llvm", "types"].includes(this.texts[0].language);
+    this.heads.forEach((head, side) => {
+      const { name, count: lines } = this.texts[side];
+      head.replaceChildren(codeNode("b", "", clean(name || SIDES[side])), ` ${counted(lines, "line")}`);
+    });
+    const digits = Math.max(3, ...this.texts.map((text) => String(text.number(text.count - 1)).length));
+    this.element.classList.toggle("ksc-sass", this.texts[0].language === "sass");
+    this.element.style.setProperty("--ksc-digits", `${digits}ch`);
+    const names = this.texts.map((text) => clean(text.name) || "code");
+    this.element.setAttribute("aria-label", `comparison of ${names.join(" and ")}`);
+    this.compare();
+    return this;
+  }
+
+  compare() {
+    const found = compareTexts(...this.texts, this.isLoose);
+    this.found = found;
+    this.folds = new CodeFolds(found.kinds.length, found.equal);
+    Object.assign(this, { at: -1, cursor: found.hunks[0] ?? 0, widest: 0 });
+    this.selection.drop();
+    this.rows.clear();
+    this.scroller.scrollTop = this.aside.scrollLeft = 0;
+    this.tell();
+    this.laid();
+  }
+
+  /** Say what is different. */
+  tell() {
+    const { counts, hunks, isCoarse, isByShape } = this.found, told = [];
+    if (counts[PAIR.changed]) told.push(`${count(counts[PAIR.changed])} changed`);
+    if (counts[PAIR.left]) told.push(`${count(counts[PAIR.left])} only left`);
+    if (counts[PAIR.right]) told.push(`${count(counts[PAIR.right])} only right`);
+    this.about.textContent = told.length ? told.join(", ") : "no difference";
+    this.scroller.setAttribute("aria-label", `${this.about.textContent}; n and p step through differences`);
+    this.hint.textContent = isCoarse ? "compared coarsely: the texts differ too much"
+      : isByShape ? "most lines differ: paired by what they do" : "";
+    this.hint.title = isCoarse ? "the search for a shortest difference was cut short: some lines need not be marked"
+      : isByShape ? "too few lines are equal: lines are paired as if register numbers and labels were" : "";
+    this.previous.disabled = this.next.disabled = !hunks.length;
+    this.open.hidden = !this.found.equal.length;
+    this.where();
+  }
+
+  where() {
+    const { hunks } = this.found;
+    this.place.textContent = !hunks.length ? "" : this.at < 0 ? counted(hunks.length, "difference")
+      : `${count(this.at + 1)} of ${count(hunks.length)}`;
+  }
+
+  laid() {
+    const { folds, found } = this, isLong = folds.rows.length > ROWS_OF_TEXT;
+    this.rows.set(folds.rows, (row) => (folds.isSeen(row) ? folds.rowOf(row) : -1));
+    const places = { [PAIR.changed]: [], [PAIR.left]: [], [PAIR.right]: [] };
+    found.kinds.forEach((kind, row) => { if (kind !== PAIR.same) places[kind].push(folds.rowOf(row)); });
+    this.strip.show(folds.rows.length, [["--ksc-now", places[PAIR.changed]], ["--ksc-removed-word", places[PAIR.left]],
+      ["--ksc-added-word", places[PAIR.right]]]);
+    this.more.hidden = !isLong;
+    this.more.textContent = this.element.classList.contains("ksc-tall") ? "Show less" : "Show more";
+    this.restyle();
+  }
+
+  draw(item) {
+    const row = codeNode("div", "ksc-row ksc-pair"), { found } = this, hidden = this.folds.hides(item);
+    row.dataset.item = String(item);
+    row.id = `${this.id}-${item}`;
+    row.setAttribute("role", "option");
+    if (hidden) {
+      row.classList.add("ksc-equal");
+      row.append(codeNode("span", "ksc-hidden", `… ${counted(hidden + 1, "equal line")}`));
+    } else {
+      const kind = found.kinds[item], lines = [found.left[item], found.right[item]];
+      row.classList.add(KINDS[kind]);
+      const marks = kind === PAIR.changed ? this.words(lines) : [[], []];
+      row.append(...lines.map((line, side) => this.side(line, side, kind, marks[side])));
+    }
+    this.style(row, item);
+    return row;
+  }
+
+  side(line, side, kind, found) {
+    const text = this.texts[side], made = codeNode("span", `ksc-side ksc-${SIDES[side]}`);
+    if (line < 0) {
+      made.classList.add("ksc-gap");
+      return made;
+    }
+    const sign = kind === PAIR.same ? "" : side ? "+" : "−";
+    const code = lineElement(text, line, {
+      states: this.states[side], isFull: this.isFull, found, marks: ["ksc-word", "ksc-word"],
+    });
+    made.append(codeNode("span", "ksc-gutter", codeNode("span", "ksc-lineno", String(text.number(line))),
+      codeNode("span", "ksc-sign", sign)), code);
+    this.widen(widthOf(code));
+    return made;
+  }
+
+  words(lines) {
+    const [left, right] = lines.map((line, side) => this.texts[side].line(line));
+    return changedWords(this.texts[0].language, left, right, this.isLoose);
+  }
+
+  /** Both sides scroll aside together, as far as the widest line that was seen so far. */
+  widen(columns) {
+    if (columns <= this.widest) return;
+    this.widest = columns;
+    this.spread();
+  }
+
+  spread() {
+    const digits = parseFloat(this.element.style.getPropertyValue("--ksc-digits"));
+    this.aside.firstChild.style.width = `calc(${this.widest + digits + 6}ch + ${this.scroller.clientWidth / 2}px)`;
+  }
+
+  style(row, item) { row.classList.toggle("ksc-cursor", item === this.cursor); }
+
+  restyle() {
+    for (const [item, row] of this.rows.drawn) this.style(row, item);
+    this.scroller.setAttribute("aria-activedescendant", `${this.id}-${this.cursor}`);
+  }
+
+  /** Go to the next or previous difference. */
+  step(by) {
+    const { hunks } = this.found;
+    if (!hunks.length) return;
+    this.at = this.at < 0 && by < 0 ? hunks.length - 1 : (this.at + by + hunks.length) % hunks.length;
+    this.move(hunks[this.at]);
+    this.where();
+  }
+
+  move(item) {
+    this.cursor = item;
+    if (this.folds.reveal(item)) this.refold();
+    this.rows.reveal(this.folds.rowOf(item));
+    this.restyle();
+  }
+
+  by(rows) {
+    const { folds } = this, at = Math.max(0, Math.min(folds.rows.length - 1, folds.rowOf(this.cursor) + rows));
+    this.cursor = folds.rows[at];
+    this.rows.reveal(at, true);
+    this.restyle();
+  }
+
+  refold() {
+    this.rows.redraw();
+    this.laid();
+  }
+
+  unfold(item) { if (this.folds.toggle(item, false)) this.refold(); }
+
+  openAll() {
+    this.folds.openAll();
+    this.refold();
+    this.rows.reveal(this.folds.rowOf(this.cursor));
+  }
+
+  turn(what, button) {
+    this[what] = !this[what];
+    button.setAttribute("aria-pressed", String(this[what]));
+    this.widest = 0;
+    if (what === "isLoose") this.compare();
+    else this.rows.redraw();
+    this.say(this.about.textContent);
+  }
+
+  stretch() {
+    this.element.classList.toggle("ksc-tall");
+    this.laid();
+    this.rows.update();
+  }
+
+  say(text) { this.live.textContent = text; }
+
+  focus() { this.scroller.focus({ preventScroll: true }); }
+
+  listen() {
+    this.aside.addEventListener("scroll", () => {
+      this.body.style.setProperty("--ksc-x", `${-this.aside.scrollLeft}px`);
+    }, { passive: true });
+    this.scroller.addEventListener("wheel", (event) => {
+      const by = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
+      if (Math.abs(by) <= Math.abs(event.shiftKey ? 0 : event.deltaY)) return;
+      this.aside.scrollLeft += by;
+      event.preventDefault();
+    }, { passive: false });
+    // A selection is of one side: that in which it began.
+    this.body.addEventListener("pointerdown", (event) => {
+      const side = event.target.closest(".ksc-side");
+      if (side) this.body.classList.toggle("ksc-take-right", side.classList.contains("ksc-right"));
+    });
+    this.body.addEventListener("click", (event) => {
+      const row = event.target.closest(".ksc-row");
+      if (!row) return;
+      this.focus();
+      if (!getSelection().isCollapsed) return;
+      this.cursor = Number(row.dataset.item);
+      this.unfold(this.cursor);
+      this.restyle();
+    });
+    this.element.addEventListener("keydown", (event) => {
+      // An Escape is for what is around the view.
+      if (event.key !== "Escape") event.stopPropagation();
+      if (event.target !== this.scroller || event.ctrlKey || event.metaKey || event.altKey) return;
+      const action = KEYS_OF_DIFF[event.key];
+      if (!action) return;
+      action(this);
+      event.preventDefault();
+    });
+  }
+
+  destroy() {
+    for (const part of [this.rows, this.strip, this.selection]) part.destroy();
+    this.ground.end();
+    for (const observer of [this.repaint, this.sized]) observer.disconnect();
+    this.element.remove();
+  }
+}
+
+const KINDS = ["ksc-same", "ksc-changed", "ksc-only-left", "ksc-only-right"];
+const pageOf = (view) => { const [first, last] = view.rows.sight(); return Math.max(1, last - first - 2); };
+const KEYS_OF_DIFF = {
+  n: (view) => view.step(1), p: (view) => view.step(-1), N: (view) => view.step(-1),
+  ArrowDown: (view) => view.by(1), ArrowUp: (view) => view.by(-1),
+  PageDown: (view) => view.by(pageOf(view)), PageUp: (view) => view.by(-pageOf(view)),
+  Home: (view) => view.by(-view.folds.rows.length), End: (view) => view.by(view.folds.rows.length),
+  ArrowLeft: (view) => { view.aside.scrollLeft -= 60; }, ArrowRight: (view) => { view.aside.scrollLeft += 60; },
+  Enter: (view) => view.unfold(view.cursor), " ": (view) => view.unfold(view.cursor),
+  Escape: (view) => view.selection.drop(),
+};

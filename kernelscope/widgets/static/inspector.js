@@ -1,0 +1,210 @@
+// The inspector: mount() shows the kernels of a recording or of this session in an element. Nothing is fetched; what is
+// not in the facts is asked of Python.
+
+import { button, element, known, note, time } from "./inspector_elements.js";
+import { KernelList, shortKernelName } from "./inspector_kernels.js";
+import { SpecializationTable } from "./inspector_table.js";
+import { Detail } from "./inspector_tabs.js";
+import { clean, counted } from "./text.js";
+
+// So many answers are kept, of those that were looked at last.
+const KEPT = 24;
+const KEYS = [
+  ["↑ ↓ Home End", "choose a kernel or a specialization"],
+  ["Space", "check a specialization: two can be compared"],
+  ["← →", "turn the tabs"],
+  ["Enter, ↓", "from a row to the tabs, from the tabs into the panel"],
+  ["Esc", "back: panel, tabs, table, kernels"],
+  ["/", "search the kernels"],
+];
+
+/**
+ * Show the inspector in an element.
+ *
+ * @param {HTMLElement} host - Where; what it holds already is kept.
+ * @param {{facts: object, ask: (what: object) => Promise<object>, theme?: "auto"|"light"|"dark"}} options - What
+ *          facts() of Python returned; how code is asked for: the answer has the text and the lines; which theme.
+ * @returns {Inspector} With `update(facts)` and `destroy()`.
+ */
+export function mount(host, options) { return new Inspector(host, options); }
+
+class Inspector {
+  constructor(host, { facts, ask, theme }) {
+    this.asking = ask;
+    this.answers = new Map();
+    this.chosen = new Map(); // The specialization chosen last of each kernel.
+    this.list = new KernelList((key) => this.choose(key));
+    this.table = new SpecializationTable({
+      chosen: (key) => this.specialize(key),
+      checked: () => this.drawChecked(),
+      entered: () => this.detail.focus(),
+    });
+    this.detail = new Detail(this);
+    this.frame(theme ?? "auto");
+    host.append(this.root);
+    this.root.addEventListener("keydown", (event) => this.key(event));
+    this.update(facts);
+  }
+
+  frame(theme) {
+    const style = element("style", "");
+    style.textContent = STYLE;
+    this.top = element("div", "ksi-top");
+    this.head = element("div", "ksi-head");
+    this.compare = button("ksi-compare", "Compare", "Check two rows to see them side by side",
+      () => this.compared(true));
+    this.tableHead = element("div", "ksi-caption");
+    this.right = element("div", "ksi-right", this.head, element("div", "ksi-line", this.tableHead, this.compare),
+      this.table.root, this.detail.root);
+    this.live = element("div", "ksi-live");
+    this.live.setAttribute("role", "status");
+    this.body = element("div", "ksi-body", this.list.root, this.right);
+    this.root = element("div", `ksi ksi-${theme}`, style, this.top, this.body, this.live);
+    this.root.setAttribute("role", "region");
+    this.root.setAttribute("aria-label", "KernelScope inspector");
+  }
+
+  /** Take new facts; what is chosen, checked, searched and scrolled stays. */
+  update(facts) {
+    const before = this.count;
+    this.facts = facts;
+    this.answers.clear();
+    this.drawTop();
+    const { kernels } = facts;
+    this.count = kernels.reduce((sum, each) => sum + each.specializations.length, 0);
+    const keys = new Set(kernels.map((each) => each.key));
+    if (!keys.has(this.kernelKey)) this.kernelKey = keys.has(facts.first) ? facts.first : kernels[0]?.key;
+    this.list.show(kernels, this.kernelKey);
+    this.body.hidden = !kernels.length;
+    this.drawKernel();
+    const more = this.count - (before ?? this.count);
+    if (more > 0) this.notice(counted(more, "new specialization"));
+  }
+
+  get canCompile() { return this.facts.can_compile; }
+
+  /** What Python answers; the same question is asked once. */
+  ask(what) {
+    const name = JSON.stringify(what);
+    if (!this.answers.has(name)) {
+      const answer = this.asking(what);
+      this.answers.set(name, answer);
+      answer.catch(() => this.answers.delete(name));
+      if (this.answers.size > KEPT) this.answers.delete(this.answers.keys().next().value);
+    }
+    return this.answers.get(name);
+  }
+
+  notice(text) { this.live.textContent = text; }
+
+  destroy() {
+    this.detail.destroy();
+    this.root.remove();
+  }
+
+  // ---- Choosing ----
+
+  get kernel() { return this.facts.kernels.find((each) => each.key === this.kernelKey); }
+
+  choose(key) {
+    this.kernelKey = key;
+    this.isComparing = false;
+    this.drawKernel();
+    const { name, specializations } = this.kernel;
+    this.notice(`${shortKernelName(name)}: ${counted(specializations.length, "specialization")}`);
+  }
+
+  specialize(key) {
+    this.chosen.set(this.kernelKey, key);
+    this.isComparing = false;
+    this.drawDetail();
+  }
+
+  compared(isOn) {
+    this.isComparing = isOn && this.table.checked.size === 2;
+    this.drawDetail();
+    if (this.isComparing) this.detail.focus();
+    else this.table.focus();
+  }
+
+  /** The chosen specialization; the first of the kernel where none was chosen. */
+  specialization() {
+    const { specializations } = this.kernel;
+    return specializations.find((each) => each.key === this.chosen.get(this.kernelKey)) ?? specializations[0];
+  }
+
+  key(event) {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    event.stopPropagation();
+    const from = document.activeElement;
+    if (this.isComparing) this.compared(false);
+    else if (this.detail.strip.contains(from)) this.table.focus();
+    else if (this.detail.root.contains(from)) this.detail.focus();
+    else if (this.table.root.contains(from) && !this.list.root.hidden) this.list.focus();
+  }
+
+  // ---- Drawing ----
+
+  drawTop() {
+    const { facts } = this, parts = [element("b", "ksi-title", "Inspector")];
+    if (facts.title) parts.push(element("span", "ksi-soft", clean(facts.title)));
+    parts.push(element("span", "ksi-chip", facts.is_live ? "live" : "recording"));
+    parts.at(-1).title = facts.is_live ? "New specializations appear after each cell" : "A finished recording";
+    if (facts.notice) parts.push(element("span", "ksi-chip ksi-bad", facts.notice));
+    const keys = KEYS.flatMap(([key, does]) => [element("kbd", "", key), element("span", "", does)]);
+    const help = element("details", "ksi-help", element("summary", "", "Keys"), element("div", "ksi-keys", ...keys));
+    help.firstChild.setAttribute("data-lm-suppress-shortcuts", "true");
+    this.top.replaceChildren(...parts, element("span", "ksi-space"), help);
+    if (!facts.kernels.length) this.top.append(note("There is no kernel in it.", "Launch one while it is recorded."));
+  }
+
+  drawKernel() {
+    const { kernel } = this;
+    if (!kernel) return;
+    const options = Object.entries(kernel.options).map(([name, value]) => `${clean(name)}=${clean(value)}`).join(", ");
+    const title = element("span", "ksi-name ksi-large", clean(kernel.name));
+    title.title = clean(kernel.name);
+    const facts = element("div", "ksi-soft", [
+      clean(kernel.place), argumentsOf(kernel), options || "no compile options",
+      counted(kernel.launches, "launch", "launches"),
+      kernel.compile_ns ? `${time(kernel.compile_ns)} compiling and loading` : "nothing compiled here",
+      `${known(kernel.regs)} registers`,
+    ].join(" · "));
+    const advice = kernel.advice.map((each) => element("div", "ksi-advice", clean(each)));
+    this.head.replaceChildren(title, facts, ...advice);
+    this.table.show(kernel, this.specialization()?.key);
+    this.tableHead.textContent = counted(kernel.specializations.length, "specialization");
+    this.drawChecked();
+    this.drawDetail();
+  }
+
+  drawChecked() {
+    const { size } = this.table.checked;
+    this.compare.disabled = size !== 2;
+    this.compare.hidden = (this.kernel?.specializations.length ?? 0) < 2;
+    this.compare.textContent = size === 1 ? "Compare: check one more" : "Compare";
+    if (size !== 2 && this.isComparing) {
+      this.isComparing = false;
+      this.drawDetail();
+    } else if (this.isComparing) this.drawDetail();
+  }
+
+  drawDetail() {
+    if (this.isComparing) {
+      const { specializations } = this.kernel, { checked } = this.table;
+      const pair = specializations.filter((each) => checked.has(each.key)).sort((a, b) => a.number - b.number);
+      if (pair.length === 2) {
+        this.detail.show(...pair);
+        return;
+      }
+      this.isComparing = false;
+    }
+    this.detail.show(this.specialization() ?? null);
+  }
+}
+
+function argumentsOf(kernel) {
+  if (kernel.arguments.length) return `(${kernel.arguments.map(clean).join(", ")})`;
+  const isWithout = kernel.specializations.every((each) => !each.arguments.length);
+  return isWithout && kernel.specializations.length ? "no arguments" : "names of its arguments not recorded";
+}

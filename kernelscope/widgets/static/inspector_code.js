@@ -1,0 +1,189 @@
+// One form of a specialization's code, with its source beside it: lines of both are marked as they belong together.
+
+import { codeView } from "./code_view.js";
+import { button, element, focusable, note } from "./inspector_elements.js";
+import { clean } from "./text.js";
+
+const FORM_LANGUAGES = { source: "python", types: "types", llvm: "llvm", ptx: "ptx", sass: "sass" };
+// Forms that come from the source line by line.
+const CORRELATED = new Set(["types", "llvm", "ptx", "sass"]);
+const COPIED = new Set(["ptx", "sass"]);
+
+export class CodePane {
+  /** @param {{ask: Function, canCompile: boolean, notice: Function}} page - What it asks, and how it tells. */
+  constructor(page) {
+    this.page = page;
+    this.root = element("div", "ksi-code");
+    this.views = [];
+    this.copies = new Set(); // Specializations of which the copy with line information is shown.
+    this.isBeside = true;
+    this.hasTemporaries = false;
+  }
+
+  destroy() {
+    this.token = null;
+    for (const each of this.views.splice(0)) each.destroy();
+  }
+
+  async show(specialization, form) {
+    const token = this.token = {}, { key } = specialization;
+    const isCopy = COPIED.has(form) && this.copies.has(key);
+    const waits = setTimeout(() => token === this.token && this.say(element("div", "ksi-wait", "reading …")), 150);
+    try {
+      const wanted = [this.page.ask({ what: "code", specialization: key, form, copy: isCopy })];
+      wanted.push(this.page.ask({ what: "code", specialization: key, form: form === "source" ? "types" : "source" }));
+      const [main, other] = await Promise.all(wanted);
+      if (token === this.token) this.draw(specialization, form, isCopy, main, other);
+    } catch (problem) {
+      if (token === this.token) this.say(this.failed(specialization, form, isCopy, problem));
+    } finally {
+      clearTimeout(waits);
+    }
+  }
+
+  say(...what) {
+    for (const each of this.views.splice(0)) each.destroy();
+    this.root.replaceChildren(...what);
+  }
+
+  failed(specialization, form, isCopy, problem) {
+    const said = note(clean(problem.message));
+    if (isCopy) said.append(" ", this.backButton(specialization, form));
+    return said;
+  }
+
+  draw(specialization, form, isCopy, main, other) {
+    if (!main.has_text) {
+      this.say(note(main.note, main.fix));
+      return;
+    }
+    const shown = form === "types" ? typesContent(main, this.hasTemporaries) : content(main, form);
+    if (form === "source" && other.has_text) shown.notes = notesOf(other);
+    const canCorrelate = CORRELATED.has(form) && shown.lines && other.has_text;
+    const line = element("div", "ksi-line");
+    if (isCopy) this.tellCopy(line, specialization, form);
+    else if (COPIED.has(form) && !main.has_lines) this.tellNoLines(line, specialization, form);
+    if (main.note) line.append(element("span", "ksi-said", main.note));
+    const again = () => this.draw(specialization, form, isCopy, main, other);
+    if (canCorrelate) line.append(this.besideToggle(again));
+    else if (CORRELATED.has(form) && shown.lines) line.append(element("span", "ksi-said", other.note));
+    if (form === "types") line.append(this.temporariesToggle(again));
+    const isSplit = canCorrelate && this.isBeside;
+    const split = element("div", isSplit ? "ksi-split" : "ksi-alone");
+    this.say(...(line.childNodes.length ? [line] : []), split);
+    if (isSplit) this.pair(split, content(other, "source"), shown);
+    else this.views.push(this.view(split, shown, () => {}));
+  }
+
+  view(host, shown, onLine) {
+    const side = element("div", "ksi-side");
+    host.append(side);
+    const view = codeView(side, { onLine, notice: (text) => this.page.notice(text) });
+    view.show(shown);
+    return view;
+  }
+
+  /** The source on the left and what came of it on the right; a line of either marks those of the other. */
+  pair(host, source, made) {
+    const bySource = new Map();
+    made.lines.forEach((line, at) => {
+      if (!line) return;
+      if (!bySource.has(line)) bySource.set(line, []);
+      bySource.get(line).push(at + made.first);
+    });
+    const left = this.view(host, source, (line, { picked }) =>
+      right.mark(line === null ? [] : bySource.get(line) ?? [], { scroll: picked, picked }));
+    const right = this.view(host, made, (line, { picked }) => {
+      const from = line === null ? 0 : made.lines[line - made.first];
+      left.mark(from ? [from] : [], { scroll: picked, picked });
+    });
+    this.views.push(left, right);
+  }
+
+  tellNoLines(line, specialization, form) {
+    const why = "It has no line information, so that its lines are not tied to the source.";
+    if (!this.page.canCompile) {
+      line.append(note(why, "Record it with @cuda.jit(lineinfo=True) and --code."));
+      return;
+    }
+    const compile = button("ksi-copy", "Compile a copy with line information",
+      "Off the timed path: the kernel, its launches and its caches stay as they are", () => {
+        this.copies.add(specialization.key);
+        compile.disabled = true;
+        compile.textContent = "compiling a copy …";
+        this.show(specialization, form);
+      });
+    line.append(note(why, null, " ", compile, " ",
+      element("span", "ksi-soft", "off the timed path; the kernel stays as it is")));
+  }
+
+  tellCopy(line, specialization, form) {
+    const said = note("Shown is a copy, compiled with line information for this view, off the timed path; it is not "
+      + "the code that ran.", null, " ", this.backButton(specialization, form));
+    said.classList.add("ksi-warns");
+    line.append(said);
+  }
+
+  backButton(specialization, form) {
+    return button("ksi-back", "Show the code that ran", "", () => {
+      this.copies.delete(specialization.key);
+      this.show(specialization, form);
+    });
+  }
+
+  besideToggle(redraw) {
+    return toggle("source beside it", this.isBeside, (isOn) => { this.isBeside = isOn; redraw(); });
+  }
+
+  temporariesToggle(redraw) {
+    return toggle("the compiler's own variables", this.hasTemporaries, (isOn) => {
+      this.hasTemporaries = isOn;
+      redraw();
+    });
+  }
+
+  focus() { this.views.at(-1)?.focus(); }
+}
+
+/** A form of code as the views take it. */
+export function content(answer, form) {
+  return { text: answer.text, language: FORM_LANGUAGES[form], first: answer.first, name: answer.name,
+    lines: answer.has_lines ? answer.lines : undefined };
+}
+
+/** Numba's inferred types as lines of text, with the source line of each. */
+export function typesContent(answer, hasTemporaries) {
+  const entries = typesOf(answer).filter((each) => hasTemporaries || !isTemporary(each.name));
+  const text = entries.map(({ name, type, expr }) =>
+    `${name}: ${type}${expr ? `  = ${expr}` : ""}`.replace(/\s*\n\s*/g, " ")).join("\n");
+  return { text: text || "no variable of yours has a type of its own", language: "types", first: 1,
+    name: answer.name.replace(/json$/, "types.txt"), lines: entries.map((each) => each.line) };
+}
+
+/** The types of a function's own variables by source line, for the margin. */
+function notesOf(answer) {
+  const notes = {};
+  for (const { line, name, type, brief } of typesOf(answer)) {
+    if (isTemporary(name)) continue;
+    const text = `${name.replace(/\.\d+$/, "")}: ${brief ?? type}`;
+    notes[line] ??= [];
+    if (!notes[line].includes(text)) notes[line].push(text);
+  }
+  return notes;
+}
+
+function typesOf(answer) {
+  const found = JSON.parse(answer.text);
+  return (Array.isArray(found) ? found : []).map((each) => ({ ...each, line: Number(each.line) || 0,
+    name: String(each.name), type: String(each.type) }));
+}
+
+function isTemporary(name) { return name.startsWith("$"); }
+
+function toggle(label, isOn, changed) {
+  const box = focusable(element("input", ""));
+  box.type = "checkbox";
+  box.checked = isOn;
+  box.addEventListener("change", () => changed(box.checked));
+  return element("label", "ksi-check-label", box, ` ${label}`);
+}

@@ -1,0 +1,134 @@
+// What the inspector is made of: elements, roving focus, and the words of its facts. Names go in as text only.
+
+import { clean, count, duration, size } from "./text.js";
+
+const DASH = "–";
+
+/** Make an element; strings become text nodes. */
+export function element(tag, name, ...inside) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  made.append(...inside.filter((each) => each !== null && each !== undefined));
+  return made;
+}
+
+/** Let an element take the focus without Jupyter's shortcuts: it looks for this attribute on that very element. */
+export function focusable(made, tabIndex = 0) {
+  made.tabIndex = tabIndex;
+  made.setAttribute("data-lm-suppress-shortcuts", "true");
+  return made;
+}
+
+export function button(name, text, title, pressed) {
+  const made = focusable(element("button", `ksi-button ${name}`.trim(), text));
+  made.type = "button";
+  if (title) made.title = title;
+  made.addEventListener("click", pressed);
+  return made;
+}
+
+/** What is said where something is not there: a sentence, and what to do about it. */
+export function note(text, fix, ...more) {
+  const made = element("div", "ksi-note", element("span", "", text));
+  if (fix) made.append(" ", element("span", "ksi-fix", fix));
+  made.append(...more);
+  return made;
+}
+
+/** A table of cells that are texts, elements or [text, title]; `classes` are its columns'. */
+export function plainTable(heads, rows, classes = []) {
+  const cell = (tag, value, at) => {
+    const [text, title] = Array.isArray(value) ? value : [value, ""];
+    const made = element(tag, classes[at] ?? "", text);
+    if (title) made.title = title;
+    return made;
+  };
+  const head = element("tr", "", ...heads.map((each, at) => cell("th", each, at)));
+  const line = ({ cells, mark = "" }) => element("tr", mark, ...cells.map((each, at) => cell("td", each, at)));
+  return element("div", "ksi-scroll", element("table", "ksi-plain", element("thead", "", head),
+    element("tbody", "", ...rows.map(line))));
+}
+
+/** Move the one tab stop of a group with the arrow keys; returns the element that has it now, or null. */
+export function rove(event, items, { vertical = true, horizontal = false } = {}) {
+  const at = items.indexOf(event.target.closest("[tabindex]"));
+  if (at < 0 || event.altKey || event.ctrlKey || event.metaKey) return null;
+  const step = { ArrowDown: vertical && 1, ArrowUp: vertical && -1, ArrowRight: horizontal && 1,
+    ArrowLeft: horizontal && -1, PageDown: vertical && 10, PageUp: vertical && -10 }[event.key];
+  let to = null;
+  if (step) to = Math.max(0, Math.min(items.length - 1, at + step));
+  else if (event.key === "Home") to = 0;
+  else if (event.key === "End") to = items.length - 1;
+  if (to === null) return null;
+  event.preventDefault();
+  event.stopPropagation();
+  for (const [place, each] of items.entries()) each.tabIndex = place === to ? 0 : -1;
+  items[to].focus();
+  return items[to];
+}
+
+/** Bring an element of a scrolling box into sight without moving the page. */
+export function reveal(box, item) {
+  const outer = box.getBoundingClientRect(), inner = item.getBoundingClientRect();
+  const top = box.querySelector("thead")?.getBoundingClientRect().height ?? 0;
+  if (inner.top < outer.top + top) box.scrollTop -= outer.top + top - inner.top;
+  else if (inner.bottom > outer.bottom) box.scrollTop += inner.bottom - outer.bottom;
+}
+
+// ---- Words ----
+
+export function known(value, words = count) { return value === null || value === undefined ? DASH : words(value); }
+
+export function bytes(value) { return known(value, (each) => (each === 0 ? "0" : size(each))); }
+
+export function time(value) { return known(value, duration); }
+
+export function dims(values) {
+  const kept = [...values];
+  while (kept.length > 1 && kept.at(-1) === 1) kept.pop();
+  return kept.map((each) => count(each)).join(" × ");
+}
+
+export function share(value) { return known(value, (each) => `${Math.round(each * 100)} %`); }
+
+/** The last part of a path or a qualified name. */
+export function tail(text) { return clean(String(text).split(/[/\\]/).at(-1)); }
+
+export function signature(each) {
+  return each.arguments.map(([name, brief]) => `${clean(name)}: ${clean(brief)}`).join(", ") || "no arguments";
+}
+
+/** The types as Numba prints them, a line an argument. */
+export function fullSignature(each) {
+  return each.arguments.map(([name, , full]) => `${clean(name)}: ${clean(full)}`).join("\n") || "no arguments";
+}
+
+export function spills(each) {
+  if (each.spill_stores === null && each.spill_loads === null) return DASH;
+  if (!each.spill_stores && !each.spill_loads) return "0";
+  return `${bytes(each.spill_stores)} / ${bytes(each.spill_loads)}`;
+}
+
+/** Launch configurations in a line: the one of most launches, its occupancy and what limits that. */
+export function uses(each) {
+  if (!each.uses.length) return DASH;
+  const more = each.uses.length > 1 ? ` +${each.uses.length - 1}` : "";
+  return `${useText(each.uses[0])}${more}`;
+}
+
+export function useText(use) {
+  const parts = [`${dims(use.grid)}, ${dims(use.block)}`];
+  if (use.occupancy !== null) parts.push(share(use.occupancy) + (use.limits.length ? ` ${use.limits.join(", ")}` : ""));
+  return parts.join(" · ");
+}
+
+export function lcs(each) {
+  if (each.bound) return clean(each.bound);
+  return known(each.lcs, (value) => (value ? "yes" : "no"));
+}
+
+/** The disk cache's file of a specialization, or what stands for it. */
+export function cacheFile(each) {
+  const files = each.compiles.map((made) => made.data ?? made.file).filter(Boolean);
+  return files.length ? files.at(-1) : null;
+}

@@ -1,0 +1,234 @@
+// The specializations of a kernel: a table that sorts, scrolls inside itself, and of which rows are chosen and checked.
+
+import {
+  bytes, cacheFile, element, focusable, fullSignature, known, lcs, reveal, rove, signature, spills, tail, time, uses,
+  useText,
+} from "./inspector_elements.js";
+import { clean, count, counted, exact } from "./text.js";
+
+const ORIGINS = { compiled: "compiled", disk: "from disk", before: "before" };
+const ORIGIN_TITLES = {
+  compiled: "compiled while it was recorded", disk: "loaded from the disk cache",
+  before: "it was there when recording began",
+};
+// So many rows are in the page at first.
+const FIRST = 300;
+
+// Each column: its label, what it means, a row's text, a row's title, and what it sorts by.
+const COLUMNS = [
+  ["#", "In order of appearance", (each) => String(each.number), () => "", (each) => each.number],
+  ["Arguments", "Types by argument name", signature, fullSignature, signature],
+  ["CC", "Compute capability", (each) => clean(each.cc ?? "–"), () => "", (each) => parseFloat(each.cc ?? -1)],
+  ["Regs", "Registers a thread", (each) => known(each.regs), () => "", (each) => each.regs],
+  ["Shared", "Static shared memory a block", (each) => bytes(each.shared), (each) => inBytes(each.shared),
+    (each) => each.shared],
+  ["Local", "Local memory a thread", (each) => bytes(each.local), (each) => inBytes(each.local), (each) => each.local],
+  ["Const", "Constant memory", (each) => bytes(each.const), (each) => inBytes(each.const), (each) => each.const],
+  ["Spills", "Registers spilled: bytes stored / loaded, a thread", spills, () => "",
+    (each) => (each.spill_stores === null ? null : each.spill_stores + (each.spill_loads ?? 0))],
+  ["Max threads", "Threads a block at most", (each) => known(each.max_threads), () => "", (each) => each.max_threads],
+  ["Cubin", "Size of the machine code", (each) => bytes(each.cubin), (each) => inBytes(each.cubin),
+    (each) => each.cubin],
+  ["Origin", "Where it came from", (each) => ORIGINS[each.origin] ?? clean(each.origin),
+    (each) => ORIGIN_TITLES[each.origin] ?? "", (each) => each.origin],
+  ["Compile", "Time of its compiles and loads here", (each) => time(each.compile_ns),
+    (each) => (each.compile_ns === null ? "compiled before recording began" : exact(each.compile_ns)),
+    (each) => each.compile_ns],
+  ["Launches", "Launches that ran it", (each) => count(each.launches), () => "", (each) => each.launches],
+  ["Configurations", "Grid, block · theoretical occupancy and what limits it", uses,
+    (each) => each.uses.map((use) => `${useText(use)} · ${counted(use.launches, "launch", "launches")}`).join("\n")
+      || "not launched", (each) => each.uses[0]?.occupancy ?? null],
+  ["LC-S key", "Launch configuration that it is bound to, if it is launch-config sensitive", lcs, () => "", lcs],
+  ["Cache file", "File of the disk cache", (each) => (cacheFile(each) ? tail(cacheFile(each)) : "–"),
+    (each) => clean(cacheFile(each) ?? "no disk cache file was recorded"), cacheFile],
+];
+const TEXTS = new Set(["Arguments", "Origin", "Configurations", "LC-S key", "Cache file"]);
+const UPWARD = new Set(["#", "Arguments", "Origin", "LC-S key", "Cache file"]);
+
+export class SpecializationTable {
+  /** @param {{chosen: Function, checked: Function, entered: Function}} told - Of what the user does. */
+  constructor(told) {
+    this.told = told;
+    this.rows = [];
+    this.key = null;
+    this.checked = new Set();
+    this.sorted = { column: -1, isUp: false };
+    this.limit = FIRST;
+    this.head = element("thead", "");
+    this.body = element("tbody", "");
+    this.table = element("table", "ksi-table", this.head, this.body);
+    this.table.setAttribute("role", "grid");
+    this.table.setAttribute("aria-label", "specializations");
+    this.root = element("div", "ksi-scroll ksi-specializations", this.table);
+    this.makeHead();
+    this.body.addEventListener("keydown", (event) => this.moving(event));
+    this.body.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  makeHead() {
+    const row = element("tr", "", element("th", "ksi-check", ""));
+    row.firstChild.title = "Check two to compare them";
+    COLUMNS.forEach(([label, title], at) => {
+      const sort = focusable(element("button", "ksi-sort", label));
+      sort.type = "button";
+      sort.title = title;
+      sort.addEventListener("click", () => this.sortBy(at));
+      const head = element("th", TEXTS.has(label) ? "ksi-text" : "", sort);
+      head.scope = "col";
+      row.append(head);
+    });
+    this.head.replaceChildren(row);
+  }
+
+  sortBy(column) {
+    const isUp = UPWARD.has(COLUMNS[column][0]);
+    this.sorted = this.sorted.column === column ? { column, isUp: !this.sorted.isUp } : { column, isUp };
+    this.draw();
+  }
+
+  show(kernel, key) {
+    const isSame = this.kernel?.key === kernel?.key;
+    this.kernel = kernel;
+    this.rows = kernel?.specializations ?? [];
+    this.varying = varying(this.rows);
+    const keys = new Set(this.rows.map((each) => each.key));
+    this.checked = new Set(isSame ? [...this.checked].filter((each) => keys.has(each)) : []);
+    this.key = key;
+    if (!isSame) {
+      this.limit = FIRST;
+      this.root.scrollTop = 0;
+    }
+    this.draw();
+  }
+
+  order() {
+    const { column, isUp } = this.sorted;
+    if (column < 0) return this.rows;
+    const value = COLUMNS[column][4];
+    // What is not known comes last either way.
+    return [...this.rows].sort((a, b) => {
+      const [x, y] = [value(a) ?? null, value(b) ?? null];
+      if (x === null || y === null) return Number(x === null) - Number(y === null);
+      const order = typeof x === "string" ? x.localeCompare(y) : x - y;
+      return isUp ? order : -order;
+    });
+  }
+
+  draw() {
+    const { scrollTop, scrollLeft } = this.root, hadFocus = this.body.contains(document.activeElement);
+    const shown = this.order();
+    [...this.head.rows[0].cells].slice(1).forEach((cell, at) => {
+      const isHere = at === this.sorted.column;
+      cell.setAttribute("aria-sort", isHere ? (this.sorted.isUp ? "ascending" : "descending") : "none");
+    });
+    this.body.replaceChildren(...shown.slice(0, this.limit).map((each) => this.row(each)));
+    const chosen = this.items().find((each) => each.dataset.key === this.key) ?? this.items()[0];
+    if (chosen) chosen.tabIndex = 0;
+    if (hadFocus) chosen?.focus({ preventScroll: true });
+    if (shown.length > this.limit) this.body.append(this.more(shown.length));
+    Object.assign(this.root, { scrollTop, scrollLeft });
+  }
+
+  more(total) {
+    const more = focusable(element("button", "ksi-button", `show all ${count(total)}`));
+    more.type = "button";
+    more.addEventListener("click", () => { this.limit = Infinity; this.draw(); });
+    const cell = element("td", "ksi-text", more);
+    cell.colSpan = COLUMNS.length + 1;
+    return element("tr", "ksi-more", cell);
+  }
+
+  row(each) {
+    const check = focusable(element("input", ""), -1);
+    check.type = "checkbox";
+    check.checked = this.checked.has(each.key);
+    check.setAttribute("aria-label", `compare specialization ${each.number}`);
+    const row = focusable(element("tr", "ksi-row", element("td", "ksi-check", check)), -1);
+    for (const [label, , text, title] of COLUMNS) {
+      const shown = text(each), cell = element("td", TEXTS.has(label) ? "ksi-text" : "");
+      cell.append(label === "Arguments" ? typed(each, this.varying) : shown);
+      const more = title(each);
+      cell.title = more || (shown === "–" ? "not recorded" : "");
+      row.append(cell);
+    }
+    row.setAttribute("aria-selected", String(each.key === this.key));
+    row.dataset.key = each.key;
+    return row;
+  }
+
+  items() { return [...this.body.querySelectorAll(".ksi-row")]; }
+
+  pick(row) {
+    if (!row) return;
+    this.key = row.dataset.key;
+    for (const each of this.items()) {
+      each.setAttribute("aria-selected", String(each === row));
+      each.tabIndex = each === row ? 0 : -1;
+    }
+    reveal(this.root, row);
+    this.told.chosen(this.key);
+  }
+
+  check(row) {
+    const { key } = row.dataset;
+    if (this.checked.has(key)) this.checked.delete(key);
+    else {
+      // Two are compared: a third one takes the place of the first.
+      if (this.checked.size === 2) this.checked.delete([...this.checked][0]);
+      this.checked.add(key);
+    }
+    for (const each of this.items()) each.querySelector("input").checked = this.checked.has(each.dataset.key);
+    this.told.checked([...this.checked]);
+  }
+
+  clicked(event) {
+    const row = event.target.closest(".ksi-row");
+    if (!row) return;
+    if (event.target.closest(".ksi-check")) {
+      this.check(row);
+      return;
+    }
+    if (row.dataset.key !== this.key) this.pick(row);
+    row.focus({ preventScroll: true });
+  }
+
+  moving(event) {
+    const row = event.target.closest(".ksi-row");
+    if (!row) return;
+    const to = rove(event, this.items());
+    if (to) this.pick(to);
+    else if (event.key === " ") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.check(row);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.told.entered();
+    }
+  }
+
+  focus() { this.items().find((each) => each.tabIndex === 0)?.focus({ preventScroll: true }); }
+}
+
+/** The arguments of which not all rows have the same type. */
+function varying(rows) {
+  const found = new Set();
+  for (const { arguments: own } of rows) {
+    own.forEach(([, , full], at) => { if (full !== rows[0].arguments[at]?.[2]) found.add(at); });
+  }
+  return found;
+}
+
+/** Arguments with their types; those that tell the rows apart stand out. */
+function typed(each, apart) {
+  const made = element("span", "ksi-arguments");
+  each.arguments.forEach(([name, brief], at) => {
+    if (at) made.append(", ");
+    made.append(element("b", "", clean(name)), ": ", element("span", apart.has(at) ? "ksi-apart" : "", clean(brief)));
+  });
+  if (!each.arguments.length) made.append("no arguments");
+  return made;
+}
+
+function inBytes(value) { return value === null ? "" : `${count(value)} bytes`; }

@@ -1,0 +1,546 @@
+"""The inspector in JupyterLab 4 and Notebook 7: of recordings and live kernels, by mouse and keyboard, saved."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import Script
+from inspected import inspected, many
+from inspector_pages import Inspector
+from jupyter_pages import Opened, Server, until
+
+from kernelscope.analysis.units import MISSING
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</script><img src=x onerror=window.hit=1><svg onload=window.hit=1>\u202e"
+KERNELS = """
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import kernelscope
+from numba import cuda
+
+@cuda.jit
+def axpy(out, a, x):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a * x[i]
+
+@cuda.jit
+def other(out):
+    out[0] = 1
+
+single, double = (cuda.to_device(np.zeros(64, dtype)) for dtype in (np.float32, np.float64))
+axpy[2, 32](single, 2.0, single)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    started = Server(tmp_path_factory.mktemp("jupyter"))
+    inspected(30).save(started.folder / "inspected.kscope", paths=True)
+    hostile().save(started.folder / "hostile.kscope", paths=True)
+    many(40, 20).save(started.folder / "many.kscope", paths=True)
+    inspected(10_000).save(started.folder / "large.kscope", paths=True)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go."""
+    folder = Path(os.environ.get("KERNELSCOPE_ARTIFACTS") or tmp_path_factory.mktemp("artifacts"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def hostile() -> Any:
+    made = Script(name=HOSTILE, code=True)
+    made._add("threads", "thread_id", {"ident": 1, "name": HOSTILE})
+    made.cell(name=HOSTILE)
+    for _ in range(2):
+        kernel = made.kernel(HOSTILE, module=HOSTILE, filename=HOSTILE, arguments=f"{HOSTILE}, y",
+                             options=f'{{"{HOSTILE.replace(chr(34), "")}": 1}}')
+        made._add("code", None, {"dispatcher_id": kernel, "kind": "source", "text": HOSTILE, "lineno": 1})
+        for signature in (HOSTILE, "(int64, int64)"):
+            row = made.specialization(kernel, signature, compute_capability=HOSTILE)
+            made.compilation(kernel, specialization_id=row, cell_id=0, reason=HOSTILE, reason_code="new_type",
+                             fix=HOSTILE, cache_file=HOSTILE, cache_key=HOSTILE)
+            made._add("passes", None, {"compilation_id": 0, "specialization_id": row, "kind": "pass", "name": HOSTILE,
+                                       "duration_ns": 5})
+            for kind in ("ptx", "sass", "llvm"):
+                made._add("code", None, {"dispatcher_id": kernel, "specialization_id": row, "kind": kind,
+                                         "text": f"{HOSTILE}\n{HOSTILE}"})
+    return made.recording()
+
+
+@pytest.fixture(scope="module", params=["lab", "notebook"])
+def application(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def opened(chromium: Any, server: Server, application: str, artifacts: Path) -> Iterator[Opened]:
+    """A notebook with the inspector of a recording."""
+    name = f"inspect_{application}"
+    server.write(name, "import kernelscope\nkernelscope.inspect('inspected.kscope')", "x = 1")
+    page = Opened(chromium, server, application, name)
+    page.run()
+    Inspector(page.page)
+    page.page.screenshot(path=artifacts / f"{name}.png")
+    yield page
+    page.close()
+    server.end_kernels()
+
+
+@pytest.fixture
+def shown(opened: Opened) -> Inspector:
+    """The inspector of a recording as it is at first: the first kernel and specialization, the source."""
+    found = Inspector(opened.page)
+    found.find(".ksi-search").fill("")
+    found.find(".ksi-select").select_option("launches")
+    found.choose("scale")
+    if found.find(".ksi-title2 .ksi-button").count():
+        found.find(".ksi-title2 .ksi-button").click()
+    checked = found.find(".ksi-row input:checked")
+    while checked.count():
+        checked.first.click()
+    found.row(1).click()
+    found.tab("source")
+    return found
+
+
+def test_the_facts_are_there(shown: Inspector) -> None:
+    assert shown.kernels == ["scale", "plain"]
+    assert shown.kernel == "demo.scale"
+    head = shown.find(".ksi-head").inner_text()
+    for words in ("k.py:7", "(out, x)", "cache=True", "15 launches", "22 registers"):
+        assert words in head
+    labels = [text.strip(" ↑↓") for text in shown.find(".ksi-sort").all_inner_texts()]
+    assert labels == ["#", "Arguments", "CC", "Regs", "Shared", "Local", "Const", "Spills", "Max threads", "Cubin",
+                      "Origin", "Compile", "Launches", "Configurations", "LC-S key", "Cache file"]
+    second = next(row for row in shown.rows if row[0] == "2")
+    assert second[1].replace("\n", " ") == "out: float64[:] C, x: float32[:] C"
+    assert second[2:10] == ["9.0", "21", "1.0 KiB", "0", "400 B", "16 B / 24 B", "1,024", "4.9 KiB"]
+    assert second[10:14] == ["compiled", "150 ms", "5", "4, 128 · 50 % +1"]
+    assert second[15] == "k.scale-7.2.nbc"
+    assert next(row for row in shown.rows if row[0] == "3")[14] == "grid 4, block 128, shared 0 B"
+    assert shown.row(2).locator("td").nth(2).get_attribute("title") == (
+        "out: array(float64, 1d, C)\nx: array(float32, 1d, C)")
+
+
+def test_what_was_not_recorded_is_not_zero(shown: Inspector) -> None:
+    shown.choose("plain")
+    assert shown.kernel == "demo.plain"
+    (row,) = shown.rows
+    assert row[2:10] == [MISSING] * 8
+    assert shown.row(1).locator("td").nth(4).get_attribute("title") == "not recorded"
+    assert "holds no source" in shown.panel.inner_text()
+    shown.tab("passes")
+    assert until(shown.page, lambda: "its compile is not recorded" in shown.panel.inner_text())
+
+
+def test_kernels_are_searched_and_sorted(shown: Inspector) -> None:
+    shown.find(".ksi-search").fill("plai")
+    assert shown.kernels == ["plain"]
+    assert shown.find(".ksi-about").inner_text() == "1 of 2 kernels"
+    shown.find(".ksi-search").fill("nothing like it")
+    assert "no kernel has that" in shown.find(".ksi-kernels").inner_text()
+    shown.find(".ksi-search").press("Escape")
+    assert shown.kernels == ["scale", "plain"]
+    shown.find(".ksi-select").select_option("name")
+    assert shown.kernels == ["plain", "scale"]
+    for by in ("compile", "regs", "launches"):
+        shown.find(".ksi-select").select_option(by)
+        assert shown.kernels == ["scale", "plain"]
+
+
+def test_specializations_are_sorted(shown: Inspector) -> None:
+    shown.sort("Regs")
+    assert shown.numbers == ["3", "2", "1"]
+    assert shown.find("th[aria-sort=descending]").inner_text().strip(" ↑↓") == "Regs"
+    shown.sort("Regs")
+    assert shown.numbers == ["1", "2", "3"]
+    shown.sort("Spills")
+    assert shown.numbers[0] == "2"
+    shown.sort("Arguments")
+    assert shown.numbers == ["3", "1", "2"]
+    assert shown.chosen == "1"
+    shown.sort("#")
+    assert shown.numbers == ["1", "2", "3"]
+
+
+def test_source_with_types_beside_it(shown: Inspector) -> None:
+    assert "def scale(out, x):" in shown.drawn()
+    assert until(shown.page, lambda: "out: float32[:] C" in shown.code().locator(".ksc-note").first.inner_text())
+    assert shown.line(7).locator(".ksc-code").inner_text() == "@cuda.jit"
+    shown.row(2).click()
+    assert until(shown.page, lambda: "out: float64[:] C" in shown.code().locator(".ksc-note").first.inner_text())
+
+
+def test_types_by_line(shown: Inspector) -> None:
+    shown.tab("types")
+    assert until(shown.page, lambda: "i: int64" in shown.drawn())
+    assert "$24compare_op.5" not in shown.drawn()
+    shown.panel.get_by_text("the compiler's own variables").click()
+    assert until(shown.page, lambda: "$24compare_op.5: bool" in shown.drawn())
+    shown.panel.get_by_text("the compiler's own variables").click()
+    shown.line(2).click()
+    assert shown.marked(0) == [9]
+
+
+def test_source_and_ptx_mark_each_other(shown: Inspector) -> None:
+    shown.tab("ptx")
+    assert until(shown.page, lambda: shown.panel.locator(".ksc").count() == 2)
+    shown.line(10, 0).click()
+    assert shown.marked(0) == [10]
+    picked = shown.marked(1)
+    texts = {number: shown.line(number, 1).locator(".ksc-code").text_content() for number in picked}
+    assert len(picked) > 2
+    assert all("add.s32" in (text or "") for text in texts.values())
+    # The other way round: an instruction of line 9.
+    row = shown.code(1).locator(".ksc-row").filter(has=shown.page.locator(".ksc-origin:text-is('9')")).first
+    row.click()
+    assert shown.marked(0) == [9]
+    row.click()
+    assert shown.marked(0) == []
+    # Pointing marks as well, and stops with the pointer.
+    shown.line(11, 0).hover()
+    assert until(shown.page, lambda: len(shown.marked(1, "near")) > 2)
+    row.hover()
+    assert until(shown.page, lambda: shown.marked(0, "near") == [9])
+    shown.find(".ksi-head").hover()
+    assert until(shown.page, lambda: shown.marked(0, "near") == shown.marked(1, "near") == [])
+    shown.panel.get_by_text("source beside it").click()
+    assert until(shown.page, lambda: shown.panel.locator(".ksc").count() == 1)
+    shown.panel.get_by_text("source beside it").click()
+
+
+def test_passes_launches_and_cache(shown: Inspector) -> None:
+    shown.tab("passes")
+    rows = shown.panel.locator(".ksi-chart-row")
+    assert until(shown.page, lambda: rows.count() == 5)
+    assert [each.split("\n")[0] for each in rows.all_inner_texts()] == ["passes", "typing", "lowering", "nvvm", "other"]
+    assert "40.0 ms" in rows.nth(3).inner_text()
+    shown.panel.get_by_text("by time").click()
+    assert [each.split("\n")[0] for each in rows.all_inner_texts()] == ["passes", "typing", "lowering", "nvvm", "other"]
+    shown.panel.get_by_text("in order").click()
+    shown.tab("launches")
+    cells = shown.panel.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert cells[:4] == ["4", "128", "5", "50 %"]
+    shown.tab("cache")
+    said = shown.panel.inner_text()
+    for words in ("by a launch in In[4]", "first use", "k.scale-7.nbi", "k.scale-7.1.nbc", "'0.30.4'", "(13, (9, 0))",
+                  ".lcs marker"):
+        assert words in said, words
+
+
+def test_code_that_is_not_there_says_how_to_get_it(shown: Inspector) -> None:
+    shown.tab("sass")
+    assert until(shown.page, lambda: "holds no machine code" in shown.panel.inner_text())
+
+
+def test_two_side_by_side(shown: Inspector) -> None:
+    assert shown.find(".ksi-compare").is_disabled()
+    shown.compare(1, 2)
+    assert shown.current == "Types and resources"
+    marked = shown.panel.locator("tr.ksi-differs").all_inner_texts()
+    assert [each.split("\t")[0] for each in marked] == [
+        "out", "Registers a thread", "Static shared memory", "Spills, stored / loaded", "Machine code", "Compile time",
+        "Launches", "Cache file"] or "Registers a thread" in marked[1]
+    assert any("+1,024" in each for each in marked)
+    shown.tab("ptx")
+    diff = shown.panel.locator(".ksi-side")
+    assert until(shown.page, lambda: "%rd1" in diff.inner_text() and "%r1" in diff.inner_text())
+    shown.tab("types")
+    assert until(shown.page, lambda: "float64" in diff.inner_text())
+    shown.tab("llvm")
+    assert until(shown.page, lambda: "equal" in diff.inner_text() or "no difference" in diff.inner_text().lower())
+    shown.page.keyboard.press("Escape")
+    assert shown.current == "Source"
+
+
+def test_all_by_keyboard(opened: Opened, shown: Inspector) -> None:
+    cells = opened.cell_count()
+    keys = shown.page.keyboard
+    shown.find(".ksi-search").focus()
+    keys.press("ArrowDown")
+    assert "ksi-kernel" in shown.focus()["name"]
+    keys.press("ArrowDown")
+    assert shown.kernel == "demo.plain"
+    keys.press("Home")
+    assert shown.kernel == "demo.scale"
+    keys.press("/")
+    assert "ksi-search" in shown.focus()["name"]
+    keys.press("Enter")
+    shown.row(1).focus()
+    keys.press("ArrowDown")
+    assert shown.chosen == "2"
+    keys.press("Space")
+    keys.press("End")
+    assert shown.chosen == "3"
+    keys.press("Space")
+    assert shown.find(".ksi-row input:checked").count() == 2
+    keys.press("Space")
+    keys.press("Enter")
+    assert shown.focus()["data"] == {"tab": "source", "lmSuppressShortcuts": "true"}
+    keys.press("ArrowRight")
+    assert shown.current == "Types"
+    keys.press("End")
+    assert shown.current == "Cache"
+    keys.press("Home")
+    shown.code()
+    keys.press("ArrowDown")
+    assert until(shown.page, lambda: "ksc" in shown.focus()["name"])
+    keys.press("Escape")
+    assert until(shown.page, lambda: "ksi-tab" in shown.focus()["name"])
+    keys.press("Escape")
+    assert "ksi-row" in shown.focus()["name"]
+    # In command mode these would delete, add, cut, paste and merge cells, and show other lines.
+    for key in ("d", "d", "a", "b", "x", "v", "m", "y", "z", "Shift+M", "l", "0", "0"):
+        keys.press(key)
+    keys.press("Escape")
+    assert "ksi-kernel" in shown.focus()["name"]
+    for key in ("d", "d", "x", "b"):
+        keys.press(key)
+    shown.page.wait_for_timeout(100)
+    assert opened.cell_count() == cells
+
+
+def test_copy(opened: Opened, shown: Inspector) -> None:
+    opened._context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shown.tab("ptx")
+    shown.code(1).get_by_role("button", name=re.compile("Copy", re.IGNORECASE)).first.click()
+    assert until(shown.page, lambda: "add.s32 %r30, %r29, 29;" in shown.page.evaluate("navigator.clipboard.readText()"))
+
+
+def test_a_page_that_is_loaded_anew_asks_for_the_facts(opened: Opened) -> None:
+    opened.save()
+    opened.reload()
+    shown = Inspector(opened.page)
+    assert shown.kernels == ["scale", "plain"]
+    assert "def scale" in shown.drawn()
+    assert opened.page.locator("[data-ks-picture] .kscope").locator("visible=true").count() == 0
+    assert [each for each in opened.errors if "model not found" not in each] == []
+
+
+def test_running_the_cell_again(opened: Opened) -> None:
+    alive = ("sum(type(w).__name__ == 'InspectorWidget' for w in "
+             "__import__('ipywidgets').widgets.widget._instances.values())")
+    opened.run(0)
+    assert until(opened.page, lambda: opened.page.locator(".ks-painted .ksi").count() == 1)
+    opened.run(0)
+    Inspector(opened.page)
+    assert until(opened.page, lambda: opened.ask_kernel(alive) == "1")
+    assert opened.left == []
+    assert opened.errors == []
+
+
+def test_a_saved_notebook_shows_the_twin(opened: Opened, chromium: Any, server: Server, application: str,
+                                         artifacts: Path) -> None:
+    saved = opened.save()
+    outputs = saved.cells[0].outputs
+    assert ["text/html" in output.data for output in outputs] == [True, True]
+    opened.page.goto("about:blank")
+    server.end_kernels()
+    again = Opened(chromium, server, application, f"inspect_{application}")
+    twin = again.page.locator("[data-ks-picture] .kscope")
+    assert until(again.page, lambda: twin.locator("visible=true").count() == 1)
+    assert until(again.page, lambda: again.page.get_by_text("Error displaying widget").count() == 1)
+    assert again.page.get_by_text("Error displaying widget").locator("visible=true").count() == 0
+    again.page.locator("[data-ks-picture] summary").first.click()
+    assert "float64[:] C" in twin.inner_text()
+    assert again.left == []
+    again.page.screenshot(path=artifacts / f"inspect_reopened_{application}.png")
+    again.close()
+    server.end_kernels()
+
+
+def lab(chromium: Any, server: Server, name: str, *cells: str, dark: bool = False) -> Opened:
+    server.write(name, *cells)
+    page = Opened(chromium, server, "lab", name, dark=dark)
+    if dark:
+        page.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
+        page.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+    page.run()
+    return page
+
+
+def test_names_are_only_names(chromium: Any, server: Server) -> None:
+    opened = lab(chromium, server, "hostile", "import kernelscope\nkernelscope.inspect('hostile.kscope')")
+    shown = Inspector(opened.page)
+    for tab in ("source", "types", "llvm", "ptx", "sass", "passes", "launches", "cache"):
+        shown.tab(tab)
+        shown.page.wait_for_timeout(120)
+    shown.compare(1, 2)
+    for tab in ("resources", "types", "ptx"):
+        shown.tab(tab)
+        shown.page.wait_for_timeout(120)
+    assert shown.find("img, svg, script").count() == 0
+    assert opened.page.evaluate("() => window.hit") is None
+    assert "\u202e" not in shown.root.inner_text()
+    assert opened.errors == []
+    opened.close()
+    server.end_kernels()
+
+
+def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: Server, artifacts: Path) -> None:
+    opened = lab(chromium, server, "live", KERNELS, "kernelscope.inspect(axpy)", "axpy[2, 32](double, 2.0, double)",
+                 "axpy[4, 16](single, 2, single)", "x = 1")
+    opened.run(0, 1)
+    shown = Inspector(opened.page)
+    assert until(shown.page, lambda: shown.numbers == ["1"])
+    assert "dry run: kernels did not execute" in shown.find(".ksi-top").inner_text()
+    assert shown.find(".ksi-left").is_hidden()
+    shown.tab("ptx")
+    assert until(shown.page, lambda: "no line information" in shown.panel.inner_text())
+    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
+    opened.run(2)
+    assert until(shown.page, lambda: shown.numbers == ["1", "2"])
+    assert (shown.chosen, shown.current) == ("1", "PTX")
+    assert "new specialization" in shown.find(".ksi-live").text_content()
+    shown.row(2).click()
+    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
+    shown.code().locator(".ksc-scroll").evaluate("(box) => { box.scrollTop = 200; }")
+    opened.run(3)
+    assert until(shown.page, lambda: shown.numbers == ["1", "2", "3"])
+    assert (shown.chosen, shown.current) == ("2", "PTX")
+    assert shown.code().locator(".ksc-scroll").evaluate("(box) => box.scrollTop") == 200
+    # The twin that a saved notebook shows has them too.
+    twin = opened.save().cells[1].outputs[1].data["text/html"]
+    assert "float64[:] C" in twin
+    # A copy with line information: off the timed path, and not the kernel's.
+    counted = "len(axpy.overloads), sum(axpy.stats.cache_misses.values())"
+    before = opened.ask_kernel(counted)
+    shown.panel.get_by_text("Compile a copy with line information").click()
+    assert until(shown.page, lambda: shown.panel.locator(".ksc").count() == 2, seconds=30)
+    assert "it is not the code that ran" in shown.panel.inner_text()
+    shown.page.screenshot(path=artifacts / "inspect_copy.png")
+    source = shown.code(0).locator(".ksc-row").filter(has_text="out[i] = a * x[i]")
+    source.click()
+    assert until(shown.page, lambda: len(shown.marked(1)) > 0)
+    assert opened.ask_kernel(counted) == before
+    shown.panel.get_by_text("Show the code that ran").click()
+    assert until(shown.page, lambda: "no line information" in shown.panel.inner_text())
+    assert opened.errors == []
+    # Closed, it follows no cells any more.
+    following = "len([f for f in get_ipython().events.callbacks['post_run_cell'] if '_after_cell' in str(f)])"
+    assert opened.ask_kernel(following) == "1"
+    opened.run(1)
+    Inspector(opened.page)
+    assert until(opened.page, lambda: opened.ask_kernel(following) == "1")
+    opened.close()
+    server.end_kernels()
+
+
+def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Path) -> None:
+    opened = lab(chromium, server, "magic", "%load_ext kernelscope\n%kernelscope on -q --code\n" + KERNELS,
+                 "for _ in range(7):\n    axpy[2, 32](single, 2.0, single)\nother[1, 32](single)",
+                 "%kernelscope inspect axpy", "%kernelscope inspect", "axpy[8, 64](double, 2.0, double)",
+                 "%kernelscope inspect nothing")
+    shown = Inspector(opened.page)
+    assert until(shown.page, lambda: shown.numbers == ["1", "2"], seconds=30)
+    assert until(shown.page, lambda: [row[12] for row in shown.rows] == ["7", "1"])
+    shown.tab("cache")
+    assert "there when recording began" in shown.panel.inner_text()
+    shown.row(2).click()
+    assert "by a launch in In[" in shown.panel.inner_text()
+    # What is far away is mounted only when it comes near.
+    opened.page.locator(".ks-live").nth(1).scroll_into_view_if_needed()
+    everything = Inspector(opened.page, 1)
+    assert until(shown.page, lambda: everything.kernels == ["axpy", "other"])
+    assert until(shown.page, lambda: "no recorded kernel 'nothing'" in opened.page.locator(
+        ".jp-OutputArea-output").last.inner_text())
+    said = opened.page.locator(".jp-OutputArea-output").last.inner_text()
+    assert "kernels in the notebook: axpy, other" in said
+    assert "Traceback" not in said
+    opened.page.screenshot(path=artifacts / "inspect_magic.png")
+    assert opened.errors == []
+    opened.close()
+    server.end_kernels()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_themes(chromium: Any, server: Server, artifacts: Path, dark: bool) -> None:
+    opened = lab(chromium, server, f"theme_{dark}", "import kernelscope\nkernelscope.inspect('inspected.kscope')",
+                 dark=dark)
+    shown = Inspector(opened.page)
+    shown.tab("ptx")
+    shown.code(1)
+    shown.line(9, 0).click()
+    opened.page.screenshot(path=artifacts / f"inspect_{'dark' if dark else 'light'}.png")
+    ground, ink, chosen = shown.root.evaluate("""(root) => [getComputedStyle(root).backgroundColor,
+        getComputedStyle(root).color, getComputedStyle(root.querySelector(".ksi-row[aria-selected=true] td")).color]""")
+    assert (brightness(ground) < 0.3) is dark
+    assert (brightness(ink) > 0.6) is dark
+    assert (brightness(chosen) > 0.6) is dark
+    opened.close()
+    server.end_kernels()
+
+
+def brightness(color: str) -> float:
+    """Of a color of CSS, 0 to 1; what is see-through is taken as dark ink on white."""
+    numbers = [float(each) for each in re.findall(r"[\d.]+", color)]
+    alpha = numbers[3] if len(numbers) > 3 else 1
+    value = sum(numbers[:3]) / 3 / 255
+    return value if value > 0.5 else value * alpha + (1 - alpha) * 0.2
+
+
+def test_a_large_ptx(chromium: Any, server: Server) -> None:
+    opened = lab(chromium, server, "large", "import kernelscope\nkernelscope.inspect('large.kscope')")
+    shown = Inspector(opened.page)
+    shown.code()
+    took = shown.root.evaluate("""async (root) => {
+        const begin = performance.now();
+        root.querySelector(".ksi-tab[data-tab=ptx]").click();
+        while (root.querySelectorAll(".ksc").length < 2) await new Promise(requestAnimationFrame);
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        return performance.now() - begin;
+    }""")
+    assert "20,0" in shown.code(1).inner_text()
+    # The aim is 200 ms; a machine of CI that does other things as well is given more.
+    assert took < 2_000
+    assert shown.code(1).locator(".ksc-row").count() < 200
+    opened.close()
+    server.end_kernels()
+
+
+def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
+    opened = lab(chromium, server, "blocked", "import sys\nsys.modules.update(numba=None, cuda=None, cupti=None)",
+                 "import kernelscope\n%load_ext kernelscope\nkernelscope.inspect('inspected.kscope', 'scale')",
+                 "%kernelscope inspect nothing")
+    shown = Inspector(opened.page)
+    shown.tab("ptx")
+    assert "add.s32" in shown.drawn()
+    assert "nothing was recorded" in opened.page.locator(".jp-OutputArea-output").last.inner_text()
+    assert opened.ask_kernel("'numba.cuda' in sys.modules") == "False"
+    opened.close()
+    server.end_kernels()
+
+
+@pytest.mark.parametrize("width", [700, 1000, 1900])
+def test_widths(chromium: Any, server: Server, artifacts: Path, width: int) -> None:
+    opened = lab(chromium, server, f"width_{width}", "import kernelscope\nkernelscope.inspect('many.kscope')")
+    opened.page.set_viewport_size({"width": width, "height": 1000})
+    opened.command("application:toggle-left-area")
+    shown = Inspector(opened.page)
+    for tab in ("source", "passes", "launches", "cache"):
+        shown.tab(tab)
+        shown.settle()
+        inside = shown.root.evaluate("""(root) => {
+            const box = root.getBoundingClientRect();
+            return [...root.querySelectorAll(".ksi-tab, .ksi-button, .ksi-search, .ksi-note, .ksi-chart, .ksi-scroll")]
+                .filter((each) => each.checkVisibility() && !each.closest(".ksi-scroll .ksi-scroll"))
+                .every((each) => each.getBoundingClientRect().right <= box.right + 1);
+        }""")
+        assert inside, tab
+    opened.page.screenshot(path=artifacts / f"inspect_width_{width}.png")
+    opened.close()
+    server.end_kernels()

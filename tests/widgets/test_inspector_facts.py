@@ -1,0 +1,183 @@
+"""The facts that the page is given: complete, named so that a choice stays, and code or why there is none."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from handmade import Script
+from inspected import FIRST_LINE, SIGNATURES, SOURCE, inspected, many
+
+from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kernels
+from kernelscope.errors import DisassemblerError
+from kernelscope.recording.merge import merge
+from kernelscope.recording.model import Recording
+from kernelscope.widgets import inspector_facts as module
+from kernelscope.widgets.inspector_facts import (
+    code,
+    compile_parts,
+    copied_code,
+    facts,
+    kernel_keys,
+    specialization_keys,
+)
+
+
+def of(recording: Recording, name: str = "demo.scale", number: int = 1) -> tuple[Kernel, Specialization]:
+    kernel = next(each for each in inspect_kernels(recording) if each.name == name)
+    return kernel, next(each for each in kernel.specializations if each.number == number)
+
+
+def test_all_that_is_known_is_in_them() -> None:
+    held = facts(inspected(notice=True))
+    json.dumps(held)
+    assert (held["title"], held["notice"], held["has_code"]) == (
+        "inspected", "dry run: kernels did not execute", True)
+    scale, plain = held["kernels"]
+    assert (scale["name"], scale["place"], scale["arguments"]) == ("demo.scale", "k.py:7", ["out", "x"])
+    assert (scale["options"], scale["launches"], scale["regs"]) == ({"cache": "True"}, 15, 22)
+    first, second, third = sorted(scale["specializations"], key=lambda each: each["number"])
+    assert first["signature"] == SIGNATURES[0]
+    assert second["arguments"][0] == ["out", "float64[:] C", "array(float64, 1d, C)"]
+    assert (second["regs"], second["shared"], second["spill_stores"], second["spill_loads"]) == (21, 1024, 16, 24)
+    assert (first["bound"], third["bound"]) == (None, "grid 4, block 128, shared 0 B")
+    assert first["code"] == ["source", "types", "llvm", "ptx"]
+    use = first["uses"][0]
+    assert (use["grid"], use["block"], use["launches"], use["occupancy"]) == ((4, 1, 1), (128, 1, 1), 5, 0.5)
+    compiled = second["compiles"][0]
+    assert (compiled["code"], compiled["fix"], compiled["cell"], compiled["marker"]) == (
+        "new_dtype", "cast it", "In[4]", False)
+    assert compiled["data"] == "/home/u/__pycache__/k.scale-7.2.nbc"
+    # What was not recorded is nothing, and not zero.
+    bare = plain["specializations"][0]
+    assert [bare[name] for name in ("regs", "shared", "local", "spill_stores", "cubin", "compile_ns", "lcs", "bound")
+            ] == [None] * 8
+
+
+def test_advice_is_with_its_kernel() -> None:
+    held = {each["name"]: each["advice"] for each in facts(inspected())["kernels"]}
+    assert any("demo.scale" in text for text in held["demo.scale"])
+    assert held["demo.plain"] == []
+
+
+def test_keys_are_of_what_rows_are() -> None:
+    small, large = inspected(), merge([many(3), inspected()])
+    known = {each.specialization_id: (kernel.name, each.signature)
+             for kernel in inspect_kernels(large) for each in kernel.specializations}
+    by_key = {key: known[row] for row, key in specialization_keys(large).items()}
+    assert len(by_key) == len(known) == 7
+    for row, key in specialization_keys(small).items():
+        assert by_key[key][1] == small.rows("specializations")[row]["signature"]
+    assert set(kernel_keys(small).values()) < set(kernel_keys(large).values())
+
+
+def test_equal_kernels_have_keys_of_their_own() -> None:
+    made = Script()
+    for _ in range(2):
+        made.specialization(made.kernel())
+    recording = made.recording()
+    assert len(set(kernel_keys(recording).values())) == len(set(specialization_keys(recording).values())) == 2
+
+
+def test_compile_parts_add_up() -> None:
+    recording = inspected()
+    (compiled,) = compile_parts(recording, of(recording)[1])
+    assert compiled["ns"] == 120_000_000
+    assert sum(part[2] for part in compiled["parts"]) == compiled["ns"]
+    passes = next(part for part in compiled["parts"] if part[0] == "passes")
+    assert [part[1] for part in passes[3]] == ["typing", "lowering"]
+    assert compile_parts(recording, of(recording, "demo.plain")[1]) == []
+
+
+def test_code_with_its_lines() -> None:
+    recording = inspected(6)
+    kernel, first = of(recording)
+    source = code(recording, kernel, first, "source")
+    assert (source.text, source.first, source.name, source.lines) == (SOURCE, FIRST_LINE, "scale.py", None)
+    ptx = code(recording, kernel, first, "ptx")
+    assert ptx.text is not None and ptx.lines is not None
+    assert len(ptx.lines) == len(ptx.text.split("\n"))
+    from_lines = [line for line, text in zip(ptx.lines, ptx.text.split("\n"), strict=True) if "add.s32" in text]
+    assert from_lines == [9, 10, 11, 9, 10, 11]
+    assert ptx.head == {"note": "", "fix": "", "first": 1, "name": "scale.ptx", "has_text": True, "has_lines": True}
+    inferred = json.loads(code(recording, kernel, first, "types").text or "")
+    assert inferred[0]["brief"] == "float32[:] C"
+    assert code(inspected(has_lines=False), kernel, first, "ptx").lines is None
+
+
+@pytest.mark.parametrize(("filename", "found"), [
+    ("/home/u/k.py", True), ("k.py", True), ("C:\\k.py", True), ("In[3]", True), (None, True)])
+def test_lines_of_the_kernel_s_own_file(filename: str | None, found: bool) -> None:
+    recording = inspected(6)
+    kernel, first = of(recording)
+    renamed = Kernel(**{**vars(kernel), "filename": filename})
+    assert (code(recording, renamed, first, "ptx").lines is not None) is found
+
+
+def test_what_is_not_there_says_why() -> None:
+    recording = inspected(has_code=False)
+    kernel, first = of(recording)
+    for form in module.FORMS:
+        found = code(recording, kernel, first, form)
+        assert found.text is None
+        assert found.note == "Recorded without code."
+        assert "--code" in found.fix
+    recording = inspected()
+    kernel, first = of(recording)
+    assert code(recording, kernel, first, "sass").note == "This recording holds no machine code of this specialization."
+    loaded = Specialization(**{**vars(first), "origin": "disk"})
+    made = Script(code=True)
+    made.specialization(made.kernel("demo.scale"))
+    made._add("code", None, {"dispatcher_id": 0, "kind": "source", "text": SOURCE, "lineno": 1})
+    assert "disk cache" in code(made.recording(), kernel, loaded, "types").note
+    with pytest.raises(ValueError, match="no code is called 'cubin'; known: source, types"):
+        code(recording, kernel, first, "cubin")
+
+
+def with_row(recording: Recording, **row: Any) -> Recording:
+    from kernelscope.recording.arrow import table_of_rows
+    from kernelscope.schema import TABLES
+
+    tables = {name: recording.arrow(name) for name in TABLES}
+    added = {"dispatcher_id": 0, "specialization_id": 0, **row}
+    tables["code"] = table_of_rows("code", [*recording.rows("code"), added])
+    return Recording(tables, recording.metadata)
+
+
+def test_machine_code_is_disassembled_when_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    monkeypatch.setattr(module, "disassemble", lambda cubin: (seen.append(cubin), "/*0000*/ EXIT ;")[1])
+    recording = with_row(inspected(), kind="cubin", text=base64.b64encode(b"\x7fELF").decode())
+    found = code(recording, *of(recording), "sass")
+    assert (found.text, seen) == ("/*0000*/ EXIT ;", [b"\x7fELF"])
+    assert "Disassembled here" in found.note
+    recorded = with_row(recording, kind="sass", text="recorded")
+    assert code(recorded, *of(recorded), "sass").text == "recorded"
+    broken = with_row(inspected(), kind="cubin", text="not base64 ☹")
+    with pytest.raises(ValueError, match="the recorded machine code is not base64"):
+        code(broken, *of(broken), "sass")
+
+    def missing(cubin: bytes) -> str:
+        raise DisassemblerError("there is no nvdisasm: pip install nvidia-cuda-nvdisasm")
+
+    monkeypatch.setattr(module, "disassemble", missing)
+    with pytest.raises(DisassemblerError, match="pip install"):
+        code(recording, *of(recording), "sass")
+
+
+def test_ptx_from_before_link_time_optimization_says_so() -> None:
+    made = inspected(has_code=False)
+    recording = with_row(made, kind="ptx", text=".version 8", attributes=json.dumps({"before_lto": True}))
+    assert "before link-time optimization" in code(recording, *of(recording), "ptx").note
+
+
+def test_code_of_a_copy() -> None:
+    recording = inspected()
+    kernel, first = of(recording)
+    texts = {"ptx": code(recording, kernel, first, "ptx").text or ""}
+    found = copied_code(kernel, "ptx", texts)
+    assert found.lines is not None
+    assert copied_code(kernel, "sass", texts).text is None
+    assert copied_code(kernel, "sass", {"sass": "EXIT"}).text == "EXIT"
