@@ -6,8 +6,9 @@ A cubin is an ELF file. NVIDIA documents its sections only in part; what is read
 - ``.nv.info.NAME``: launch bounds, the CUDA version of the compiler, and annotations of single instructions.
 - ``.nv.shared.NAME``, ``.nv.constant3``: static shared memory of a kernel, constant variables.
 
-Registers, stack frames, static shared memory and spills were compared with what ``ptxas -v`` of CUDA 12.9 prints, for 11
-kernels and the compute capabilities 7.5 to 12.0: equal in all 77 cases. The file is not trusted: every offset is checked.
+Registers, stack frames, static shared memory and spills were compared with what ``ptxas -v`` of CUDA 12.9 prints, for
+11 kernels and the compute capabilities 7.5 to 12.0: equal in all 77 cases. The file is not trusted: every offset is
+checked.
 """
 
 from __future__ import annotations
