@@ -1,8 +1,8 @@
-"""Opening the inspector in JupyterLab, and switching to a long PTX: python benchmarks/inspector_jupyter.py [SPECIALIZATIONS].
+"""The inspector in JupyterLab, opened and switched to a long PTX: python benchmarks/inspector_jupyter.py [COUNT].
 
 A cell of a real JupyterLab in Chromium shows the inspector of a recording with 200 specializations of one kernel, and
-of a kernel with 20,000 lines of PTX with line information. Times are the browser's own clock: from the moment the cell is
-run, or the tab is clicked, to the frame that shows it.
+of a kernel with 20,000 lines of PTX with line information. Times are the browser's own clock: from the moment the
+cell is run, or the tab is clicked, to the frame that shows it.
 """
 
 from __future__ import annotations

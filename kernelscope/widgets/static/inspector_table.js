@@ -11,8 +11,10 @@ const ORIGIN_TITLES = {
   compiled: "compiled while it was recorded", disk: "loaded from the disk cache",
   before: "it was there when recording began",
 };
-// So many rows are in the page at first.
+// So many rows are in the page unless all are asked for; and so many of them before the first paint.
 const FIRST = 300;
+const AT_ONCE = 40;
+const AFTER_PAINT_MS = 60;
 
 // Each column: its label, what it means, a row's text, a row's title, and what it sorts by.
 const COLUMNS = [
@@ -121,11 +123,19 @@ export class SpecializationTable {
       const isHere = at === this.sorted.column;
       cell.setAttribute("aria-sort", isHere ? (this.sorted.isUp ? "ascending" : "descending") : "none");
     });
-    this.body.replaceChildren(...shown.slice(0, this.limit).map((each) => this.row(each)));
-    const chosen = this.items().find((each) => each.dataset.key === this.key) ?? this.items()[0];
-    if (chosen) chosen.tabIndex = 0;
-    if (hadFocus) chosen?.focus({ preventScroll: true });
-    if (shown.length > this.limit) this.body.append(this.more(shown.length));
+    // What is out of sight at first comes after the first paint; at once where the box is scrolled or has the focus.
+    this.body.replaceChildren(...shown.slice(0, Math.min(AT_ONCE, this.limit)).map((each) => this.row(each)));
+    this.rest = () => {
+      this.rest = null;
+      this.body.append(...shown.slice(AT_ONCE, this.limit).map((each) => this.row(each)));
+      if (shown.length > this.limit) this.body.append(this.more(shown.length));
+      const rows = this.items(), chosen = rows.find((each) => each.dataset.key === this.key) ?? rows[0];
+      if (chosen) chosen.tabIndex = 0;
+    };
+    const { rest } = this;
+    if (hadFocus || scrollTop || shown.length <= AT_ONCE) rest();
+    else setTimeout(() => { if (this.rest === rest) rest(); }, AFTER_PAINT_MS);
+    if (hadFocus) this.focus();
     Object.assign(this.root, { scrollTop, scrollLeft });
   }
 
@@ -156,7 +166,10 @@ export class SpecializationTable {
     return row;
   }
 
-  items() { return [...this.body.querySelectorAll(".ksi-row")]; }
+  items() {
+    this.rest?.();
+    return [...this.body.querySelectorAll(".ksi-row")];
+  }
 
   pick(row) {
     if (!row) return;
