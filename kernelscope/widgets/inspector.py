@@ -24,7 +24,6 @@ from kernelscope.widgets import inspector_facts, inspector_static
 from kernelscope.widgets.frontend import front_end
 from kernelscope.widgets.hosting import View
 
-
 _LONG = 100_000
 
 
