@@ -3,7 +3,8 @@
 /** Let a view be used by keyboard alone. */
 export function codeKeys(view) {
   view.element.addEventListener("keydown", (event) => {
-    // The notebook must not take keys that are meant for the code. An Escape that lets nothing go is for what is around.
+    // The notebook must not take keys that are meant for the code. An Escape that lets nothing go is for what is
+    // around.
     if (event.key !== "Escape") event.stopPropagation();
     if (event.defaultPrevented) return;
     const hasModifier = event.ctrlKey || event.metaKey, isCode = event.target === view.scroller;

@@ -136,8 +136,9 @@ class Inspector {
   key(event) {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     event.stopPropagation();
-    const from = document.activeElement;
-    if (this.isComparing) this.compared(false);
+    const from = document.activeElement, help = this.top.querySelector(".ksi-help[open]");
+    if (help) help.open = false;
+    else if (this.isComparing) this.compared(false);
     else if (this.detail.strip.contains(from)) this.table.focus();
     else if (this.detail.root.contains(from)) this.detail.focus();
     else if (this.table.root.contains(from) && !this.list.root.hidden) this.list.focus();
