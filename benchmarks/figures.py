@@ -93,7 +93,7 @@ def launch_overhead() -> list[dict[str, Any]]:
     for label, kernel, arguments in (("no argument", noop[1, 32], ()), ("4 arrays", add3[8, 128], (array,) * 4)):
         for _ in range(LAUNCHES):
             kernel(*arguments)
-        times = interleaved(kernel, arguments, ("none", "none again", "launch", "phases"))
+        times = interleaved(kernel, arguments, ("none", "none again", "launch", "phases", "phases with code"))
         base = statistics.median(times["none"])
         for detail, limit in (("none again", "no difference"), ("launch", "0.4 µs"), ("phases", "0.9 µs")):
             middle, low, high = difference(times["none"], times[detail])
@@ -103,6 +103,9 @@ def launch_overhead() -> list[dict[str, Any]]:
                 "measured": f"{middle / 1e3:+.2f} µs ({low / 1e3:+.2f} to {high / 1e3:+.2f})",
                 "at_most": limit, "value_ns": middle,
             })
+        middle, low, high = difference(times["phases"], times["phases with code"])
+        rows.append({"figure": f"added to that by --code: {label}", "at_most": "nothing", "value_ns": middle,
+                     "measured": f"{middle / 1e3:+.2f} µs ({low / 1e3:+.2f} to {high / 1e3:+.2f})"})
     return rows
 
 
@@ -114,7 +117,8 @@ def interleaved(kernel: Any, arguments: tuple[Any, ...], details: tuple[str, ...
     orders = np.random.default_rng(0)
     for _ in range(ROUNDS):
         for detail in orders.permutation(details).tolist():
-            recorder = None if detail.startswith("none") else Recorder(detail=detail, gpu="none").start()
+            kind, _, code = detail.partition(" with ")
+            recorder = None if kind.startswith("none") else Recorder(detail=kind, gpu="none", code=bool(code)).start()
             try:
                 for _ in range(WARM_UP):  # the first is looked at; the interpreter specializes during the next ones
                     kernel(*arguments)

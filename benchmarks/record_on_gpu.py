@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from specializations import record_specializations
 
 import kernelscope
 from kernelscope.recorder import Recorder
@@ -27,7 +28,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, make in (("quickstart", quickstart), ("many_kernels", many_kernels), ("threads", threads),
-                       ("gpu", gpu)):
+                       ("gpu", gpu), ("specializations", record_specializations)):
         recording = make(name)
         if recording.is_dry_run or recording.is_simulated:
             print("this is no GPU: its recordings would say so and are no fixtures", file=sys.stderr)

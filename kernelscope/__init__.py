@@ -4,6 +4,8 @@
 same in a script. Public names are loaded on first use (PEP 562): importing the package has no side effect and
 imports neither pandas, plotly nor numba. The one exception is asked for: with ``KERNELSCOPE_DRYRUN=1`` in the
 environment the import switches the dry run on.
+
+PYTEST_DONT_REWRITE: pytest, which loads a plugin from this package, would warn where it was imported before.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ A cubin is an ELF file. NVIDIA documents its sections only in part; what is read
 - ``.nv.info.NAME``: launch bounds, the CUDA version of the compiler, and annotations of single instructions.
 - ``.nv.shared.NAME``, ``.nv.constant3``: static shared memory of a kernel, constant variables.
 
-Registers, stack frames, sizes and spills were compared with what ``ptxas -v`` of CUDA 12.9 prints, for 10 kernels and
-compute capabilities 7.5 to 12.0: equal in all cases. The file is not trusted: every offset is checked.
+Registers, stack frames, static shared memory and spills were compared with what ``ptxas -v`` of CUDA 12.9 prints, for
+11 kernels and the compute capabilities 7.5 to 12.0: equal in all 77 cases. The file is not trusted: every offset is
+checked.
 """
 
 from __future__ import annotations
@@ -186,6 +187,7 @@ class _Image:
         headers = [self._parse(self._structs.Elf_Shdr, offset + at * size) for at in range(count)]
         names = self._inside(headers[names_at]["sh_offset"], headers[names_at]["sh_size"])
         sections: list[_Section] = []
+        left = len(self._data)
         for header in headers:
             name, kind = _text(names, header["sh_name"]), header["sh_type"]
             read = kind in ("SHT_SYMTAB", "SHT_STRTAB") or name.startswith((".nv.info", ".text."))
@@ -193,10 +195,11 @@ class _Image:
             if held:
                 self._check_inside(header["sh_offset"], header["sh_size"])
             body = self._inside(header["sh_offset"], header["sh_size"]) if held and read else b""
+            # Sections may have bytes in common, as debuggers' copies do; those that are read here have not.
+            left -= len(body)
+            if left < 0:
+                raise CubinError(f"the sections of the cubin have more than its {len(self._data)} bytes")
             sections.append(_Section(name, kind, int(header["sh_size"]), int(header["sh_link"]), body))
-        # Sections may have bytes in common, as debuggers' copies do; those that are read here have not.
-        if sum(len(section.body) for section in sections) > len(self._data):
-            raise CubinError(f"the sections of the cubin have more than its {len(self._data)} bytes")
         return sections
 
     def _read_symbols(self) -> list[_Symbol]:
@@ -249,11 +252,11 @@ def _facts(image: _Image) -> CubinFacts:
     kernels = list(dict.fromkeys(symbol.name for symbol in image.symbols if symbol.is_kernel and symbol.name))
     sections = [name.removeprefix(".text.") for name in image.by_name if name.startswith(".text.")]
     spills = {name: _spills(image, name, largest.get(name)) for name in {*sections, *kernels}}
-    beside = [spills[name] for name in sections if name not in kernels]
+    beside = _sum([spills[name] for name in {*sections}.difference(kernels)])
     constants = image.by_name.get(".nv.constant3")
     found: list[KernelCode] = []
     for name in kernels:
-        stores, loads = _sum([spills[name], *beside])
+        stores, loads = _sum([spills[name], beside]) or (None, None)
         found.append(KernelCode(
             name=name,
             regs=registers.get(name),
@@ -296,10 +299,10 @@ def _spills(image: _Image, name: str, frame: int | None) -> tuple[int, int] | No
     return (moved["store"], moved["load"]) if annotates else None
 
 
-def _sum(parts: list[tuple[int, int] | None]) -> tuple[int | None, int | None]:
+def _sum(parts: list[tuple[int, int] | None]) -> tuple[int, int] | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
-        return None, None
+        return None
     return sum(part[0] for part in known), sum(part[1] for part in known)
 
 

@@ -144,8 +144,8 @@ class Part:
         ]
 
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
-        """Compiles that ended in this part."""
-        return [dict(row) for row in sink.compilations[self._compilations:]]
+        """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
+        return sink.compilations[self._compilations:]
 
     def passes(self, sink: Sink) -> list[dict[str, Any]]:
         """Passes and phases of this part, referring to `compilations`' positions."""
@@ -203,7 +203,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         specializations=list(sink.specializations.rows),
         configurations=list(sink.configurations.rows),
         devices=list(sink.devices.rows),
-        compilations=compilations,
+        compilations=[dict(row) for row in compilations],
         passes=passes,
         occupancies=list(sink.occupancies),
         code=list(sink.code) if code else [],

@@ -87,9 +87,10 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         script = tmp_path / "script.py"
         if not script.exists() or script.read_text() != code:
             script.write_text(code)  # an unchanged file keeps its time, which numba's disk cache goes by
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         result = subprocess.run(
             [sys.executable, "-W", "error", str(script), *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "0" if ON_GPU else "1", **environment},
+            env={**os.environ, "PYTHONPATH": path, "KERNELSCOPE_DRYRUN": "0" if ON_GPU else "1", **environment},
             cwd=tmp_path, capture_output=True, text=True, timeout=timeout, check=False)
         if check and result.returncode:
             pytest.fail(f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}")

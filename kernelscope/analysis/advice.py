@@ -34,8 +34,9 @@ class Advice:
     Attributes
     ----------
     code : str
-        The rule: repeated_layouts, repeated_dtypes, launch_configurations, no_disk_cache, launch_bound, many_launches,
-        pageable_copies, slow_prepare, few_blocks or partial_warps.
+        The rule: argument_types, recreated, same_code, repeated_layouts, repeated_dtypes, repeated_scalars,
+        repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, pageable_copies,
+        slow_prepare, few_blocks or partial_warps.
     kernel : str
         The kernel that it is about; empty for several.
     text : str
@@ -56,6 +57,7 @@ def advise(
     wall_ns: int | None,
     multiprocessors: int | None = None,
     gpu: GpuSummary | None = None,
+    churn: Sequence[Advice] = (),
 ) -> list[Advice]:
     """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits.
 
@@ -69,8 +71,14 @@ def advise(
         Multiprocessors of the one device that was launched on.
     gpu : GpuSummary, optional
         What `gpu_summary` returns, where the GPU was recorded.
+    churn : sequence of Advice
+        What `kernelscope.analysis.churn.churn_advice` returns.
     """
-    found = [*_repeated_compiles(compiled), *_no_disk_cache(compiled)]
+    named = {each.kernel for each in churn if each.code == "argument_types"}
+    # What is said of one argument says more than that dtypes differ.
+    repeated = [each for each in _repeated_compiles(compiled)
+                if each.kernel not in named or each.code == "launch_configurations"]
+    found = [*churn, *repeated, *_no_disk_cache(compiled)]
     bound = _launch_bound(kernels, gpu)
     found += [*bound, *_pageable_copies(gpu)]
     for kernel in kernels:
@@ -91,7 +99,7 @@ def _one_a_rule(found: Sequence[Advice]) -> list[Advice]:
     for first, *others in rules.values():
         text = first.text
         if others:
-            text += f" The same goes for {_names([each.kernel for each in others])}."
+            text += f" The same goes for {listed([each.kernel for each in others])}."
         kept.append(replace(first, text=text))
     return kept
 
@@ -99,6 +107,8 @@ def _one_a_rule(found: Sequence[Advice]) -> list[Advice]:
 _REPEATED = {
     "new_layout": ("repeated_layouts", "memory layouts", "pass arrays of one layout"),
     "new_dtype": ("repeated_dtypes", "dtypes", "cast its arguments to one dtype before the launch"),
+    "new_scalar": ("repeated_scalars", "types of numbers", "pass numbers of one type, such as int(value)"),
+    "tuple_arity": ("repeated_tuples", "numbers of elements in a tuple", "pass an array, which takes any number"),
     "launch_config": (
         "launch_configurations", "launch configurations (it is launch-config sensitive)",
         "use fewer distinct grids, blocks and shared-memory sizes",
@@ -123,7 +133,7 @@ def _repeated_compiles(compiled: Sequence[CompilationSummary]) -> list[Advice]:
         code, what, remedy = _REPEATED[reason]
         took = duration(spent[dispatcher, reason])
         text = (
-            f"{_short(names[dispatcher])} was compiled {counted(count, 'more time')} for other {what}, {took} in all: "
+            f"{cut(names[dispatcher])} was compiled {counted(count, 'more time')} for other {what}, {took} in all: "
             f"{remedy}."
         )
         found.append(Advice(code, names[dispatcher], text, float(spent[dispatcher, reason])))
@@ -141,7 +151,7 @@ def _no_disk_cache(compiled: Sequence[CompilationSummary]) -> list[Advice]:
     spent = sum(each.duration_ns for each in slow)
     text = (
         f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: cache=True in @cuda.jit would "
-        f"spare the next session those of {_names(names)}."
+        f"spare the next session those of {listed(names)}."
     )
     return [Advice("no_disk_cache", names[0] if len(names) == 1 else "", text, float(spent))]
 
@@ -154,7 +164,7 @@ def _many_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
     if spent < LARGE_SHARE * wall_ns:
         return []
     text = (
-        f"{kernel.launches:,} launches of {_short(kernel.name)} took {percent(spent / wall_ns)} of the wall time on "
+        f"{kernel.launches:,} launches of {cut(kernel.name)} took {percent(spent / wall_ns)} of the wall time on "
         f"the host, {duration(kernel.median_ns)} each (median): launch less often with more work, or as a CUDA graph."
     )
     return [Advice("many_launches", kernel.name, text, float(spent))]
@@ -179,7 +189,7 @@ def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> l
     kernel, run = slow[0]
     text = (
         f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of its "
-        f"idle time the host was making launches: one of {_short(kernel.name)} takes {duration(kernel.median_ns)} on "
+        f"idle time the host was making launches: one of {cut(kernel.name)} takes {duration(kernel.median_ns)} on "
         f"the host (median) and its kernel {duration(run.execute and run.execute.p50_ns)} on the GPU. Give each "
         "launch more work, launch less often, or replay the launches as a CUDA graph."
     )
@@ -210,7 +220,7 @@ def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
     if prepare is None or not median or prepare < SLOW_PREPARE_NS or prepare < 0.5 * median:
         return []
     text = (
-        f"a launch of {_short(kernel.name)} prepares its arguments for {duration(prepare)} (median, "
+        f"a launch of {cut(kernel.name)} prepares its arguments for {duration(prepare)} (median, "
         f"{percent(prepare / median)} of its host time), which is where host arrays are copied in: if it takes any, "
         "pass device arrays (cuda.to_device)."
     )
@@ -222,7 +232,7 @@ def _few_blocks(kernel: KernelSummary, multiprocessors: int | None) -> list[Advi
     if not multiprocessors or kernel.launches < MANY_LAUNCHES or most * 4 > multiprocessors:
         return []
     text = (
-        f"all {kernel.launches:,} launches of {_short(kernel.name)} have {counted(most, 'block')} at most, on a GPU "
+        f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a GPU "
         f"with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
     )
     return [Advice("few_blocks", kernel.name, text, float(kernel.host_ns or 0))]
@@ -233,16 +243,18 @@ def _partial_warps(kernel: KernelSummary) -> list[Advice]:
     if not launches:
         return []
     text = (
-        f"{counted(launches, 'launch', 'launches')} of {_short(kernel.name)} had blocks that are no multiple of a "
+        f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
         f"warp's {WARP} threads: with {threads} threads, {-threads % WARP} of the last warp's lanes idle."
     )
     return [Advice("partial_warps", kernel.name, text, 0.0)]
 
 
-def _names(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(_short(name) for name in names[:most])
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = ", ".join(cut(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
-def _short(name: str) -> str:
+def cut(name: str) -> str:
+    """Return a name from user code, cut in the middle where it is long."""
     return name if len(name) <= _NAME else f"{name[:_NAME // 2]}…{name[-_NAME // 2:]}"

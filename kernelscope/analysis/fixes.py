@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from kernelscope.analysis.signatures import ArgumentType, Difference, declaration, parse_type
+from kernelscope.analysis.cache_reasons import CODES, fix_for_cache
+from kernelscope.analysis.differences import Difference
+from kernelscope.analysis.reason_words import NUMPY_SCALAR, PYTHON_SCALAR, argument, short
+from kernelscope.analysis.signatures import ArgumentType, declaration
 
 #: A compile this long is worth a place in the disk cache.
 SLOW_COMPILE_NS = 100_000_000
 
-_NUMPY_SCALAR = re.compile(r"^(?:u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))$")
-_PYTHON_SCALAR = {"int64": "int", "float64": "float", "complex128": "complex", "bool": "bool"}
-
 
 def fix_for(
-    code: str, row: Mapping[str, Any], difference: Difference | None,
-    attributes: Mapping[str, Any] | None = None,
+    code: str, row: Mapping[str, Any], difference: Difference | None = None,
+    attributes: Mapping[str, Any] | None = None, names: tuple[str, ...] = (),
 ) -> str | None:
     """Return what would avoid the compile, or None where nothing should.
 
@@ -31,36 +30,34 @@ def fix_for(
         How the nearest known signature differs.
     attributes : mapping, optional
         The row's attributes.
+    names : tuple of str
+        The arguments' Python names, as far as they are known.
     """
-    if code == "failed" and (row["error"] or "").startswith("KeyboardInterrupt"):
-        return "it was interrupted; the next launch compiles it"
     if code == "failed":
-        return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
-    if code in ("first_signature", "unknown"):
+        return _after_failure(row, difference, names)
+    if code in CODES:
+        return fix_for_cache(code, row, attributes)
+    if code in ("first_use", "unknown"):
         return _earlier(row)
     if code == "eager":
         return _CACHE if _is_slow_and_uncached(row) else None
     if code == "redefined":
-        move = "keep the definition out of the cell that is run again"
-        return move if row["cache_file"] else f"{move}; or {_CACHE}"
-    if code == "launch_config":
-        return (
-            "launch it with fewer distinct configurations: grid, block and shared memory each count, the stream does "
-            "not"
-        )
-    if code == "specialize":
-        return "launch kernel[griddim, blockdim](...) instead of forall: such launches share their specializations"
-    if code == "recompile":
-        return "drop the call of recompile() unless a global that the kernel reads has changed"
-    if code == "disk":
-        if attributes and attributes.get("options_ignored_by_cache"):
-            return "if the options were changed after the file was written, call recompile() once to rewrite it"
-        return None
-    if code == "wait":
-        return "launch once in one thread before the others start, or declare the signature in @cuda.jit"
-    return None if difference is None else _align(difference)
+        return _MOVE if row["cache_file"] else f"{_MOVE}; or {_CACHE}"
+    if code in _PLAIN:
+        return _PLAIN[code]
+    return None if difference is None else _align(difference, names)
 
 
+_MOVE = "keep the definition out of the loop, and out of the cell that is run again"
+_PLAIN = {
+    "launch_config": "launch it with fewer distinct configurations: grid, block and shared memory each count, the "
+                     "stream does not",
+    "specialize": "keep what specialize() returns and launch that, or launch kernel[griddim, blockdim](...): such "
+                  "launches share their specializations",
+    "forall": "launch kernel[griddim, blockdim](...) instead of forall: such launches share their specializations",
+    "recompile": "drop the call of recompile() unless a global that the kernel reads has changed",
+    "wait": "launch once in one thread before the others start, or declare the signature in @cuda.jit",
+}
 _CACHE = "cache=True in @cuda.jit keeps it on disk for the next session"
 
 
@@ -76,41 +73,80 @@ def _is_slow_and_uncached(row: Mapping[str, Any]) -> bool:
     return not row["cache_file"] and row["end_ns"] - row["start_ns"] >= SLOW_COMPILE_NS
 
 
-def _align(difference: Difference) -> str:
+def _after_failure(row: Mapping[str, Any], difference: Difference | None, names: tuple[str, ...]) -> str:
+    if (row["error"] or "").startswith("KeyboardInterrupt"):
+        return "it was interrupted; the next launch compiles it"
+    if difference is not None and difference.code == "argument_count":
+        return _align(difference, names)
+    return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
+
+
+def _align(difference: Difference, names: tuple[str, ...]) -> str:
     """How to pass what the known signature has."""
-    where = f"argument {difference.position}"
-    if difference.position < 0:
-        return "pass the same number of arguments in every launch"
-    wanted, known = parse_type(difference.wanted), parse_type(difference.known)
-    if difference.code == "new_dtype":
-        if known.kind == "array":
-            cast = f"array.astype(np.{known.dtype})" if _NUMPY_SCALAR.match(known.dtype) else known.dtype
+    wanted, known, code = difference.wanted, difference.known, difference.code
+    where = argument(difference, names)
+    if code == "argument_count":
+        return "pass as many arguments in every launch; defaults in the definition are not filled in"
+    if code == "new_dtype":
+        dtype = _holding(wanted.dtype, known.dtype)
+        if known.kind == "array" and NUMPY_SCALAR.match(dtype):
+            cast = f"array.astype(np.{dtype})"
             return f"pass {where} with one dtype in every launch, such as {cast}, if the values allow it"
-        return f"pass {where} as one type in every launch, such as {_scalar(known.dtype)}, if the values allow it"
-    if difference.code == "new_dimensions":
+        return f"pass {where} with one dtype in every launch"
+    if code == "new_scalar":
+        cast = _scalar(_holding(wanted.dtype, known.dtype))
+        return f"pass {where} as one type in every launch, such as {cast}, if the values allow it"
+    if code == "new_dimensions":
         if known.ndim == 1:
             return f"pass {where} with 1 dimension, as array.reshape(-1) does, or accept one specialization for each"
-        return f"pass {where} with {known.ndim} dimensions in every launch, or accept one specialization for each"
-    if difference.code == "new_layout":
-        return _align_layout(where, wanted, known)
-    return f"pass {where} as {known.text} in every launch"
+        return (f"pass {where} with {known.ndim} dimension{'s' * (known.ndim != 1)} in every launch, or accept one "
+                "specialization for each")
+    if code == "new_layout":
+        return _align_layout(where, known)
+    if code == "new_access":
+        if wanted.readonly:
+            return (f"pass {where} writable: array.flags.writeable = True, or .copy(); np.broadcast_to and "
+                    "np.frombuffer of bytes make read-only arrays")
+        return f"pass {where} read-only in every launch, or writable in every launch"
+    if code == "new_alignment":
+        return f"pass {where} with one np.dtype in every launch: align=True, or not, for all"
+    if code == "tuple_arity":
+        return f"pass {where} with one number of elements; an array takes any number"
+    if code == "optional":
+        return (f"pass {where} always: numba-cuda cannot launch with None; an array of size 0, or a flag beside it, "
+                "can stand for it")
+    if code == "literal":
+        return f"declare {where} by its plain type, such as int64: a literal type takes one value only"
+    if wanted.kind == "enum" and known.kind == "scalar":
+        return f"pass {where} as a number in every launch: member.value"
+    return f"pass {where} as {short(known)} in every launch"
 
 
-def _align_layout(where: str, wanted: ArgumentType, known: ArgumentType) -> str:
-    if wanted.layout == known.layout:
-        if wanted.readonly != known.readonly:
-            kind = "read-only" if known.readonly else "writable"
-            return f"pass {where} {kind} in every launch: array.flags.writeable, or a copy, decides"
-        return f"pass {where} with aligned elements in every launch: a copy aligns them"
+def _align_layout(where: str, known: ArgumentType) -> str:
     if known.layout == "C":
-        return f"pass {where} C-contiguous: np.ascontiguousarray(array), or a copy on the device"
+        return (f"pass {where} C-contiguous: np.ascontiguousarray(array) or array.copy(), of an array on the host "
+                "before it goes to the device")
     if known.layout == "F":
-        return f"pass {where} F-contiguous: np.asfortranarray(array), or a copy on the device"
-    spelled = f"{known.dtype}[{', '.join([':'] * known.ndim)}]"
+        return (f"pass {where} F-contiguous: np.asfortranarray(array), of an array on the host before it goes to the "
+                "device")
+    spelled = known.declaration
+    if spelled is None:
+        return f"pass {where} in one layout in every launch"
     return f"declare {where} as {spelled} in @cuda.jit's signatures, which takes every layout, or pass one layout"
 
 
+_RANKS = ("bool", "uint", "int", "float", "complex")
+
+
+def _holding(wanted: str, known: str) -> str:
+    """The known type, unless the wanted one is of a kind that holds more: a float's values do not fit into an int."""
+    def rank(dtype: str) -> int:
+        return next((at for at, kind in enumerate(_RANKS) if dtype.startswith(kind)), -1)
+
+    return wanted if min(rank(wanted), rank(known)) >= 0 and rank(wanted) > rank(known) else known
+
+
 def _scalar(dtype: str) -> str:
-    if dtype in _PYTHON_SCALAR:
-        return f"{_PYTHON_SCALAR[dtype]}(value)"
-    return f"np.{dtype}(value)" if _NUMPY_SCALAR.match(dtype) else dtype
+    if dtype in PYTHON_SCALAR:
+        return f"{PYTHON_SCALAR[dtype]}(value)"
+    return f"np.{dtype}(value)" if NUMPY_SCALAR.match(dtype) else dtype

@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 
+# Names of arguments are part of what the inspector's views are made from.
+from kernelscope.analysis.arguments import argument_name as argument_name
+from kernelscope.analysis.arguments import argument_names as argument_names
+from kernelscope.analysis.arguments import named_arguments as named_arguments
 from kernelscope.analysis.columns import (
     count_by,
     ints,
@@ -24,7 +28,6 @@ from kernelscope.analysis.configurations import Dims, dims
 from kernelscope.analysis.occupancy import limited_by
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.analysis.reasons import explain
-from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 
 #: Forms of a specialization's code that a recording can hold, from the source down.
@@ -243,27 +246,6 @@ def code_text(recording: Recording, specialization_id: int, kind: str) -> str | 
         if held == kind and owners[at] == owner and members[at] == wanted:
             return str(recording.arrow("code").column("text")[at].as_py())
     return None
-
-
-def argument_names(text: str | None) -> tuple[str, ...]:
-    """Read a dispatcher's ``arguments``, such as ``x, y, *rest``, into names."""
-    return tuple(part.strip() for part in text.split(",")) if text else ()
-
-
-def named_arguments(signature: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return each argument of a signature as its name and its type; without a name ``argument 2`` stands for it."""
-    types = parse_signature(signature)
-    return tuple((argument_name(names, at), kind.text) for at, kind in enumerate(types))
-
-
-def argument_name(names: tuple[str, ...], position: int) -> str:
-    """Return the Python name of an argument; ``rest[1]`` for what ``*rest`` takes, ``argument 2`` where unknown."""
-    for at, name in enumerate(names):
-        if name.startswith("*") and not name.startswith("**") and position >= at:
-            return f"{name[1:]}[{position - at}]"
-        if at == position:
-            return name
-    return f"argument {position}"
 
 
 def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, list[Specialization]]:

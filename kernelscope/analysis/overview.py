@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernelscope.analysis.advice import Advice, advise
 from kernelscope.analysis.cells import CellSummary, by_cell
+from kernelscope.analysis.churn import churn_advice
 from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, row_count
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
@@ -210,7 +211,7 @@ def overview(recording: Recording) -> Overview:
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording), gpu)),
+        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording), gpu, churn_advice(recording))),
         cost=cost,
         health=health,
         gpu=gpu,

@@ -1,25 +1,33 @@
 """Why each compile was needed, and what would avoid it.
 
 `explain` reads what the probe noted about a compile (which signatures and launch configurations its dispatcher
-had before) and writes ``reason_code``, ``reason`` and ``fix`` into ``compilations``. The codes:
+had before) and writes ``reason_code``, ``reason``, ``argument``, ``nearest_signature`` and ``fix`` into
+``compilations``. The codes:
 
-``first_signature``
+``first_use``
     The dispatcher had no specialization.
-``new_dtype``, ``new_layout``, ``new_dimensions``, ``new_type``
-    An argument differs from the nearest known signature's in its dtype, in its memory layout (or write access),
-    in its number of dimensions, or altogether.
+``new_dtype``, ``new_dimensions``, ``new_layout``, ``new_access``, ``new_alignment``
+    An array argument differs from the nearest known specialization's in its elements' type, its number of dimensions,
+    its memory layout, in being read-only, or in its elements' alignment.
+``new_scalar``
+    A number is of another type, such as ``np.int32`` instead of a Python int.
+``tuple_arity``, ``optional``, ``literal``, ``new_type``, ``argument_count``
+    A tuple has another number of elements; an argument is None or was; a type stands for one value; an argument is
+    something else altogether; there are more or fewer arguments.
 ``launch_config``
-    The kernel is launch-config sensitive (LC-S) and had not run with this launch configuration.
-``specialize``
-    ``forall`` or ``specialize`` made a dispatcher of its own.
+    The kernel is launch-config sensitive (LC-S) and had not been compiled for this launch configuration.
+``specialize``, ``forall``
+    ``specialize`` or ``forall`` made a dispatcher of its own, which shares no specialization with other launches.
 ``eager``
     The signature is declared in ``@cuda.jit``.
 ``redefined``
     The definition ran again, which makes a dispatcher without specializations.
 ``recompile``
     ``recompile()`` was called.
-``disk``, ``wait``
-    It was not compiled: it came from the disk cache, or another thread compiled it meanwhile.
+``wait``
+    It was not compiled: another thread compiled it meanwhile.
+``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
+    See `kernelscope.analysis.cache_reasons`.
 ``unknown``
     What was recorded does not tell.
 
@@ -33,187 +41,283 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelscope.analysis import cache_reasons
+from kernelscope.analysis.arguments import argument_names, known_name
 from kernelscope.analysis.columns import json_object, with_columns
+from kernelscope.analysis.differences import Difference, argument_count, differences
 from kernelscope.analysis.fixes import fix_for
-from kernelscope.analysis.signatures import SEVERITY, Difference, nearest
+from kernelscope.analysis.nearest import Shape, ShapeIndex, SignatureIndex
+from kernelscope.analysis.reason_words import differ
+from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 
 #: Every reason code.
 REASON_CODES = (
-    "first_signature", "new_dtype", "new_layout", "new_dimensions", "new_type", "launch_config", "specialize",
-    "eager", "redefined", "recompile", "disk", "wait", "unknown",
+    "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
+    "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
+    "eager", "redefined", "recompile", *cache_reasons.CODES, "wait", "unknown",
 )
+
+_NEAREST = "the nearest known specialization"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a compile was needed: a code, a sentence that names the values, and what would avoid it."""
+    """Why a compile was needed.
+
+    Attributes
+    ----------
+    code : str
+        One of `REASON_CODES`.
+    sentence : str
+        The same with what was, and what is.
+    fix : str or None
+        What would avoid it.
+    argument : str or None
+        The Python name of the argument that made it necessary.
+    nearest : str or None
+        The known signature that it was compared with.
+    difference : Difference or None
+        How the argument differs from that signature's.
+    """
 
     code: str
     sentence: str
-    fix: str | None
+    fix: str | None = None
+    argument: str | None = None
+    nearest: str | None = None
+    difference: Difference | None = None
 
 
 @dataclass
 class _Known:
-    """What one dispatcher had compiled so far, in this recording and before."""
+    """What one kernel function had compiled so far, in this recording and before."""
 
-    signatures: dict[str, None] = field(default_factory=dict[str, None])
-    configurations: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    signatures: SignatureIndex = field(default_factory=SignatureIndex)
+    shapes: dict[str, ShapeIndex] = field(default_factory=dict[str, ShapeIndex])
+    #: By `specialize` and `forall`, whose dispatchers keep their one specialization to themselves.
+    specialized: SignatureIndex = field(default_factory=SignatureIndex)
 
-    def add(self, signature: str, configuration: str | None) -> None:
-        self.signatures[signature] = None
-        if configuration is not None:
-            self.configurations.setdefault(signature, []).append(configuration)
+    def add(self, signature: str, shape: Shape | None) -> None:
+        self.signatures.add(signature)
+        if shape is not None:
+            self.shapes.setdefault(signature, ShapeIndex()).add(shape)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One row of ``compilations``, read."""
+
+    row: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    signature: str
+    names: tuple[str, ...]
+    shape: Shape | None
+    #: Whether the definition before this one of the same name has the same code; None where that is not known.
+    same_code: bool | None
 
 
 def explain(recording: Recording) -> Recording:
-    """Return a copy of the recording in which every compilation has a reason code, a reason and a fix."""
+    """Return a copy of the recording in which every compilation has a reason.
+
+    That is a code, a sentence, where it is about an argument's type the argument's name and the signature that it was
+    compared with, and a fix where there is one.
+    """
     rows = recording.rows("compilations")
-    if all(row["reason_code"] is not None for row in rows):
+    if all(row["reason_code"] in REASON_CODES for row in rows):
         return recording
-    configurations = {row["configuration_id"]: _configuration(row) for row in recording.rows("configurations")}
+    shapes = {row["configuration_id"]: _shape(row) for row in recording.rows("configurations")}
+    dispatchers = recording.rows("dispatchers")
+    names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in dispatchers}
+    same_code = _same_code(dispatchers)
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
             held = known.setdefault(row["dispatcher_id"], _Known())
-            held.add(row["signature"], _configuration_text(row["launch_config"]))
+            held.add(row["signature"], _noted_shape(row["launch_config"]))
 
-    reasons: list[Reason] = []
     for row in rows:
         held = known.setdefault(row["dispatcher_id"], _Known())
-        configuration = configurations.get(row["configuration_id"])
-        if row["reason_code"] is None:
-            reasons.append(_reason(row, held, configuration))
-        else:
-            reasons.append(Reason(row["reason_code"], row["reason"], row["fix"]))
-        # A specialized dispatcher keeps its overload to itself.
-        if row["outcome"] in ("compiled", "disk") and row["trigger"] != "specialize":
-            held.add(row["signature"], configuration if row["launch_config_sensitive"] else None)
-    return with_columns(recording, "compilations", {
-        "reason_code": [reason.code for reason in reasons],
-        "reason": [reason.sentence for reason in reasons],
-        "fix": [reason.fix for reason in reasons],
-    })
+        request = _Request(row, json_object(row["attributes"]), str(row["signature"]),
+                           names.get(row["dispatcher_id"], ()), shapes.get(row["configuration_id"]),
+                           same_code.get(row["dispatcher_id"]))
+        # A code that is none is of an earlier version.
+        if row["reason_code"] not in REASON_CODES:
+            reason = _reason(request, held)
+            row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
+                       nearest_signature=reason.nearest)
+        _remember(request, held)
+    columns = ("reason_code", "reason", "fix", "argument", "nearest_signature")
+    return with_columns(recording, "compilations", {name: [row[name] for row in rows] for name in columns})
 
 
-def _reason(row: Mapping[str, Any], held: _Known, configuration: str | None) -> Reason:
-    attributes = json_object(row["attributes"])
-    signature = str(row["signature"])
-    signatures = [*held.signatures, *_texts(attributes.get("known_signatures"))]
-    tried = [
-        *held.configurations.get(signature, []),
-        *(_configuration_text(each) or "?" for each in _items(attributes.get("known_configurations"))),
-    ]
-    code, sentence, difference = _cause(row, attributes, signatures, tried, configuration)
-    if row["outcome"] == "failed":
-        error = row["error"] or "it raised"
-        return Reason(code, f"{sentence}; the compile failed: {error}", fix_for("failed", row, difference))
-    return Reason(code, sentence, fix_for(code, row, difference, attributes))
+def _remember(request: _Request, held: _Known) -> None:
+    row = request.row
+    if row["outcome"] not in ("compiled", "disk"):
+        return
+    if row["trigger"] == "specialize":
+        held.specialized.add(request.signature)
+    else:
+        held.add(request.signature, request.shape if row["launch_config_sensitive"] else None)
 
 
-def _cause(
-    row: Mapping[str, Any], attributes: Mapping[str, Any], signatures: list[str], tried: list[str],
-    configuration: str | None,
-) -> tuple[str, str, Difference | None]:
-    signature = str(row["signature"])
-    simple = _without_comparison(row, attributes)
-    if simple is not None:
-        return (*simple, None)
-    if row["launch_config_sensitive"] and tried and configuration not in tried:
-        sentence = (
-            f"the kernel depends on its launch configuration (LC-S); {configuration or 'this one'} is new for these "
-            f"types, compiled before: {_few(tried)}"
-        )
-        return "launch_config", sentence, None
-    if not signatures:
-        if attributes.get("redefined"):
-            sentence = (
-                "the definition ran again, which makes a new dispatcher without specializations; the one before is "
-                "not used"
-            )
-            return "redefined", sentence, None
-        return "first_signature", "the kernel had no specialization yet: this is its first", None
-    found = nearest(signature, signatures)
-    if found is None or not found[1]:
-        return "unknown", "the kernel had a specialization for these types already; the record tells no more", None
-    worst = max(found[1], key=lambda each: (SEVERITY.index(each.code), -each.position))
-    return worst.code, _difference_sentence(worst, found[1]), worst
+def _reason(request: _Request, held: _Known) -> Reason:
+    for signature in _items(request.attributes.get("known_signatures")):
+        held.signatures.add(str(signature))
+    for noted in _items(request.attributes.get("known_configurations")):
+        shape = _noted_shape(noted)
+        if shape is not None:
+            held.add(request.signature, shape)
+    reason = _without_comparison(request) or _specialized(request, held) or _compared(request, held)
+    row = request.row
+    code, sentence = cache_reasons.with_disk(row, request.attributes, reason.code, reason.sentence)
+    found = code
+    if row["trigger"] == "compile" and row["outcome"] != "disk":
+        sentence += "; kernel.compile() asked for it"
+    if row["outcome"] == "failed" and not cache_reasons.failed_in_cache(request.attributes):
+        sentence += f"; the compile failed: {row['error'] or 'it raised'}"
+        code = "failed"
+    fix = fix_for(code, row, reason.difference, request.attributes, request.names)
+    if code == "redefined" and request.same_code is False:
+        fix = None  # new code has to be compiled
+    return Reason(found, sentence, fix, reason.argument, reason.nearest)
 
 
-def _without_comparison(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[str, str] | None:
+def _without_comparison(request: _Request) -> Reason | None:
     """Causes that need no look at other signatures."""
+    row, attributes = request.row, request.attributes
     outcome, trigger = row["outcome"], row["trigger"]
     if outcome == "disk":
-        sentence = "not compiled: the disk cache had these types"
-        options = attributes.get("options_ignored_by_cache")
-        if options:
-            sentence += f"; its key leaves out the compile options {json.dumps(options, sort_keys=True)}"
-        return "disk", sentence
+        return Reason(*cache_reasons.disk_hit(attributes))
+    if trigger == "device":
+        return Reason(*cache_reasons.new_device(attributes))
     if outcome == "wait":
-        return "wait", "not compiled: another thread was compiling it for these types, and this one waited"
+        return Reason("wait", "not compiled: another thread was compiling it for these types, and this one waited")
     if trigger == "eager":
-        return "eager", "the signature is declared in @cuda.jit, which compiles it at the definition"
-    if trigger == "specialize":
-        return "specialize", (
-            "forall or specialize made a dispatcher of its own for these types, which shares no specialization with "
-            "launches of kernel[griddim, blockdim]"
-        )
+        again = "; the definition ran again, which compiles it again" if attributes.get("redefined") else ""
+        return Reason("eager", f"the signature is declared in @cuda.jit, which compiles it at the definition{again}")
     if trigger == "recompile":
-        return "recompile", "recompile() was called: it compiles every signature again"
+        return Reason("recompile", "recompile() was called: it compiles every signature again")
     return None
 
 
-def _difference_sentence(worst: Difference, found: tuple[Difference, ...]) -> str:
-    if worst.position < 0:
-        return f"the kernel was given {worst.wanted}; the nearest known signature has {worst.known}"
-    sentence = f"argument {worst.position} is {worst.wanted}; the nearest known signature has {worst.known}"
-    others = [str(each.position) for each in found if each is not worst]
-    if others:
-        sentence += f" (argument{'' if len(others) == 1 else 's'} {_few(others)} differ{'s' * (len(others) == 1)} too)"
-    return sentence
+def _specialized(request: _Request, held: _Known) -> Reason | None:
+    """``specialize`` and ``forall``, whose dispatchers look at no other specialization."""
+    if request.row["trigger"] != "specialize":
+        return None
+    code = "forall" if request.attributes.get("forall") else "specialize"
+    who = "forall" if code == "forall" else "specialize()"
+    sentence = (f"{who} made a dispatcher of its own for these types, which shares no specialization with launches of "
+                "kernel[griddim, blockdim]")
+    signature = request.signature
+    if signature in held.signatures:
+        return Reason(code, f"{sentence}; these had compiled the same types already", nearest=signature)
+    nearest = held.specialized.nearest(signature)
+    if nearest is None or nearest == signature:
+        return Reason(code, sentence, nearest=nearest)
+    found = differences(parse_signature(signature), parse_signature(nearest))
+    if not found:
+        return Reason(code, sentence, nearest=nearest)
+    return Reason(code, f"{sentence}; {differ(found, request.names, 'the nearest one of its kind')}",
+                  argument=_argument(found[0], request.names), nearest=nearest, difference=found[0])
 
 
-def _configuration(row: Mapping[str, Any]) -> str:
-    """A row of ``configurations`` without its stream, which no specialization depends on."""
-    grid = tuple(row[f"griddim_{axis}"] for axis in "xyz")
-    block = tuple(row[f"blockdim_{axis}"] for axis in "xyz")
-    return _described(grid, block, row["sharedmem_bytes"])
+def _compared(request: _Request, held: _Known) -> Reason:
+    """What is new against the known specializations and launch configurations."""
+    signature, names = request.signature, request.names
+    types = parse_signature(signature)
+    if request.row["outcome"] == "failed" and names and len(types) != len(names):
+        wrong = argument_count(len(types), len(names))
+        listed = ", ".join(f"`{name}`" for name in names)
+        return Reason("argument_count", f"the kernel was given {wrong.wanted.text} and takes {len(names)}: {listed}",
+                      difference=wrong)
+    shapes = held.shapes.get(signature)
+    if request.row["launch_config_sensitive"] and shapes and (request.shape is None or request.shape not in shapes):
+        return Reason("launch_config", _launch_config(request.shape, shapes), nearest=signature)
+    if request.attributes.get("another_dispatcher"):
+        return Reason("redefined", "@cuda.jit was applied to this function again, which makes a dispatcher without "
+                                   "specializations; those of the one before are not used")
+    if request.attributes.get("redefined") and not held.signatures:
+        return Reason("redefined", _redefined(request.same_code))
+    nearest = held.signatures.nearest(signature)
+    if nearest is None:
+        also = "; forall and specialize() had compiled these types, but for themselves alone"
+        return Reason("first_use", "the kernel had no specialization yet: this is its first"
+                      + (also if signature in held.specialized else ""))
+    found = differences(types, parse_signature(nearest))
+    if not found:
+        return Reason("unknown", "the kernel had a specialization for these types already; the record tells no more",
+                      nearest=nearest)
+    return Reason(found[0].code, differ(found, names, _NEAREST), argument=_argument(found[0], names),
+                  nearest=nearest, difference=found[0])
 
 
-def _configuration_text(value: object) -> str | None:
-    """A launch configuration noted as JSON, in the same words as `_configuration` where it has its keys."""
+def _same_code(dispatchers: list[dict[str, Any]]) -> dict[int, bool]:
+    """By dispatcher, whether the last one before it of the same module and name has the same code."""
+    result: dict[int, bool] = {}
+    before: dict[tuple[Any, Any], str] = {}
+    for row in dispatchers:
+        key, code = (row["module"], row["name"]), row["code_sha256"]
+        if code is not None:
+            if key in before:
+                result[row["dispatcher_id"]] = before[key] == code
+            before[key] = code
+    return result
+
+
+def _redefined(same_code: bool | None) -> str:
+    how = {True: " with the same code", False: " with other code", None: ""}[same_code]
+    return (f"the definition ran again{how}, which makes a new dispatcher without specializations; those of the one "
+            "before are not used")
+
+
+def _argument(difference: Difference, names: tuple[str, ...]) -> str | None:
+    return known_name(names, difference.position) if difference.position >= 0 else None
+
+
+def _launch_config(shape: Shape | None, known: ShapeIndex) -> str:
+    """Which of grid, block and shared memory is new for a launch-config sensitive kernel."""
+    beginning = "the kernel depends on its launch configuration (LC-S); "
+    nearest = None if shape is None else known.nearest(shape)
+    if shape is None or nearest is None:
+        return f"{beginning}this one is new for these types, compiled before: {_listed(known)}"
+    changed = [f"{name} {new} instead of {old}" for name, new, old in (
+        ("griddim", shape.griddim, nearest.griddim), ("blockdim", shape.blockdim, nearest.blockdim),
+        ("sharedmem", f"{shape.sharedmem_bytes:,} B", f"{nearest.sharedmem_bytes:,} B"),
+    ) if new != old]
+    sentence = f"{beginning}{shape} is new for these types: {', '.join(changed)}, against the nearest known {nearest}"
+    return sentence if len(known) == 1 else f"{sentence}; compiled before: {_listed(known)}"
+
+
+def _listed(known: ShapeIndex, most: int = 3) -> str:
+    shown = ", ".join(str(each) for each in known.last(most))
+    return shown if len(known) <= most else f"{shown} and {len(known) - most:,} more"
+
+
+def _shape(row: Mapping[str, Any]) -> Shape:
+    """A row of ``configurations``."""
+    return Shape(_dims([row[f"griddim_{axis}"] for axis in "xyz"]), _dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
+                 row["sharedmem_bytes"])
+
+
+def _noted_shape(value: object) -> Shape | None:
+    """A launch configuration noted as JSON; None where it makes no sense."""
     if value is None:
         return None
     held = json_object(value if isinstance(value, str) else json.dumps(value))
     grid, block = held.get("griddim"), held.get("blockdim")
-    if not isinstance(grid, list) or not isinstance(block, list):
-        return str(value)
-    return _described(tuple(_items(grid)), tuple(_items(block)), held.get("sharedmem_bytes", held.get("sharedmem", 0)))
+    shared = held.get("sharedmem_bytes", held.get("sharedmem", 0))
+    if not isinstance(grid, list) or not isinstance(block, list) or not isinstance(shared, int):
+        return None
+    return Shape(_dims(_items(grid)), _dims(_items(block)), shared)
 
 
-def _described(grid: tuple[Any, ...], block: tuple[Any, ...], sharedmem: object) -> str:
-    shared = f", {sharedmem} B shared" if sharedmem else ""
-    return f"[{_dims(grid)}, {_dims(block)}{shared}]"
-
-
-def _dims(dims: tuple[Any, ...]) -> str:
+def _dims(dims: list[Any]) -> str:
     padded = [*dims, 1, 1][:3]
     while len(padded) > 1 and padded[-1] == 1:
         padded.pop()
     return str(padded[0]) if len(padded) == 1 else f"({', '.join(str(each) for each in padded)})"
 
 
-def _few(texts: list[str], most: int = 3) -> str:
-    """The last of some texts, and how many more there are."""
-    distinct = list(dict.fromkeys(texts))
-    shown = ", ".join(distinct[-most:])
-    return shown if len(distinct) <= most else f"{shown} and {len(distinct) - most} more"
-
-
 def _items(value: object) -> list[Any]:
     return list(value) if isinstance(value, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _texts(value: object) -> list[str]:
-    return [str(each) for each in _items(value)]

@@ -6,7 +6,6 @@ Reading never fails: what is not understood becomes a type of kind ``other``, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,8 +18,22 @@ _ARRAY_REPR = re.compile(
     r"(?:, aligned=(?P<aligned>True|False))?\)$",
     re.DOTALL,
 )
-_SCALAR = re.compile(r"^(?:u?int\d+|float\d+|bfloat16|complex\d+|bool(?:ean)?)$")
+_SCALAR = re.compile(
+    r"^(?:u?int\d+|float\d+|bfloat16|complex\d+|bool(?:ean)?|(?:datetime|timedelta)64(?:\[\w*\])?)$")
 _DECLARABLE = re.compile(r"^(?:u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|boolean)$")
+_CALL = re.compile(r"^(?P<name>[^\W\d]\w*)\((?P<inside>.*)\)$", re.DOTALL)
+_REPEATED = re.compile(r"^(?P<item>.*) x (?P<count>\d{1,4})$", re.DOTALL)
+_FIELD = re.compile(r"^(?P<name>.*?)\[type=(?P<type>.*);offset=\d+(?:;title=.*)?\]$", re.DOTALL)
+_RECORD = re.compile(r"^Record\((?P<fields>.*);\d+;(?:True|False)\)$", re.DOTALL)
+# What matters for splitting at a separator: escaped characters, brackets, quotes and the separator.
+_MARKS = {separator: re.compile(rf"\\.|[()\[\]{{}}'\"]|{separator}", re.DOTALL) for separator in (",", "->")}
+_BRACKET = re.compile(r"[()\[\]{}]")
+#: What looks like a named tuple and is none.
+_NO_TUPLES = frozenset((
+    "Array", "array", "Record", "OptionalType", "Optional", "omitted", "type", "class", "dtype", "Function", "List",
+    "Set", "range_state", "nestedarray", "DType", "TypeRef", "typeref", "Poison", "undefined", "module", "recursive",
+    "bytes", "bytearray", "memoryview",
+))
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -33,7 +46,7 @@ class ArgumentType:
     text : str
         As numba prints it.
     kind : str
-        array, scalar or other.
+        array, scalar, tuple, record, enum, none, optional, literal or other.
     dtype : str
         Of an array its elements' type, else the text.
     ndim : int
@@ -42,6 +55,10 @@ class ArgumentType:
         Of an array C, F or A (any, strided), else empty.
     readonly, aligned : bool
         Of an array, whether it is read-only and whether its elements are aligned.
+    name : str
+        Of a named tuple its class, else empty.
+    elements : tuple of str
+        Of a tuple its elements' types.
     """
 
     text: str
@@ -51,6 +68,8 @@ class ArgumentType:
     layout: str = ""
     readonly: bool = False
     aligned: bool = True
+    name: str = ""
+    elements: tuple[str, ...] = ()
 
     @property
     def declaration(self) -> str | None:
@@ -70,42 +89,20 @@ class ArgumentType:
         return f"{dtype}[{', '.join(axes)}]"
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How one argument differs from that of a known signature.
-
-    Attributes
-    ----------
-    position : int
-        Which argument, from 0; -1 where the signatures have different numbers of arguments.
-    code : str
-        new_layout, new_dtype, new_dimensions or new_type: the reason code.
-    wanted, known : str
-        Both types as text; for another number of arguments, both signatures.
-    """
-
-    position: int
-    code: str
-    wanted: str
-    known: str
-
-
-#: Ways to differ, smallest first: the largest one of a signature names the reason.
-SEVERITY = ("new_layout", "new_dtype", "new_dimensions", "new_type")
-
-
 @lru_cache(maxsize=4096)
 def parse_signature(text: str) -> tuple[ArgumentType, ...]:
     """Read a signature such as ``(array(float32, 1d, C), int64)`` into its argument types."""
     inner = text.strip()
-    returns = _top_level(inner, "->")
-    if len(returns) == 2:
-        inner = returns[0].strip()
+    if "->" in inner:
+        returns = _top_level(inner, "->")
+        if len(returns) == 2:
+            inner = returns[0].strip()
     if inner.startswith("(") and _closes_at_end(inner):
         inner = inner[1:-1]
     return tuple(parse_type(part.strip()) for part in _top_level(inner, ",") if part.strip())
 
 
+@lru_cache(maxsize=4096)
 def parse_type(text: str) -> ArgumentType:
     """Read one type as numba prints it, by `str` or by `repr`."""
     found = _ARRAY.match(text)
@@ -121,7 +118,27 @@ def parse_type(text: str) -> ArgumentType:
             text, "array", found["dtype"], int(found["ndim"]), found["layout"],
             readonly=found["readonly"] == "True", aligned=found["aligned"] != "False",
         )
-    return ArgumentType(text, "scalar" if _SCALAR.match(text) else "other", text)
+    if _SCALAR.match(text):
+        return ArgumentType(text, "scalar", text)
+    return _tuple(text) or ArgumentType(text, _other_kind(text), text)
+
+
+@lru_cache(maxsize=1024)
+def record_fields(text: str) -> dict[str, str] | None:
+    """Return a record type's fields and their types, in order; None where `text` is no record.
+
+    Where they stand in memory, which is what a record's alignment decides, is left out. The dict is a shared one.
+    """
+    found = _RECORD.match(text)
+    if found is None:
+        return None
+    fields: dict[str, str] = {}
+    for part in _top_level(found["fields"], ","):
+        field = _FIELD.match(part)
+        if field is None:
+            return None
+        fields[field["name"]] = field["type"]
+    return fields
 
 
 def declaration(signature: str) -> str | None:
@@ -135,44 +152,28 @@ def declaration(signature: str) -> str | None:
     return f"void({', '.join(spelled)})"
 
 
-def nearest(signature: str, known: Iterable[str]) -> tuple[str, tuple[Difference, ...]] | None:
-    """Return the known signature that differs least, and how it differs; None where none is known.
-
-    Of two that differ as little, the later one wins.
-    """
-    best: tuple[tuple[int, int], str, tuple[Difference, ...]] | None = None
-    wanted = parse_signature(signature)
-    for candidate in known:
-        found = differences(wanted, parse_signature(candidate))
-        cost = (sum(SEVERITY.index(each.code) + 1 for each in found), len(found))
-        if best is None or cost <= best[0]:
-            best = (cost, candidate, found)
-    return None if best is None else (best[1], best[2])
-
-
-def differences(wanted: Sequence[ArgumentType], known: Sequence[ArgumentType]) -> tuple[Difference, ...]:
-    """Return how the arguments of two signatures differ, by position."""
-    if len(wanted) != len(known):
-        return (Difference(-1, "new_type", _count(len(wanted)), _count(len(known))),)
-    return tuple(
-        Difference(position, _code(new, old), new.text, old.text)
-        for position, (new, old) in enumerate(zip(wanted, known, strict=True))
-        if new.text != old.text
-    )
+def _tuple(text: str) -> ArgumentType | None:
+    """A tuple, a named one included: ``UniTuple(int64 x 2)``, ``Tuple(int64, float32)``, ``Point(int64 x 2)``."""
+    found = _CALL.match(text)
+    if found is None or found["name"] in _NO_TUPLES or not _closes_at_end(text[len(found["name"]):]):
+        return None
+    name = "" if found["name"] in ("Tuple", "UniTuple") else found["name"]
+    repeated = _REPEATED.match(found["inside"])
+    if repeated and len(_top_level(found["inside"], ",")) == 1:
+        elements = (repeated["item"],) * int(repeated["count"])
+    else:
+        elements = tuple(part.strip() for part in _top_level(found["inside"], ",") if part.strip())
+    return ArgumentType(text, "tuple", text, name=name, elements=elements)
 
 
-def _code(wanted: ArgumentType, known: ArgumentType) -> str:
-    if wanted.kind == known.kind == "array":
-        if wanted.ndim != known.ndim:
-            return "new_dimensions"
-        return "new_dtype" if wanted.dtype != known.dtype else "new_layout"
-    if wanted.kind == known.kind == "scalar":
-        return "new_dtype"
-    return "new_type"
+_KINDS = (("Record(", "record"), ("IntEnum<", "enum"), ("Enum<", "enum"), ("OptionalType(", "optional"),
+          ("Optional(", "optional"), ("?", "optional"), ("Literal[", "literal"))
 
 
-def _count(arguments: int) -> str:
-    return f"{arguments} argument{'' if arguments == 1 else 's'}"
+def _other_kind(text: str) -> str:
+    if text in ("none", "NoneType"):
+        return "none"
+    return next((kind for beginning, kind in _KINDS if text.startswith(beginning)), "other")
 
 
 def _top_level(text: str, separator: str) -> list[str]:
@@ -183,27 +184,21 @@ def _top_level(text: str, separator: str) -> list[str]:
 def _split(text: str, separator: str, *, quotes: bool) -> list[str] | None:
     """Split, or return None where a quote is never closed: then it is an apostrophe."""
     parts: list[str] = []
-    depth = begin = at = 0
+    depth = begin = 0
     quote = ""
-    while at < len(text):
-        char = text[at]
+    for found in _MARKS[separator].finditer(text):
+        mark = found[0]
         if quote:
-            if char == "\\":
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif quotes and char in "'\"":
-            quote = char
-        elif depth == 0 and text.startswith(separator, at):
-            parts.append(text[begin:at])
-            at += len(separator)
-            begin = at
-            continue
-        elif char in _OPEN:
+            quote = "" if mark == quote else quote
+        elif mark in "'\"":
+            quote = mark if quotes else ""
+        elif mark in _OPEN:
             depth += 1
-        elif char in _CLOSE:
+        elif mark in _CLOSE:
             depth = max(depth - 1, 0)  # a literal's text may hold a lone bracket
-        at += 1
+        elif mark == separator and depth == 0:
+            parts.append(text[begin:found.start()])
+            begin = found.end()
     if quote:
         return None
     return [*parts, text[begin:]]
@@ -212,8 +207,8 @@ def _split(text: str, separator: str, *, quotes: bool) -> list[str] | None:
 def _closes_at_end(text: str) -> bool:
     """Whether the bracket that opens the text closes at its end."""
     depth = 0
-    for at, char in enumerate(text):
-        depth += (char in _OPEN) - (char in _CLOSE)
+    for found in _BRACKET.finditer(text):
+        depth += 1 if found[0] in _OPEN else -1
         if depth == 0:
-            return at == len(text) - 1
+            return found.end() == len(text)
     return text.endswith(")")

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from kernelscope.probes.base import ImportHook, Patches, hook_codes
+from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -120,6 +121,7 @@ def _dispatcher(sink: Sink, function: Any) -> int:
         "module": function.__module__,
         "filename": code.co_filename,
         "lineno": code.co_firstlineno,
+        **function_facts(code),
     }, live=function)
 
 

@@ -207,12 +207,13 @@ def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: Ra
         for number in {row["thread_id"] for row in compilations}
     }
     for number, row in enumerate(compilations):
-        if row.get("trigger") == "launch":
+        if row.get("trigger") in ("launch", "device"):
             launch = _launch_around(launches, rows_of[row["thread_id"]], row)
             if launch is not None:
                 row["launch_id"] = launch
                 joined[launch] = number
-                inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
+                if row["trigger"] == "launch":  # a device's code is made in prepare, not in dispatch
+                    inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
                 code = _CACHES.index(row["outcome"]) if row["outcome"] in _CACHES else UNKNOWN
                 source[launch] = max(source[launch], code) if known[launch] else UNKNOWN
     launches["compile_ns"] = np.where(known | (joined != UNKNOWN), inside, UNKNOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kernelscope.analysis.units import duration, percent
@@ -9,6 +10,7 @@ from kernelscope.renderers.base import clean, escape
 
 #: A name's end that stays in sight when its middle is cut off.
 _TAIL = 14
+_QUOTED = re.compile(r"`([^`<>]+)`")
 _LEFT = ' class="ks-left"'
 
 
@@ -38,6 +40,11 @@ def name_of(text: str) -> str:
         f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown[:-_TAIL])}</span>'
         f"<span>{escape(shown[-_TAIL:])}</span></span>"
     )
+
+
+def sentence(text: str) -> str:
+    """Return a sentence of the analysis, in which names in `backticks` are set as code."""
+    return _QUOTED.sub(r'<span class="ks-arg">\1</span>', escape(text))
 
 
 def two(value: str, below: str) -> str:

@@ -12,7 +12,7 @@ from kernelscope.analysis.overview import Overview, overview
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import words
 from kernelscope.renderers.base import Makes, escape
-from kernelscope.renderers.elements import heading
+from kernelscope.renderers.elements import heading, sentence
 from kernelscope.renderers.gpu_parts import gpu_part
 from kernelscope.renderers.parts import (
     bars,
@@ -111,7 +111,7 @@ def _phases(shown: Overview) -> str:
 def _advice(shown: Overview) -> str:
     if not shown.advice:
         return ""
-    lines = "".join(f"<li>{escape(each.text)}</li>" for each in shown.advice)
+    lines = "".join(f"<li>{sentence(each.text)}</li>" for each in shown.advice)
     return f'{heading("Advice")}<ul class="ks-list">{lines}</ul>'
 
 

@@ -17,7 +17,7 @@ from kernelscope.analysis.specializations import SpecializationSummary
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.renderers import words
 from kernelscope.renderers.base import clean, escape, shorten
-from kernelscope.renderers.elements import bar, folded, heading, left_out, name_of, table_of, two
+from kernelscope.renderers.elements import bar, folded, heading, left_out, name_of, sentence, table_of, two
 from kernelscope.renderers.text import configuration_columns
 
 #: How many rows stand outside a <details>, and how many at most inside it.
@@ -186,13 +186,13 @@ def compiles_part(shown: Overview) -> str:
 
 
 def _compile_row(each: CompilationSummary) -> str:
-    fix = f'<span class="ks-fix"><b>Fix</b> {escape(each.fix)}</span>' if each.fix else ""
+    fix = f'<span class="ks-fix"><b>Fix</b> {sentence(each.fix)}</span>' if each.fix else ""
     return (
         f'<td class="ks-left">{name_of(each.name)}'
         f'<small class="ks-code ks-clip" title="{escape(each.signature)}">{_signature(each.signature)}</small></td>'
         f"<td>{escape(duration(each.duration_ns))}</td>"
         f'<td class="ks-left">{escape(words.outcome(each))}<small>{escape(words.trigger(each))}</small></td>'
-        f'<td class="ks-left"><span class="ks-why">{escape(each.reason)}</span>{fix}</td>'
+        f'<td class="ks-left"><span class="ks-why">{sentence(each.reason)}</span>{fix}</td>'
     )
 
 

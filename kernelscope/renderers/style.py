@@ -138,6 +138,7 @@ _TABLES = """
 .kscope summary .ks-name { display: inline-flex; max-width: 60%; margin-right: 6px; vertical-align: bottom;
   color: var(--ks-ink); font-weight: 600; }
 .kscope .ks-code { font-family: var(--ks-mono); font-size: 11.5px; unicode-bidi: isolate; }
+.kscope .ks-arg { font-family: var(--ks-mono); font-size: 0.92em; font-weight: 600; unicode-bidi: isolate; }
 .kscope table.ks-table small.ks-line { display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: 2; overflow: hidden; white-space: normal; overflow-wrap: anywhere; }
 .kscope details details { margin-left: 14px; }
@@ -184,7 +185,7 @@ _SIZES = """
   .kscope .ks-x > table.ks-table:has(col.ks-third) { display: block; min-width: 0; }
   .kscope table.ks-table:has(col.ks-third) thead { display: none; }
   .kscope table.ks-table:has(col.ks-third) tbody { display: block; }
-  .kscope table.ks-table:has(col.ks-third) tr { display: grid; grid-template-columns: 1fr auto auto; }
+  .kscope table.ks-table:has(col.ks-third) tr { display: grid; grid-template-columns: minmax(0, 1fr) auto auto; }
   .kscope table.ks-table:has(col.ks-third) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px; border: 0; }
 }
 @media print {

@@ -146,8 +146,9 @@ def trigger(each: CompilationSummary) -> str:
     """Return who asked for a compile, and how long it waited for another one to end where that was long."""
     words = {
         "launch": "by a launch", "eager": "by @cuda.jit", "specialize": "by specialize", "recompile": "by recompile",
+        "device": "by a launch",
     }
-    asked = words.get(each.trigger, f"by {each.trigger}")
+    asked = "by forall" if each.reason_code == "forall" else words.get(each.trigger, f"by {each.trigger}")
     if each.wait_ns is not None and each.wait_ns >= _LONG_WAIT_NS:
         asked += f" ({duration(each.wait_ns)} waiting for the compiler lock)"
     return asked

@@ -43,6 +43,21 @@ def test_compiles_repeated_for_layouts_and_configurations(script: Any) -> None:
     assert "compiled 3 more times for other launch configurations" in _advice(made)["launch_configurations"]
 
 
+def test_compiles_repeated_for_numbers_and_tuples(script: Any) -> None:
+    made = _launched(script, 1, 100 * MS)
+    for kind in ("int64", "int32", "int8"):
+        made.compilation(0, 50 * MS, signature=f"({kind},)")
+    assert "2 more times for other types of numbers, 100 ms in all" in _advice(made)["repeated_scalars"]
+    made.compilation(0, 50 * MS, signature="(float32,)")
+    found = _advice(made)
+    assert "argument 0 of axpy took 4 types" in found["argument_types"]
+    assert "repeated_scalars" not in found, "one line says it all"
+    made = _launched(script, 1, 100 * MS)
+    for count in (1, 2, 3):
+        made.compilation(0, 50 * MS, signature=f"(UniTuple(int64 x {count}),)")
+    assert "other numbers of elements in a tuple" in _advice(made)["repeated_tuples"]
+
+
 def test_slow_compiles_without_a_disk_cache(script: Any) -> None:
     made = _launched(script, 1, 100 * MS)
     made.compilation(0, 150 * MS)

@@ -13,7 +13,7 @@ def test_compiles_come_longest_first_with_their_reasons(script: Any) -> None:
     first, second = compilations(made.recording())
     assert (first.compilation_id, first.name, first.duration_ns, first.wait_ns, first.cached_on_disk) == (
         1, "axpy", 9, 2, True)
-    assert (first.reason_code, second.reason_code) == ("new_type", "first_signature")
+    assert (first.reason_code, second.reason_code) == ("new_type", "first_use")
 
 
 def test_a_compile_inside_another_is_counted_once(script: Any) -> None:

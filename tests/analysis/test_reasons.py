@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from kernelscope.analysis.reasons import REASON_CODES, explain
 
 FLOAT32 = "(array(float32, 1d, C), int64)"
+PACKED = "Record(a[type=int8;offset=0],b[type=float32;offset=1];5;False)"
+ALIGNED = "Record(a[type=int8;offset=0],b[type=float32;offset=4];8;True)"
 
 
 def _explained(script: Any, known: list[str] | None = None, **row: Any) -> dict[str, Any]:
     made = script()
-    made.kernel("axpy")
+    made.kernel("axpy", arguments=row.pop("arguments", "x, n"))
     made.configuration((1,), (64,))
     made.configuration((2,), (64,))
     attributes = row.pop("attributes", {})
@@ -26,40 +29,47 @@ def _explained(script: Any, known: list[str] | None = None, **row: Any) -> dict[
     return explained
 
 
-def test_a_first_signature(script: Any) -> None:
+def test_a_first_use(script: Any) -> None:
     found = _explained(script)
-    assert found["reason_code"] == "first_signature"
+    assert found["reason_code"] == "first_use"
     assert found["reason"] == "the kernel had no specialization yet: this is its first"
     assert '@cuda.jit(["void(float32[::1], int64)"])' in found["fix"]
     assert "cache=True" in found["fix"]
     assert "cache=True" not in _explained(script, cache_file="axpy.nbi")["fix"]
 
 
+HAS = "; the nearest known specialization has "
+
+
 @pytest.mark.parametrize(("signature", "code", "reason", "fix"), [
     ("(array(float64, 1d, C), int64)", "new_dtype",
-     "argument 0 is array(float64, 1d, C); the nearest known signature has array(float32, 1d, C)",
+     f"argument `x` is array(float64, 1d, C){HAS}array(float32, 1d, C): another dtype (float32 to float64)",
      "array.astype(np.float32)"),
-    ("(array(float32, 1d, C), float64)", "new_dtype",
-     "argument 1 is float64; the nearest known signature has int64", "int(value)"),
+    ("(array(float32, 1d, C), float64)", "new_scalar",
+     f"argument `n` is float64, as a Python float is{HAS}int64, as a Python int is", "float(value)"),
+    ("(array(float32, 1d, C), int32)", "new_scalar",
+     f"argument `n` is np.int32{HAS}int64, as a Python int is", "int(value)"),
     ("(array(float32, 1d, A), int64)", "new_layout",
-     "argument 0 is array(float32, 1d, A); the nearest known signature has array(float32, 1d, C)",
-     "np.ascontiguousarray(array)"),
-    ("(readonly array(float32, 1d, C), int64)", "new_layout",
-     "argument 0 is readonly array(float32, 1d, C); the nearest known signature has array(float32, 1d, C)",
-     "writable"),
-    ("(unaligned array(float32, 1d, C), int64)", "new_layout",
-     "argument 0 is unaligned array(float32, 1d, C); the nearest known signature has array(float32, 1d, C)",
-     "a copy aligns them"),
+     f"argument `x` is array(float32, 1d, A){HAS}array(float32, 1d, C): another layout (C to A: not contiguous; "
+     "np.ascontiguousarray or .copy() makes it C)", "np.ascontiguousarray(array)"),
+    ("(readonly array(float32, 1d, C), int64)", "new_access",
+     f"argument `x` is readonly array(float32, 1d, C){HAS}array(float32, 1d, C): read-only, not writable", "writable"),
+    ("(unaligned array(float32, 1d, C), int64)", "new_alignment",
+     f"argument `x` is unaligned array(float32, 1d, C){HAS}array(float32, 1d, C): unaligned, not aligned",
+     "align=True"),
     ("(array(float32, 2d, C), int64)", "new_dimensions",
-     "argument 0 is array(float32, 2d, C); the nearest known signature has array(float32, 1d, C)",
+     f"argument `x` is array(float32, 2d, C){HAS}array(float32, 1d, C): other dimensions (1 to 2)",
      "array.reshape(-1)"),
     ("(int64, int64)", "new_type",
-     "argument 0 is int64; the nearest known signature has array(float32, 1d, C)", "array(float32, 1d, C)"),
-    ("(array(float64, 2d, C), float64)", "new_dimensions",
-     "argument 0 is array(float64, 2d, C); the nearest known signature has array(float32, 1d, C) "
-     "(argument 1 differs too)", "array.reshape(-1)"),
-    ("(array(float32, 1d, C),)", "new_type", "the kernel was given 1 argument; the nearest known signature has "
-     "2 arguments", "the same number of arguments"),
+     f"argument `x` is int64, as a Python int is{HAS}array(float32, 1d, C)", "array(float32, 1d, C)"),
+    ("(none, int64)", "optional", f"argument `x` is None{HAS}array(float32, 1d, C)", "cannot launch with None"),
+    ("(array(float32, 1d, C), Literal[int](3))", "literal",
+     f"argument `n` is Literal[int](3){HAS}int64, as a Python int is", "its plain type"),
+    ("(array(float64, 2d, C), float32)", "new_dimensions",
+     f"argument `x` is array(float64, 2d, C){HAS}array(float32, 1d, C): other dimensions (1 to 2), another dtype "
+     "(float32 to float64); `n` (int64 to float32) differs too", "array.reshape(-1)"),
+    ("(array(float32, 1d, C),)", "argument_count", f"the kernel was given 1 argument{HAS}2 arguments",
+     "as many arguments"),
 ])
 def test_new_types_name_the_argument_and_both_types(
     script: Any, signature: str, code: str, reason: str, fix: str
@@ -67,31 +77,93 @@ def test_new_types_name_the_argument_and_both_types(
     found = _explained(script, [FLOAT32], signature=signature)
     assert (found["reason_code"], found["reason"]) == (code, reason)
     assert fix in found["fix"]
+    assert found["nearest_signature"] == FLOAT32
+    assert found["argument"] == (reason.split("`")[1] if "`" in reason else None)
+
+
+@pytest.mark.parametrize(("known", "signature", "words"), [
+    ("(UniTuple(int64 x 2),)", "(UniTuple(int64 x 3),)", "`x` is the tuple UniTuple(int64 x 3)"),
+    ("(UniTuple(int64 x 2),)", "(Tuple(int64, float32),)", "`x[1]` is np.float32"),
+    ("(int64,)", "(IntEnum<int64>(Color),)", "`x` is a member of an enum, IntEnum<int64>(Color)"),
+    ("(P(int64 x 2),)", "(Q(int64 x 2),)", "`x` is the named tuple Q(int64 x 2)"),
+    ("(array(float32, 2d, C),)", "(array(float32, 2d, F),)", "C to F: column-major"),
+    ("(array(float32, 2d, F),)", "(array(float32, 2d, C),)", "F to C: row-major"),
+    ("(array(float32, 2d, F),)", "(array(float32, 2d, A),)", "np.asfortranarray makes it F"),
+    ("(array(float32, 2d, A),)", "(array(float32, 2d, C),)", "the known one is strided"),
+    ("(readonly array(float32, 1d, C),)", "(array(float32, 1d, C),)", "writable, not read-only"),
+    ("(unaligned array(float32, 1d, C),)", "(array(float32, 1d, C),)", "aligned, not unaligned"),
+    (f"(unaligned array({PACKED}, 1d, C),)", f"(array({ALIGNED}, 1d, C),)",
+     "`x` is array(record(a int8, b float32), 1d, C)"),
+    (f"(unaligned array({PACKED}, 1d, C),)", f"(array({ALIGNED}, 1d, C),)", "records whose fields are aligned"),
+    (f"(array({ALIGNED}, 1d, C),)", f"(unaligned array({PACKED}, 1d, C),)", "packed records"),
+    (f"({PACKED},)", f"({ALIGNED},)", "the same fields at other places in memory"),
+    (f"({PACKED},)", f"({PACKED.replace('float32', 'float64')},)", "another dtype (field `b` float32 to float64)"),
+    (f"({PACKED},)", f"({PACKED.replace('b[', 'c[')},)", "(field `c` is new, `b` is gone)"),
+    (f"(array(float32, 1d, C), {PACKED})", "(array(float64, 1d, C), Record(odd))", "record(a int8, b float32)"),
+    (f"(int64, array({PACKED}, 1d, C))", f"(none, readonly array({PACKED.replace('float32', 'int16')}, 1d, C))",
+     "; `n` (another dtype (field `b` float32 to int16), read-only) differs too"),
+    ("(" + "int64, " * 6 + ")", "(" + "int32, " * 6 + ")",
+     "`x[1]` (int64 to int32), `x[2]` (int64 to int32), `x[3]` (int64 to int32) and 2 more differ too"),
+])
+def test_what_an_argument_is_and_was(script: Any, known: str, signature: str, words: str) -> None:
+    found = _explained(script, [known], signature=signature, arguments="*x" if "x[1]" in words and len(
+        signature) > 40 else "x, n")
+    assert words in found["reason"]
+
+
+def test_arguments_without_a_name_have_their_position_and_long_ones_are_cut(script: Any) -> None:
+    found = _explained(script, ["(int64, UniTuple(int64 x 2))"], arguments=None,
+                       signature="(int64, Tuple(int64, float64))")
+    assert found["reason"].startswith("argument 1[1] is float64")
+    assert found["argument"] is None
+    found = _explained(script, [f"({'Big' * 200},)"], arguments="x" * 300, signature=f"({'Large' * 200},)")
+    assert len(found["reason"]) < 500
+    assert found["argument"] == "x" * 300
 
 
 @pytest.mark.parametrize(("known", "signature", "fix"), [
     ("(array(float32, 2d, F),)", "(array(float32, 2d, C),)", "np.asfortranarray(array)"),
     ("(array(float32, 2d, A),)", "(array(float32, 2d, C),)", "float32[:, :]"),
+    ("(readonly array(float32, 2d, A),)", "(readonly array(float32, 2d, C),)", "in one layout"),
     ("(array(float32, 3d, C),)", "(array(float32, 2d, C),)", "3 dimensions"),
     ("(float32,)", "(float64,)", "np.float32(value)"),
-    (f"(array({'Record(a[type=int32;offset=0];4;False)'}, 1d, C),)", "(array(int32, 1d, C),)", "Record("),
+    ("(bool,)", "(int64,)", "such as int(value)"),
+    ("(int64,)", "(bool,)", "such as int(value)"),
+    ("(array(int32, 1d, C),)", "(array(float32, 1d, C),)", "array.astype(np.float32)"),
+    ("(datetime64[D],)", "(datetime64[s],)", "such as datetime64[D]"),
+    ("(readonly array(float32, 1d, C),)", "(array(float32, 1d, C),)", "read-only in every launch"),
+    ("(int64,)", "(Enum<int64>(Hue),)", "member.value"),
+    ("(UniTuple(int64 x 2),)", "(UniTuple(int64 x 3),)", "an array takes any number"),
+    (f"(array({PACKED}, 1d, C),)", "(array(int32, 1d, C),)", "with one dtype in every launch"),
 ])
 def test_fixes_follow_what_is_known(script: Any, known: str, signature: str, fix: str) -> None:
     assert fix in _explained(script, [known], signature=signature)["fix"]
 
 
+def test_a_failed_compile_for_the_wrong_number_of_arguments(script: Any) -> None:
+    found = _explained(script, signature="(int64,)", outcome="failed", error="TypeError: Signature mismatch")
+    assert found["reason_code"] == "argument_count"
+    assert found["reason"] == ("the kernel was given 1 argument and takes 2: `x`, `n`; the compile failed: TypeError: "
+                               "Signature mismatch")
+    assert "defaults in the definition are not filled in" in found["fix"]
+
+
 @pytest.mark.parametrize(("row", "code", "reason", "fix"), [
     ({"outcome": "disk"}, "disk", "the disk cache had these types", None),
-    ({"outcome": "disk", "attributes": {"options_ignored_by_cache": {"fastmath": True}}}, "disk",
-     'its key leaves out the compile options {"fastmath": true}', "recompile()"),
     ({"outcome": "wait"}, "wait", "another thread was compiling it", "one thread"),
     ({"trigger": "eager"}, "eager", "declared in @cuda.jit", "cache=True"),
     ({"trigger": "eager", "cache_file": "x.nbi"}, "eager", "declared in @cuda.jit", None),
     ({"trigger": "specialize"}, "specialize", "dispatcher of its own", "kernel[griddim, blockdim]"),
     ({"trigger": "recompile"}, "recompile", "recompile() was called", "recompile()"),
+    ({"trigger": "eager", "attributes": {"redefined": True}}, "eager", "the definition ran again", "cache=True"),
+    ({"trigger": "specialize", "attributes": {"forall": True}}, "forall", "forall made a dispatcher of its own",
+     "instead of forall"),
+    ({"trigger": "compile"}, "first_use", "kernel.compile() asked for it", "@cuda.jit"),
     ({"attributes": {"redefined": True}}, "redefined", "the definition ran again", "out of the cell"),
+    ({"attributes": {"another_dispatcher": True}, "cache_file": "x.nbi"}, "redefined",
+     "@cuda.jit was applied to this function again", "out of the loop"),
     ({"known": [FLOAT32]}, "unknown", "already", "@cuda.jit"),
-    ({"outcome": "failed", "error": "TypingError: no"}, "first_signature", "the compile failed: TypingError: no",
+    ({"outcome": "failed", "error": "TypingError: no"}, "first_use", "the compile failed: TypingError: no",
      "each launch tries again"),
 ])
 def test_other_causes(script: Any, row: dict[str, Any], code: str, reason: str, fix: str | None) -> None:
@@ -106,15 +178,50 @@ def test_a_redefinition_with_known_signatures_is_about_types(script: Any) -> Non
     assert found["reason_code"] == "new_type"
 
 
+@pytest.mark.parametrize(("codes", "words", "fix"), [
+    (("1", "1"), "the definition ran again with the same code", "out of the cell"),
+    (("1", "2"), "the definition ran again with other code", None),
+    (("1", None), "the definition ran again, which", "out of the cell"),
+])
+def test_a_redefinition_says_whether_the_code_is_the_same(
+    script: Any, codes: tuple[str, str | None], words: str, fix: str | None
+) -> None:
+    made = script()
+    for code in codes:
+        made.compilation(made.kernel(code_sha256=code), attributes='{"redefined": true}')
+    row = explain(made.recording()).rows("compilations")[1]
+    assert row["reason_code"] == "redefined"
+    assert words in row["reason"]
+    assert row["fix"] is None if fix is None else fix in row["fix"]
+
+
+def test_specialize_and_forall_compare_with_their_own_kind(script: Any) -> None:
+    made = script()
+    made.kernel(arguments="x")
+    for signature, trigger in (("(int64,)", "specialize"), ("(float32,)", "specialize"), ("(int64,)", "launch"),
+                               ("(int64,)", "specialize"), ("(float32,)", "launch")):
+        made.compilation(signature=signature, trigger=trigger, attributes='{"forall": true}')
+    rows = explain(made.recording()).rows("compilations")
+    assert [row["reason_code"] for row in rows] == ["forall", "forall", "first_use", "forall", "new_scalar"]
+    assert "argument `x` is np.float32; the nearest one of its kind has int64, as a Python int is" in rows[1]["reason"]
+    assert (rows[1]["argument"], rows[1]["nearest_signature"]) == ("x", "(int64,)")
+    assert "but for themselves alone" in rows[2]["reason"]
+    assert "had compiled the same types already" in rows[3]["reason"]
+
+
 def test_a_launch_configuration_that_was_noted_as_json(script: Any) -> None:
     tried = [{"griddim": [1, 1, 1], "blockdim": [64, 1, 1], "sharedmem_bytes": 0}]
     row = {"launch_config_sensitive": True, "configuration_id": 1, "attributes": {"known_configurations": tried}}
     found = _explained(script, **row)
     assert found["reason_code"] == "launch_config"
-    assert "(LC-S); [2, 64] is new for these types, compiled before: [1, 64]" in found["reason"]
+    assert found["reason"] == ("the kernel depends on its launch configuration (LC-S); [2, 64] is new for these types: "
+                               "griddim 2 instead of 1, against the nearest known [1, 64]")
+    assert found["nearest_signature"] == FLOAT32
     assert "fewer distinct configurations" in found["fix"]
     noted = row | {"attributes": {"known_configurations": [json.dumps(tried[0]), "odd"]}}
-    assert "[1, 64], odd" in _explained(script, **noted)["reason"]
+    assert _explained(script, **noted)["reason"] == found["reason"]
+    nowhere = row | {"configuration_id": None}
+    assert "this one is new for these types, compiled before: [1, 64]" in _explained(script, **nowhere)["reason"]
 
 
 def test_launch_configurations_are_remembered_from_earlier_compiles(script: Any) -> None:
@@ -124,9 +231,23 @@ def test_launch_configurations_are_remembered_from_earlier_compiles(script: Any)
         made.configuration((blocks,), (16, 16), sharedmem_bytes=64)
         made.compilation(configuration_id=blocks - 1, launch_config_sensitive=True, signature=FLOAT32)
     rows = explain(made.recording()).rows("compilations")
-    assert [row["reason_code"] for row in rows] == ["first_signature", *["launch_config"] * 4]
+    assert [row["reason_code"] for row in rows] == ["first_use", *["launch_config"] * 4]
     assert "[5, (16, 16), 64 B shared] is new" in rows[4]["reason"]
+    assert "griddim 5 instead of 4, against the nearest known [4, (16, 16), 64 B shared]" in rows[4]["reason"]
     assert rows[4]["reason"].endswith("and 1 more")
+
+
+def test_each_part_of_a_launch_configuration_can_differ(script: Any) -> None:
+    made = script()
+    made.kernel()
+    for grid, block, shared in ((1, 32, 0), (1, 64, 0), (1, 64, 2048), (2, 32, 2048)):
+        made.configuration((grid,), (block,), sharedmem_bytes=shared)
+    for at in range(4):
+        made.compilation(configuration_id=at, launch_config_sensitive=True, signature=FLOAT32)
+    rows = explain(made.recording()).rows("compilations")
+    assert ": blockdim 64 instead of 32, against the nearest known [1, 32]" in rows[1]["reason"]
+    assert ": sharedmem 2,048 B instead of 0 B, against the nearest known [1, 64]" in rows[2]["reason"]
+    assert ": griddim 2 instead of 1, blockdim 32 instead of 64, against" in rows[3]["reason"]
 
 
 def test_signatures_are_remembered_from_before_and_from_earlier_compiles(script: Any) -> None:
@@ -138,8 +259,9 @@ def test_signatures_are_remembered_from_before_and_from_earlier_compiles(script:
     made.compilation(signature="(float64,)", outcome="failed")
     made.compilation(signature="(float32,)")
     rows = explain(made.recording()).rows("compilations")
-    assert [row["reason_code"] for row in rows] == ["new_dtype", "specialize", "new_dtype", "new_dtype"]
-    assert rows[3]["reason"] == "argument 0 is float32; the nearest known signature has int64"
+    assert [row["reason_code"] for row in rows] == ["new_scalar", "specialize", "new_scalar", "new_scalar"]
+    assert rows[3]["reason"] == (
+        "argument 0 is np.float32; the nearest known specialization has int64, as a Python int is")
 
 
 def test_reasons_of_a_probe_are_kept_and_explaining_twice_changes_nothing(script: Any) -> None:
@@ -153,9 +275,39 @@ def test_reasons_of_a_probe_are_kept_and_explaining_twice_changes_nothing(script
     assert explain(script().recording()).rows("compilations") == []
 
 
+def test_codes_of_an_earlier_version_are_explained_anew(script: Any) -> None:
+    made = script()
+    made.kernel()
+    made.compilation(reason_code="first_signature", reason="old", fix="old")
+    made.compilation(reason_code="eager", reason="kept")
+    rows = explain(made.recording()).rows("compilations")
+    assert [(row["reason_code"], row["reason"][:4]) for row in rows] == [("first_use", "the "), ("eager", "kept")]
+
+
+def test_a_thousand_compilations_are_explained_in_a_tenth_of_a_second(script: Any) -> None:
+    """All of one kernel, whose known signatures grow, and half of them its launch configurations."""
+    made = script()
+    made.kernel(arguments="x, y, t, n")
+    dtypes = ("int8", "int16", "int32", "int64", "float16", "float32", "float64")
+    for at in range(1000):
+        x, y = dtypes[at % 7], dtypes[at // 7 % 7]
+        made.configuration((at + 1,))
+        made.compilation(
+            signature=f"(array({x}, {at % 3 + 1}d, C), array({y}, 1d, A), UniTuple({x} x {at // 40}), int64)",
+            configuration_id=at, launch_config_sensitive=at % 2 == 0)
+    recording = made.recording()
+    took: list[float] = []
+    for _ in range(5):
+        start = time.perf_counter()
+        explained = explain(recording)
+        took.append(time.perf_counter() - start)
+    assert explained.rows("compilations")[999]["reason_code"] in REASON_CODES
+    assert min(took) < 0.4, took
+
+
 @pytest.mark.parametrize("attributes", ["{", "[]", '{"known_signatures": 3, "known_configurations": {}}'])
 def test_attributes_that_make_no_sense_are_ignored(script: Any, attributes: str) -> None:
     made = script()
     made.kernel()
     made.compilation(attributes=attributes, launch_config_sensitive=True)
-    assert explain(made.recording()).rows("compilations")[0]["reason_code"] == "first_signature"
+    assert explain(made.recording()).rows("compilations")[0]["reason_code"] == "first_use"

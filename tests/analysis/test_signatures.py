@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.signatures import declaration, differences, nearest, parse_signature, parse_type
+from kernelscope.analysis.signatures import declaration, parse_signature, parse_type, record_fields
 
 RECORD = "Record(a[type=int32;offset=0],b[type=nestedarray(float64, (2,));offset=4];20;False)"
 
@@ -35,7 +35,7 @@ def test_arrays_are_read_in_both_spellings() -> None:
     kind = parse_type(f"unaligned readonly array({RECORD}, 1d, C)")
     assert (kind.dtype, kind.readonly, kind.aligned) == (RECORD, True, False)
     assert [parse_type(text).kind for text in ("int64", "bool", "complex64", "Tuple(int64)")] == [
-        "scalar", "scalar", "scalar", "other"]
+        "scalar", "scalar", "scalar", "tuple"]
 
 
 @pytest.mark.parametrize(("text", "spelled"), [
@@ -52,34 +52,41 @@ def test_signatures_as_cuda_jit_takes_them(text: str, spelled: str | None) -> No
     assert declaration(text) == spelled
 
 
-@pytest.mark.parametrize(("wanted", "known", "code"), [
-    ("array(float64, 1d, C)", "array(float32, 1d, C)", "new_dtype"),
-    ("array(float32, 1d, A)", "array(float32, 1d, C)", "new_layout"),
-    ("readonly array(float32, 1d, C)", "array(float32, 1d, C)", "new_layout"),
-    ("array(float64, 2d, A)", "array(float32, 1d, C)", "new_dimensions"),
-    ("int64", "float64", "new_dtype"),
-    ("int64", "array(int64, 1d, C)", "new_type"),
-    ("none", "int64", "new_type"),
+@pytest.mark.parametrize(("text", "name", "elements"), [
+    ("UniTuple(int64 x 3)", "", ("int64",) * 3),
+    ("UniTuple(UniTuple(int64 x 2) x 2)", "", ("UniTuple(int64 x 2)",) * 2),
+    ("UniTuple(array(float32, 1d, C) x 1)", "", ("array(float32, 1d, C)",)),
+    ("Tuple(int64, UniTuple(int64 x 3))", "", ("int64", "UniTuple(int64 x 3)")),
+    ("Tuple()", "", ()),
+    ("Point(int64 x 2)", "Point", ("int64", "int64")),
+    ("Point(int64, float32)", "Point", ("int64", "float32")),
 ])
-def test_how_two_arguments_differ(wanted: str, known: str, code: str) -> None:
-    found, = differences(parse_signature(f"(int8, {wanted})"), parse_signature(f"(int8, {known})"))
-    assert (found.position, found.code, found.wanted, found.known) == (1, code, wanted, known)
+def test_tuples_have_elements(text: str, name: str, elements: tuple[str, ...]) -> None:
+    kind = parse_type(text)
+    assert (kind.kind, kind.name, kind.elements) == ("tuple", name, elements)
 
 
-def test_the_nearest_signature_differs_least() -> None:
-    known = ["(int64, int64)", "(array(float32, 2d, C), int64)", "(array(float64, 1d, C), int64)", "(int8,)"]
-    found = nearest("(array(float32, 1d, C), int64)", known)
-    assert found is not None
-    assert found[0] == "(array(float64, 1d, C), int64)"
-    assert nearest("(int64,)", []) is None
-    other_count = nearest("(int64,)", ["(int64, int64)"])
-    assert other_count is not None
-    assert (other_count[1][0].position, other_count[1][0].wanted) == (-1, "1 argument")
+@pytest.mark.parametrize(("text", "kind"), [
+    (RECORD, "record"), ("none", "none"), ("OptionalType(int64)", "optional"), ("?int64", "optional"),
+    ("Literal[int](1)", "literal"), ("IntEnum<int64>(Color)", "enum"), ("Enum<int64>(Hue)", "enum"),
+    ("type(CUDADispatcher(<function f at 0x7f>))", "other"), ("class(float32)", "other"), ("dtype(float32)", "other"),
+    ("reflected list(int64)<iv=None>", "other"), ("slice<a:b>", "other"), ("unicode_type", "other"),
+    ("datetime64[D]", "scalar"), ("timedelta64[25s]", "scalar"), ("readonly bytes(uint8, 1d, C)", "other"),
+    ("omitted(default=1)", "other"), ("[unichr x 3]", "other"),
+])
+def test_kinds_of_types(text: str, kind: str) -> None:
+    assert parse_type(text).kind == kind
+
+
+def test_fields_of_records() -> None:
+    assert record_fields(RECORD) == {"a": "int32", "b": "nestedarray(float64, (2,))"}
+    assert record_fields("float32") is None
+    assert record_fields("Record(odd;3;True)") is None
 
 
 @pytest.mark.parametrize("text", [
     "", "(", ")", "((", "(,)", "'", '("', "Literal[str](x, y)), int64)", "(\\", "->", "array(, 1d, C)",
 ])
 def test_reading_never_fails_and_a_text_equals_itself(text: str) -> None:
-    assert differences(parse_signature(text), parse_signature(text)) == ()
+    assert parse_signature(text) == parse_signature(text)
     declaration(text)

@@ -51,7 +51,9 @@ def test_wheel_states_version_license_and_script(wheel: zipfile.ZipFile) -> None
     metadata = wheel.read(f"{info}/METADATA").decode()
     assert f"\nVersion: {kernelscope.__version__}\n" in metadata
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
-    assert "kernelscope = kernelscope.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    points = wheel.read(f"{info}/entry_points.txt").decode()
+    assert "[console_scripts]\nkernelscope = kernelscope.cli:main\n" in points
+    assert "[pytest11]\nkernelscope = kernelscope.pytest_plugin\n" in points
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 
 

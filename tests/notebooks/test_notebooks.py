@@ -37,7 +37,8 @@ def printed(notebook: nbformat.NotebookNode, stream: str) -> str:
 
 
 def test_there_are_notebooks():
-    assert [path.name for path in NOTEBOOKS] == ["00_quickstart.ipynb", "01_cells_caches_lcs.ipynb", "02_gpu_and_timeline.ipynb"]
+    assert [path.stem for path in NOTEBOOKS] == [
+        "00_quickstart", "01_cells_caches_lcs", "02_gpu_and_timeline", "03_specializations"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -73,7 +74,7 @@ def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     values = outputs(notebook, "text/plain")
     everything = "\n".join(values) + printed(notebook, "stdout")
     assert "['compiled', 'memory']" in everything, everything
-    assert "options_ignored_by_cache" in everything
+    assert '"unsafe": {"options": {"fastmath"' in everything
     blocks = next(text for text in values if "blockdim_x" in text)
     assert [line.split()[-1] for line in blocks.splitlines()[1:]] == [
         "compiled", "compiled", "memory", "memory", "compiled"]
@@ -92,3 +93,15 @@ def test_the_gpu_and_the_timeline(tmp_path, monkeypatch):
     assert "torch step" in text
     assert (tmp_path / "gpu.html").stat().st_size > 100_000
     assert (tmp_path / "gpu.json").stat().st_size > 100_000
+
+
+def test_specializations(tmp_path, monkeypatch):
+    (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
+    notebook = execute(FOLDER / "03_specializations.ipynb", tmp_path, monkeypatch)
+    html, text = "\n".join(outputs(notebook, "text/html")), "\n".join(outputs(notebook, "text/plain"))
+    for words in ("disk_unsafe", "new_scalar", "horner", "SASS of #1", "@cuda.jit(max_registers=24, lineinfo=True)"):
+        assert words in html
+    assert "disk_unsafe" in text
+    assert "of 17 compiles" in text
+    assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 2
+    assert "dry run" in outputs(notebook, "text/plain")[-1]

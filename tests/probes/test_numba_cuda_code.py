@@ -48,6 +48,24 @@ def test_without_being_asked_there_is_none(kernels, array):
     assert r.recording.metadata["code"] is False
 
 
+@pytest.mark.parametrize("detail", ["launch", "phases"])
+def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail):
+    from numba.cuda import dispatcher
+
+    def path():
+        owner = dispatcher.CUDADispatcher
+        return [getattr(function, "__code__", function) for function in (
+            owner.call, owner._update_launch_config_sensitivity, dispatcher._Kernel.launch, dispatcher.launch)]
+
+    hooked = []
+    for code in (False, True):
+        with kernelscope.record(detail=detail, code=code):
+            kernels.axpy[1, 32](array, 2.0, array)
+            hooked.append(path())
+    assert hooked[0] == hooked[1]
+    assert hooked[0] != path(), "while recording, launches run other code than now"
+
+
 def test_all_of_it_is_what_ran(kernels, array):
     with kernelscope.record(code=True) as r:
         kernels.axpy[1, 32](array, 2.0, array)

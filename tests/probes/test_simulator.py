@@ -35,6 +35,10 @@ assert recording.launches.error.dropna().tolist() == ["TypeError"]
 from numba.cuda.simulator.kernel import FakeCUDAKernel
 assert FakeCUDAKernel.__call__.__module__ == "numba.cuda.simulator.kernel"
 assert "simulator" in recording.summary()
+with kernelscope.record() as again:  # the simulator is there before recording begins
+    touch[2, 4](x)
+assert len(again.recording.launches) == 1
+assert again.recording.health.empty, again.recording.health.message.tolist()
 print("ok")
 """
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import kernelscope
+from kernelscope.analysis.reasons import explain
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 PATHS = sorted(FOLDER.glob("*.kscope"))
@@ -47,8 +48,8 @@ def test_the_quickstart_recording_has_what_the_notebook_tells():
     recording = kernelscope.load(FOLDER / "quickstart.kscope")
     assert len(recording.cells) == 3
     assert len(recording.launches) == 157
-    assert recording.compilations.reason_code.tolist() == [
-        "first_signature", "new_dtype", "new_layout", "first_signature"]
+    assert [row["reason_code"] for row in explain(recording).rows("compilations")] == [
+        "first_use", "new_dtype", "new_layout", "first_use"]
 
 
 BLOCKED = """

@@ -24,7 +24,8 @@ def test_the_summary_says_what_ran(story: Any) -> None:
         "Found in memory: 3 (0 from disk)",
         "Host time in launches: 300 ms (75 % of 400 ms wall time)",
         "    200 ms  compiled by a launch: axpy (array(float32, 1d, C),)",
-        "argument 0 is array(float64, 1d, C); the nearest known signature has array(float32, 1d, C)",
+        "argument 0 is array(float64, 1d, C); the nearest known specialization has array(float32, 1d, C): another "
+        "dtype (float32 to float64)",
         "Recording's own cost: about 3.00 µs, 600 ns a launch, < 0.1 % of the wall time",
         "numba-cuda: ok, numba-cuda 0.30.4",
     ):

@@ -150,3 +150,21 @@ def test_a_table_of_too_many_sections_is_refused():
     struct.pack_into("<HH", code, 60, 60_000, 1)
     with pytest.raises(CubinError, match="60000 sections"):
         read(bytes(code))
+
+
+def test_sections_that_share_their_bytes_do_not_multiply_them():
+    """A small file whose sections all claim to be the whole of it."""
+    code = bytearray(cubin("plain") + b"\0" * 1_000_000)
+    start, = struct.unpack_from("<Q", code, 40)
+    count, = struct.unpack_from("<H", code, 60)
+    table = code[start:start + count * 64]
+    places = [struct.unpack_from("<Q", table, at * 64 + 24)[0] for at in range(count)]
+    text = places.index(nvdisasm_text_offset(code))
+    struct.pack_into("<QQ", table, text * 64 + 24, 0, len(code))
+    everywhere = table + table[text * 64:text * 64 + 64] * 5_000
+    struct.pack_into("<Q", code, 40, len(code))
+    struct.pack_into("<H", code, 60, count + 5_000)
+    start_s = time.perf_counter()
+    with pytest.raises(CubinError, match="have more than its"):
+        read(bytes(code + everywhere))
+    assert time.perf_counter() - start_s < 10

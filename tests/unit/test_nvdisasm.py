@@ -73,6 +73,7 @@ def test_without_one_the_error_says_how_to_get_it(folders):
 @pytest.mark.parametrize(("script", "message"), [
     ("echo 'cannot do it' >&2; exit 3", r"nvdisasm failed with exit code 3: cannot do it"),
     ("exit 1", r"exit code 1: it said nothing"),
+    ("kill -SEGV $$", r"exit code -11: it said nothing"),
     ("sleep 20", r"nvdisasm took more than 0.3 s for 4 bytes"),
     ("echo $3 >&2; exit 1", r"exit code 1: the cubin"),
 ])

@@ -121,6 +121,8 @@ class NumbaCudaProbe:
             launched = {sink.targets.rows[target]["specialization_id"] for target, _ in used}
             compiled = {row.get("specialization_id", UNKNOWN) for row in sink.compilations}
             self._code.capture(sorted((launched | compiled) - {UNKNOWN, None}))
+        if self._compiles is not None:
+            self._compiles.hits.check()
         driver = self._modules.driver.driver
         if driver.is_initialized and driver.initialization_error is None:
             sink.metadata["driver_version"] = ".".join(map(str, driver.get_version()))
@@ -141,6 +143,8 @@ class NumbaCudaProbe:
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
+        if module.__name__ != _MODULES["dispatcher"]:
+            return  # the simulator's, put in its place
         try:
             with self._lock:
                 if self._installed:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.numba_cuda import disk
+from kernelscope.probes.numba_cuda.captured import Hits
+from kernelscope.probes.numba_cuda.device_builds import DeviceBuilds
 from kernelscope.probes.numba_cuda.facts import Facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -17,6 +20,7 @@ from kernelscope.schema import UNKNOWN
 _TRIGGERS = {
     "_compile_for_args": "launch",
     "specialize": "specialize",
+    "forall": "specialize",
     "recompile": "recompile",
     "_jit": "eager",
     "jit": "eager",
@@ -24,6 +28,9 @@ _TRIGGERS = {
 
 #: The wrapper that numba's compiler lock puts around ``compile``.
 _LOCKED = "_acquire_compile_lock"
+
+#: So many known signatures, and launch configurations, are noted with a compile: those before are mostly rows anyway.
+_MOST_KNOWN = 32
 
 #: CUDACodeLibrary's methods that build something, the cache that grows when they do, and the phase's name.
 _BUILDERS = (("get_asm_strs", "_ptx_cache", "nvvm"), ("get_ltoir", "_ltoir_cache", "lto"),
@@ -48,6 +55,8 @@ class CompileHooks:
         self.facts = facts
         self.modules = modules
         self.enabled = True
+        self.hits = Hits(sink, modules)
+        self._device_builds = DeviceBuilds(sink, facts, modules)
 
     def install(self, patches: Patches) -> list[str]:
         """Put the hooks in; return the names of those that this version of numba-cuda does not have."""
@@ -126,10 +135,19 @@ class CompileHooks:
             row["signature"] = self.facts.signature_text(sig)
             row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
             known = self.facts.known_before(dispatcher)
-            row["_attributes"] = {"known_signatures": known} if known else {}
+            attributes: dict[str, Any] = {"known_signatures": known[-_MOST_KNOWN:]} if known else {}
+            if row["trigger"] == "specialize":
+                attributes |= {"forall": True} if caller == "forall" else {}
+            elif self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
+                attributes["another_dispatcher"] = True
+            configurations = self.facts.known_configurations(dispatcher, sig)
+            if configurations:
+                attributes["known_configurations"] = configurations[-_MOST_KNOWN:]
+            row["_attributes"] = attributes
             config = self.modules.launchconfig.current_launch_config()
             if config is not None:
                 row["configuration_id"] = self.facts.configuration(config)
+            row["_disk"] = disk.look(dispatcher, config, self.modules.dispatcher)
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
         return row
@@ -137,6 +155,7 @@ class CompileHooks:
     def _end(self, row: dict[str, Any], dispatcher: Any, kernel: Any, error: BaseException | None) -> None:
         """Complete the row and keep it, unless nothing was done."""
         row["end_ns"] = self.sink.clock()
+        seen = row.pop("_disk", None)
         try:
             hits, misses = row.pop("_before")
             sig, passes, attributes = row.pop("_sig"), row.pop("_passes"), row.pop("_attributes")
@@ -153,7 +172,8 @@ class CompileHooks:
             if kernel is not None:
                 row["specialization_id"] = self.facts.specialization(dispatcher, kernel, row["outcome"])
                 row["launch_config_sensitive"] = bool(getattr(kernel, "launch_config_sensitive", False))
-            self._add_cache_facts(row, dispatcher, sig, attributes)
+            if seen is not None:
+                self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
             if self.facts.is_redefinition(row["dispatcher_id"]):
                 attributes["redefined"] = True
             row["attributes"] = json.dumps(attributes) if attributes else None
@@ -167,17 +187,17 @@ class CompileHooks:
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
 
-    def _add_cache_facts(self, row: dict[str, Any], dispatcher: Any, sig: Any, attributes: dict[str, Any]) -> None:
-        cache = dispatcher._cache
-        if not isinstance(cache, self.modules.dispatcher.CUDACache):
-            return
-        row["cache_file"] = cache._cache_file._index_path
-        row["cache_key"] = repr(cache._index_key(sig, dispatcher.targetctx.codegen()))
-        row["lcs_marker"] = os.path.exists(cache._launch_config_marker_path)
-        options = self.facts.user_options(dispatcher)
-        if row["outcome"] == "disk" and options:
-            # The disk cache's key leaves the options out: the code may be that of a kernel with other options.
-            attributes["options_ignored_by_cache"] = options
+    def _add_cache_facts(self, row: dict[str, Any], seen: disk.Look, dispatcher: Any, sig: Any, kernel: Any,
+                         error: BaseException | None, attributes: dict[str, Any]) -> None:
+        try:
+            disk.note(row, attributes, seen, dispatcher, sig, kernel, error, self.modules.dispatcher)
+            if row["outcome"] == "disk":
+                others = disk.other_options(dispatcher, kernel)
+                if others:
+                    attributes["unsafe"] = {"options": others}
+                self.hits.add(row, dispatcher, kernel)
+        except Exception as problem:  # the compile itself is still a row
+            self.sink.swallow("numba-cuda", problem)
 
     def _pipeline(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile_cuda(*args: Any, **kwargs: Any) -> Any:
@@ -198,12 +218,39 @@ class CompileHooks:
                 return original(library, *args, **kwargs)
             before = len(getattr(library, cache, ()))
             start = self.sink.clock()
-            result = original(library, *args, **kwargs)
+            row = self._begin_for_device(library, start) if phase == "link" else None
+            try:
+                result = original(library, *args, **kwargs)
+            except BaseException as error:
+                self._end_for_device(row, error)
+                raise
             if len(getattr(library, cache, ())) > before:
                 self._phase(phase, start)
+            self._end_for_device(row, None)
             return result
 
         return build
+
+    def _begin_for_device(self, library: Any, start: int) -> dict[str, Any] | None:
+        try:
+            state = self.sink.state()
+            row = self._device_builds.begin(library, state, start)
+            if row is not None:
+                state.compilation = row
+            return row
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
+            return None
+
+    def _end_for_device(self, row: dict[str, Any] | None, error: BaseException | None) -> None:
+        if row is None:
+            return
+        try:
+            state = self.sink.state()
+            state.compilation = None
+            self._device_builds.end(row, state, error)
+        except Exception as problem:
+            self.sink.swallow("numba-cuda", problem)
 
     def _load(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def create_module_image(context: Any, *args: Any, **kwargs: Any) -> Any:
@@ -223,7 +270,7 @@ class CompileHooks:
                      "duration_ns": self.sink.clock() - start}
             if state.compilation is not None:
                 state.compilation["_passes"].append(entry)
-            else:
+            elif name != "load" or not self._device_builds.loaded(entry, state):
                 # Outside a launch the thread's kernel is that of its last one, which has nothing to do with this.
                 known = UNKNOWN if state.launch_config is None else self.facts.specialization_of(state.kernel)
                 self.sink.passes.append({**entry, "specialization_id": None if known == UNKNOWN else known})
@@ -239,7 +286,15 @@ def _caller() -> str:
         if frame.f_back is None:
             return ""  # user code, whatever its functions are called
         frame = frame.f_back
+    if frame.f_code.co_name == "specialize" and _is_forall(frame.f_back):
+        return "forall"
     return frame.f_code.co_name
+
+
+def _is_forall(frame: FrameType | None) -> bool:
+    """Whether the frame is that of numba-cuda's ``ForAll.__call__``."""
+    made = None if frame is None else frame.f_globals.get("ForAll")
+    return frame is not None and made is not None and made.__call__.__code__ is frame.f_code
 
 
 def _pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
+from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -47,6 +49,7 @@ class Facts:
         self.sink = sink
         self.modules = modules
         self._names: dict[tuple[str, str], set[int]] = {}
+        self._first: dict[int, weakref.ref[Any]] = {}
         self._options: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def dispatcher(self, dispatcher: Any) -> int:
@@ -79,6 +82,18 @@ class Facts:
         row = self.sink.dispatchers.rows[dispatcher_id]
         return len(self._names.get((row["module"], row["name"]), ())) > 1
 
+    def is_another(self, dispatcher_id: int, dispatcher: Any) -> bool:
+        """Whether another dispatcher of the very same function was asked to compile before this one.
+
+        Those that numba-cuda makes itself for a launch configuration do not count.
+        """
+        if getattr(dispatcher, "_launch_config_is_specialized", False):
+            return False
+        first = self._first.get(dispatcher_id)
+        if first is None:
+            self._first[dispatcher_id] = weakref.ref(dispatcher)
+        return first is not None and first() is not dispatcher
+
     def user_options(self, dispatcher: Any) -> dict[str, Any]:
         """Return the compile options that differ from numba-cuda's usual ones, as JSON values."""
         # numba-cuda appends to the user's `link`: the options are those of the first look.
@@ -102,6 +117,23 @@ class Facts:
                 self.specialization(dispatcher, kernel)
                 signatures.append(self.signature_text(argument_types))
         return signatures
+
+    def known_configurations(self, dispatcher: Any, sig: Any) -> list[dict[str, Any]]:
+        """Return the launch configurations that a launch-config sensitive kernel was compiled for with these types.
+
+        Of a dispatcher that numba-cuda made for one launch configuration: those of the kernel's other ones.
+        """
+        if not getattr(dispatcher, "_launch_config_is_specialized", False):
+            return []
+        config = self.modules.launchconfig.current_launch_config()
+        kernel: Any = None if config is None else config.dispatcher  # the one that the user launched
+        wanted, found = self.signature_text(sig), []
+        for owner in (kernel, *getattr(kernel, "_launch_config_specializations", {}).values()):
+            key = getattr(owner, "_launch_config_default_key", None)
+            if key is not None and owner is not dispatcher and any(
+                    self.signature_text(types) == wanted for types in list(owner.overloads)):
+                found.append(_config(key))
+        return found
 
     def signature_text(self, sig: Any) -> str:
         """Return argument types as ``(array(float32, 1d, C), int64)``."""
@@ -168,6 +200,9 @@ class Facts:
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
+        for row, function in zip(self.sink.dispatchers.rows, self.sink.dispatchers.objects, strict=True):
+            if row["framework"] == FRAMEWORK and "code_sha256" not in row:
+                row.update(function_facts(function.__code__))
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
             if isinstance(live, tuple) and "regs" not in row:
@@ -276,5 +311,9 @@ class Facts:
 def _config_json(key: tuple[Any, ...] | None) -> str | None:
     if key is None:
         return None
+    return json.dumps(_config(key))
+
+
+def _config(key: tuple[Any, ...]) -> dict[str, Any]:
     grid, block, sharedmem = key
-    return json.dumps({"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem})
+    return {"griddim": list(grid), "blockdim": list(block), "sharedmem_bytes": sharedmem}

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kernelscope.analysis.churn import churn_advice, find_churn
+
+MS = 1_000_000
+
+
+def _numbers(script: Any, dtypes: list[str], **row: Any) -> Any:
+    made = script()
+    made.kernel("axpy", arguments="x, n")
+    for dtype in dtypes:
+        made.compilation(0, 50 * MS, signature=f"(array(float32, 1d, C), {dtype})", **row)
+    return made
+
+
+def test_an_argument_of_more_than_three_types(script: Any) -> None:
+    few = _numbers(script, ["int64", "int32", "int8"]).recording()
+    assert find_churn(few) == []
+    made = _numbers(script, ["int64", "int32", "int8", "float64", "float32"])
+    made.compilation(0, 7 * MS, signature="(array(float32, 1d, C), int64)", trigger="specialize")
+    made.compilation(0, 7 * MS, signature="(array(int8, 1d, C), uint8)")
+    found, = find_churn(made.recording())
+    assert (found.code, found.argument, found.compiles, found.spent_ns) == ("argument_types", "n", 5, 250 * MS)
+    assert found.types == ("int64", "int32", "int8", "float64", "float32")
+    advice, = churn_advice(made.recording())
+    assert (advice.code, advice.kernel, advice.weight_ns) == ("argument_types", "axpy", 250 * MS)
+    assert advice.text == (
+        "argument `n` of axpy took 5 types while all others stayed as they were (int64, int32, int8, float64 and 1 "
+        "more): 5 compiles, 250 ms in all. Pass it as one type.")
+
+
+def test_types_from_before_and_from_the_disk_count_but_take_no_time(script: Any) -> None:
+    made = _numbers(script, ["int64"], attributes=json.dumps({"known_signatures": ["(array(float32, 1d, C), int8)"]}))
+    for dtype, origin in (("int32", "before"), ("int16", "disk")):
+        made.specialization(0, f"(array(float32, 1d, C), {dtype})", origin=origin)
+    found, = find_churn(made.recording())
+    assert (len(found.types), found.compiles, found.spent_ns) == (4, 1, 50 * MS)
+    del made.rows["compilations"]
+    assert find_churn(made.recording()) == []
+
+
+def test_an_argument_without_a_name(script: Any) -> None:
+    made = _numbers(script, ["int64", "int32", "int8", "float64"])
+    made.rows["dispatchers"][0]["arguments"] = None
+    assert churn_advice(made.recording())[0].text.startswith("argument 1 of axpy took 4 types")
+
+
+def _defined(script: Any, times: int, cells: int = 1, **row: Any) -> Any:
+    made = script()
+    for _ in range(cells):
+        made.cell()
+    for at in range(times):
+        number = made.kernel("again", **({"code_sha256": "a"} | row))
+        made.compilation(number, 40 * MS, cell_id=at % cells)
+    return made
+
+
+@pytest.mark.parametrize("code", ["a", None])
+def test_a_kernel_that_is_defined_again_and_again(script: Any, code: str | None) -> None:
+    found, = find_churn(_defined(script, 3, code_sha256=code).recording())
+    assert (found.code, found.dispatchers, found.compiles, found.spent_ns, found.cells) == (
+        "recreated", (0, 1, 2), 3, 120 * MS, 1)
+    text = churn_advice(_defined(script, 3).recording())[0].text
+    assert text.startswith("again was defined again with the same code, and compiled again for the same types: 3 "
+                           "compiles, 120 ms in all.")
+    assert "out of the loop" in text
+
+
+def test_a_cell_that_is_run_again(script: Any) -> None:
+    text = churn_advice(_defined(script, 4, cells=4).recording())[0].text
+    assert ", in 4 runs of cells, " in text
+    assert "keep it out of the cell that is run again" in text
+
+
+def test_what_is_no_repetition(script: Any) -> None:
+    assert find_churn(_defined(script, 1).recording()) == []
+    other_types = _defined(script, 2)
+    other_types.rows["compilations"][1]["signature"] = "(int64,)"
+    assert find_churn(other_types.recording()) == []
+    other_code = _defined(script, 2)
+    other_code.rows["dispatchers"][1]["code_sha256"] = "b"
+    assert find_churn(other_code.recording()) == []
+    from_disk = _defined(script, 2)
+    from_disk.rows["compilations"][1]["outcome"] = "disk"
+    assert find_churn(from_disk.recording()) == []
+
+
+def test_a_function_that_is_jitted_twice(script: Any) -> None:
+    made = _defined(script, 1)
+    made.compilation(0, 40 * MS, attributes='{"another_dispatcher": true}')
+    found, = find_churn(made.recording())
+    assert (found.code, found.compiles) == ("recreated", 2)
+
+
+def test_the_same_code_in_several_places(script: Any) -> None:
+    made = _defined(script, 2)
+    made.rows["dispatchers"][1]["name"] = "copy"
+    found, = find_churn(made.recording())
+    assert (found.code, found.dispatchers) == ("same_code", (0, 1))
+    assert churn_advice(made.recording())[0].text.startswith(
+        "again, copy have the same code, each compiled for the same types: 2 compiles, 80.0 ms in all.")
+    made = _defined(script, 2)
+    made.rows["dispatchers"][1]["options"] = '{"fastmath": true}'
+    assert churn_advice(made.recording())[0].text.startswith(
+        "again has the same code in 2 dispatchers with different options, each compiled")

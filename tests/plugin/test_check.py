@@ -1,0 +1,208 @@
+"""Limits against recordings made by hand: what counts, which kernel a name means, and what a message says first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from handmade import MS, Script
+
+from kernelscope.pytest_plugin.check import entry, exceeded, kernels_used, message, unrecorded
+from kernelscope.pytest_plugin.limits import LimitError, Limits, limits_of
+from kernelscope.pytest_plugin.recording import _replace
+from kernelscope.recording.model import Recording
+
+
+def texts(recording: Recording, **limits: Any) -> list[str]:
+    return [each.text for each in exceeded(recording, Limits(**limits))]
+
+
+def one_compile(**row: Any) -> Recording:
+    script = Script()
+    script.cell()
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    script.compilation(**{"specialization_id": 0, "reason_code": "new_dtype", "reason": "why", "launch_id": 0} | row)
+    script.launch()
+    return script.recording()
+
+
+def many_compiles(number: int = 9) -> Recording:
+    """A first compile that took longest, and others of new types; one kernel's name is made to harm."""
+    script = Script(dry_run=True)
+    script.cell()
+    script.kernel("axpy\x1b[31m")
+    script.configuration()
+    for at in range(number):
+        script.specialization(signature=f"(array(float{at}, 1d, C),)")
+        script.compilation(
+            duration_ns=(900 if at == 0 else 10 + at) * MS, specialization_id=at, launch_id=at,
+            signature=f"(array(float{at}, 1d, C),)", reason_code="first_use" if at == 0 else "new_dtype",
+            reason="it is the first" if at == 0 else "new type in argument x", argument=None if at == 0 else "x",
+            fix="cache=True" if at == 0 else "cast x")
+        script.launch(specialization=at)
+    return script.recording()
+
+
+@pytest.mark.parametrize(("outcome", "counts"), [("compiled", 1), ("disk", 0), ("wait", 0), ("failed", 0)])
+def test_only_compiles_count_as_compiles(outcome: str, counts: int) -> None:
+    found = texts(one_compile(outcome=outcome), max_compiles=0)
+    assert found == ["1 compile, at most 0 allowed"] * counts
+
+
+def test_limits_that_are_just_kept_are_kept() -> None:
+    recording = many_compiles(3)
+    assert texts(recording, max_compiles=3, max_specializations=3, max_launches=3) == []
+    assert texts(recording, max_compiles=2, max_specializations=2, max_launches=2) == [
+        "3 compiles, at most 2 allowed", "axpy\\x1b[31m has 3 specializations, at most 2 allowed",
+        "3 launches, at most 2 allowed"]
+
+
+@pytest.mark.parametrize("name", ["axpy", "make.axpy", "make.<locals>.axpy", "package.kernels.make.axpy"])
+@pytest.mark.parametrize("recorded", ["make.axpy", "make.<locals>.axpy"])
+def test_a_kernel_is_named_by_its_last_part_or_in_full(name: str, recorded: str) -> None:
+    script = Script()
+    script.kernel(recorded, module="package.kernels")
+    script.specialization()
+    script.configuration()
+    script.launch()
+    assert texts(script.recording(), max_specializations={name: 1}) == []
+    assert texts(script.recording(), max_specializations={name: 0}) == [
+        f"{recorded} has 1 specialization, at most 0 allowed"]
+
+
+def test_a_name_that_was_not_met_is_an_excess_unless_its_limit_is_zero() -> None:
+    recording = one_compile()
+    assert texts(recording, max_specializations={"axpi": 1}) == [
+        "no kernel 'axpi' was launched or compiled; seen: __main__.axpy"]
+    assert texts(recording, max_specializations={"axpi": 0}) == []
+    assert texts(Script().recording(), max_specializations={"axpi": 1}) == [
+        "no kernel 'axpi' was launched or compiled; seen: none"]
+
+
+def test_each_kernel_has_the_limit_of_its_own() -> None:
+    script = Script()
+    for at, name in enumerate(("one", "two")):
+        script.kernel(name)
+        script.specialization(at)
+        script.specialization(at, "(int64,)")
+        script.configuration()
+        script.launch(at, specialization=2 * at)
+    script.launch(1, specialization=3)
+    assert texts(script.recording(), max_specializations=1) == ["two has 2 specializations, at most 1 allowed"]
+    assert [(each.name, each.launches, each.specializations) for each in kernels_used(script.recording())] == [
+        ("two", 2, (2, 3)), ("one", 1, (0,))]
+
+
+def test_dispatchers_of_one_definition_are_one_kernel() -> None:
+    script = Script()
+    script.configuration()
+    for at in range(3):
+        script.kernel()
+        script.specialization(at)
+        script.launch(at, specialization=at)
+    script.kernel("never launched")
+    assert texts(script.recording(), max_specializations=2) == [
+        "axpy has 3 specializations of 3 dispatchers, since its definition ran again, at most 2 allowed"]
+
+
+def test_a_message_begins_with_what_can_be_helped_and_ends_soon() -> None:
+    recording = many_compiles()
+    told = message(recording, exceeded(recording, Limits(max_compiles=1)), width=100)
+    lines = told.splitlines()
+    assert lines[0] == "kernelscope: 9 compiles, at most 1 allowed (max_compiles)"
+    assert lines[1] == "  18.0 ms  compiled by a launch: axpy\\x1b[31m (array(float8, 1d, C),)"
+    assert lines[2:4] == ["           why: new type in argument x [new_dtype, argument x]", "           fix: cast x"]
+    assert "17.0 ms" in lines[4]
+    assert lines[-2:] == ["  and 3 more compiles", "(dry run: kernels did not execute)"]
+    assert "first_use" not in told
+    assert "\x1b" not in told
+    assert max(map(len, lines)) <= 100
+
+
+def test_failed_compiles_are_shown_after_those_that_count() -> None:
+    script = Script()
+    script.kernel()
+    script.kernel("broken")
+    script.specialization()
+    script.configuration()
+    script.compilation(specialization_id=0, reason_code="new_dtype", reason="why")
+    script.compilation(1, 900 * MS, outcome="failed", reason_code="first_use",
+                       reason="first; the compile failed: TypingError")
+    script.launch()
+    told = message(script.recording(), exceeded(script.recording(), Limits(max_compiles=0)), width=100)
+    parts = ("compiled by a launch: axpy", "failed by a launch: broken", "TypingError")
+    assert sorted(parts, key=told.index) == list(parts)
+
+
+def test_loads_are_shown_where_specializations_are_too_many() -> None:
+    recording = one_compile(outcome="disk")
+    assert "from disk by a launch: axpy" in message(recording, exceeded(recording, Limits(max_specializations=0)))
+
+
+@pytest.mark.parametrize(("rows", "told"), [
+    ([], None),
+    ([{"status": "ok", "cost_ns": 800.0}], None),
+    ([{"status": "ok", "cost_ns": 800.0}, {"status": "degraded", "message": "an error was swallowed"}], None),
+    ([{"status": "unavailable", "message": "numba-cuda 0.29 is too old", "fix": "upgrade"}],
+     "numba-cuda 0.29 is too old; upgrade"),
+    ([{"probe": "nvtx", "status": "unavailable", "message": "no nvtx"}], None),
+])
+def test_a_check_that_saw_nothing_says_so(rows: list[dict[str, Any]], told: str | None) -> None:
+    script = Script()
+    for row in rows:
+        script.health(**row)
+    assert unrecorded(script.recording()) == told
+
+
+def test_an_entry_of_the_report_sums_up_its_compiles() -> None:
+    held = entry(many_compiles(3))
+    assert (held["launches"], held["compiles"], held["compile_ns"]) == (3, 3, (900 + 11 + 12) * MS)
+    assert held["kernels"][0]["specializations"] == 3
+    assert [each["argument"] for each in held["compilations"]] == [None, "x", "x"]
+
+
+def item(*marks: Any) -> Any:
+    return SimpleNamespace(nodeid="test_a.py::test_b", iter_markers=lambda name: iter(marks))
+
+
+def mark(*args: Any, **kwargs: Any) -> Any:
+    return SimpleNamespace(args=args, kwargs=kwargs)
+
+
+def test_the_closest_mark_s_limits_come_first() -> None:
+    outer = mark(max_compiles=5, max_launches=2, max_specializations={"a": 1})
+    limits = limits_of(item(mark(max_compiles=1, max_launches=None), outer))
+    assert limits == Limits(max_compiles=1, max_launches=None, max_specializations={"a": 1})
+    assert limits is not None and limits.stated() == {"max_compiles": 1, "max_specializations": {"a": 1}}
+    assert limits_of(item()) is None
+
+
+@pytest.mark.parametrize(("wrong", "told"), [
+    (mark(1), "takes keyword arguments only (max_compiles, max_specializations, max_launches), not 1"),
+    (mark(), "names no limit; there are max_compiles, max_specializations, max_launches"),
+    (mark(max_compiles=True), "max_compiles=True is not a count: it takes an int of 0 or more"),
+    (mark(max_compiles=1.0), "max_compiles=1.0 is not a count: it takes an int of 0 or more"),
+    (mark(max_launches={"axpy": 1}), "max_launches={'axpy': 1} is not a count: it takes an int of 0 or more"),
+    (mark(max_specializations="2"), "max_specializations='2' is neither a count nor a dict of counts by kernel name"),
+    (mark(max_specializations={1: 2}), "max_specializations is by kernel name, and 1 is none"),
+    (mark(max_specializations={"axpy": -1}),
+     "max_specializations={'axpy': -1} is not a count: it takes an int of 0 or more"),
+])
+def test_a_wrong_mark_is_told_in_one_line(wrong: Any, told: str) -> None:
+    with pytest.raises(LimitError) as caught:
+        limits_of(item(wrong))
+    assert str(caught.value) == f"test_a.py::test_b: @pytest.mark.kernelscope {told}"
+
+
+def test_a_wrong_mark_that_a_closer_one_hides_is_told_too() -> None:
+    with pytest.raises(LimitError):
+        limits_of(item(mark(max_compiles=1), mark(max_compiles="many")))
+
+
+def test_an_outcome_of_old_pluggy_is_replaced_too() -> None:
+    outcome, error = SimpleNamespace(_excinfo=None), ValueError("beyond")
+    _replace(outcome, error)
+    assert outcome._excinfo == (ValueError, error, None)
