@@ -15,7 +15,7 @@ from kernelscope.analysis.units import MISSING, count, counted, duration, percen
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import inspection_words as words
 from kernelscope.renderers.base import dims, escape
-from kernelscope.renderers.elements import heading, name_of, table_of
+from kernelscope.renderers.elements import heading, name_of, sentence, table_of
 from kernelscope.renderers.style import style
 from kernelscope.schema import UNKNOWN
 from kernelscope.widgets.inspector_facts import place
@@ -186,9 +186,9 @@ def _reasons(kernel: Kernel) -> str:
 
 
 def _reason(number: int, made: Compile) -> str:
-    fix = f' <span class="ks-fix"><b>Fix</b> {escape(made.fix)}</span>' if made.fix else ""
+    fix = f' <span class="ks-fix"><b>Fix</b> {sentence(made.fix)}</span>' if made.fix else ""
     cell = f", {made.cell}" if made.cell else ""
-    return f'<li>#{number}, {escape(duration(made.duration_ns) + cell)}: {escape(made.reason)}{fix}</li>'
+    return f'<li>#{number}, {escape(duration(made.duration_ns) + cell)}: {sentence(made.reason)}{fix}</li>'
 
 
 def _code(kernel: Kernel, texts: _Texts, room: _Room) -> str:

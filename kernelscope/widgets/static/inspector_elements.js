@@ -27,6 +27,11 @@ export function button(name, text, title, pressed) {
   return made;
 }
 
+/** A sentence of the analysis as nodes, in which names in `backticks` are set as code. */
+export function sentence(text) {
+  return clean(text).split(/`([^`<>]+)`/).map((part, at) => (at % 2 ? element("code", "ksi-arg", part) : part));
+}
+
 /** What is said where something is not there: a sentence, and what to do about it. */
 export function note(text, fix, ...more) {
   const made = element("div", "ksi-note", element("span", "", text));

@@ -1,6 +1,6 @@
 // What a specialization ran with and where it came from: its launch configurations, and its compiles with their cache.
 
-import { bytes, dims, element, known, note, plainTable, share, time } from "./inspector_elements.js";
+import { bytes, dims, element, known, note, plainTable, sentence, share, time } from "./inspector_elements.js";
 import { clean, count, exact } from "./text.js";
 
 const OUTCOMES = {
@@ -48,11 +48,12 @@ function compileCard(compile, each) {
   head.title = exact(compile.ns);
   const list = element("dl", "ksi-facts");
   const fact = (label, value, what = "not recorded") => {
-    list.append(element("dt", "", label), element("dd", value === null ? "ksi-absent" : "", value ?? what));
+    const shown = Array.isArray(value) ? value : [value ?? what];
+    list.append(element("dt", "", label), element("dd", value === null ? "ksi-absent" : "", ...shown));
   };
-  fact("Why", compile.reason ? clean(compile.reason) : null, "no reason is recorded");
+  fact("Why", compile.reason ? sentence(compile.reason) : null, "no reason is recorded");
   if (compile.code) fact("Reason code", clean(compile.code));
-  if (compile.fix) fact("Fix", clean(compile.fix));
+  if (compile.fix) fact("Fix", sentence(compile.fix));
   fact("Index file", compile.file ? clean(compile.file) : null, "none: not compiled with cache=True");
   if (compile.file || compile.data) fact("Data file", compile.data ? clean(compile.data) : null);
   if (compile.file || compile.key) keyParts(compile.key).forEach(([label, value]) => fact(label, value));

@@ -2,7 +2,7 @@
 
 import { CodePane } from "./inspector_code.js";
 import { ComparePane, resourcesPane } from "./inspector_compare.js";
-import { element, focusable, fullSignature, note, rove, signature } from "./inspector_elements.js";
+import { element, focusable, fullSignature, note, rove, sentence, signature } from "./inspector_elements.js";
 import { cachePane, launchesPane } from "./inspector_panes.js";
 import { passesPane } from "./inspector_passes.js";
 import { clean } from "./text.js";
@@ -60,7 +60,8 @@ export class Detail {
       return made;
     };
     if (!this.two) {
-      this.title.replaceChildren(of(this.one));
+      const why = this.one.compiles.at(-1)?.reason;
+      this.title.replaceChildren(of(this.one), ...(why ? [element("div", "ksi-why", ...sentence(why))] : []));
       return;
     }
     const end = focusable(element("button", "ksi-button", "× end comparison"));
