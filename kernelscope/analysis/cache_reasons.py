@@ -19,11 +19,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kernelscope.analysis.columns import json_object
+
 #: Codes that another cause gives way to: without a hit on disk there would have been no compile.
 _GIVES_WAY = ("first_use", "redefined", "unknown")
 #: Codes whose fixes are here.
 CODES = ("disk", "disk_unsafe", "cache_absent", "cache_stale", "cache_unwritable", "new_device")
 _MOST = 3
+
+
+def is_cacheable(kernel: Mapping[str, Any]) -> bool:
+    """Return whether numba-cuda can keep a kernel, a row of ``dispatchers``, on disk.
+
+    It finds a place for functions of files and of notebook cells, not of strings and of stdin, for which it refuses
+    ``cache=True``; and it saves none that links files.
+    """
+    if json_object(kernel["options"]).get("link"):
+        return False
+    file = kernel["filename"]
+    return not (file and file.startswith("<") and not file.startswith("<ipython-input"))
 
 
 def disk_hit(attributes: Mapping[str, Any]) -> tuple[str, str]:

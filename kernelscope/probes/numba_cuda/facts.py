@@ -146,7 +146,7 @@ class Facts:
         """Return the id of a compiled overload; `origin` counts at first sight only."""
 
         def row() -> dict[str, Any]:
-            sensitive = bool(getattr(kernel, "launch_config_sensitive", False))
+            sensitive = is_sensitive(dispatcher, kernel)
             key = self._bound_to(dispatcher, kernel) if sensitive else None
             return {
                 "dispatcher_id": self.dispatcher(dispatcher),
@@ -306,6 +306,16 @@ class Facts:
                     if function is loaded:
                         return owner, kernel, ordinal
         raise LookupError(f"{dispatcher.py_func.__name__} launched a kernel that none of its overloads has")
+
+
+def is_sensitive(dispatcher: Any, kernel: Any) -> bool:
+    """Return whether a compiled kernel is used for one launch configuration only (LC-S).
+
+    A later compile of such a kernel need not say so itself: what it calls can have been compiled for the first one, and
+    is not asked again. numba-cuda goes by the dispatcher that it has made for the launch configuration.
+    """
+    return bool(getattr(kernel, "launch_config_sensitive", False)
+                or getattr(dispatcher, "_launch_config_is_specialized", False))
 
 
 def _config_json(key: tuple[Any, ...] | None) -> str | None:
