@@ -24,6 +24,7 @@ from kernelscope.widgets import inspector_facts, inspector_static
 from kernelscope.widgets.frontend import front_end
 from kernelscope.widgets.hosting import View
 
+#: Code of more bytes is packed faster, and a little larger.
 _LONG = 100_000
 
 

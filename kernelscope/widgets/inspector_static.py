@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelscope.analysis.inspection import Compile, Kernel, Specialization, Use, code_text
+from kernelscope.analysis.columns import ints
+from kernelscope.analysis.inspection import Compile, Kernel, Specialization, Use
 from kernelscope.analysis.type_words import short_arguments
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.recording.model import Recording
@@ -16,6 +17,7 @@ from kernelscope.renderers import inspection_words as words
 from kernelscope.renderers.base import dims, escape
 from kernelscope.renderers.elements import heading, name_of, table_of
 from kernelscope.renderers.style import style
+from kernelscope.schema import UNKNOWN
 from kernelscope.widgets.inspector_facts import place
 
 #: So many characters of code and of facts are in a saved notebook at most.
@@ -47,14 +49,14 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
     limit : int
         So many characters of code go in at most; what does not fit is named.
     """
-    room = _Room(limit)
+    room, texts = _Room(limit), _Texts(recording)
     parts: list[str] = []
     written = 0
     for at, each in enumerate(kernels):
         if written > MOST_FACTS:
             parts.append(f'<div class="ks-soft">{counted(len(kernels) - at, "more kernel")} left out for size</div>')
             break
-        parts.append(_kernel(recording, each, room, is_open=len(kernels) == 1))
+        parts.append(_kernel(each, texts, room, is_open=len(kernels) == 1))
         written += len(parts[-1]) - room.taken_last()
     if not kernels:
         parts.append(heading("There is no kernel in it"))
@@ -95,7 +97,24 @@ class _Room:
         return taken
 
 
-def _kernel(recording: Recording, kernel: Kernel, room: _Room, *, is_open: bool) -> str:
+class _Texts:
+    """The texts of code, read one at a time."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._texts = recording.arrow("code").column("text")
+        kinds: list[str] = recording.arrow("code").column("kind").to_pylist()
+        owners, members = ints(recording, "code", "dispatcher_id"), ints(recording, "code", "specialization_id")
+        keys = zip(owners.tolist(), members.tolist(), kinds, strict=True)
+        self._places = {key: at for at, key in enumerate(keys)}
+
+    def of(self, kernel: Kernel, specialization: Specialization, form: str) -> str:
+        """One form of a specialization's code; the source is its function's."""
+        member = UNKNOWN if form == "source" else specialization.specialization_id
+        at = self._places.get((kernel.dispatcher_id, member, form))
+        return "" if at is None else str(self._texts[at].as_py())
+
+
+def _kernel(kernel: Kernel, texts: _Texts, room: _Room, *, is_open: bool) -> str:
     about = [place(kernel)]
     if kernel.arguments:
         about.append(f"({', '.join(kernel.arguments)})")
@@ -109,7 +128,7 @@ def _kernel(recording: Recording, kernel: Kernel, room: _Room, *, is_open: bool)
     return (
         f"<details{' open' if is_open else ''}><summary>{name_of(kernel.name)} {escape(', '.join(figures))}</summary>"
         f'<div class="ks-soft">{escape(" · ".join(about))}</div>'
-        f"{table}{_reasons(kernel)}{_code(recording, kernel, room)}</details>"
+        f"{table}{_reasons(kernel)}{_code(kernel, texts, room)}</details>"
     )
 
 
@@ -172,14 +191,14 @@ def _reason(number: int, made: Compile) -> str:
     return f'<li>#{number}, {escape(duration(made.duration_ns) + cell)}: {escape(made.reason)}{fix}</li>'
 
 
-def _code(recording: Recording, kernel: Kernel, room: _Room) -> str:
+def _code(kernel: Kernel, texts: _Texts, room: _Room) -> str:
     parts: list[str] = []
     for each in kernel.specializations:
         for form, label in _FORMS.items():
             # The source is the function's, and the same for all of its specializations.
             if form not in each.code or (form == "source" and each is not kernel.specializations[0]):
                 continue
-            text = code_text(recording, each.specialization_id, form) or ""
+            text = texts.of(kernel, each, form)
             which = label if form == "source" else f"{label} of #{each.number}"
             lines = counted(len(text.splitlines()), "line")
             if room.takes(text):

@@ -159,6 +159,25 @@ def test_rows_that_one_recording_keeps_apart_stay_apart(rows: Rows, recording_of
     assert Counter(row["dispatcher_id"] for row in merged.rows("launches")) == {0: 4, 1: 2}
 
 
+def test_what_one_recording_knows_more_of_is_one_row(rows: Rows, recording_of: Make) -> None:
+    full = recording_of(rows)
+    facts = {"dispatchers": ("arguments", "code_sha256"), "devices": ("multiprocessors",),
+             "specializations": ("regs", "cubin_bytes", "spill_store_bytes", "launch_config_sensitive")}
+    for table, columns in facts.items():
+        for row in rows[table]:
+            row.update(dict.fromkeys(columns))
+    bare = recording_of(rows)
+    for order in ([full, bare], [bare, full]):
+        merged = merge(order)
+        for table in facts:
+            assert merged.rows(table) == full.rows(table), table
+    # What contradicts is another one.
+    for row in rows["specializations"]:
+        row["regs"] = 99
+    merged = merge([full, recording_of(rows)])
+    assert [row["regs"] for row in merged.rows("specializations")] == [32, 99, 99]
+
+
 def test_empty_recordings_merge(full: Recording, assert_same: Same) -> None:
     empty = Recording({}, {})
     assert merge([empty, empty]).arrow("launches").num_rows == 0

@@ -1,7 +1,7 @@
 // Two codes side by side: aligned, what differs marked by line and word, and what is equal folded.
 
 import { changedWords } from "./code_align.js";
-import { codeButton, codeLive, codeNode, followGround } from "./code_dom.js";
+import { codeButton, codeLive, codeNode, followGround, leaveCode } from "./code_dom.js";
 import { CodeFolds } from "./code_folds.js";
 import { CodeStates } from "./code_highlight.js";
 import { lineElement, widthOf } from "./code_line.js";
@@ -282,8 +282,7 @@ class DiffView {
       this.restyle();
     });
     this.element.addEventListener("keydown", (event) => {
-      // An Escape is for what is around the view.
-      if (event.key !== "Escape") event.stopPropagation();
+      event.stopPropagation();
       if (event.target !== this.scroller || event.ctrlKey || event.metaKey || event.altKey) return;
       const action = KEYS_OF_DIFF[event.key];
       if (!action) return;
@@ -309,5 +308,8 @@ const KEYS_OF_DIFF = {
   Home: (view) => view.by(-view.folds.rows.length), End: (view) => view.by(view.folds.rows.length),
   ArrowLeft: (view) => { view.aside.scrollLeft -= 60; }, ArrowRight: (view) => { view.aside.scrollLeft += 60; },
   Enter: (view) => view.unfold(view.cursor), " ": (view) => view.unfold(view.cursor),
-  Escape: (view) => view.selection.drop(),
+  Escape: (view) => {
+    if (getSelection().isCollapsed) leaveCode(view.element);
+    view.selection.drop();
+  },
 };

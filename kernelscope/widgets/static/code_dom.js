@@ -8,6 +8,9 @@ export function codeNode(tag, name, ...inside) {
   return element;
 }
 
+/** Tell what is around a view that an Escape had nothing to let go in it; the key itself stays inside. */
+export function leaveCode(element) { element.dispatchEvent(new CustomEvent("ksc-leave", { bubbles: true })); }
+
 /** A button that says what it does, and keeps its keys from the notebook. */
 export function codeButton(name, text, title, action) {
   const button = codeNode("button", `ksc-button ${name}`, text);

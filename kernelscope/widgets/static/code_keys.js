@@ -1,18 +1,18 @@
 // The keys of a code view.
 
+import { leaveCode } from "./code_dom.js";
+
 /** Let a view be used by keyboard alone. */
 export function codeKeys(view) {
   view.element.addEventListener("keydown", (event) => {
-    // The notebook must not take keys that are meant for the code. An Escape that lets nothing go is for what is around.
-    if (event.key !== "Escape") event.stopPropagation();
+    // The notebook must not take keys that are meant for the code.
+    event.stopPropagation();
     if (event.defaultPrevented) return;
     const hasModifier = event.ctrlKey || event.metaKey, isCode = event.target === view.scroller;
     const action = hasModifier ? (event.altKey ? null : WITH_CTRL[event.key.toLowerCase()])
       : isCode && !event.altKey ? PLAIN[event.key] : null;
-    if (action && (isCode || !action.isInCode) && action.run(view, event) !== false) {
-      event.preventDefault();
-      event.stopPropagation();
-    }
+    if (action && (isCode || !action.isInCode) && action.run(view, event) !== false) event.preventDefault();
+    else if (event.key === "Escape") leaveCode(view.element);
   });
 }
 

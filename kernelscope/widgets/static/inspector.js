@@ -43,6 +43,7 @@ class Inspector {
     this.frame(theme ?? "auto");
     host.append(this.root);
     this.root.addEventListener("keydown", (event) => this.key(event));
+    this.root.addEventListener("ksc-leave", () => this.back());
     this.update(facts);
   }
 
@@ -136,8 +137,14 @@ class Inspector {
   key(event) {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     event.stopPropagation();
-    const from = document.activeElement;
-    if (this.isComparing) this.compared(false);
+    this.back();
+  }
+
+  /** One step out: of the help, a comparison, the panel, the tabs, the table. */
+  back() {
+    const from = document.activeElement, help = this.top.querySelector(".ksi-help[open]");
+    if (help) help.open = false;
+    else if (this.isComparing) this.compared(false);
     else if (this.detail.strip.contains(from)) this.table.focus();
     else if (this.detail.root.contains(from)) this.detail.focus();
     else if (this.table.root.contains(from) && !this.list.root.hidden) this.list.focus();

@@ -27,7 +27,7 @@ export class CodePane {
 
   async show(specialization, form) {
     const token = this.token = {}, { key } = specialization;
-    const isCopy = COPIED.has(form) && this.copies.has(key);
+    const isCopy = this.isCopied(specialization, form);
     const waits = setTimeout(() => token === this.token && this.say(element("div", "ksi-wait", "reading …")), 150);
     try {
       const wanted = [this.page.ask({ what: "code", specialization: key, form, copy: isCopy })];
@@ -40,6 +40,9 @@ export class CodePane {
       clearTimeout(waits);
     }
   }
+
+  /** Whether a copy with line information is shown in the place of what ran. */
+  isCopied({ key }, form) { return COPIED.has(form) && this.copies.has(key); }
 
   say(...what) {
     for (const each of this.views.splice(0)) each.destroy();

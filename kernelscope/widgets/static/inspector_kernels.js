@@ -81,7 +81,7 @@ export class KernelList {
     made.setAttribute("role", "option");
     made.setAttribute("aria-selected", String(kernel.key === this.key));
     made.dataset.key = kernel.key;
-    made.title = `${clean(kernel.name)}\n${clean(kernel.place)}`;
+    made.title = `${clean(kernel.name)}\n${clean(kernel.place)}\n${numbers.join(" · ")}`;
     return made;
   }
 

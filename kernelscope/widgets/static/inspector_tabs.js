@@ -29,6 +29,7 @@ export class Detail {
     this.code = new CodePane(page);
     this.diff = new ComparePane(page);
     this.strip.addEventListener("click", (event) => this.turn(event.target.closest(".ksi-tab")));
+    this.strip.addEventListener("pointerover", (event) => this.foresee(event.target.closest(".ksi-tab")));
     this.strip.addEventListener("keydown", (event) => this.moving(event));
   }
 
@@ -86,6 +87,14 @@ export class Detail {
     if (this.two) this.pairTab = tab.dataset.tab;
     else this.tab = tab.dataset.tab;
     this.draw();
+  }
+
+  /** Ask for what is pointed at, so that it is there when it is clicked. Disassembling is not begun by chance. */
+  foresee(tab) {
+    const form = tab?.dataset.tab;
+    if (this.two || !CODE.has(form) || form === "sass") return;
+    this.page.ask({ what: "code", specialization: this.one.key, form, copy: this.code.isCopied(this.one, form) })
+      .catch(() => {});
   }
 
   moving(event) {
