@@ -214,10 +214,12 @@ def _option(name: str, pair: object) -> str:
 
 def _fix_unsafe(unsafe: Mapping[str, Any]) -> str:
     captured = _texts(unsafe.get("captured"))
+    # A device function with values of its own cannot be passed; these can.
+    values = [name for name in captured if not any(other.startswith(f"{name}.") for other in captured)]
     if unsafe.get("options"):
         return ("call recompile() once: it empties this kernel's disk cache and compiles with the present options; "
                 "kernels with different options need different names")
-    return (f"call recompile() once after such a change, or pass what changes ({_few(captured)}) as an argument")
+    return (f"call recompile() once after such a change, or pass what changes ({_few(values)}) as an argument")
 
 
 def _fix_unwritable(disk: Mapping[str, Any]) -> str:
