@@ -15,6 +15,7 @@ import pytest
 from kernelscope.analysis.columns import with_columns
 from kernelscope.pytest_plugin.check import entry, exceeded, message, unrecorded
 from kernelscope.pytest_plugin.limits import LimitError, Limits, limits_of
+from kernelscope.probes import base
 from kernelscope.recorder import Recorder
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.io import load
@@ -78,6 +79,8 @@ class CallRecorder:
         outcome = yield
         raised: BaseException | None = None if outcome.excinfo is None else outcome.excinfo[1]
         try:
+            if raised is not None:  # pytest shows its traceback, where our hooks have no place
+                base.clean(raised, frozenset(base.hook_codes))
             recording = _end(attempt, raised)
             found: list[str] = []
             if limits is not None and raised is None:

@@ -172,6 +172,8 @@ class CompileHooks:
             if kernel is not None:
                 row["specialization_id"] = self.facts.specialization(dispatcher, kernel, row["outcome"])
                 row["launch_config_sensitive"] = is_sensitive(dispatcher, kernel)
+                if isinstance(sig, str):  # given to kernel.compile() as text, which only numba-cuda may evaluate
+                    row["signature"] = self.facts.signature_text(kernel.argument_types)
             if seen is not None:
                 self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
             if self.facts.is_redefinition(row["dispatcher_id"]):

@@ -258,7 +258,7 @@ class Facts:
         live = self.sink.specializations.objects[specialization]
         row = self.sink.devices.rows[device]
         function = live[1]._codelibrary._cufunc_cache.get(row["ordinal"]) if isinstance(live, tuple) else None
-        if function is None:
+        if function is None or not _is_loaded(function):
             return
         shape = self.sink.configurations.rows[configuration]
         threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
@@ -316,6 +316,14 @@ def is_sensitive(dispatcher: Any, kernel: Any) -> bool:
     """
     return bool(getattr(kernel, "launch_config_sensitive", False)
                 or getattr(dispatcher, "_launch_config_is_specialized", False))
+
+
+def _is_loaded(function: Any) -> bool:
+    """Whether the module of a loaded function is still there: cuda.close() drops it, and the function stays."""
+    try:
+        return function.module.handle is not None
+    except ReferenceError:
+        return False
 
 
 def _config_json(key: tuple[Any, ...] | None) -> str | None:
