@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelscope.analysis.columns import with_columns
+from kernelscope.probes import base
 from kernelscope.pytest_plugin.check import entry, exceeded, message, unrecorded
 from kernelscope.pytest_plugin.limits import LimitError, Limits, limits_of
-from kernelscope.probes import base
 from kernelscope.recorder import Recorder
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.io import load
