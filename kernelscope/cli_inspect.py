@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.find_kernels import find_kernels, find_specialization, sort_kernels
 from kernelscope.analysis.inspection import Kernel, Specialization, code_text, inspect_kernels
-from kernelscope.errors import UnknownKernelError
+from kernelscope.errors import CubinError, UnknownKernelError
 from kernelscope.magic_output import progress
 from kernelscope.nvdisasm import disassemble
 from kernelscope.recording.io import load
-from kernelscope.renderers.base import clean_code
+from kernelscope.renderers.base import clean, clean_code
 from kernelscope.renderers.inspection import inspection_text
 from kernelscope.renderers.inspection_diff import code_diff, facts_diff
 from kernelscope.renderers.inspection_words import HOW_TO_RECORD_CODE
@@ -61,11 +61,11 @@ def code_of(recording: Recording, chosen: Specialization, kind: str) -> str:
     if text is None and kind == "sass":
         cubin = code_text(recording, chosen.specialization_id, "cubin")
         if cubin is not None:
-            text = disassemble(base64.b64decode(cubin))
+            text = disassemble(_decoded(cubin, chosen))
     if text is None:
         held = f"it has {', '.join(chosen.code)}" if chosen.code else "it has no code"
         raise UnknownKernelError(
-            f"{kind} of specialization {chosen.number} is not in the recording; {held}: {HOW_TO_RECORD_CODE}")
+            f"{kind} of specialization {chosen.number} is not in the recording; {held}: {_why_missing(recording)}")
     return _readable_types(text) if kind == "types" else text.rstrip("\n") + "\n"
 
 
@@ -94,12 +94,27 @@ def _as_json(recording: Recording, arguments: argparse.Namespace) -> dict[str, A
     return {"notice": recording.notice, "kernels": [asdict(kernel) | {"specializations": [asdict(chosen)]}]}
 
 
+def _decoded(cubin: str, chosen: Specialization) -> bytes:
+    try:
+        return base64.b64decode(cubin, validate=True)
+    except ValueError as error:
+        raise CubinError(f"the machine code of specialization {chosen.number} is torn: {error}") from None
+
+
+def _why_missing(recording: Recording) -> str:
+    """What a recording that was made with code says of it, or how to make one."""
+    if not recording.metadata.get("code"):
+        return HOW_TO_RECORD_CODE
+    said = [row["message"] for row in recording.rows("health") if "the code of some kernels" in (row["message"] or "")]
+    return clean("; ".join(said)) or "numba-cuda had none, as of kernels that were compiled before and not launched"
+
+
 def _readable_types(text: str) -> str:
     """Numba's types, recorded as JSON, as lines ``12  x: array(float32, 1d, C) = arg(0, name=x)``."""
     try:
         rows = json.loads(text)
         lines = [f"{row['line']:>5}  {row['name']}: {row['type']}" + (f" = {row['expr']}" if row.get("expr") else "")
                  for row in rows]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text + "\n"
     return "\n".join(lines) + "\n"

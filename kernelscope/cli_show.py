@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.cells import CellSummary, by_cell
@@ -30,6 +31,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Print the file as it was asked for; return the exit code."""
     if arguments.output is not None and not arguments.redact:
         arguments.parser.error("-o goes with --redact; kernelscope export writes other formats")
+    if arguments.output is not None and Path(arguments.output).expanduser().resolve() == Path(arguments.file).resolve():
+        arguments.parser.error(f"-o {arguments.output} would replace what it is made from: name another file")
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
     if arguments.cell is not None:
         recording = find_cell([recording], arguments.cell)

@@ -18,6 +18,8 @@ GET = ("pip install 'kernelscope[sass]' brings NVIDIA's nvdisasm; one of a CUDA 
 # Code sections only, with the source lines of inlined functions too.
 _OPTIONS = ("-c", "-gi")
 _TIMEOUT_S = 60.0
+#: A section of code begins in it; 200 bytes stand before the first one.
+_HEAD_BYTES = 1_000_000
 
 
 def find() -> Path | None:
@@ -72,6 +74,9 @@ def disassemble(cubin: bytes, timeout_s: float = _TIMEOUT_S) -> str:
     if done.returncode:
         said = " ".join(done.stderr.decode("utf-8", "replace").replace(str(path), "the cubin").split())
         raise DisassemblerError(f"{program} failed with exit code {done.returncode}: {said[:500] or 'it said nothing'}")
+    # A script of the same name on the PATH may print anything, and as much as it likes.
+    if b".text." not in done.stdout[:_HEAD_BYTES]:
+        raise DisassemblerError(f"{program} printed no SASS, but {len(done.stdout)} bytes of something else")
     return done.stdout.decode("utf-8", "replace")
 
 

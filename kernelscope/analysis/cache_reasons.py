@@ -19,11 +19,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kernelscope.analysis.columns import json_object
+
 #: Codes that another cause gives way to: without a hit on disk there would have been no compile.
 _GIVES_WAY = ("first_use", "redefined", "unknown")
 #: Codes whose fixes are here.
 CODES = ("disk", "disk_unsafe", "cache_absent", "cache_stale", "cache_unwritable", "new_device")
 _MOST = 3
+
+
+def is_cacheable(kernel: Mapping[str, Any]) -> bool:
+    """Return whether numba-cuda can keep a kernel, a row of ``dispatchers``, on disk.
+
+    It finds a place for functions of files and of notebook cells, not of strings and of stdin, for which it refuses
+    ``cache=True``; and it saves none that links files.
+    """
+    if json_object(kernel["options"]).get("link"):
+        return False
+    file = kernel["filename"]
+    return not (file and file.startswith("<") and not file.startswith("<ipython-input"))
 
 
 def disk_hit(attributes: Mapping[str, Any]) -> tuple[str, str]:
@@ -200,10 +214,12 @@ def _option(name: str, pair: object) -> str:
 
 def _fix_unsafe(unsafe: Mapping[str, Any]) -> str:
     captured = _texts(unsafe.get("captured"))
+    # A device function with values of its own cannot be passed; these can.
+    values = [name for name in captured if not any(other.startswith(f"{name}.") for other in captured)]
     if unsafe.get("options"):
         return ("call recompile() once: it empties this kernel's disk cache and compiles with the present options; "
                 "kernels with different options need different names")
-    return (f"call recompile() once after such a change, or pass what changes ({_few(captured)}) as an argument")
+    return (f"call recompile() once after such a change, or pass what changes ({_few(values)}) as an argument")
 
 
 def _fix_unwritable(disk: Mapping[str, Any]) -> str:

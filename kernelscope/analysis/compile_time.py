@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from kernelscope.analysis.columns import json_object
+from kernelscope.analysis.cache_reasons import is_cacheable
 from kernelscope.recording.model import Recording
 
 #: Names of a compile's parts, in the order in which they run; an unknown phase comes before ``other``.
@@ -170,11 +170,7 @@ def warm_cache(recording: Recording, times: Sequence[CompileTime] | None = None)
 
 
 def _can_be_served(compiled: CompileTime, kernel: dict[str, Any]) -> bool:
-    if compiled.trigger in ("specialize", "recompile", "device") or json_object(kernel["options"]).get("link"):
-        return False
-    # numba-cuda finds a place for functions of files and of notebook cells, not of strings and of stdin.
-    file = kernel["filename"]
-    return not (file and file.startswith("<") and not file.startswith("<ipython-input"))
+    return compiled.trigger not in ("specialize", "recompile", "device") and is_cacheable(kernel)
 
 
 def _busy(each: CompileTime) -> int:

@@ -16,7 +16,7 @@ SLOW_COMPILE_NS = 100_000_000
 
 def fix_for(
     code: str, row: Mapping[str, Any], difference: Difference | None = None,
-    attributes: Mapping[str, Any] | None = None, names: tuple[str, ...] = (),
+    attributes: Mapping[str, Any] | None = None, names: tuple[str, ...] = (), *, cacheable: bool = True,
 ) -> str | None:
     """Return what would avoid the compile, or None where nothing should.
 
@@ -32,17 +32,20 @@ def fix_for(
         The row's attributes.
     names : tuple of str
         The arguments' Python names, as far as they are known.
+    cacheable : bool
+        Whether numba-cuda can keep the kernel on disk: see `kernelscope.analysis.cache_reasons.is_cacheable`.
     """
+    can_cache = cacheable and not row["cache_file"]
     if code == "failed":
         return _after_failure(row, difference, names)
     if code in CODES:
         return fix_for_cache(code, row, attributes)
     if code in ("first_use", "unknown"):
-        return _earlier(row)
+        return _earlier(row, can_cache)
     if code == "eager":
-        return _CACHE if _is_slow_and_uncached(row) else None
+        return _CACHE if can_cache and row["end_ns"] - row["start_ns"] >= SLOW_COMPILE_NS else None
     if code == "redefined":
-        return _MOVE if row["cache_file"] else f"{_MOVE}; or {_CACHE}"
+        return f"{_MOVE}; or {_CACHE}" if can_cache else _MOVE
     if code in _PLAIN:
         return _PLAIN[code]
     return None if difference is None else _align(difference, names)
@@ -61,16 +64,14 @@ _PLAIN = {
 _CACHE = "cache=True in @cuda.jit keeps it on disk for the next session"
 
 
-def _earlier(row: Mapping[str, Any]) -> str:
+def _earlier(row: Mapping[str, Any], can_cache: bool) -> str | None:
     """A first compile cannot be avoided, but moved out of the launch or kept."""
+    if row["launch_config_sensitive"]:  # a definition has no launch configuration that it could be compiled for
+        return _CACHE if can_cache else None
     spelled = declaration(row["signature"])
     example = f'@cuda.jit(["{spelled}"])' if spelled and len(spelled) <= 100 else "a list of signatures in @cuda.jit"
     first = f"{example} compiles it at the definition, and no other types later"
-    return first if row["cache_file"] else f"{first}; cache=True keeps it on disk"
-
-
-def _is_slow_and_uncached(row: Mapping[str, Any]) -> bool:
-    return not row["cache_file"] and row["end_ns"] - row["start_ns"] >= SLOW_COMPILE_NS
+    return f"{first}; cache=True keeps it on disk" if can_cache else first
 
 
 def _after_failure(row: Mapping[str, Any], difference: Difference | None, names: tuple[str, ...]) -> str:
@@ -117,8 +118,8 @@ def _align(difference: Difference, names: tuple[str, ...]) -> str:
                 "can stand for it")
     if code == "literal":
         return f"declare {where} by its plain type, such as int64: a literal type takes one value only"
-    if wanted.kind == "enum" and known.kind == "scalar":
-        return f"pass {where} as a number in every launch: member.value"
+    if "enum" in (wanted.kind, known.kind) and {wanted.kind, known.kind} <= {"enum", "scalar"}:
+        return f"pass {where} as a number in every launch: member.value of an enum's member"
     return f"pass {where} as {short(known)} in every launch"
 
 

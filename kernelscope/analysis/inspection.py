@@ -261,6 +261,8 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
         at, owner = int(row["specialization_id"]), int(row["dispatcher_id"])
         own = result.setdefault(owner, [])
         made = compiles.get(at, [])
+        # Threads that waited meanwhile did not compile.
+        spent = [each.duration_ns for each in made if each.outcome != "wait"]
         held = code.get(at, set[str]()) | ({"source"} if -1 - owner in code else set[str]())
         bound = json_object(row["launch_config"])
         own.append(Specialization(
@@ -280,7 +282,7 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
             origin=row["origin"],
             launch_config_sensitive=row["launch_config_sensitive"],
             launch_config=bound or None,
-            compile_ns=sum(each.duration_ns for each in made) if made else None,
+            compile_ns=sum(spent) if spent else None,
             launches=int(launches[at]),
             host_ns=int(host[at]),
             median_ns=_finite(medians[at]),

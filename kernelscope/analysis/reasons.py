@@ -115,6 +115,8 @@ class _Request:
     shape: Shape | None
     #: Whether the definition before this one of the same name has the same code; None where that is not known.
     same_code: bool | None
+    #: Whether numba-cuda can keep the kernel on disk.
+    cacheable: bool
 
 
 def explain(recording: Recording) -> Recording:
@@ -130,17 +132,19 @@ def explain(recording: Recording) -> Recording:
     dispatchers = recording.rows("dispatchers")
     names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in dispatchers}
     same_code = _same_code(dispatchers)
+    cacheable = {row["dispatcher_id"]: cache_reasons.is_cacheable(row) for row in dispatchers}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
             held = known.setdefault(row["dispatcher_id"], _Known())
             held.add(row["signature"], _noted_shape(row["launch_config"]))
 
-    for row in rows:
+    # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
+    for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
         held = known.setdefault(row["dispatcher_id"], _Known())
         request = _Request(row, json_object(row["attributes"]), str(row["signature"]),
                            names.get(row["dispatcher_id"], ()), shapes.get(row["configuration_id"]),
-                           same_code.get(row["dispatcher_id"]))
+                           same_code.get(row["dispatcher_id"]), cacheable[row["dispatcher_id"]])
         # A code that is none is of an earlier version.
         if row["reason_code"] not in REASON_CODES:
             reason = _reason(request, held)
@@ -177,7 +181,8 @@ def _reason(request: _Request, held: _Known) -> Reason:
     if row["outcome"] == "failed" and not cache_reasons.failed_in_cache(request.attributes):
         sentence += f"; the compile failed: {row['error'] or 'it raised'}"
         code = "failed"
-    fix = fix_for(code, row, reason.difference, request.attributes, request.names)
+    fix = fix_for(code, row, reason.difference, request.attributes, request.names,
+                  cacheable=request.cacheable)
     if code == "redefined" and request.same_code is False:
         fix = None  # new code has to be compiled
     return Reason(found, sentence, fix, reason.argument, reason.nearest)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import count_by, ints, percentiles_by, row_count, sum_by
+from kernelscope.analysis.columns import count_by, ints, matches, percentiles_by, row_count, sum_by
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.recording.model import Recording
 
@@ -74,7 +74,9 @@ def by_specialization(
     launches = count_by(launched, size)
     host = sum_by(launched, phases.own_ns, size)
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
-    made = ints(recording, "compilations", "specialization_id")
+    # Threads that waited meanwhile did not compile.
+    waited = matches(recording, "compilations", "outcome", "wait")
+    made = np.where(waited, -1, ints(recording, "compilations", "specialization_id"))
     spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
     compiled = count_by(made, size)
     compile_ns = sum_by(made, spent, size)

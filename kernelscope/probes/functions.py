@@ -1,9 +1,12 @@
 """What a kernel's Python function tells by itself: its arguments' names, and which other functions are the same."""
 
 from __future__ import annotations
+import __future__
 
+import ast
 import hashlib
 import inspect
+import warnings
 from types import CodeType
 
 
@@ -19,6 +22,34 @@ def argument_text(code: CodeType) -> str:
     if code.co_flags & inspect.CO_VARARGS:
         names.append(f"*{code.co_varnames[count + code.co_kwonlyargcount]}")
     return ", ".join(names)
+
+
+def functions_of(text: str, like: CodeType) -> frozenset[tuple[str, int, str]]:
+    """Return name, first line and `code_sha256` of every function that a file's text makes; nothing of it runs.
+
+    Parameters
+    ----------
+    text : str
+        Python source; where it is none there are no functions.
+    like : CodeType
+        A function of the file, whose ``__future__`` imports count.
+    """
+    future = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names
+                 if like.co_flags & getattr(__future__, name).compiler_flag)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # A cell of a notebook may await.
+            whole = compile(text, like.co_filename, "exec", future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    found: set[tuple[str, int, str]] = set()
+    pending = [whole]
+    while pending:
+        inner = [each for each in pending.pop().co_consts if isinstance(each, CodeType)]
+        found |= {(each.co_name, each.co_firstlineno, code_sha256(each)) for each in inner}
+        pending += inner
+    return frozenset(found)
 
 
 def code_sha256(code: CodeType) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelscope.analysis.columns import with_columns
+from kernelscope.probes import base
 from kernelscope.pytest_plugin.check import entry, exceeded, message, unrecorded
 from kernelscope.pytest_plugin.limits import LimitError, Limits, limits_of
 from kernelscope.recorder import Recorder
@@ -78,6 +79,8 @@ class CallRecorder:
         outcome = yield
         raised: BaseException | None = None if outcome.excinfo is None else outcome.excinfo[1]
         try:
+            if raised is not None:  # pytest shows its traceback, where our hooks have no place
+                base.clean(raised, frozenset(base.hook_codes))
             recording = _end(attempt, raised)
             found: list[str] = []
             if limits is not None and raised is None:

@@ -51,7 +51,7 @@ def _columns(cell: CellSummary) -> tuple[str, ...]:
     return (
         shorten(clean(cell.label), _LABEL_WIDTH), f"{cell.launches:,}", f"{cell.kernels:,}", f"{cell.compiles:,}",
         f"{cell.memory_hits + cell.disk_hits:,}", *phases, _milliseconds(cell.totals.host_ns),
-        f"{cell.errors + cell.failed_compiles:,}", cell.status,
+        f"{cell.errors + cell.failed_compiles:,}", clean(cell.status),
     )
 
 

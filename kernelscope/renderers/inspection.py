@@ -115,7 +115,7 @@ def _facts(each: Specialization, kernel: Kernel, width: int, facts: words.Facts)
 
 
 def _labelled(label: str, text: str, width: int) -> str:
-    return wrap(f"{label:<{_LABEL}}{clean(text)}", width, 5, hanging=_LABEL) if text else ""
+    return wrap(f"{clean(label):<{_LABEL}}{clean(text)}", width, 5, hanging=_LABEL) if text else ""
 
 
 def _uses(each: Specialization, width: int) -> str:

@@ -138,3 +138,9 @@ def test_every_code_has_an_answer_on_fixes() -> None:
     assert {code: fix_for_cache(code, row, None) is None for code in CODES} == {
         "disk": True, "disk_unsafe": False, "cache_absent": False, "cache_stale": False, "cache_unwritable": False,
         "new_device": False}
+
+
+def test_only_values_can_be_passed_instead_of_being_captured() -> None:
+    unsafe = {"unsafe": {"captured": ["scale", "scale.FACTOR", "OTHER"]}}
+    fix = fix_for_cache("disk_unsafe", {}, unsafe) or ""
+    assert fix.endswith("or pass what changes (scale.FACTOR, OTHER) as an argument")

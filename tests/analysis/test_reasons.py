@@ -311,3 +311,44 @@ def test_attributes_that_make_no_sense_are_ignored(script: Any, attributes: str)
     made.kernel()
     made.compilation(attributes=attributes, launch_config_sensitive=True)
     assert explain(made.recording()).rows("compilations")[0]["reason_code"] == "first_use"
+
+
+def test_a_thread_that_waited_and_had_asked_before_is_no_reason(script: Any) -> None:
+    made = script()
+    made.kernel("axpy", arguments="x, n")
+    # It asked for the lock before the thread that compiled, got it after that one, and found what it had made.
+    made.compilation(signature=FLOAT32, outcome="wait", start_ns=100, end_ns=1_000, wait_ns=890, thread_id=0,
+                     attributes=json.dumps({"known_signatures": [FLOAT32]}))
+    made.compilation(signature=FLOAT32, start_ns=200, end_ns=990, wait_ns=5, thread_id=0)
+    rows = explain(made.recording()).rows("compilations")
+    assert [row["reason_code"] for row in rows] == ["wait", "first_use"]
+
+
+@pytest.mark.parametrize("kernel", [{"filename": "<string>"}, {"filename": "<stdin>"},
+                                    {"options": '{"link": "[\'helper.cu\']"}'}])
+def test_no_disk_cache_is_advised_where_there_can_be_none(script: Any, kernel: dict[str, str]) -> None:
+    made = script()
+    made.kernel("axpy", arguments="x, n", **kernel)
+    made.compilation(signature=FLOAT32)
+    made.compilation(signature=FLOAT32, attributes=json.dumps({"redefined": True}))
+    made.kernel("eager", arguments="x, n", **kernel)
+    made.compilation(1, signature=FLOAT32, trigger="eager")
+    made.compilation(2, signature=FLOAT32)
+    made.kernel("plain", arguments="x, n")
+    *rows, plain = explain(made.recording()).rows("compilations")
+    assert "at the definition" in rows[0]["fix"]
+    assert not any("cache=True" in (row["fix"] or "") for row in rows)
+    assert "cache=True" in plain["fix"]
+
+
+def test_no_declaration_is_advised_for_a_launch_config_sensitive_kernel(script: Any) -> None:
+    found = _explained(script, launch_config_sensitive=True, configuration_id=0)
+    assert found["reason_code"] == "first_use"
+    assert found["fix"] == "cache=True in @cuda.jit keeps it on disk for the next session"
+
+
+@pytest.mark.parametrize("types", [("int64", "IntEnum<int64>(Color)"), ("IntEnum<int64>(Color)", "int64"),
+                                   ("Enum<int64>(A)", "IntEnum<int64>(B)")])
+def test_a_number_for_the_member_of_an_enum(script: Any, types: tuple[str, str]) -> None:
+    found = _explained(script, [f"({types[0]},)"], signature=f"({types[1]},)")
+    assert found["fix"] == "pass argument `x` as a number in every launch: member.value of an enum's member"

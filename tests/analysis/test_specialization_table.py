@@ -41,7 +41,7 @@ def test_the_facts_stand_behind_the_table_s_columns(recording: Recording) -> Non
     axpy, total = frame.to_dict("records")
     assert (axpy["kernel"], axpy["arguments"]) == ("axpy", "x: float32[:] C, n: int64")
     assert (axpy["launches"], axpy["configurations"], axpy["occupancy"]) == (3, 2, 0.5)
-    assert axpy["compile_ns"] == 80 * MS
+    assert axpy["compile_ns"] == 30 * MS, "a thread that waited did not compile"
     assert axpy["cache_file"] == "axpy.nbi" and axpy["reason_code"]
     assert (total["kernel"], total["arguments"], total["launches"]) == ("total", "argument 0: int64", 0)
     assert all(pd.isna(total[name]) for name in ("compile_ns", "median_ns", "occupancy", "cache_file", "reason_code"))

@@ -117,3 +117,37 @@ def test_wrong_arguments_are_one_line(capsys: Any, file: Path, arguments: list[s
         main(["inspect", str(file), *arguments])
     assert ended.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["!!!", "é", "abc"])
+def test_machine_code_that_is_none_is_told_in_one_line(capsys: Any, tmp_path: Path, text: str) -> None:
+    script = Script(name="torn")
+    script.kernel("axpy")
+    script.specialization(0)
+    script._add("code", None, {"dispatcher_id": 0, "specialization_id": 0, "kind": "cubin", "text": text})
+    path = script.recording().save(tmp_path / "torn.kscope", paths=True)
+    assert main(["inspect", str(path), "--code", "sass"]) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("kernelscope: the machine code of specialization 1 is torn: ")
+    assert said.err.count("\n") == 1 and not said.out
+
+
+def test_types_that_are_nested_without_end_are_shown_as_they_are(capsys: Any, tmp_path: Path) -> None:
+    script = Script(name="nested")
+    script.kernel("axpy")
+    script.specialization(0)
+    script._add("code", None, {"dispatcher_id": 0, "specialization_id": 0, "kind": "types", "text": "[" * 100_000})
+    assert out(capsys, script.recording().save(tmp_path / "nested.kscope"), "--code", "types") == "[" * 100_000 + "\n"
+
+
+def test_code_that_could_not_be_recorded_is_explained(capsys: Any, tmp_path: Path) -> None:
+    script = Script(name="made")
+    script.kernel("axpy")
+    script.specialization(0)
+    script.rows["health"] = [{"probe": "numba-cuda", "status": "degraded", "message":
+                              "the code of some kernels is incomplete: source is not to be found: axpy"}]
+    script.metadata["code"] = True
+    path = script.recording().save(tmp_path / "made.kscope")
+    assert main(["inspect", str(path), "--code", "source"]) == 1
+    said = capsys.readouterr().err
+    assert "source is not to be found: axpy" in said and "--code, or" not in said

@@ -96,3 +96,10 @@ def test_redacted(cli: Any, recorded: Path, tmp_path: Path) -> None:
     assert load(tmp_path / "shared.kscope").dispatchers.name.tolist() == ["kernel_1"]
     wrong = cli("show", str(recorded), "-o", "shared.kscope", code=2)
     assert "-o goes with --redact" in wrong.stderr
+
+
+def test_redacting_does_not_replace_the_recording_itself(cli: Any, recorded: Path) -> None:
+    before = recorded.read_bytes()
+    wrong = cli("show", str(recorded), "--redact", "-o", str(recorded.parent / "." / recorded.name), code=2)
+    assert "would replace what it is made from" in wrong.stderr and wrong.stderr.count("\n") == 1
+    assert recorded.read_bytes() == before

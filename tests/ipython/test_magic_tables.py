@@ -7,6 +7,7 @@ from contextlib import redirect_stderr
 from dataclasses import replace
 
 import pytest
+from handmade import Script
 
 from kernelscope import Recorder, Recording
 from kernelscope.clock import FakeClock
@@ -98,3 +99,10 @@ def test_columns_are_as_wide_as_their_numbers() -> None:
     assert 'class="ks-table ks-dense ks-natural"' in html
     assert "ks-natural { table-layout: auto; }" in html
     assert "<col class=" not in html
+
+
+def test_a_status_is_escaped():
+    script = Script()
+    script.cell(execution_count=1, status="\x1b[31m")
+    text = cells_text([script.recording()])
+    assert "\x1b" not in text and "\\x1b[31m" in text

@@ -342,3 +342,23 @@ def test_a_check_that_could_not_record_does_not_pass(pytester: pytest.Pytester, 
         "kernelscope: the limits of this test were not checked: numba-cuda 0.29.0 is too old*",
         "not recorded: numba-cuda 0.29.0 is too old*"])
     assert "too old" in by_name(report_of(pytester))["test_plain"]["problem"]
+
+
+def test_the_traceback_of_a_test_s_own_error_is_the_user_s(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import numpy as np, pytest
+        from numba import cuda
+
+        @cuda.jit
+        def untypable(x):
+            x.no_such_method()
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_it():
+            untypable[1, 32](np.zeros(4))
+    """)
+    result = run_pytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*untypable[[]1, 32[]](np.zeros(4))", "E *TypingError*"])
+    shown = result.stdout.str()
+    assert "_hand_over" not in shown and "probes/numba_cuda" not in shown, "our hooks' frames"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 from numba import cuda
 
 import kernelscope
@@ -243,3 +244,40 @@ def test_redefining_a_kernel_is_a_reason(array):
         define()[1, 32](array)
     assert r.recording.compilations.reason_code.tolist() == ["first_use", "redefined"]
     assert len(r.recording.dispatchers) == 2
+
+
+CLOSED_BETWEEN = """
+import numpy as np
+import kernelscope
+from numba import cuda
+
+@cuda.jit
+def touch(x, n):
+    x[0] = n
+
+with kernelscope.record() as r:
+    touch[1, 32](cuda.device_array(4, np.float32), 1)
+    cuda.close()
+    touch[1, 32](cuda.device_array(4, np.float32), 1.5)
+assert r.recording.health.errors.isna().all(), r.recording.health.to_string()
+print(*r.recording.specializations.regs, *r.recording.occupancies.specialization_id)
+"""
+
+
+def test_a_device_that_was_closed_in_the_middle(run_python):
+    assert run_python(CLOSED_BETWEEN, NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0").stdout.split() == ["8", "8", "1"]
+
+
+def test_a_signature_given_as_text_is_compared_by_its_types(kernels, array):
+    with kernelscope.record() as r:
+        kernels.axpy[1, 32](array, 1.0, array)
+        kernels.axpy.compile("void(float32[::1], float64, float64[::1])")
+    row = r.recording.rows("compilations")[-1]
+    assert row["signature"] == "(array(float32, 1d, C), float64, array(float64, 1d, C))"
+    assert (row["reason_code"], row["argument"]) == ("new_dtype", "x")
+
+
+def test_a_text_that_is_no_signature(kernels):
+    with kernelscope.record() as r, pytest.raises(SyntaxError):
+        kernels.axpy.compile("nonsense(")
+    assert r.recording.health.errors.isna().all()

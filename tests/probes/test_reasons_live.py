@@ -8,7 +8,8 @@ import enum
 import numpy as np
 import pytest
 from numba import cuda
-from numba.cuda import types
+from numba.cuda import launchconfig, types
+from numba.cuda.extending import overload
 
 import kernelscope
 
@@ -302,3 +303,27 @@ def test_churn_is_advice():
             in summary)
     assert ("define.scaled was defined again with the same code, and compiled again for the same types: 3 compiles"
             in summary)
+
+
+def test_a_launch_config_sensitive_kernel_whose_later_compiles_do_not_say_so():
+    # What the overload compiled to is kept, so that numba-cuda runs it for the first launch configuration only.
+    def width(x):
+        raise NotImplementedError
+
+    @overload(width, target="cuda")
+    def width_on_cuda(x):
+        launchconfig.ensure_current_launch_config().dispatcher.mark_launch_config_sensitive()
+        return lambda x: 1
+
+    @cuda.jit
+    def wide(x):
+        x[0] = width(x)
+
+    with kernelscope.record() as r:
+        for blockdim in (32, 64):
+            wide[1, blockdim](cuda.device_array(4, np.float32))
+    rows = r.recording.rows("compilations")
+    assert [row["reason_code"] for row in rows] == ["first_use", "launch_config"]
+    assert "blockdim 64 instead of 32" in rows[1]["reason"]
+    bound = [row["launch_config"] for row in r.recording.rows("specializations")]
+    assert '"blockdim": [64, 1, 1]' in bound[1], bound

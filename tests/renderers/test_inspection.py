@@ -138,3 +138,12 @@ def test_names_cannot_steer_a_terminal(name: str) -> None:
 def test_a_recording_without_numba_opens(script: Script) -> None:
     assert isinstance(script.recording(), Recording)
     assert "numba" not in inspection_text.__globals__
+
+
+def test_names_of_attributes_are_escaped_too() -> None:
+    script = Script()
+    script.kernel("axpy")
+    script.specialization(0, attributes='{"\\u001b[31m": 1, "\\u202e": 2}')
+    text = inspection_text(script.recording(), specialization=1)
+    assert not set(text) & {"\x1b", "\u202e"}
+    assert "\\x1b[31m" in text

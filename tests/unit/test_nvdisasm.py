@@ -76,6 +76,8 @@ def test_without_one_the_error_says_how_to_get_it(folders):
     ("kill -SEGV $$", r"exit code -11: it said nothing"),
     ("sleep 20", r"nvdisasm took more than 0.3 s for 4 bytes"),
     ("echo $3 >&2; exit 1", r"exit code 1: the cubin"),
+    ("echo nonsense", r"nvdisasm printed no SASS, but 9 bytes of something else"),
+    ("exit 0", r"nvdisasm printed no SASS, but 0 bytes"),
 ])
 def test_one_that_fails(folders, monkeypatch, script, message):
     monkeypatch.setenv("PATH", f"{folders('bin', script).parent}{os.pathsep}/usr/bin{os.pathsep}/bin")

@@ -9,15 +9,18 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import linecache
 import os
 import re
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import CodeType
 from typing import Any
 
 from kernelscope import nvdisasm
 from kernelscope.errors import DisassemblerError
+from kernelscope.probes.functions import code_sha256, functions_of
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.sink import Sink
 
@@ -51,6 +54,7 @@ class CodeCapture:
         self._facts = facts
         self._done: set[int] = set()
         self._sources: set[int] = set()
+        self._functions: dict[str, frozenset[tuple[str, int, str]]] = {}
         self._problems: dict[str, list[str]] = {}
 
     def capture(self, specializations: Iterable[int], *, sass: bool = True) -> None:
@@ -89,15 +93,23 @@ class CodeCapture:
             return
         self._sources.add(owner)
         try:
-            lines, first = inspect.getsourcelines(function)
+            # Of its code, not of what it may wrap: that is what was compiled.
+            lines, first = inspect.getsourcelines(function.__code__)
         except Exception:  # made by exec(), typed at a plain prompt, or its file is gone
             self._failed("source is not to be found", name)
             return
-        if not any(word in line for line in lines for word in (f"def {function.__name__}", "lambda")):
+        if not self._is_unchanged(function.__code__):
             self._failed("source has changed since it was imported", name)
             return
         # As line information names the file, so that lines of other files can be told from this one's.
         self._add(owner, None, "source", "".join(lines), first, file=os.path.abspath(function.__code__.co_filename))
+
+    def _is_unchanged(self, code: CodeType) -> bool:
+        """Whether the text that its source is taken from still makes the function's code."""
+        file = code.co_filename
+        if file not in self._functions:
+            self._functions[file] = functions_of("".join(linecache.getlines(file)), code)
+        return (code.co_name, code.co_firstlineno, code_sha256(code)) in self._functions[file]
 
     def _add_types(self, owner: int, number: int, name: str, kernel: Any) -> None:
         annotation = getattr(kernel, "_type_annotation", None)

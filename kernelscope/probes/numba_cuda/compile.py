@@ -12,7 +12,7 @@ from kernelscope.probes.base import Patches, hook_codes
 from kernelscope.probes.numba_cuda import disk
 from kernelscope.probes.numba_cuda.captured import Hits
 from kernelscope.probes.numba_cuda.device_builds import DeviceBuilds
-from kernelscope.probes.numba_cuda.facts import Facts
+from kernelscope.probes.numba_cuda.facts import Facts, is_sensitive
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -171,7 +171,9 @@ class CompileHooks:
                 return  # it was in memory already: nobody waited for anything
             if kernel is not None:
                 row["specialization_id"] = self.facts.specialization(dispatcher, kernel, row["outcome"])
-                row["launch_config_sensitive"] = bool(getattr(kernel, "launch_config_sensitive", False))
+                row["launch_config_sensitive"] = is_sensitive(dispatcher, kernel)
+                if isinstance(sig, str):  # given to kernel.compile() as text, which only numba-cuda may evaluate
+                    row["signature"] = self.facts.signature_text(kernel.argument_types)
             if seen is not None:
                 self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
             if self.facts.is_redefinition(row["dispatcher_id"]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kernelscope.probes.numba_cuda.facts import Facts
+from kernelscope.probes.numba_cuda.facts import Facts, is_sensitive
 from kernelscope.probes.sink import Sink, ThreadState
 
 
@@ -52,7 +52,7 @@ class DeviceBuilds:
             "dispatcher_id": self._facts.dispatcher(dispatcher),
             "specialization_id": self._facts.specialization(dispatcher, kernel),
             "configuration_id": self._facts.configuration(config),
-            "launch_config_sensitive": bool(getattr(kernel, "launch_config_sensitive", False)),
+            "launch_config_sensitive": is_sensitive(dispatcher, kernel),
             "attributes": json.dumps({"device": {"ordinal": device.id, "compute_capability": wanted,
                                                  "compiled_for": built}}),
             "_passes": [],

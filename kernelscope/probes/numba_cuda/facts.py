@@ -146,7 +146,7 @@ class Facts:
         """Return the id of a compiled overload; `origin` counts at first sight only."""
 
         def row() -> dict[str, Any]:
-            sensitive = bool(getattr(kernel, "launch_config_sensitive", False))
+            sensitive = is_sensitive(dispatcher, kernel)
             key = self._bound_to(dispatcher, kernel) if sensitive else None
             return {
                 "dispatcher_id": self.dispatcher(dispatcher),
@@ -258,7 +258,7 @@ class Facts:
         live = self.sink.specializations.objects[specialization]
         row = self.sink.devices.rows[device]
         function = live[1]._codelibrary._cufunc_cache.get(row["ordinal"]) if isinstance(live, tuple) else None
-        if function is None:
+        if function is None or not _is_loaded(function):
             return
         shape = self.sink.configurations.rows[configuration]
         threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
@@ -306,6 +306,24 @@ class Facts:
                     if function is loaded:
                         return owner, kernel, ordinal
         raise LookupError(f"{dispatcher.py_func.__name__} launched a kernel that none of its overloads has")
+
+
+def is_sensitive(dispatcher: Any, kernel: Any) -> bool:
+    """Return whether a compiled kernel is used for one launch configuration only (LC-S).
+
+    A later compile of such a kernel need not say so itself: what it calls can have been compiled for the first one, and
+    is not asked again. numba-cuda goes by the dispatcher that it has made for the launch configuration.
+    """
+    return bool(getattr(kernel, "launch_config_sensitive", False)
+                or getattr(dispatcher, "_launch_config_is_specialized", False))
+
+
+def _is_loaded(function: Any) -> bool:
+    """Whether the module of a loaded function is still there: cuda.close() drops it, and the function stays."""
+    try:
+        return function.module.handle is not None
+    except ReferenceError:
+        return False
 
 
 def _config_json(key: tuple[Any, ...] | None) -> str | None:
