@@ -239,7 +239,7 @@ def test_from_the_disk_cache_without_types(run_python, tmp_path):
 
 def test_a_source_that_is_nowhere_is_said(array):
     names = {}
-    exec("def made(x):\n    x[0] = 1", names)
+    exec(compile("def made(x):\n    x[0] = 1", "<nowhere>", "exec"), names)
     kernel = cuda.jit(names["made"])
     with kernelscope.record(code=True) as r:
         kernel[1, 1](array)

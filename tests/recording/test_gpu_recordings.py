@@ -29,7 +29,7 @@ def test_a_real_recording_is_consistent(path):
     assert not recording.is_simulated
     assert recording.devices.name.str.contains("NVIDIA").all()
     launches = recording.launches
-    assert len(launches) > 100
+    assert len(launches) >= 90
     made = launches[launches.error.isna()]
     times = made[BOUNDARIES].astype("int64").to_numpy()
     assert (np.diff(times, axis=1) >= 0).all()
@@ -37,7 +37,7 @@ def test_a_real_recording_is_consistent(path):
         assert (rows.start_ns.to_numpy()[1:] >= rows.end_ns.to_numpy()[:-1]).all()
     assert (recording.specializations.regs > 0).all()
     assert recording.specializations.cubin_bytes.gt(0).all()
-    assert set(launches.cache.dropna()) <= {"memory", "compiled", "wait"}
+    assert set(launches.cache.dropna()) <= {"memory", "compiled", "wait", "disk"}
     compiled = launches.cache.eq("compiled").sum()
     assert compiled == recording.compilations.outcome.eq("compiled").sum()
     assert recording.occupancies.occupancy.between(0, 1).all()

@@ -14,7 +14,7 @@ from kernelscope import Recording, load
 from kernelscope.analysis.reasons import explain
 from kernelscope.analysis.redaction import redacted
 from kernelscope.recording import redact as redact_module
-from kernelscope.recording.arrow import table_of_rows
+from kernelscope.recording.arrow import arrow_schema, empty_table, table_of_rows
 from kernelscope.recording.integrity import JSON_COLUMNS, check_tables
 from kernelscope.recording.merge import merge
 from kernelscope.recording.redact import RULES, redact
@@ -178,12 +178,26 @@ def test_types_keep_numba_s_words(text: str, neutral: str | None) -> None:
     assert neutral_types(Names(), text) == (text if neutral is None else neutral)
 
 
-def test_an_empty_recording_and_a_table_with_a_new_column(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget_tables() -> None:
+    for made in (arrow_schema, empty_table):
+        made.cache_clear()
+
+
+@pytest.fixture
+def changing_schema(request: pytest.FixtureRequest) -> Iterator[pytest.MonkeyPatch]:
+    """For a test that changes the schema, which Arrow's tables are otherwise made from once."""
+    request.addfinalizer(forget_tables)
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+def test_an_empty_recording_and_a_table_with_a_new_column(changing_schema: pytest.MonkeyPatch) -> None:
     assert redact(Recording({}, {})).rows("cells") == []
     threads = TABLES["threads"]
-    monkeypatch.setitem(TABLES, "threads", Table("threads", threads.row, (
+    changing_schema.setitem(TABLES, "threads", Table("threads", threads.row, (
         *threads.columns, Column("secret", "string", "New.", nullable=True),
         Column("secret_word", "category", "New, and never null."))))
+    forget_tables()
     row = {"thread_id": 0, "ident": 1, "name": MARK, "secret": MARK, "secret_word": MARK}
     shown = redact(Recording({"threads": table_of_rows("threads", [row])}, {}))
     assert shown.rows("threads") == [
