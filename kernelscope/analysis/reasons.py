@@ -126,7 +126,7 @@ def explain(recording: Recording) -> Recording:
     compared with, and a fix where there is one.
     """
     rows = recording.rows("compilations")
-    if all(row["reason_code"] in REASON_CODES for row in rows):
+    if all(row["reason_code"] is not None for row in rows):
         return recording
     shapes = {row["configuration_id"]: _shape(row) for row in recording.rows("configurations")}
     dispatchers = recording.rows("dispatchers")
@@ -145,8 +145,7 @@ def explain(recording: Recording) -> Recording:
         request = _Request(row, json_object(row["attributes"]), str(row["signature"]),
                            names.get(row["dispatcher_id"], ()), shapes.get(row["configuration_id"]),
                            same_code.get(row["dispatcher_id"]), cacheable[row["dispatcher_id"]])
-        # A code that is none is of an earlier version.
-        if row["reason_code"] not in REASON_CODES:
+        if row["reason_code"] is None:
             reason = _reason(request, held)
             row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
                        nearest_signature=reason.nearest)

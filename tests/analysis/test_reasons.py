@@ -275,15 +275,6 @@ def test_reasons_of_a_probe_are_kept_and_explaining_twice_changes_nothing(script
     assert explain(script().recording()).rows("compilations") == []
 
 
-def test_codes_of_an_earlier_version_are_explained_anew(script: Any) -> None:
-    made = script()
-    made.kernel()
-    made.compilation(reason_code="first_signature", reason="old", fix="old")
-    made.compilation(reason_code="eager", reason="kept")
-    rows = explain(made.recording()).rows("compilations")
-    assert [(row["reason_code"], row["reason"][:4]) for row in rows] == [("first_use", "the "), ("eager", "kept")]
-
-
 def test_a_thousand_compilations_are_explained_in_a_tenth_of_a_second(script: Any) -> None:
     """All of one kernel, whose known signatures grow, and half of them its launch configurations."""
     made = script()
