@@ -74,7 +74,10 @@ def main(arguments: argparse.Namespace) -> int:
     # A program that ends with exit() has not failed; what it exits with is passed on.
     recorder.end_cell(None if isinstance(error, SystemExit) else error)
     try:
-        recording = recorder.stop()
+        try:
+            recording = recorder.stop()
+        except KeyboardInterrupt:
+            recording, code = recorder.recording, _INTERRUPTED
         from kernelscope.recording.io import save
 
         # Saved before anything is printed: whoever reads stdout may have gone, as in `| head`.

@@ -47,8 +47,8 @@ def inspect(what: Any, kernel: str | None = None) -> InspectorWidget:
     if isinstance(what, (str, Path)):
         return InspectorWidget(RecordingSource(load(what)), kernel)
     if not live.is_kernel(what):
-        raise TypeError(f"a {type(what).__name__} cannot be inspected: give a kernel made by @cuda.jit, a Recording, "
-                        "or the path of a .kscope file")
+        raise TypeError(f"{type(what).__name__!r} objects cannot be inspected: give a kernel made by @cuda.jit, a "
+                        "Recording, or the path of a .kscope file")
     return InspectorWidget(LiveSource(lambda: what, session_recordings), kernel)
 
 

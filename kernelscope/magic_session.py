@@ -70,6 +70,7 @@ class OpenCell:
             finally:
                 self.recording = recorder.stop()
         except (Exception, KeyboardInterrupt) as problem:
+            self.recording = recorder._recording  # a Ctrl-C leaves it whole where only registers or code were read
             magic_output.report(problem)
 
 

@@ -110,6 +110,9 @@ class Recorder:
     def stop(self) -> Recording:
         """Wait for the device, undo the hooks if this was the last recorder, and return the recording.
 
+        A Ctrl-C while registers or code are read is raised when the recording is made: `recording` has it then, without
+        what was not read.
+
         Raises
         ------
         RecorderStateError
@@ -128,6 +131,8 @@ class Recorder:
             alone = session.leave()
         recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
         self._recording = explain(recording if alone else keep_used(recording))
+        if part.interrupt is not None:
+            raise part.interrupt
         return self._recording
 
     def begin_cell(self, name: str | None = None, *, execution_count: int | None = None,

@@ -76,8 +76,12 @@ class Session:
             self._uninstall()
             return True
 
-    def describe(self, used: set[tuple[int, int]], code: bool) -> None:
-        """Have the probes fill in what they ask only at stop, and with `code` the kernels' code."""
+    def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
+        """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
+
+        A Ctrl-C ends what one probe is asked, and is returned: what was recorded is not lost for it.
+        """
+        interrupt: BaseException | None = None
         with self._describing:
             self.sink.captures_code = code
             for probe in self.installed:
@@ -85,6 +89,9 @@ class Session:
                     probe.describe(self.sink, used)
                 except Exception as error:
                     self.sink.swallow(probe.name, error)
+                except BaseException as error:
+                    interrupt = error
+        return interrupt
 
     def _install(self, probe: Probe) -> None:
         self.installed.append(probe)  # before: what a Ctrl-C interrupts is undone too
@@ -126,6 +133,8 @@ class Part:
         self._records: dict[ThreadState, int] = {}
         self._compilations = self._passes = self._ranges = 0
         self.began: int | None = None
+        #: What a signal handler raised while the recording was being finished.
+        self.interrupt: BaseException | None = None
         if sink is None:
             return
         self.began = sink.clock()
@@ -189,7 +198,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     for _, block in launches:
         pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
-    session.describe(used, code)
+    part.interrupt = session.describe(used, code)
     total = sum(len(block) for _, block in launches)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)

@@ -300,7 +300,7 @@ def test_it_needs_no_framework_and_no_kernel(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120,
                          env={"PATH": "/usr/bin:/bin"})
     assert ran.stdout == "InspectorWidget demo.scale\nTrue\n", ran.stderr
-    assert "TypeError: a int cannot be inspected: give a kernel made by @cuda.jit" in ran.stderr
+    assert "TypeError: 'int' objects cannot be inspected: give a kernel made by @cuda.jit" in ran.stderr
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ STATED = f"{FRAMEWORK} code"
 SASS_BUDGET_S = 5.0
 
 _WORKERS = 4
+_MOST_NAMES = 8
 #: Constants such as arrays can be printed at any length.
 _LONGEST_EXPRESSION = 300
 # What says where this process keeps an object or a module, and nothing about the code.
@@ -59,6 +60,18 @@ class CodeCapture:
 
     def capture(self, specializations: Iterable[int], *, sass: bool = True) -> None:
         """Add the code of these specializations and of their functions; what fails is said in ``health``."""
+        try:
+            cubins = self._read(specializations)
+            if sass:
+                self._add_sass(cubins)
+        except BaseException:
+            self._failed("it was interrupted while it was read", "the rest")
+            raise
+        finally:
+            self._state()
+
+    def _read(self, specializations: Iterable[int]) -> list[tuple[int, int, bytes]]:
+        """Add all but SASS; return the machine code, with the ids of its function and its specialization."""
         cubins: list[tuple[int, int, bytes]] = []
         for number in specializations:
             live = self._sink.specializations.objects[number]
@@ -74,9 +87,7 @@ class CodeCapture:
             code = self._add_machine_code(owner, number, name, kernel)
             if code is not None:
                 cubins.append((owner, number, code))
-        if sass:
-            self._add_sass(cubins)
-        self._state()
+        return cubins
 
     def _add(self, owner: int, number: int | None, kind: str, text: str, lineno: int | None = None,
              **attributes: Any) -> None:
@@ -161,15 +172,16 @@ class CodeCapture:
                                                 strict=True):
                 if isinstance(sass, str):
                     self._add(owner, number, "sass", sass)
-                elif sass is not None:
-                    self._failed(f"SASS is missing ({sass})", self._sink.dispatchers.rows[owner]["name"])
+                else:
+                    why = "to be made when it is shown, for disassembling all takes too long" if sass is None else sass
+                    self._failed(f"SASS is missing ({why})", self._sink.dispatchers.rows[owner]["name"])
         finally:
             pool.shutdown(cancel_futures=True)
 
     def _state(self) -> None:
         if not self._problems:
             return
-        message = "; ".join(f"{what}: {', '.join(names)}" for what, names in self._problems.items())
+        message = "; ".join(f"{what}: {_listed(names)}" for what, names in self._problems.items())
         self._sink.stated[STATED] = {
             "probe": FRAMEWORK, "status": "degraded", "message": f"the code of some kernels is incomplete: {message}"}
 
@@ -207,3 +219,8 @@ def inferred_types(annotation: Any) -> list[dict[str, Any]]:
 def _shown(value: Any) -> str:
     text = _CALL_DETAILS.sub(")", _PLACES.sub("", str(value)))
     return text if len(text) <= _LONGEST_EXPRESSION else f"{text[:_LONGEST_EXPRESSION]}…"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
