@@ -81,6 +81,12 @@ class View(anywidget.AnyWidget):
         self.send_data()
         self._publish_twin(update=False)
 
+    def close(self) -> None:
+        """Close the view, with its layout, which would otherwise stay in the kernel and the page."""
+        if self.comm is not None:
+            self.layout.close()
+        super().close()
+
     def show_twin_again(self) -> None:
         """Replace the static twin by one of what is shown now."""
         self._publish_twin(update=True)

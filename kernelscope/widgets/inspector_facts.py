@@ -280,6 +280,9 @@ def _rows(recording: Recording, dispatcher_id: int, specialization_id: int) -> d
 def _missing(recording: Recording, specialization: Specialization, form: str, has_some: bool) -> Code:
     if has_some and specialization.origin == "disk" and form in _FROM_DISK:
         return Code(None, _FROM_DISK[form], "Clear the cache and compile it anew to see it.")
+    if has_some and form == "source":
+        return Code(None, "Its source could not be read when it was recorded: that of a function which exec() made is "
+                          "nowhere.")
     was_on = has_some or bool(recording.metadata.get("code"))
     return Code(None, _WITHOUT_CODE[was_on].format(what=_WORDS[form]), "" if was_on else _RECORD_CODE)
 

@@ -335,11 +335,14 @@ def test_a_page_that_is_loaded_anew_asks_for_the_facts(opened: Opened) -> None:
 def test_running_the_cell_again(opened: Opened) -> None:
     alive = ("sum(type(w).__name__ == 'InspectorWidget' for w in "
              "__import__('ipywidgets').widgets.widget._instances.values())")
+    widgets = "len(__import__('ipywidgets').widgets.widget._instances)"
     opened.run(0)
     assert until(opened.page, lambda: opened.page.locator(".ks-painted .ksi").count() == 1)
+    before = opened.ask_kernel(widgets)
     opened.run(0)
     Inspector(opened.page)
     assert until(opened.page, lambda: opened.ask_kernel(alive) == "1")
+    assert opened.ask_kernel(widgets) == before
     assert opened.left == []
     assert opened.errors == []
 
@@ -439,6 +442,39 @@ def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: 
     opened.run(1)
     Inspector(opened.page)
     assert until(opened.page, lambda: opened.ask_kernel(following) == "1")
+    opened.close()
+    server.end_kernels()
+
+
+@pytest.mark.parametrize("application", ["lab", "notebook"])
+def test_a_kernel_that_is_restarted(chromium: Any, server: Server, application: str) -> None:
+    name = f"restart_{application}"
+    server.write(name, KERNELS, "kernelscope.inspect(axpy)", "import time\n"
+                 "kernelscope.widgets.inspector_facts.compile_parts = lambda *given: time.sleep(20)")
+    opened = Opened(chromium, server, application, name)
+    opened.run()
+    shown = Inspector(opened.page)
+    shown.tab("ptx")
+    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
+    shown.row(1).click()
+    shown.tab("passes")
+    shown.page.wait_for_timeout(300)
+    opened.restart()
+    # What waits for an answer is told, and so is what asks later; what was answered before stays.
+    ended = "has ended or was restarted, and cannot answer: run the cell again"
+    assert until(shown.page, lambda: ended in shown.panel.inner_text())
+    assert "kernel ended" in shown.find(".ksi-top").inner_text()
+    shown.tab("llvm")
+    assert until(shown.page, lambda: ended in shown.panel.inner_text())
+    shown.tab("ptx")
+    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
+    assert shown.panel.locator(".ksi-copy").count() == 0
+    opened.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'")
+    opened.run(0, 1)
+    again = shown.find(".ksi-top").get_by_text("live", exact=True)
+    assert until(shown.page, lambda: again.count() == 1, seconds=30)
+    assert opened.errors == []
     opened.close()
     server.end_kernels()
 

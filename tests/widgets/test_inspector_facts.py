@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from handmade import Script
 from inspected import FIRST_LINE, SIGNATURES, SOURCE, inspected, many
@@ -14,6 +15,7 @@ from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kern
 from kernelscope.errors import DisassemblerError
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES
 from kernelscope.widgets import inspector_facts as module
 from kernelscope.widgets.inspector_facts import (
     code,
@@ -126,6 +128,9 @@ def test_what_is_not_there_says_why() -> None:
         assert "--code" in found.fix
     recording = inspected()
     kernel, first = of(recording)
+    no_source = Recording({**{name: recording.arrow(name) for name in TABLES}, "code": recording.arrow("code").filter(
+        pc.not_equal(recording.arrow("code")["kind"], "source"))}, recording.metadata)
+    assert "which exec() made" in code(no_source, kernel, first, "source").note
     assert code(recording, kernel, first, "sass").note == "This recording holds no machine code of this specialization."
     loaded = Specialization(**{**vars(first), "origin": "disk"})
     made = Script(code=True)

@@ -9,6 +9,9 @@ import { clean, counted } from "./text.js";
 
 // So many answers are kept, of those that were looked at last.
 const KEPT = 24;
+const LIVE = ["live", "New specializations appear after each cell"];
+const FINISHED = ["recording", "A finished recording"];
+const ENDED = ["kernel ended", "The Python kernel that showed this has ended or was restarted: run the cell again"];
 const KEYS = [
   ["↑ ↓ Home End", "choose a kernel or a specialization"],
   ["Space", "check a specialization: two can be compared"],
@@ -69,17 +72,21 @@ class Inspector {
   update(facts) {
     const before = this.count;
     this.facts = facts;
-    this.answers.clear();
+    // What an ended kernel has answered is all that there will be.
+    if (!facts.has_ended) this.answers.clear();
     this.drawTop();
     const { kernels } = facts;
     this.count = kernels.reduce((sum, each) => sum + each.specializations.length, 0);
     const keys = new Set(kernels.map((each) => each.key));
+    const isOther = before !== undefined && !keys.has(this.kernelKey), name = this.kernelName;
     if (!keys.has(this.kernelKey)) this.kernelKey = keys.has(facts.first) ? facts.first : kernels[0]?.key;
     this.list.show(kernels, this.kernelKey);
     this.body.hidden = !kernels.length;
     this.drawKernel();
     const more = this.count - (before ?? this.count);
-    if (more > 0) this.notice(counted(more, "new specialization"));
+    if (facts.has_ended) this.notice("the Python kernel has ended");
+    else if (isOther && this.kernel?.name === name) this.notice(`${shortKernelName(name)} was defined again`);
+    else if (more > 0) this.notice(counted(more, "new specialization"));
   }
 
   get canCompile() { return this.facts.can_compile; }
@@ -155,8 +162,9 @@ class Inspector {
   drawTop() {
     const { facts } = this, parts = [element("b", "ksi-title", "Inspector")];
     if (facts.title) parts.push(element("span", "ksi-soft", clean(facts.title)));
-    parts.push(element("span", "ksi-chip", facts.is_live ? "live" : "recording"));
-    parts.at(-1).title = facts.is_live ? "New specializations appear after each cell" : "A finished recording";
+    const [state, title] = facts.has_ended ? ENDED : facts.is_live ? LIVE : FINISHED;
+    parts.push(element("span", "ksi-chip", state));
+    parts.at(-1).title = title;
     if (facts.notice) parts.push(element("span", "ksi-chip ksi-bad", facts.notice));
     const keys = KEYS.flatMap(([key, does]) => [element("kbd", "", key), element("span", "", does)]);
     const help = element("details", "ksi-help", element("summary", "", "Keys"), element("div", "ksi-keys", ...keys));
@@ -168,6 +176,7 @@ class Inspector {
   drawKernel() {
     const { kernel } = this;
     if (!kernel) return;
+    this.kernelName = kernel.name;
     const options = Object.entries(kernel.options).map(([name, value]) => `${clean(name)}=${clean(value)}`).join(", ");
     const title = element("span", "ksi-name ksi-large", clean(kernel.name));
     title.title = clean(kernel.name);
