@@ -188,7 +188,8 @@ class InspectorWidget(View):
         if asked.get("copy"):
             if key not in shown.copies:
                 shown.copies[key] = self.source.with_lineinfo(key)
-            found = inspector_facts.copied_code(kernel, form, shown.copies[key])
+            found = inspector_facts.copied_code(
+                shown.recording, kernel, specialization, form, shown.copies[key])
         else:
             found = inspector_facts.code(shown.recording, kernel, specialization, form)
         lines = np.empty(0, np.int32) if found.lines is None else found.lines

@@ -159,16 +159,18 @@ def code(recording: Recording, kernel: Kernel, specialization: Specialization, f
     if json_object(row["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
     text = _with_short_types(row["text"]) if form == "types" else row["text"]
-    return _made(kernel, form, text, row["lineno"] or 1, note)
+    return _made(kernel, form, text, row["lineno"] or 1, note, held.get("types"))
 
 
-def copied_code(kernel: Kernel, form: str, texts: Mapping[str, str]) -> Code:
+def copied_code(recording: Recording, kernel: Kernel, specialization: Specialization, form: str,
+                texts: Mapping[str, str]) -> Code:
     """Return one form of a copy that was compiled with line information: see `kernelscope.live.with_lineinfo`."""
     if form == "sass" and "sass" not in texts and "cubin" in texts:
-        return _made(kernel, form, disassemble(_bytes(texts["cubin"])), 1, "")
+        texts = {**texts, "sass": disassemble(_bytes(texts["cubin"]))}
     if form not in texts:
         return Code(None, f"The copy has no {_WORDS.get(form, form)}.")
-    return _made(kernel, form, texts[form], 1, "")
+    types = _rows(recording, kernel.dispatcher_id, specialization.specialization_id).get("types")
+    return _made(kernel, form, texts[form], 1, "", types)
 
 
 def place(kernel: Kernel) -> str:
@@ -287,11 +289,32 @@ def _missing(recording: Recording, specialization: Specialization, form: str, ha
     return Code(None, _WITHOUT_CODE[was_on].format(what=_WORDS[form]), "" if was_on else _RECORD_CODE)
 
 
-def _made(kernel: Kernel, form: str, text: str, first: int, note: str) -> Code:
+def _made(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
     suffix = {"source": "py", "types": "json", "llvm": "ll", "ptx": "ptx", "sass": "sass"}[form]
     name = f"{kernel.name.rpartition('.')[2]}.{suffix}"
     lines = None if form in ("source", "types") else _source_lines(kernel, form, text)
+    if lines is not None and types is not None:
+        lines, said = _without_inlined(lines, types["text"], kernel.lineno)
+        note = " ".join(each for each in (note, said) if each)
     return Code(text, note, "", first, name, lines)
+
+
+def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) -> tuple[NDArray[np.int32] | None, str]:
+    """The lines without those of functions inlined from other files, and what to know of those that remain.
+
+    numba-cuda's line information counts such a function's lines as the kernel's file's; the types know better.
+    """
+    entries = [entry for entry in json.loads(types) if isinstance(entry, dict)]
+    places = [str(entry["from"]).rpartition(":") for entry in entries if entry.get("from")]
+    other = {int(line) for _, _, line in places if line.isdigit()}
+    if not other:
+        return lines, ""
+    own = {entry.get("line") for entry in entries if not entry.get("from")} | {first}
+    lines = np.where(np.isin(lines, list(other - own)), 0, lines).astype(np.int32)
+    both = sorted(other & own & set(lines.tolist()))
+    said = (f"Line {', '.join(map(str, both))} may be that of {', '.join(sorted({file for file, _, _ in places}))} too, "
+            "of which functions are inlined: line information does not tell them apart.") if both else ""
+    return (lines if lines.any() else None), said
 
 
 def _with_short_types(text: str) -> str:

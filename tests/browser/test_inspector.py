@@ -313,6 +313,23 @@ def test_all_by_keyboard(opened: Opened, shown: Inspector) -> None:
         keys.press(key)
     shown.page.wait_for_timeout(100)
     assert opened.cell_count() == cells
+    # The heads of the table are one stop of the Tab key.
+    heads = shown.find(".ksi-sort")
+    heads.first.focus()
+    keys.press("ArrowRight")
+    keys.press("ArrowRight")
+    keys.press("Enter")
+    assert shown.find("th[aria-sort=descending]").inner_text().strip(" ↑↓") == "Launches"
+    assert heads.evaluate_all("(all) => all.filter((each) => each.tabIndex === 0).length") == 1
+    heads.first.click()
+    # From the kernels, Escape leads out: the notebook's keys are the cell's again.
+    shown.find(".ksi-kernel[aria-selected=true]").focus()
+    keys.press("Escape")
+    assert "ksi" not in shown.focus()["name"]
+    keys.press("b")
+    assert until(shown.page, lambda: opened.cell_count() == cells + 1)
+    keys.press("z")
+    assert until(shown.page, lambda: opened.cell_count() == cells)
 
 
 def test_copy(opened: Opened, shown: Inspector) -> None:

@@ -182,7 +182,24 @@ def test_code_of_a_copy() -> None:
     recording = inspected()
     kernel, first = of(recording)
     texts = {"ptx": code(recording, kernel, first, "ptx").text or ""}
-    found = copied_code(kernel, "ptx", texts)
+    found = copied_code(recording, kernel, first, "ptx", texts)
     assert found.lines is not None
-    assert copied_code(kernel, "sass", texts).text is None
-    assert copied_code(kernel, "sass", {"sass": "EXIT"}).text == "EXIT"
+    assert copied_code(recording, kernel, first, "sass", texts).text is None
+    assert copied_code(recording, kernel, first, "sass", {"sass": "EXIT"}).text == "EXIT"
+
+
+def test_lines_of_functions_inlined_from_other_files() -> None:
+    recording = inspected()
+    kernel, first = of(recording)
+    before = code(recording, kernel, first, "ptx")
+    assert before.lines is not None
+    assert before.note == ""
+    own = json.loads(next(row for row in recording.rows("code") if row["kind"] == "types")["text"])
+    # Line 11 is the other file's alone; line 9 is one of the kernel's, too.
+    added = [{"line": 0, "name": "x", "type": "int64", "from": f"other.py:{FIRST_LINE + at}"} for at in (4, 2)]
+    recording = with_row(recording, kind="types", text=json.dumps([*own, *added]))
+    for found in (code(recording, kernel, first, "ptx"),
+                  copied_code(recording, kernel, first, "ptx", {"ptx": before.text or ""})):
+        assert found.lines is not None
+        assert set(before.lines) - set(found.lines) == {FIRST_LINE + 4}
+        assert found.note.startswith(f"Line {FIRST_LINE + 2} may be that of other.py too")

@@ -1,7 +1,7 @@
 // The inspector: mount() shows the kernels of a recording or of this session in an element. Nothing is fetched; what is
 // not in the facts is asked of Python.
 
-import { button, element, known, note, time } from "./inspector_elements.js";
+import { button, element, known, note, sentence, time } from "./inspector_elements.js";
 import { KernelList, shortKernelName } from "./inspector_kernels.js";
 import { SpecializationTable } from "./inspector_table.js";
 import { Detail } from "./inspector_tabs.js";
@@ -15,9 +15,9 @@ const ENDED = ["kernel ended", "The Python kernel that showed this has ended or 
 const KEYS = [
   ["↑ ↓ Home End", "choose a kernel or a specialization"],
   ["Space", "check a specialization: two can be compared"],
-  ["← →", "turn the tabs"],
+  ["← →", "turn the tabs; move along the table's heads, which sort"],
   ["Enter, ↓", "from a row to the tabs, from the tabs into the panel"],
-  ["Esc", "back: panel, tabs, table, kernels"],
+  ["Esc", "back: panel, tabs, table, kernels, notebook"],
   ["/", "search the kernels"],
 ];
 
@@ -147,7 +147,7 @@ class Inspector {
     this.back();
   }
 
-  /** One step out: of the help, a comparison, the panel, the tabs, the table. */
+  /** One step out: of the help, a comparison, the panel, the tabs, the table, the inspector. */
   back() {
     const from = document.activeElement, help = this.top.querySelector(".ksi-help[open]");
     if (help) help.open = false;
@@ -155,6 +155,11 @@ class Inspector {
     else if (this.detail.strip.contains(from)) this.table.focus();
     else if (this.detail.root.contains(from)) this.detail.focus();
     else if (this.table.root.contains(from) && !this.list.root.hidden) this.list.focus();
+    else {
+      // Out of the inspector: the notebook's keys are the cell's again.
+      from.blur();
+      this.root.closest(".jp-Cell")?.focus({ preventScroll: true });
+    }
   }
 
   // ---- Drawing ----
@@ -186,7 +191,7 @@ class Inspector {
       kernel.compile_ns ? `${time(kernel.compile_ns)} compiling and loading` : "nothing compiled here",
       `${known(kernel.regs)} registers`,
     ].join(" · "));
-    const advice = kernel.advice.map((each) => element("div", "ksi-advice", clean(each)));
+    const advice = kernel.advice.map((each) => element("div", "ksi-advice", ...sentence(each)));
     this.head.replaceChildren(title, facts, ...advice);
     this.table.show(kernel, this.specialization()?.key);
     this.tableHead.textContent = counted(kernel.specializations.length, "specialization");
