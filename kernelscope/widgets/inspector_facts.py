@@ -312,9 +312,10 @@ def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) ->
     own = {entry.get("line") for entry in entries if not entry.get("from")} | {first}
     lines = np.where(np.isin(lines, list(other - own)), 0, lines).astype(np.int32)
     both = sorted(other & own & set(lines.tolist()))
-    said = (f"Line {', '.join(map(str, both))} may be that of {', '.join(sorted({file for file, _, _ in places}))} too, "
-            "of which functions are inlined: line information does not tell them apart.") if both else ""
-    return (lines if lines.any() else None), said
+    files = ", ".join(sorted({file for file, _, _ in places}))
+    said = (f"Line {', '.join(map(str, both))} may be that of {files} too, of which functions are inlined: line "
+            "information does not tell them apart.")
+    return (lines if lines.any() else None), said if both else ""
 
 
 def _with_short_types(text: str) -> str:

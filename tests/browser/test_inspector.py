@@ -47,6 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     inspected(30).save(started.folder / "inspected.kscope", paths=True)
     hostile().save(started.folder / "hostile.kscope", paths=True)
     many(40, 20).save(started.folder / "many.kscope", paths=True)
+    many(300).save(started.folder / "churn.kscope", paths=True)
     inspected(10_000).save(started.folder / "large.kscope", paths=True)
     yield started
     started.close()
@@ -145,7 +146,7 @@ def test_what_was_not_recorded_is_not_zero(shown: Inspector) -> None:
     assert shown.row(1).locator("td").nth(6).get_attribute("title") == "not recorded"
     assert "holds no source" in shown.panel.inner_text()
     shown.tab("passes")
-    assert until(shown.page, lambda: "its compile is not recorded" in shown.panel.inner_text())
+    assert until(shown.page, lambda: "its passes are not known" in shown.panel.inner_text())
 
 
 def test_kernels_are_searched_and_sorted(shown: Inspector) -> None:
@@ -505,7 +506,7 @@ def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Pat
     assert until(shown.page, lambda: shown.numbers == ["1", "2"], seconds=30)
     assert until(shown.page, lambda: [row[2] for row in shown.rows] == ["7", "1"])
     shown.tab("cache")
-    assert "there when recording began" in shown.panel.inner_text()
+    assert "compiled before anything was recorded" in shown.panel.inner_text()
     shown.row(2).click()
     assert "by a launch in In[" in shown.panel.inner_text()
     # What is far away is mounted only when it comes near.
@@ -564,6 +565,22 @@ def test_a_large_ptx(chromium: Any, server: Server) -> None:
     # The aim is 200 ms; a machine of CI that does other things as well is given more.
     assert took < 2_000
     assert shown.code(1).locator(".ksc-row").count() < 200
+    opened.close()
+    server.end_kernels()
+
+
+def test_many_specializations_and_what_is_advised(chromium: Any, server: Server) -> None:
+    opened = lab(chromium, server, "churn", "import kernelscope\nkernelscope.inspect('churn.kscope')")
+    shown = Inspector(opened.page)
+    assert until(shown.page, lambda: len(shown.rows) == 300)
+    shown.sort("Regs")
+    assert shown.numbers[0] == "200"
+    advice = shown.find(".ksi-advice").filter(has_text="took 28 types")
+    assert advice.locator("code").inner_text() == "out"
+    assert "`" not in advice.inner_text()
+    shown.tab("launches")
+    assert shown.panel.locator("tbody tr").count() == 2
+    assert opened.errors == []
     opened.close()
     server.end_kernels()
 

@@ -136,7 +136,8 @@ def test_types_are_in_order_with_lines(array):
 
 def test_types_of_what_is_inlined_from_another_file_say_where_it_is(tmp_path, monkeypatch, array):
     (tmp_path / "inlined_from_here.py").write_text(
-        "from numba import cuda\n\n\n@cuda.jit(device=True, inline='always')\ndef twice(value):\n    return value * 2\n")
+        "from numba import cuda\n\n\n@cuda.jit(device=True, inline='always')\ndef twice(value):\n"
+        "    return value * 2\n")
     monkeypatch.syspath_prepend(tmp_path)
     twice = importlib.import_module("inlined_from_here").twice
 

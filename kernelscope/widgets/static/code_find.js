@@ -130,13 +130,14 @@ export class CodeFinder {
 }
 
 /**
- * Whether a group that is repeated without end has such a repeat inside, as `(x+)*` does: on a line that does not match,
- * the browser would try more ways than anyone can wait for, and nothing can stop it.
+ * Whether a group that is repeated without end has such a repeat inside, as `(x+)*` does: on a line that does not
+ * match, the browser would try more ways than anyone can wait for, and nothing can stop it.
  */
 function repeatsRepeats(query) {
   const groups = [false];
   // Escapes and classes are one piece each; a closing bracket is taken with what repeats it.
-  for (const [piece] of query.matchAll(/\\.|\[(?:\\.|[^\]\\])*\]|\(|\)(?:[*+]|\{\d+,\d*\})?|[*+]|\{\d+,\d*\}/gsu)) {
+  const pieces = /\\.|\[(?:\\.|[^\]\\])*\]|\(|\)(?:[*+]|\{\d+,\d*\})?|[*+]|\{\d+,\d*\}/gsu;
+  for (const [piece] of query.matchAll(pieces)) {
     if (piece === "(") groups.push(false);
     else if (piece[0] === ")") {
       const inside = groups.pop();

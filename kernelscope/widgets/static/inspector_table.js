@@ -9,7 +9,7 @@ import { clean, count, counted, exact } from "./text.js";
 const ORIGINS = { compiled: "compiled", disk: "from disk", before: "before" };
 const ORIGIN_TITLES = {
   compiled: "compiled while it was recorded", disk: "loaded from the disk cache",
-  before: "it was there when recording began",
+  before: "it was compiled before recording began",
 };
 // So many rows are in the page unless all are asked for; and so many of them before the first paint.
 const FIRST = 300;
