@@ -139,6 +139,8 @@ class InspectorWidget(View):
             shown = self._shown
             held = inspector_facts.facts(shown.recording, shown.kernels)
             held |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
+            # What is finished stays as it is.
+            held["marks"] = inspector_facts.code_marks(shown.recording) if self.source.is_live else {}
             held["first"] = inspector_facts.kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
         except Exception as problem:
             self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})

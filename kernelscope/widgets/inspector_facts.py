@@ -10,11 +10,13 @@ import base64
 import binascii
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kernelscope.analysis.code_lines import line_map
@@ -91,6 +93,15 @@ def facts(recording: Recording, kernels: list[Kernel] | None = None) -> dict[str
         "has_code": bool(recording.metadata.get("code")) or recording.arrow("code").num_rows > 0,
         "kernels": [_kernel(each, owners[each.dispatcher_id], keys, advice.get(each.name, [])) for each in kernels],
     }
+
+
+def code_marks(recording: Recording) -> dict[str, int]:
+    """Return by key a number for each specialization's machine code, another one after ``recompile()`` changed it."""
+    keys = specialization_keys(recording)
+    code = recording.arrow("code").select(["kind", "specialization_id", "text"])
+    rows = code.filter(pc.equal(code["kind"], "cubin")).to_pylist()
+    return {keys[row["specialization_id"]]: zlib.crc32(row["text"].encode())
+            for row in rows if row["specialization_id"] in keys}
 
 
 def kernel_keys(recording: Recording) -> dict[int, str]:

@@ -464,6 +464,30 @@ def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: 
     server.end_kernels()
 
 
+def test_recompiled_code_is_shown_anew(chromium: Any, server: Server) -> None:
+    opened = lab(chromium, server, "recompile", KERNELS + """
+FACTOR = 12345
+@cuda.jit
+def scaled(out):
+    out[0] = FACTOR
+scaled[1, 1](single)
+""", "kernelscope.inspect(scaled)", "FACTOR = 54321\nscaled.recompile()")
+    Inspector(opened.page)
+    opened.run(0, 1)
+    assert until(opened.page, lambda: opened.ask_kernel("FACTOR") == "12345")
+    shown = Inspector(opened.page)
+    shown.tab("types")
+    shown.panel.get_by_text("the compiler's own variables").click()
+    assert until(shown.page, lambda: "12345" in shown.drawn())
+    opened.run(2)
+    assert until(shown.page, lambda: "54321" in shown.drawn())
+    assert "12345" not in shown.drawn()
+    assert (shown.numbers, shown.current) == (["1"], "Types")
+    assert opened.errors == []
+    opened.close()
+    server.end_kernels()
+
+
 @pytest.mark.parametrize("application", ["lab", "notebook"])
 def test_a_kernel_that_is_restarted(chromium: Any, server: Server, application: str) -> None:
     name = f"restart_{application}"

@@ -19,6 +19,7 @@ from kernelscope.schema import TABLES
 from kernelscope.widgets import inspector_facts as module
 from kernelscope.widgets.inspector_facts import (
     code,
+    code_marks,
     compile_parts,
     copied_code,
     facts,
@@ -186,6 +187,15 @@ def test_code_of_a_copy() -> None:
     assert found.lines is not None
     assert copied_code(recording, kernel, first, "sass", texts).text is None
     assert copied_code(recording, kernel, first, "sass", {"sass": "EXIT"}).text == "EXIT"
+
+
+def test_machine_code_that_changed_has_another_mark() -> None:
+    first, same, other = (
+        code_marks(with_row(inspected(), kind="cubin", text=text)) for text in ("AAAA", "AAAA", "AAAB"))
+    assert first == same
+    assert list(first) == list(other) == [specialization_keys(inspected())[0]]
+    assert first != other
+    assert code_marks(inspected()) == {}
 
 
 def test_lines_of_functions_inlined_from_other_files() -> None:

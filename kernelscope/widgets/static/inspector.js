@@ -89,6 +89,9 @@ class Inspector {
     else if (more > 0) this.notice(counted(more, "new specialization"));
   }
 
+  /** What changes with a specialization's code: recompile() makes other code of the same arguments. */
+  markOf(each) { return each && this.facts.marks?.[each.key]; }
+
   get canCompile() { return this.facts.can_compile; }
 
   /** What Python answers; the same question is asked once. */

@@ -122,7 +122,8 @@ export class CodePane {
 
   tellCopy(line, specialization, form) {
     const said = note("Shown is a copy, compiled with line information for this view, off the timed path; it is not "
-      + "the code that ran, and made of the function and its globals as they are now.", null, " ", this.backButton(specialization, form));
+      + "the code that ran, and made of the function and its globals as they are now.", null,
+    " ", this.backButton(specialization, form));
     said.classList.add("ksi-warns");
     line.append(said);
   }
