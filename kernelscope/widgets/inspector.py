@@ -22,7 +22,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.renderers.inspection import inspection_text
 from kernelscope.widgets import inspector_facts, inspector_static
 from kernelscope.widgets.frontend import front_end
-from kernelscope.widgets.hosting import View
+from kernelscope.widgets.hosting import View, close_deleted
 
 #: Code of more bytes is packed faster, and a little larger.
 _LONG = 100_000
@@ -225,6 +225,7 @@ class InspectorWidget(View):
     def _after_cell(self, result: Any) -> None:
         """Refresh after each cell that the user runs. IPython calls this."""
         try:
+            close_deleted()
             self.refresh()
         except Exception as problem:
             self.send({"kind": "problem", "message": f"{type(problem).__name__}: {problem}"})

@@ -283,6 +283,22 @@ def test_running_the_cell_again_ends_the_first(published: Any, sent: Sent, monke
     assert notebook.events.callbacks["post_run_cell"] == [shown[1]._after_cell]
 
 
+def test_deleting_the_cell_ends_it(published: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = shell("text/plain", "text/html")
+    monkeypatch.setattr(module, "get_ipython", lambda: notebook)
+    shown = []
+    for cell in ("one", "two"):
+        monkeypatch.setattr(hosting, "_running_cell", lambda cell=cell: (cell, "run", []))
+        shown.append(InspectorWidget(Growing(inspected())))
+        shown[-1]._ipython_display_()
+    # The cell that runs next shows nothing of ours.
+    monkeypatch.setattr(hosting, "_running_cell", lambda: ("other", "run 2", ["one"]))
+    for follow in list(notebook.events.callbacks["post_run_cell"]):
+        follow(None)
+    assert [each.comm is None for each in shown] == [True, False]
+    assert notebook.events.callbacks["post_run_cell"] == [shown[1]._after_cell]
+
+
 def test_a_terminal_gets_text(published: Any, monkeypatch: pytest.MonkeyPatch,
                               capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(module, "get_ipython", lambda: shell("text/plain"))
