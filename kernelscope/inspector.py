@@ -47,8 +47,8 @@ def inspect(what: Any, kernel: str | None = None) -> InspectorWidget:
     if isinstance(what, (str, Path)):
         return InspectorWidget(RecordingSource(load(what)), kernel)
     if not live.is_kernel(what):
-        raise TypeError(f"{type(what).__name__!r} objects cannot be inspected: give a kernel made by @cuda.jit, a "
-                        "Recording, or the path of a .kscope file")
+        raise TypeError(f"{live.described(what)} cannot be inspected: give a kernel made by @cuda.jit, a Recording, or "
+                        "the path of a .kscope file")
     return InspectorWidget(LiveSource(lambda: what, session_recordings), kernel)
 
 
@@ -128,27 +128,30 @@ class LiveSource(SessionSource):
 
     def kernels(self) -> list[Kernel]:
         """Return the kernel, what it made of itself, and what was recorded under its name before."""
-        own = {_name(row) for row in self._snapshot.rows("dispatchers")}
+        own = {_name(row) for row in self._own[1].rows("dispatchers")}
         rows = self.recording.rows("dispatchers")
         return [each for each in inspect_kernels(self.recording) if _name(rows[each.dispatcher_id]) in own]
 
     def with_lineinfo(self, key: str) -> Mapping[str, str]:
         """Return the code of a copy, compiled with line information: `kernelscope.live.with_lineinfo`."""
-        own = [at for at, each in specialization_keys(self._snapshot).items() if each == key]
+        kernel, snapshot = self._own
+        own = [at for at, each in specialization_keys(snapshot).items() if each == key]
         if not own:
             raise KernelScopeError("only a recording has this specialization: the kernel of now has no such one")
-        return live.with_lineinfo(self._kernel, own[0])
+        return live.with_lineinfo(kernel, own[0])
 
     def _state(self, recordings: list[Recording]) -> object:
         self._kernel = self._find()
         return id(self._kernel), live.state(self._kernel), super()._state(recordings)
 
     def _take(self, recordings: list[Recording]) -> Recording:
-        self._snapshot = live.snapshot(self._kernel)
+        snapshot = live.snapshot(self._kernel)
+        # A copy is compiled in another thread, where JupyterLab lets pages ask in one: both are set at once.
+        self._own = self._kernel, snapshot
         # Times of another kind of driver do not compare.
-        session = self._session([each for each in recordings if each.notice == self._snapshot.notice])
+        session = self._session([each for each in recordings if each.notice == snapshot.notice])
         # The recordings first: they know where a specialization came from.
-        return self._snapshot if session is None else merge([session, self._snapshot], name="")
+        return snapshot if session is None else merge([session, snapshot], name="")
 
 
 def _slim(recording: Recording) -> Recording:

@@ -34,6 +34,16 @@ def is_kernel(value: Any) -> bool:
     return kind is not None and isinstance(value, kind) and not value.targetoptions.get("device")
 
 
+def described(value: Any) -> str:
+    """Return what a value is that is no kernel, in a few words for a message."""
+    module = sys.modules.get("numba.cuda.dispatcher")
+    if module is not None and isinstance(value, module.CUDADispatcher):
+        return f"the device function {value.py_func.__name__!r}, which is compiled as a part of kernels,"
+    if module is not None and isinstance(value, module._LaunchConfiguration):
+        return f"{value.dispatcher.py_func.__name__!r} with a launch configuration"
+    return f"a value of type {type(value).__name__}"
+
+
 def state(kernel: Any) -> Hashable:
     """Return what changes when specializations appear or go, and is equal otherwise; it takes microseconds.
 

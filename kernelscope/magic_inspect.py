@@ -49,7 +49,7 @@ def inspector_of(
     try:
         return InspectorWidget(SessionSource(recordings), wanted)
     except UnknownKernelError as unknown:
-        what = problem or f"{wanted!r} is a {type(found).__name__}, no kernel"
+        what = problem or f"{wanted} is {live.described(found).rstrip(',')}, no kernel"
         raise UnknownKernelError(f"{unknown}{_live_names(shell)} ({what})") from None
 
 
@@ -57,8 +57,11 @@ def _source(shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: s
     """The kernel as a source; where it was given by its name, whatever kernel that name means later."""
 
     def find() -> Any:
+        nonlocal found
         now = shell.user_ns.get(wanted) if wanted.isidentifier() else None
-        return now if live.is_kernel(now) else found
+        # Where the name is gone or means something else, what it meant last is shown.
+        found = now if live.is_kernel(now) else found
+        return found
 
     return LiveSource(find, recordings)
 

@@ -49,7 +49,7 @@ def sentence(text: str) -> str:
 
 def two(value: str, below: str) -> str:
     """Return a table's cell of two lines."""
-    return f"<td>{escape(value)}<small>{escape(below)}</small></td>"
+    return f"<td>{escape(value)} <small>{escape(below)}</small></td>"
 
 
 def table_of(
@@ -64,7 +64,7 @@ def table_of(
     widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
     labels = "".join(
         f"<th{_LEFT if place in left else ''}>{escape(label)}"
-        + (f"<small>{escape(below)}</small>" if below else "") + "</th>"
+        + (f" <small>{escape(below)}</small>" if below else "") + "</th>"
         for place, (_, label, below) in enumerate(columns)
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)

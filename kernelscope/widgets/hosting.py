@@ -81,6 +81,12 @@ class View(anywidget.AnyWidget):
         self.send_data()
         self._publish_twin(update=False)
 
+    def close(self) -> None:
+        """Close the view, with its layout, which would otherwise stay in the kernel and the page."""
+        if self.comm is not None:
+            self.layout.close()
+        super().close()
+
     def show_twin_again(self) -> None:
         """Replace the static twin by one of what is shown now."""
         self._publish_twin(update=True)
@@ -119,14 +125,19 @@ def close_earlier(widget: View) -> None:
 
     A widget that is shown no more would otherwise be kept, with its recording, by the kernel and by the page.
     """
-    cell, run, deleted = _running_cell()
-    for each in deleted:
-        _close(each)
+    close_deleted()
+    cell, run, _ = _running_cell()
     if cell is None:
         return
     if cell in _shown and _shown[cell][0] != run:
         _close(cell)
     _shown.setdefault(cell, (run, WeakSet()))[1].add(widget)
+
+
+def close_deleted() -> None:
+    """Close what cells had shown that are deleted, as the page tells with the next cell that runs, and only then."""
+    for each in _running_cell()[2]:
+        _close(each)
 
 
 def _close(cell: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from IPython.core.getipython import get_ipython
@@ -22,7 +22,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.renderers.inspection import inspection_text
 from kernelscope.widgets import inspector_facts, inspector_static
 from kernelscope.widgets.frontend import front_end
-from kernelscope.widgets.hosting import View
+from kernelscope.widgets.hosting import View, close_deleted
 
 #: Code of more bytes is packed faster, and a little larger.
 _LONG = 100_000
@@ -81,6 +81,15 @@ class RecordingSource:
         raise KernelScopeError("a recording holds no kernel that could be compiled: inspect the kernel itself")
 
 
+class _Shown(NamedTuple):
+    """What is shown, as one value: JupyterLab lets a page ask in a thread beside the one that runs cells."""
+
+    recording: Recording
+    kernels: list[Kernel]
+    by_key: dict[str, tuple[Kernel, Specialization]]
+    copies: dict[str, Mapping[str, str]]
+
+
 class InspectorWidget(View):
     """The inspector as a widget.
 
@@ -109,27 +118,30 @@ class InspectorWidget(View):
         self.source = source
         self._followed: Any = None
         self._read()
-        self._first = None if kernel is None else find_kernels(self._kernels, kernel)[0].dispatcher_id
+        self._first = None if kernel is None else find_kernels(self._shown.kernels, kernel)[0].dispatcher_id
         super().__init__()
         self.on_msg(_received)
 
     @property
     def recording(self) -> Recording:
-        """What is shown."""
-        return self.source.recording
+        """What is shown; empty once the widget is closed."""
+        return self._shown.recording
 
     @property
     def kernel(self) -> str | None:
         """The name of the kernel that it began with, or None."""
-        found = [each.name for each in self._kernels if each.dispatcher_id == self._first]
+        found = [each.name for each in self._shown.kernels if each.dispatcher_id == self._first]
         return found[0] if found else None
 
     def send_data(self) -> None:
         """Send the facts of all kernels; a problem is sent as what it says."""
         try:
-            held = inspector_facts.facts(self.recording, self._kernels)
+            shown = self._shown
+            held = inspector_facts.facts(shown.recording, shown.kernels)
             held |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
-            held["first"] = inspector_facts.kernel_keys(self.recording).get(-1 if self._first is None else self._first)
+            # What is finished stays as it is.
+            held["marks"] = inspector_facts.code_marks(shown.recording) if self.source.is_live else {}
+            held["first"] = inspector_facts.kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
         except Exception as problem:
             self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
         else:
@@ -137,7 +149,8 @@ class InspectorWidget(View):
 
     def twin(self) -> tuple[str, str]:
         """Return the same as text and as static HTML."""
-        return inspection_text(self.recording, self.kernel), inspector_static.static_html(self.recording, self._kernels)
+        recording, kernels = self._shown[:2]
+        return inspection_text(recording, self.kernel), inspector_static.static_html(recording, kernels)
 
     def refresh(self) -> None:
         """Show what is new: specializations, launches and compiles since it was shown."""
@@ -146,7 +159,7 @@ class InspectorWidget(View):
         first = self.kernel
         self._read()
         if first is not None:
-            self._first = next((each.dispatcher_id for each in self._kernels if each.name == first), None)
+            self._first = next((each.dispatcher_id for each in self._shown.kernels if each.name == first), None)
         self.send_data()
         self.show_twin_again()
 
@@ -164,42 +177,40 @@ class InspectorWidget(View):
         KernelScopeError, ValueError
             It cannot be had; the message says why.
         """
-        kernel, specialization = self._find(str(asked.get("specialization")))
+        shown, key = self._shown, str(asked.get("specialization"))
+        if key not in shown.by_key:
+            raise KernelScopeError("this specialization is no longer there: the kernel was defined again")
+        kernel, specialization = shown.by_key[key]
         if asked.get("what") == "compiles":
-            held = inspector_facts.compile_parts(self.recording, specialization)
+            held = inspector_facts.compile_parts(shown.recording, specialization)
             return {}, [_deflated(json.dumps(held).encode())]
         if asked.get("what") != "code":
             raise ValueError(f"what is {asked.get('what')!r}? known: code, compiles")
         form = str(asked.get("form"))
         if asked.get("copy"):
-            found = inspector_facts.copied_code(kernel, form, self._copy(str(asked["specialization"])))
+            if key not in shown.copies:
+                shown.copies[key] = self.source.with_lineinfo(key)
+            found = inspector_facts.copied_code(
+                shown.recording, kernel, specialization, form, shown.copies[key])
         else:
-            found = inspector_facts.code(self.recording, kernel, specialization, form)
+            found = inspector_facts.code(shown.recording, kernel, specialization, form)
         lines = np.empty(0, np.int32) if found.lines is None else found.lines
         text = (found.text or "").encode("utf-8", "replace")
         return found.head, [_deflated(text), _deflated(lines.astype("<i4").tobytes())]
 
     def close(self) -> None:
-        """Close the widget, and follow no cells any more."""
+        """Close the widget: follow no cells, and hold no kernel and no recording any more."""
         self._unfollow()
         super().close()
+        # IPython keeps what cells returned, for as long as the session lasts.
+        self.source = RecordingSource(Recording({}, {}))
+        self._read()
 
     def _read(self) -> None:
-        self._kernels: list[Kernel] = self.source.kernels()
-        keys = inspector_facts.specialization_keys(self.recording)
-        self._by_key: dict[str, tuple[Kernel, Specialization]] = {
-            keys[each.specialization_id]: (kernel, each) for kernel in self._kernels for each in kernel.specializations}
-        self._copies: dict[str, Mapping[str, str]] = {}
-
-    def _find(self, key: str) -> tuple[Kernel, Specialization]:
-        if key not in self._by_key:
-            raise KernelScopeError("this specialization is no longer there: the kernel was defined again")
-        return self._by_key[key]
-
-    def _copy(self, key: str) -> Mapping[str, str]:
-        if key not in self._copies:
-            self._copies[key] = self.source.with_lineinfo(key)
-        return self._copies[key]
+        recording, kernels = self.source.recording, self.source.kernels()
+        keys = inspector_facts.specialization_keys(recording)
+        by_key = {keys[each.specialization_id]: (kernel, each) for kernel in kernels for each in kernel.specializations}
+        self._shown = _Shown(recording, kernels, by_key, {})
 
     def _follow(self, shell: Any) -> None:
         if self._followed is None and shell is not None:
@@ -214,6 +225,7 @@ class InspectorWidget(View):
     def _after_cell(self, result: Any) -> None:
         """Refresh after each cell that the user runs. IPython calls this."""
         try:
+            close_deleted()
             self.refresh()
         except Exception as problem:
             self.send({"kind": "problem", "message": f"{type(problem).__name__}: {problem}"})
@@ -243,6 +255,8 @@ def _received(widget: InspectorWidget, content: object, buffers: object) -> None
         message, packed = widget.answer(asked)
     except KernelScopeError as problem:
         message, packed = {"error": str(problem)}, []
+    except KeyboardInterrupt:
+        message, packed = {"error": "Interrupted: choose the tab again."}, []
     except Exception as problem:
         message, packed = {"error": f"{type(problem).__name__}: {problem}"}, []
     widget.send({"kind": "answer", "id": asked.get("id"), **message}, packed)

@@ -10,11 +10,13 @@ import base64
 import binascii
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kernelscope.analysis.code_lines import line_map
@@ -93,6 +95,15 @@ def facts(recording: Recording, kernels: list[Kernel] | None = None) -> dict[str
     }
 
 
+def code_marks(recording: Recording) -> dict[str, int]:
+    """Return by key a number for each specialization's machine code, another one after ``recompile()`` changed it."""
+    keys = specialization_keys(recording)
+    code = recording.arrow("code").select(["kind", "specialization_id", "text"])
+    rows = code.filter(pc.equal(code["kind"], "cubin")).to_pylist()
+    return {keys[row["specialization_id"]]: zlib.crc32(row["text"].encode())
+            for row in rows if row["specialization_id"] in keys}
+
+
 def kernel_keys(recording: Recording) -> dict[int, str]:
     """Return a name for each kernel by its row, made like those of `specialization_keys`."""
     seen: dict[str, int] = {}
@@ -159,16 +170,18 @@ def code(recording: Recording, kernel: Kernel, specialization: Specialization, f
     if json_object(row["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
     text = _with_short_types(row["text"]) if form == "types" else row["text"]
-    return _made(kernel, form, text, row["lineno"] or 1, note)
+    return _made(kernel, form, text, row["lineno"] or 1, note, held.get("types"))
 
 
-def copied_code(kernel: Kernel, form: str, texts: Mapping[str, str]) -> Code:
+def copied_code(recording: Recording, kernel: Kernel, specialization: Specialization, form: str,
+                texts: Mapping[str, str]) -> Code:
     """Return one form of a copy that was compiled with line information: see `kernelscope.live.with_lineinfo`."""
     if form == "sass" and "sass" not in texts and "cubin" in texts:
-        return _made(kernel, form, disassemble(_bytes(texts["cubin"])), 1, "")
+        texts = {**texts, "sass": disassemble(_bytes(texts["cubin"]))}
     if form not in texts:
         return Code(None, f"The copy has no {_WORDS.get(form, form)}.")
-    return _made(kernel, form, texts[form], 1, "")
+    types = _rows(recording, kernel.dispatcher_id, specialization.specialization_id).get("types")
+    return _made(kernel, form, texts[form], 1, "", types)
 
 
 def place(kernel: Kernel) -> str:
@@ -280,15 +293,40 @@ def _rows(recording: Recording, dispatcher_id: int, specialization_id: int) -> d
 def _missing(recording: Recording, specialization: Specialization, form: str, has_some: bool) -> Code:
     if has_some and specialization.origin == "disk" and form in _FROM_DISK:
         return Code(None, _FROM_DISK[form], "Clear the cache and compile it anew to see it.")
+    if has_some and form == "source":
+        return Code(None, "Its source could not be read when it was recorded: that of a function which exec() made is "
+                          "nowhere.")
     was_on = has_some or bool(recording.metadata.get("code"))
     return Code(None, _WITHOUT_CODE[was_on].format(what=_WORDS[form]), "" if was_on else _RECORD_CODE)
 
 
-def _made(kernel: Kernel, form: str, text: str, first: int, note: str) -> Code:
+def _made(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
     suffix = {"source": "py", "types": "json", "llvm": "ll", "ptx": "ptx", "sass": "sass"}[form]
     name = f"{kernel.name.rpartition('.')[2]}.{suffix}"
     lines = None if form in ("source", "types") else _source_lines(kernel, form, text)
+    if lines is not None and types is not None:
+        lines, said = _without_inlined(lines, types["text"], kernel.lineno)
+        note = " ".join(each for each in (note, said) if each)
     return Code(text, note, "", first, name, lines)
+
+
+def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) -> tuple[NDArray[np.int32] | None, str]:
+    """The lines without those of functions inlined from other files, and what to know of those that remain.
+
+    numba-cuda's line information counts such a function's lines as the kernel's file's; the types know better.
+    """
+    entries = [entry for entry in json.loads(types) if isinstance(entry, dict)]
+    places = [str(entry["from"]).rpartition(":") for entry in entries if entry.get("from")]
+    other = {int(line) for _, _, line in places if line.isdigit()}
+    if not other:
+        return lines, ""
+    own = {entry.get("line") for entry in entries if not entry.get("from")} | {first}
+    lines = np.where(np.isin(lines, list(other - own)), 0, lines).astype(np.int32)
+    both = sorted(other & own & set(lines.tolist()))
+    files = ", ".join(sorted({file for file, _, _ in places}))
+    said = (f"Line {', '.join(map(str, both))} may be that of {files} too, of which functions are inlined: line "
+            "information does not tell them apart.")
+    return (lines if lines.any() else None), said if both else ""
 
 
 def _with_short_types(text: str) -> str:

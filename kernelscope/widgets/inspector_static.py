@@ -68,7 +68,7 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
     return (
         f"<style>{style()}{_STYLE}</style>"
         f'<div class="kscope"><div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}'
-        f'</span><span class="ks-maker">KernelScope</span></div>{notice}{"".join(parts)}</div>'
+        f'</span> <span class="ks-maker">KernelScope</span></div>{notice}{"".join(parts)}</div>'
     )
 
 
@@ -136,7 +136,7 @@ def _row(each: Specialization) -> str:
     title = escape(each.signature)
     arguments = escape(short_arguments(each.arguments))
     first = (f'<td class="ks-left" title="{title}"><span class="ks-code">{arguments}</span>'
-             f"<small>#{each.number}</small></td>")
+             f" <small>#{each.number}</small></td>")
     cells = (
         (count(each.regs), "", ""),
         (size(each.static_shared_bytes), f"{size(each.local_bytes)}, {size(each.const_bytes)}", ""),
@@ -151,7 +151,7 @@ def _row(each: Specialization) -> str:
          _cache_file(each), "ks-left"),
     )
     made = "".join(
-        f"<td{f' class={kind!r}' if kind else ''}>{escape(value)}<small>{escape(below)}</small></td>"
+        f"<td{f' class={kind!r}' if kind else ''}>{escape(value)} <small>{escape(below)}</small></td>"
         for value, below, kind in cells
     )
     return f"<tr>{first}{made}</tr>"

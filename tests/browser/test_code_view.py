@@ -263,6 +263,14 @@ def test_search_by_regular_expression(opened: Any) -> None:
     assert search.get_attribute("aria-invalid") == "true"
     search.fill("x*")
     assert count.inner_text() == "no match"
+    # Nothing could stop a browser that looks for what a repeat of a repeat does not match.
+    for pattern in ("(.*)*@", "(x+x+)+y", r"(?:[^)]|\d{2,})*@", "((a+))*b"):
+        search.fill(pattern)
+        assert "may take forever" in count.inner_text(), pattern
+        assert search.get_attribute("aria-invalid") == "true"
+    for pattern in (r"(line|x)+", r"([+*)]|\()+", r"(a+)b", r"(\d{4})+", r"\(.*\)*"):
+        search.fill(pattern)
+        assert "forever" not in count.inner_text(), pattern
     search.fill("^line 1.*$")
     assert count.inner_text().endswith(" of 112")
     assert code.tell("return v.find('1+', true);") == len(re.findall("1+", NUMBERED))

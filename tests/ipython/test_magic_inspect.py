@@ -40,6 +40,13 @@ def test_a_kernel_by_its_name(notebook: Any) -> None:
     assert parts(notebook.ok("x = 1")) == []
 
 
+def test_a_name_that_is_deleted_shows_what_it_meant_last(notebook: Any) -> None:
+    notebook.ok("@cuda.jit\ndef mine(x):\n    x[0] = 1")
+    notebook.ok("%kernelscope inspect mine")
+    assert "y" in text(notebook.ok("@cuda.jit\ndef mine(y):\n    y[0] = 2"))
+    assert parts(notebook.ok("del mine")) == []
+
+
 def test_a_kernel_by_an_expression(notebook: Any) -> None:
     notebook.ok("held = {'the kernel': axpy}")
     assert "axpy" in text(notebook.ok("%kernelscope inspect held['the kernel']"))

@@ -58,8 +58,10 @@ def test_a_live_kernel_is_read_from_its_caches(kernels, array):
 
 
 def test_nothing_else_can_be_inspected(kernels):
-    for other in (print, kernels.axpy[1, 32], 5):
-        with pytest.raises(TypeError, match="cannot be inspected: give a kernel made by @cuda.jit"):
+    device = cuda.jit(device=True)(lambda x: x + 1)
+    for other, said in ((print, "a value of type builtin"), (kernels.axpy[1, 32], "'axpy' with a launch configuration"),
+                        (device, "the device function '<lambda>', which is compiled as a part of kernels,")):
+        with pytest.raises(TypeError, match=f"{said}.* cannot be inspected: give a kernel made by @cuda.jit"):
             kernelscope.inspect(other)
 
 

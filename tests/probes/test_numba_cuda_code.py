@@ -137,6 +137,26 @@ def test_types_are_in_order_with_lines(array):
     assert "site-packages" not in text
 
 
+def test_types_of_what_is_inlined_from_another_file_say_where_it_is(tmp_path, monkeypatch, array):
+    (tmp_path / "inlined_from_here.py").write_text(
+        "from numba import cuda\n\n\n@cuda.jit(device=True, inline='always')\ndef twice(value):\n"
+        "    return value * 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    twice = importlib.import_module("inlined_from_here").twice
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = twice(out[1])
+
+    with kernelscope.record(code=True) as r:
+        kernel[1, 32](array)
+    rows = json.loads(rows_of(r.recording, "types")[0]["text"])
+    inlined = [row for row in rows if "from" in row]
+    assert {row["line"] for row in inlined} == {0}
+    assert "inlined_from_here.py:6" in {row["from"] for row in inlined}
+    assert all(row["line"] > 0 for row in rows if row not in inlined)
+
+
 def test_only_what_was_launched_or_compiled_here(kernels, array):
     other = cuda.to_device(np.zeros(4, np.float64))
     kernels.axpy[1, 32](array, 2.0, array)

@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from handmade import Script
 from inspected import FIRST_LINE, SIGNATURES, SOURCE, inspected, many
@@ -14,9 +15,11 @@ from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kern
 from kernelscope.errors import DisassemblerError
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
+from kernelscope.schema import TABLES
 from kernelscope.widgets import inspector_facts as module
 from kernelscope.widgets.inspector_facts import (
     code,
+    code_marks,
     compile_parts,
     copied_code,
     facts,
@@ -126,6 +129,9 @@ def test_what_is_not_there_says_why() -> None:
         assert "--code" in found.fix
     recording = inspected()
     kernel, first = of(recording)
+    no_source = Recording({**{name: recording.arrow(name) for name in TABLES}, "code": recording.arrow("code").filter(
+        pc.not_equal(recording.arrow("code")["kind"], "source"))}, recording.metadata)
+    assert "which exec() made" in code(no_source, kernel, first, "source").note
     assert code(recording, kernel, first, "sass").note == "This recording holds no machine code of this specialization."
     loaded = Specialization(**{**vars(first), "origin": "disk"})
     made = Script(code=True)
@@ -177,7 +183,33 @@ def test_code_of_a_copy() -> None:
     recording = inspected()
     kernel, first = of(recording)
     texts = {"ptx": code(recording, kernel, first, "ptx").text or ""}
-    found = copied_code(kernel, "ptx", texts)
+    found = copied_code(recording, kernel, first, "ptx", texts)
     assert found.lines is not None
-    assert copied_code(kernel, "sass", texts).text is None
-    assert copied_code(kernel, "sass", {"sass": "EXIT"}).text == "EXIT"
+    assert copied_code(recording, kernel, first, "sass", texts).text is None
+    assert copied_code(recording, kernel, first, "sass", {"sass": "EXIT"}).text == "EXIT"
+
+
+def test_machine_code_that_changed_has_another_mark() -> None:
+    first, same, other = (
+        code_marks(with_row(inspected(), kind="cubin", text=text)) for text in ("AAAA", "AAAA", "AAAB"))
+    assert first == same
+    assert list(first) == list(other) == [specialization_keys(inspected())[0]]
+    assert first != other
+    assert code_marks(inspected()) == {}
+
+
+def test_lines_of_functions_inlined_from_other_files() -> None:
+    recording = inspected()
+    kernel, first = of(recording)
+    before = code(recording, kernel, first, "ptx")
+    assert before.lines is not None
+    assert before.note == ""
+    own = json.loads(next(row for row in recording.rows("code") if row["kind"] == "types")["text"])
+    # Line 11 is the other file's alone; line 9 is one of the kernel's, too.
+    added = [{"line": 0, "name": "x", "type": "int64", "from": f"other.py:{FIRST_LINE + at}"} for at in (4, 2)]
+    recording = with_row(recording, kind="types", text=json.dumps([*own, *added]))
+    for found in (code(recording, kernel, first, "ptx"),
+                  copied_code(recording, kernel, first, "ptx", {"ptx": before.text or ""})):
+        assert found.lines is not None
+        assert set(before.lines) - set(found.lines) == {FIRST_LINE + 4}
+        assert found.note.startswith(f"Line {FIRST_LINE + 2} may be that of other.py too")

@@ -47,6 +47,14 @@ def read(recording: Recording, **options: int) -> Reader:
     return Reader(static_html(recording, inspect_kernels(recording), **options))
 
 
+def test_facts_stay_apart_where_styles_are_removed() -> None:
+    # A notebook that is not trusted shows the twin without its style.
+    text = "".join(read(inspected(notice=True)).texts)
+    for words in ("inspected KernelScope", "4.9 KiB 9.0", "1.0 KiB 0 B, 400 B", "x: float32[:] C #2",
+                  "Shared local, const"):
+        assert words in text
+
+
 def test_kernels_resources_reasons_and_code() -> None:
     found = read(inspected(notice=True))
     for words in ("dry run: kernels did not execute", "demo.scale", "demo.plain", "k.py:7", "(out, x)", "cache=True",

@@ -189,7 +189,8 @@ class CodeCapture:
 def inferred_types(annotation: Any) -> list[dict[str, Any]]:
     """Return numba's inferred types in order, as rows with ``line``, ``name``, ``type`` and ``expr``.
 
-    What calls something, or stores into an array, has the chosen signature too, as ``call``.
+    What calls something, or stores into an array, has the chosen signature too, as ``call``. Of a function that was
+    inlined from another file ``line`` is 0, and ``from`` says where it stands, as ``file.py:12``.
 
     Parameters
     ----------
@@ -211,7 +212,10 @@ def inferred_types(annotation: Any) -> list[dict[str, Any]]:
                 found = annotation.typemap.get(getattr(value, "name", None))
             else:
                 continue
-            row = {"line": statement.loc.line, "name": name, "type": _shown(found), "expr": _shown(value)}
+            loc = statement.loc
+            row = {"line": loc.line, "name": name, "type": _shown(found), "expr": _shown(value)}
+            if loc.filename != annotation.filename:
+                row |= {"line": 0, "from": f"{os.path.basename(loc.filename)}:{loc.line}"}
             rows.append(row if call is None else {**row, "call": _shown(call)})
     return rows
 

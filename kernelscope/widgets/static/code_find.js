@@ -34,7 +34,12 @@ export class CodeFinder {
     try {
       shape = new RegExp(isPattern ? query : query.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), isPattern ? "giu" : "gi");
     } catch (problem) {
-      this.problem = problem.message.replace(/^Invalid regular expression: (?:\/.*\/[a-z]*: )?/s, "");
+      const said = problem.message.replace(/^Invalid regular expression: (?:\/.*\/[a-z]*: )?/s, "");
+      this.problem = `not a regular expression: ${said}`;
+      return 0;
+    }
+    if (isPattern && repeatsRepeats(query)) {
+      this.problem = "not searched for: a repeat in a repeated group may take forever";
       return 0;
     }
     if (isPattern) this.byLine(shape);
@@ -118,8 +123,27 @@ export class CodeFinder {
   /** `3 of 128`, `no match`, or what is wrong. */
   told(grouped) {
     if (!this.query) return "";
-    if (this.problem) return `not a regular expression: ${this.problem}`;
+    if (this.problem) return this.problem;
     if (!this.count) return this.isCut ? "none so far: too slow" : "no match";
     return `${grouped(this.now + 1)} of ${grouped(this.count)}${this.isCut ? "+" : ""}`;
   }
+}
+
+/**
+ * Whether a group that is repeated without end has such a repeat inside, as `(x+)*` does: on a line that does not
+ * match, the browser would try more ways than anyone can wait for, and nothing can stop it.
+ */
+function repeatsRepeats(query) {
+  const groups = [false];
+  // Escapes and classes are one piece each; a closing bracket is taken with what repeats it.
+  const pieces = /\\.|\[(?:\\.|[^\]\\])*\]|\(|\)(?:[*+]|\{\d+,\d*\})?|[*+]|\{\d+,\d*\}/gsu;
+  for (const [piece] of query.matchAll(pieces)) {
+    if (piece === "(") groups.push(false);
+    else if (piece[0] === ")") {
+      const inside = groups.pop();
+      if (inside && piece.length > 1) return true;
+      groups[groups.length - 1] ||= inside || piece.length > 1;
+    } else if ("*+{".includes(piece[0])) groups[groups.length - 1] = true;
+  }
+  return false;
 }

@@ -1,7 +1,7 @@
 // The inspector: mount() shows the kernels of a recording or of this session in an element. Nothing is fetched; what is
 // not in the facts is asked of Python.
 
-import { button, element, known, note, time } from "./inspector_elements.js";
+import { button, element, known, note, sentence, time } from "./inspector_elements.js";
 import { KernelList, shortKernelName } from "./inspector_kernels.js";
 import { SpecializationTable } from "./inspector_table.js";
 import { Detail } from "./inspector_tabs.js";
@@ -9,12 +9,15 @@ import { clean, counted } from "./text.js";
 
 // So many answers are kept, of those that were looked at last.
 const KEPT = 24;
+const LIVE = ["live", "New specializations appear after each cell"];
+const FINISHED = ["recording", "A finished recording"];
+const ENDED = ["kernel ended", "The Python kernel that showed this has ended or was restarted: run the cell again"];
 const KEYS = [
   ["↑ ↓ Home End", "choose a kernel or a specialization"],
   ["Space", "check a specialization: two can be compared"],
-  ["← →", "turn the tabs"],
+  ["← →", "turn the tabs; move along the table's heads, which sort"],
   ["Enter, ↓", "from a row to the tabs, from the tabs into the panel"],
-  ["Esc", "back: panel, tabs, table, kernels"],
+  ["Esc", "back: panel, tabs, table, kernels, notebook"],
   ["/", "search the kernels"],
 ];
 
@@ -69,18 +72,25 @@ class Inspector {
   update(facts) {
     const before = this.count;
     this.facts = facts;
-    this.answers.clear();
+    // What an ended kernel has answered is all that there will be.
+    if (!facts.has_ended) this.answers.clear();
     this.drawTop();
     const { kernels } = facts;
     this.count = kernels.reduce((sum, each) => sum + each.specializations.length, 0);
     const keys = new Set(kernels.map((each) => each.key));
+    const isOther = before !== undefined && !keys.has(this.kernelKey), name = this.kernelName;
     if (!keys.has(this.kernelKey)) this.kernelKey = keys.has(facts.first) ? facts.first : kernels[0]?.key;
     this.list.show(kernels, this.kernelKey);
     this.body.hidden = !kernels.length;
     this.drawKernel();
     const more = this.count - (before ?? this.count);
-    if (more > 0) this.notice(counted(more, "new specialization"));
+    if (facts.has_ended) this.notice("the Python kernel has ended");
+    else if (isOther && this.kernel?.name === name) this.notice(`${shortKernelName(name)} was defined again`);
+    else if (more > 0) this.notice(counted(more, "new specialization"));
   }
+
+  /** What changes with a specialization's code: recompile() makes other code of the same arguments. */
+  markOf(each) { return each && this.facts.marks?.[each.key]; }
 
   get canCompile() { return this.facts.can_compile; }
 
@@ -140,7 +150,7 @@ class Inspector {
     this.back();
   }
 
-  /** One step out: of the help, a comparison, the panel, the tabs, the table. */
+  /** One step out: of the help, a comparison, the panel, the tabs, the table, the inspector. */
   back() {
     const from = document.activeElement, help = this.top.querySelector(".ksi-help[open]");
     if (help) help.open = false;
@@ -148,6 +158,11 @@ class Inspector {
     else if (this.detail.strip.contains(from)) this.table.focus();
     else if (this.detail.root.contains(from)) this.detail.focus();
     else if (this.table.root.contains(from) && !this.list.root.hidden) this.list.focus();
+    else {
+      // Out of the inspector: the notebook's keys are the cell's again.
+      from.blur();
+      this.root.closest(".jp-Cell")?.focus({ preventScroll: true });
+    }
   }
 
   // ---- Drawing ----
@@ -155,8 +170,9 @@ class Inspector {
   drawTop() {
     const { facts } = this, parts = [element("b", "ksi-title", "Inspector")];
     if (facts.title) parts.push(element("span", "ksi-soft", clean(facts.title)));
-    parts.push(element("span", "ksi-chip", facts.is_live ? "live" : "recording"));
-    parts.at(-1).title = facts.is_live ? "New specializations appear after each cell" : "A finished recording";
+    const [state, title] = facts.has_ended ? ENDED : facts.is_live ? LIVE : FINISHED;
+    parts.push(element("span", "ksi-chip", state));
+    parts.at(-1).title = title;
     if (facts.notice) parts.push(element("span", "ksi-chip ksi-bad", facts.notice));
     const keys = KEYS.flatMap(([key, does]) => [element("kbd", "", key), element("span", "", does)]);
     const help = element("details", "ksi-help", element("summary", "", "Keys"), element("div", "ksi-keys", ...keys));
@@ -168,6 +184,7 @@ class Inspector {
   drawKernel() {
     const { kernel } = this;
     if (!kernel) return;
+    this.kernelName = kernel.name;
     const options = Object.entries(kernel.options).map(([name, value]) => `${clean(name)}=${clean(value)}`).join(", ");
     const title = element("span", "ksi-name ksi-large", clean(kernel.name));
     title.title = clean(kernel.name);
@@ -177,7 +194,7 @@ class Inspector {
       kernel.compile_ns ? `${time(kernel.compile_ns)} compiling and loading` : "nothing compiled here",
       `${known(kernel.regs)} registers`,
     ].join(" · "));
-    const advice = kernel.advice.map((each) => element("div", "ksi-advice", clean(each)));
+    const advice = kernel.advice.map((each) => element("div", "ksi-advice", ...sentence(each)));
     this.head.replaceChildren(title, facts, ...advice);
     this.table.show(kernel, this.specialization()?.key);
     this.tableHead.textContent = counted(kernel.specializations.length, "specialization");

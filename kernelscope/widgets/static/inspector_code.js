@@ -122,7 +122,8 @@ export class CodePane {
 
   tellCopy(line, specialization, form) {
     const said = note("Shown is a copy, compiled with line information for this view, off the timed path; it is not "
-      + "the code that ran.", null, " ", this.backButton(specialization, form));
+      + "the code that ran, and made of the function and its globals as they are now.", null,
+    " ", this.backButton(specialization, form));
     said.classList.add("ksi-warns");
     line.append(said);
   }
@@ -157,8 +158,8 @@ export function content(answer, form) {
 /** Numba's inferred types as lines of text, with the source line of each. */
 export function typesContent(answer, hasTemporaries) {
   const entries = typesOf(answer).filter((each) => hasTemporaries || !isTemporary(each.name));
-  const text = entries.map(({ name, type, expr }) =>
-    `${name}: ${type}${expr ? `  = ${expr}` : ""}`.replace(/\s*\n\s*/g, " ")).join("\n");
+  const text = entries.map(({ name, type, expr, from }) =>
+    `${name}: ${type}${expr ? `  = ${expr}` : ""}${from ? `  (${from})` : ""}`.replace(/\s*\n\s*/g, " ")).join("\n");
   return { text: text || "no variable of yours has a type of its own", language: "types", first: 1,
     name: answer.name.replace(/json$/, "types.txt"), lines: entries.map((each) => each.line) };
 }
@@ -167,7 +168,7 @@ export function typesContent(answer, hasTemporaries) {
 function notesOf(answer) {
   const notes = {};
   for (const { line, name, type, brief } of typesOf(answer)) {
-    if (isTemporary(name)) continue;
+    if (isTemporary(name) || !line) continue;
     const text = `${name.replace(/\.\d+$/, "")}: ${brief ?? type}`;
     notes[line] ??= [];
     if (!notes[line].includes(text)) notes[line].push(text);
@@ -181,7 +182,8 @@ function typesOf(answer) {
     name: String(each.name), type: String(each.type) }));
 }
 
-function isTemporary(name) { return name.startsWith("$"); }
+/** Whether it is the compiler's: inlining turns `$4x.1` into `inlined_v2__v4x_1`. */
+function isTemporary(name) { return /^\$|_v\d+__v/.test(name); }
 
 function toggle(label, isOn, changed) {
   const box = focusable(element("input", ""));

@@ -12,9 +12,15 @@ const TRIGGERS = {
   recompile: "by recompile()", device: "for another device", compile: "by compile()",
 };
 
+/** What to do where a compile is not recorded. */
+export const RECORD_COMPILE = "Record the cell that launches it first, with %%kernelscope, to see it.";
+
 /** The launch configurations of a specialization, with occupancy and what limits it. */
 export function launchesPane(each) {
-  if (!each.uses.length) return note("It was not launched in what is recorded here.");
+  if (!each.uses.length) {
+    return note("It was not launched in what is recorded here.",
+      "Record the cell that launches it, with %%kernelscope, to see it.");
+  }
   const heads = ["Grid", "Block", "Launches",
     ["Occupancy", "resident threads over the most that a multiprocessor holds: theoretical"],
     ["Limited by", "what keeps it from holding more"], ["Blocks/SM", "blocks that a multiprocessor holds at once"],
@@ -33,8 +39,8 @@ export function launchesPane(each) {
 export function cachePane(each) {
   if (!each.compiles.length) {
     return note(each.origin === "before"
-      ? "It was there when recording began: neither its compile nor its cache is recorded."
-      : "No compile of it is recorded.");
+      ? "It was compiled before anything was recorded: neither its compile nor its cache is known."
+      : "No compile of it is recorded.", RECORD_COMPILE);
   }
   const made = element("div", "ksi-compiles");
   for (const compile of each.compiles) made.append(compileCard(compile, each));

@@ -1,6 +1,7 @@
 // Where a compile's time went: a bar a part, in order or by time, parts that contain others with these below them.
 
 import { button, element, note, time } from "./inspector_elements.js";
+import { RECORD_COMPILE } from "./inspector_panes.js";
 import { clean, exact, percent } from "./text.js";
 
 const PART_KINDS = {
@@ -13,8 +14,8 @@ export function passesPane(compiles, order) {
   const made = element("div", "ksi-passes");
   const timed = compiles.filter((each) => each.parts.length);
   if (!timed.length) {
-    return note(compiles.length ? "The passes of its compile are not recorded."
-      : "It was there when recording began: its compile is not recorded.");
+    return compiles.length ? note("The passes of its compile are not recorded.")
+      : note("It was compiled before anything was recorded: its passes are not known.", RECORD_COMPILE);
   }
   const draw = () => {
     const bar = element("div", "ksi-line");

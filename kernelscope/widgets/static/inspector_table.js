@@ -9,7 +9,7 @@ import { clean, count, counted, exact } from "./text.js";
 const ORIGINS = { compiled: "compiled", disk: "from disk", before: "before" };
 const ORIGIN_TITLES = {
   compiled: "compiled while it was recorded", disk: "loaded from the disk cache",
-  before: "it was there when recording began",
+  before: "it was compiled before recording began",
 };
 // So many rows are in the page unless all are asked for; and so many of them before the first paint.
 const FIRST = 300;
@@ -63,6 +63,7 @@ export class SpecializationTable {
     this.table.setAttribute("aria-label", "specializations");
     this.root = element("div", "ksi-scroll ksi-specializations", this.table);
     this.makeHead();
+    this.head.addEventListener("keydown", (event) => rove(event, this.sorts(), { vertical: false, horizontal: true }));
     this.body.addEventListener("keydown", (event) => this.moving(event));
     this.body.addEventListener("click", (event) => this.clicked(event));
   }
@@ -71,7 +72,8 @@ export class SpecializationTable {
     const row = element("tr", "", element("th", "ksi-check", ""));
     row.firstChild.title = "Check two to compare them";
     COLUMNS.forEach(([label, title], at) => {
-      const sort = focusable(element("button", "ksi-sort", label));
+      // One tab stop of all: the arrows move it.
+      const sort = focusable(element("button", "ksi-sort", label), at ? -1 : 0);
       sort.type = "button";
       sort.title = title;
       sort.addEventListener("click", () => this.sortBy(at));
@@ -82,9 +84,12 @@ export class SpecializationTable {
     this.head.replaceChildren(row);
   }
 
+  sorts() { return [...this.head.querySelectorAll(".ksi-sort")]; }
+
   sortBy(column) {
     const isUp = UPWARD.has(COLUMNS[column][0]);
     this.sorted = this.sorted.column === column ? { column, isUp: !this.sorted.isUp } : { column, isUp };
+    for (const [at, each] of this.sorts().entries()) each.tabIndex = at === column ? 0 : -1;
     this.draw();
   }
 

@@ -40,8 +40,11 @@ export class Detail {
 
   /** Show one specialization, or two beside one another; what is shown already stays as it is. */
   show(one, two = null) {
-    const isSame = one && this.one?.key === one.key && (this.two?.key ?? null) === (two?.key ?? null);
+    const marks = [one, two].map((each) => this.page.markOf(each));
+    const isSame = one && this.one?.key === one.key && (this.two?.key ?? null) === (two?.key ?? null)
+      && marks.every((mark, at) => mark === this.marks?.[at]);
     const isPair = Boolean(two), wasPair = Boolean(this.two);
+    this.marks = marks;
     [this.one, this.two] = [one, two];
     this.root.hidden = !one;
     if (!one) return;

@@ -4,6 +4,7 @@
 import { comesNear, frontEndOf, hidePicture, say } from "./hosting.js";
 
 const ARRIVES_WITHIN_MS = 400;
+const GONE = "This is of a Python kernel that has ended or was restarted, and cannot answer: run the cell again.";
 
 /** One widget; anywidget calls this once a model, and `render` once a view of it. */
 export default function inspector() {
@@ -13,8 +14,14 @@ export default function inspector() {
     // Messages can come before there is any view.
     initialize({ model }) {
       const listen = (content, buffers) => take(box, content, buffers);
+      // Jupyter lets go of a model when the kernel restarts or ends; what was asked is then never answered.
+      const end = () => isGone(box);
       model.on("msg:custom", listen);
-      return () => model.off("msg:custom", listen);
+      model.on("comm_live_update", end);
+      return () => {
+        model.off("msg:custom", listen);
+        model.off("comm_live_update", end);
+      };
     },
 
     render({ model, el }) {
@@ -44,6 +51,13 @@ async function take(box, content, buffers) {
     if (content.error) reject?.(new Error(content.error));
     else resolve?.(await answer(content, buffers));
   }
+}
+
+/** No more answers come: say so to whoever waits, and in the views. */
+function isGone(box) {
+  for (const { reject } of box.asked.values()) reject(new Error(GONE));
+  box.asked.clear();
+  tell(box, box.facts && { ...box.facts, has_ended: true, can_compile: false }, box.facts ? null : new Error(GONE));
 }
 
 function tell(box, facts, problem, said) {
@@ -77,8 +91,13 @@ async function show(model, el, box, view) {
 function ask(model, box, what) {
   return new Promise((resolve, reject) => {
     const id = box.next++;
+    try {
+      model.send({ kind: "ask", id, ...what });
+    } catch {
+      reject(new Error(GONE));
+      return;
+    }
     box.asked.set(id, { resolve, reject });
-    model.send({ kind: "ask", id, ...what });
   });
 }
 
