@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kernelscope.analysis.code_lines import line_map
@@ -99,7 +98,7 @@ def code_marks(recording: Recording) -> dict[str, int]:
     """Return by key a number for each specialization's machine code, another one after ``recompile()`` changed it."""
     keys = specialization_keys(recording)
     code = recording.arrow("code").select(["kind", "specialization_id", "text"])
-    rows = code.filter(pc.equal(code["kind"], "cubin")).to_pylist()
+    rows = code.take(np.flatnonzero(np.array(code["kind"].to_pylist()) == "cubin")).to_pylist()
     return {keys[row["specialization_id"]]: zlib.crc32(row["text"].encode())
             for row in rows if row["specialization_id"] in keys}
 
