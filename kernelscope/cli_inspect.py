@@ -110,10 +110,13 @@ def _why_missing(recording: Recording) -> str:
 
 
 def _readable_types(text: str) -> str:
-    """Numba's types, recorded as JSON, as lines ``12  x: array(float32, 1d, C) = arg(0, name=x)``."""
+    """Numba's types, recorded as JSON, as lines ``12  x: array(float32, 1d, C) = arg(0, name=x)``.
+
+    What was inlined from another file has that file's name and line.
+    """
     try:
         rows = json.loads(text)
-        lines = [f"{row['line']:>5}  {row['name']}: {row['type']}" + (f" = {row['expr']}" if row.get("expr") else "")
+        lines = [f"{row.get('from') or row['line']:>5}  {row['name']}: {row['type']}" + (f" = {row['expr']}" if row.get("expr") else "")
                  for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError):
         return text + "\n"

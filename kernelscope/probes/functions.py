@@ -40,11 +40,15 @@ def functions_of(text: str, like: CodeType) -> frozenset[tuple[str, int, str]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # A cell of a notebook may await.
-            whole = compile(text, like.co_filename, "exec", future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            flags = future | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            tree = compile(text, like.co_filename, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+            # IPython compiles a cell's statements one by one, and then names that it imports are called otherwise.
+            parts = [tree, *(ast.Module([statement], []) for statement in tree.body)]
+            pending: list[CodeType] = [compile(part, like.co_filename, "exec", flags, dont_inherit=True)
+                                       for part in parts]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
     found: set[tuple[str, int, str]] = set()
-    pending = [whole]
     while pending:
         inner = [each for each in pending.pop().co_consts if isinstance(each, CodeType)]
         found |= {(each.co_name, each.co_firstlineno, code_sha256(each)) for each in inner}

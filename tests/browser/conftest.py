@@ -24,9 +24,10 @@ def missing(what: str) -> None:
     pytest.skip(f"{what} is missing")
 
 
-@pytest.fixture(scope="session")
+# Not of the whole session: while Playwright runs, no other test of the process can run an event loop.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A running Chromium, one for all tests."""
+    """A running Chromium, one for all tests of a file."""
     path = os.environ.get("KERNELSCOPE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         missing("Chromium")

@@ -144,7 +144,7 @@ def test_what_was_not_recorded_is_not_zero(shown: Inspector) -> None:
     (row,) = shown.rows
     assert row[5:10] + row[11:14] == [MISSING] * 8
     assert shown.row(1).locator("td").nth(6).get_attribute("title") == "not recorded"
-    assert "holds no source" in shown.panel.inner_text()
+    assert until(shown.page, lambda: "holds no source" in shown.panel.inner_text())
     shown.tab("passes")
     assert until(shown.page, lambda: "its passes are not known" in shown.panel.inner_text())
 

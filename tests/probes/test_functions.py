@@ -1,45 +1,34 @@
+"""Whether a text still makes a function's code."""
+
 from __future__ import annotations
+
+import ast
 
 import pytest
 
-from kernelscope.probes.functions import argument_text, code_sha256, function_facts
+from kernelscope.probes.functions import code_sha256, functions_of
+
+CELL = """import math
 
 
-def _code(source, name="f"):
-    space = {}
-    exec(source, space)
-    return space[name].__code__
+def root(x):
+    return math.sqrt(x)
 
 
-@pytest.mark.parametrize(("source", "arguments"), [
-    ("def f(): pass", ""),
-    ("def f(x): y = 1", "x"),
-    ("def f(x, y=2, *rest): z = 3", "x, y, *rest"),
-    ("def f(*args): pass", "*args"),
-    ("def f(x, *, k): pass", "x"),
-    ("def f(x, *rest, k=1): z = 3", "x, *rest"),
-])
-def test_arguments_in_order(source, arguments):
-    assert argument_text(_code(source)) == arguments
-    assert function_facts(_code(source))["arguments"] == arguments
+x = await nothing if False else root(4)
+"""
 
 
-def test_equal_code_has_one_hash_wherever_it_stands():
-    body = "def f(x):\n    g = lambda i: i + 1\n    return x in {1, 'a', 2} and g(x)\n"
-    inside = "def make():\n" + "".join(f"    {line}\n" for line in body.splitlines()) + "    return f\nf = make()\n"
-    assert code_sha256(_code(body)) == code_sha256(_code("\n\n\n" + body)) == code_sha256(_code(inside))
-    assert code_sha256(_code(body)) == code_sha256(_code(body.replace("def f", "def h"), "h"))
+@pytest.mark.parametrize("by_statement", [False, True], ids=["as a file", "as a notebook's cell"])
+def test_a_function_is_found_however_its_text_was_compiled(by_statement):
+    # A name that the compiled text imports is called by other instructions than one that is only used.
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    tree = ast.parse(CELL)
+    module = ast.Module([tree.body[1]], []) if by_statement else tree
+    code, = (each for each in compile(module, "cell", "exec", flags).co_consts if hasattr(each, "co_code"))
+    assert ("root", 4, code_sha256(code)) in functions_of(CELL, code)
+    assert ("root", 4, code_sha256(code)) not in functions_of(CELL.replace("sqrt", "cbrt"), code)
 
 
-@pytest.mark.parametrize("other", [
-    "def f(x, y): return x + 2", "def f(x, y): return x + 1.0", "def f(x, y): return x + True",
-    "def f(x, y): return x - 1", "def f(x, z): return x + 1", "def f(x, *y): return x + 1",
-    "def f(x, y): return (lambda: x + 1)()", "def f(x, y): return z + 1",
-])
-def test_other_code_has_another_hash(other):
-    assert code_sha256(_code(other)) != code_sha256(_code("def f(x, y): return x + 1"))
-
-
-def test_captured_values_do_not_count():
-    made = [_code(f"def make():\n    a = {value}\n    def f(): return a\n    return f\nf = make()") for value in (1, 2)]
-    assert code_sha256(made[0]) == code_sha256(made[1])
+def test_a_text_that_is_no_python_has_none():
+    assert functions_of("def", test_a_text_that_is_no_python_has_none.__code__) == frozenset()
