@@ -116,8 +116,8 @@ def _readable_types(text: str) -> str:
     """
     try:
         rows = json.loads(text)
-        lines = [f"{row.get('from') or row['line']:>5}  {row['name']}: {row['type']}" + (f" = {row['expr']}" if row.get("expr") else "")
-                 for row in rows]
+        lines = [f"{row.get('from') or row['line']:>5}  {row['name']}: {row['type']}"
+                 + (f" = {row['expr']}" if row.get("expr") else "") for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError):
         return text + "\n"
     return "\n".join(lines) + "\n"
