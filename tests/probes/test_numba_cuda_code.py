@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import functools
 import importlib
 import inspect
 import json
 import re
-import sys
 import threading
-import zipfile
 
 import numpy as np
 import pytest
@@ -257,20 +254,6 @@ def test_from_the_disk_cache_without_types(run_python, tmp_path):
     assert second == f"disk {sorted(set(KINDS) - {'types'})} 8 0\n"
 
 
-def test_a_source_that_is_nowhere_is_said(array):
-    names = {}
-    exec(compile("def made(x):\n    x[0] = 1", "<nowhere>", "exec"), names)
-    kernel = cuda.jit(names["made"])
-    with kernelscope.record(code=True) as r:
-        kernel[1, 1](array)
-    row, = [row for row in r.recording.rows("health") if row["status"] == "degraded"]
-    assert row["message"] == "the code of some kernels is incomplete: source is not to be found: made"
-    assert {row["kind"] for row in r.recording.rows("code")} == set(KINDS) - {"source"}
-    with kernelscope.record() as r:
-        kernel[1, 1](array)
-    assert "incomplete" not in str(r.recording.rows("health"))
-
-
 def test_a_ctrl_c_while_it_is_read_loses_no_recording(kernels, array, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -297,25 +280,6 @@ def test_sass_that_is_left_out_for_time_is_said(kernels, array, monkeypatch):
     assert {row["kind"] for row in r.recording.rows("code")} == set(KINDS) - {"sass"}
     row, = [row for row in r.recording.rows("health") if row["status"] == "degraded"]
     assert "SASS is missing (to be made when it is shown" in row["message"]
-
-
-@pytest.mark.parametrize("now", [
-    "# Something else stands here now\nother = 5\n",
-    "def changing(x):\n    x[0] = 2\n",
-    "# It has moved\ndef changing(x):\n    x[0] = 1\n",
-    "def changing(x):\n    x[0] = 1\n)",
-])
-def test_a_source_file_that_has_changed_is_said(array, tmp_path, monkeypatch, now):
-    monkeypatch.delitem(sys.modules, "changing", raising=False)
-    path = tmp_path / "changing.py"
-    path.write_text("def changing(x):\n    x[0] = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    kernel = cuda.jit(importlib.import_module("changing").changing)
-    path.write_text(now)
-    with kernelscope.record(code=True) as r:
-        kernel[1, 1](array)
-    assert "source has changed since it was imported: changing" in str(r.recording.rows("health"))
-    assert rows_of(r.recording, "source") == []
 
 
 def test_what_fails_for_one_kernel_spares_the_others(kernels, array, monkeypatch):
@@ -376,15 +340,6 @@ def test_disassembling_does_not_hold_the_stop(kernels, array, monkeypatch):
     assert any("to be made when it is shown" in (row["message"] or "") for row in r.recording.rows("health"))
 
 
-def test_a_decorated_function(kernels, array):
-    @kernelscope.recorded(code=True)
-    def step():
-        kernels.axpy[1, 32](array, 2.0, array)
-
-    step()
-    assert {row["kind"] for row in step.recording.rows("code")} == set(KINDS)
-
-
 def test_each_device_says_what_it_holds(kernels, array):
     with kernelscope.record() as r:
         kernels.axpy[1, 32](array, 2.0, array)
@@ -393,40 +348,3 @@ def test_each_device_says_what_it_holds(kernels, array):
     assert (row["max_blocks_per_multiprocessor"], row["registers_per_multiprocessor"]) == (
         device.MAX_BLOCKS_PER_MULTIPROCESSOR, device.MAX_REGISTERS_PER_MULTIPROCESSOR)
     assert (row["shared_per_multiprocessor_bytes"], row["reserved_shared_bytes"]) == (228 * 1024, 1024)
-
-
-def test_a_file_that_changed_elsewhere_still_has_the_source(array, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "growing", raising=False)
-    path = tmp_path / "growing.py"
-    path.write_text("from __future__ import annotations\ndef growing(x: int):\n    x[0] = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    kernel = cuda.jit(importlib.import_module("growing").growing)
-    path.write_text(path.read_text() + "\nclass More: ...\n")
-    with kernelscope.record(code=True) as r:
-        kernel[1, 1](array)
-    source, = [row for row in r.recording.rows("code") if row["kind"] == "source"]
-    assert (source["text"], source["lineno"]) == ("def growing(x: int):\n    x[0] = 1\n", 2)
-
-
-def test_the_source_of_a_wrapper_is_its_own(array):
-    def wrapped(x):
-        x[0] = 1
-
-    @functools.wraps(wrapped)
-    def wrapper(x):
-        x[0] = 2
-
-    with kernelscope.record(code=True) as r:
-        cuda.jit(wrapper)[1, 1](array)
-    source, = [row for row in r.recording.rows("code") if row["kind"] == "source"]
-    assert "x[0] = 2" in source["text"] and "x[0] = 1" not in source["text"]
-
-
-def test_the_source_of_a_kernel_in_a_zip(array, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "zipped", raising=False)
-    with zipfile.ZipFile(tmp_path / "modules.zip", "w") as file:
-        file.writestr("zipped.py", "def zipped(x):\n    x[0] = 1\n")
-    monkeypatch.syspath_prepend(tmp_path / "modules.zip")
-    with kernelscope.record(code=True) as r:
-        cuda.jit(importlib.import_module("zipped").zipped)[1, 1](array)
-    assert "x[0] = 1" in next(row["text"] for row in r.recording.rows("code") if row["kind"] == "source")
