@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from code_pages import Code, code_page, stencil_code
 
 #: Debian's browser and the names that other systems have for it.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -80,3 +81,22 @@ def artifacts(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     folder = Path(wanted) if wanted else tmp_path
     folder.mkdir(parents=True, exist_ok=True)
     return folder / re.sub(r"\W+", "-", request.node.name).strip("-")
+
+
+@pytest.fixture(scope="module")
+def real() -> dict[str, str]:
+    """The code of a real kernel, by kind."""
+    return stencil_code()
+
+
+@pytest.fixture
+def opened(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., Code]:
+    """Show the view of code, alone on a page."""
+    def make(jupyter: str = "", **options: Any) -> Code:
+        watched = watch(**options)
+        watched.page.goto(code_page(tmp_path, jupyter).as_uri())
+        code = Code(watched.page)
+        code.watched = watched  # type: ignore[attr-defined]
+        return code
+
+    return make
