@@ -8,86 +8,21 @@ goes into an ``attributes`` column of JSON. No table holds an argument's value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kernelscope.schema_types import Column, Table
+from kernelscope.schema_types import column_of_bytes as _bytes
+from kernelscope.schema_types import column_of_counts as _count
+from kernelscope.schema_types import column_of_ids as _id
+from kernelscope.schema_types import column_of_text as _text
+from kernelscope.schema_types import column_of_times as _time
+from kernelscope.schema_types import column_of_words as _word
+
+__all__ = ["SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Table"]
 
 #: Raised whenever a table or column changes its meaning, its name or its dtype.
 SCHEMA_VERSION = 1
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table.
-
-    Attributes
-    ----------
-    name : str
-        Its name, with the unit at its end where it has one (``start_ns``, ``sharedmem_bytes``).
-    dtype : str
-        ``int64``, ``int32``, ``float64``, ``bool``, ``string``, or ``category`` (a string of few distinct values).
-    meaning : str
-        One sentence for the reference.
-    unit : str
-        The unit, or an empty string.
-    nullable : bool
-        Whether a row may leave it out.
-    is_path : bool
-        Whether it holds a file's path, which a saved file cuts down to the file's name unless asked.
-    """
-
-    name: str
-    dtype: str
-    meaning: str
-    unit: str = ""
-    nullable: bool = False
-    is_path: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table: what a row is, and its columns in order."""
-
-    name: str
-    row: str
-    columns: tuple[Column, ...]
-
-    def column(self, name: str) -> Column:
-        """Return the column called `name`; raises `KeyError` where there is none."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(f"table {self.name!r} has no column {name!r}; it has {', '.join(self.names)}")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
-        return tuple(column.name for column in self.columns)
-
-
-def _id(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, "int32", meaning, nullable=nullable)
-
-
-def _time(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, "int64", meaning, unit="ns", nullable=nullable)
-
-
-def _bytes(name: str, meaning: str, *, nullable: bool = True) -> Column:
-    return Column(name, "int64", meaning, unit="bytes", nullable=nullable)
-
-
-def _count(name: str, meaning: str, *, nullable: bool = True) -> Column:
-    return Column(name, "int32", meaning, nullable=nullable)
-
-
-def _text(name: str, meaning: str, *, nullable: bool = True, is_path: bool = False) -> Column:
-    return Column(name, "string", meaning, nullable=nullable, is_path=is_path)
-
-
-def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, "category", meaning, nullable=nullable)
 
 
 _ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
@@ -124,7 +59,8 @@ _TABLES = (
     )),
     Table("dispatchers", "one kernel function with its compile options", (
         _id("dispatcher_id", "Row number."),
-        _word("framework", "numba-cuda, simulator, or what a probe names itself."),
+        _word("framework", "numba-cuda, cuda.core, cuda.compute, numba-cuda-mlir, quadrants, simulator, or what a "
+              "probe names itself."),
         _text("name", "The function's qualified Python name.", nullable=False),
         _text("module", "The module that defines it."),
         _text("filename", "The file, or the notebook cell, that defines it.", is_path=True),
@@ -157,10 +93,10 @@ _TABLES = (
     )),
     Table("configurations", "one distinct launch configuration", (
         _id("configuration_id", "Row number."),
-        *(_count(f"griddim_{axis}", f"Blocks along {axis}.", nullable=False) for axis in "xyz"),
-        *(_count(f"blockdim_{axis}", f"Threads a block along {axis}.", nullable=False) for axis in "xyz"),
+        *(_count(f"griddim_{axis}", f"Blocks along {axis}; null where a framework hides it.") for axis in "xyz"),
+        *(_count(f"blockdim_{axis}", f"Threads a block along {axis}; null likewise.") for axis in "xyz"),
         *(_count(f"cluster_{axis}", f"Blocks a cluster along {axis}; null without clusters.") for axis in "xyz"),
-        _bytes("sharedmem_bytes", "Dynamic shared memory a block.", nullable=False),
+        _bytes("sharedmem_bytes", "Dynamic shared memory a block; null likewise."),
         Column("stream", "int64", "The stream's handle; 0 is the default stream.", nullable=True),
     )),
     Table("occupancies", "one specialization under one launch configuration on one device", (
@@ -170,7 +106,7 @@ _TABLES = (
         _count("active_blocks_per_multiprocessor", "Blocks an SM holds at once, from the driver."),
         Column("occupancy", "float64", "Resident threads over the most that an SM holds: 0 to 1.", nullable=True),
     )),
-    Table("launches", "one launch of one kernel", (
+    Table("launches", "one launch of one kernel, or one call of an algorithm that launches several", (
         Column("launch_id", "int64", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         Column("parent_launch_id", "int64", "The launch inside which this one was made.", nullable=True),
@@ -193,9 +129,12 @@ _TABLES = (
                nullable=True),
         Column("queue_ns", "int64", "From the end of submit to the kernel's start on the GPU: 0 where it started "
                "before the call returned; null where the GPU was not recorded.", unit="ns", nullable=True),
-        Column("execute_ns", "int64", "How long the kernel ran on the GPU; null where that was not recorded.",
-               unit="ns", nullable=True),
+        Column("execute_ns", "int64", "How long the kernel, or all kernels of the call, ran on the GPU; null where "
+               "that was not recorded.", unit="ns", nullable=True),
         _word("error", "Type of the exception that the launch raised.", nullable=True),
+        _id("capture_event_id", "The capture that it went into: it was recorded as a node and did not run; null for a "
+            "launch that ran.", nullable=True),
+        _id("graph_node_id", "The node that it became in that capture's graph.", nullable=True),
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
         Column("activity_id", "int64", "Row number; rows are in order of start_ns, an unknown start first."),
@@ -225,8 +164,12 @@ _TABLES = (
         _bytes("size_bytes", "Bytes copied or set."),
         _word("memory", "Kinds of memory that a copy was between, or that was set: pageable, pinned, device, managed, "
                         "array.", nullable=True),
-        Column("graph_id", "int64", "CUPTI's id of the graph whose launch it is part of.", nullable=True),
-        Column("graph_node_id", "int64", "CUPTI's id of the graph's node.", nullable=True),
+        _id("graph_event_id", "The graph launch that it is part of; null outside of graphs.", nullable=True),
+        _id("graph_node_id", "The graph's node that it is a run of; null where the graph was not seen being built.",
+            nullable=True),
+        Column("cupti_graph_id", "int64", "CUPTI's id of the executable graph that it is part of; null outside of "
+               "graphs.", nullable=True),
+        Column("cupti_node_id", "int64", "CUPTI's id of the executable graph's node.", nullable=True),
     )),
     Table("api_calls", "one driver or runtime call that mattered and made no activity", (
         Column("api_call_id", "int64", "Row number; rows are in order of start_ns."),
@@ -269,6 +212,92 @@ _TABLES = (
         _text("error", "Type and message of the exception that it raised."),
         _ATTRIBUTES,
     )),
+    Table("builds", "one request to a library's build cache, such as that of cuda.compute", (
+        _id("build_id", "Row number; rows are in order of start_ns."),
+        _id("cell_id", "The cell that ran; null between cells.", nullable=True),
+        _id("thread_id", "The host thread."),
+        Column("launch_id", "int64", "The call that asked for it; null for one that asked for the algorithm only.",
+               nullable=True),
+        _word("framework", "Whose cache it is: cuda.compute, or what a probe names itself."),
+        _word("algorithm", "What was asked for, such as reduce_into."),
+        _text("compute_capability", "What it is built for, such as 9.0."),
+        _time("start_ns", "When it was asked for."),
+        _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
+        Column("build_ns", "int64", "Of that, in the library's compiler and linker; 0 for a hit.", unit="ns",
+               nullable=True),
+        _word("outcome", "hit, miss (it was built), wait (another thread was building it), or failed."),
+        _text("key_parts", "The cache key's parts by name, as a JSON object of texts."),
+        _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
+        _text("differing_parts", "Names of the key's parts that differ from that one's, as in `operator, dtype`."),
+        _word("reason_code", "Why it was a miss: see `kernelscope.analysis.build_reasons`.", nullable=True),
+        _text("reason", "The same as a sentence."),
+        _text("fix", "What would avoid it."),
+        _bytes("cubin_bytes", "Size of the machine code that was built."),
+        _text("error", "Type and message of the exception that it raised."),
+        _ATTRIBUTES,
+    )),
+    Table("graphs", "one CUDA graph: a set of nodes and edges with its launch configurations and sizes", (
+        _id("graph_id", "Row number."),
+        _text("fingerprint", "SHA-256 of everything below but pointers and scalar arguments: equal for equal graphs.",
+              nullable=False),
+        _text("topology", "SHA-256 of the nodes' kinds, kernels and edges only: graphs of one topology can be updated "
+              "into each other.", nullable=False),
+        _count("nodes", "Nodes, those of child graphs and conditional bodies included.", nullable=False),
+        _count("edges", "Edges, likewise.", nullable=False),
+        _ATTRIBUTES,
+    )),
+    Table("graph_nodes", "one node of a graph, of a child graph in it, or of a conditional node's body", (
+        _id("graph_node_id", "Row number; the nodes of one graph are one after the other, a node's body after it."),
+        _id("graph_id", "The graph."),
+        _id("parent_node_id", "The child-graph or conditional node that it is inside of; null at the top.",
+            nullable=True),
+        _count("body", "Which of that node's bodies it is in, from 0; null at the top."),
+        _word("kind", "Kind of it: kernel, memcpy, memset, host, empty, event_record, event_wait, child, if, while, "
+                      "switch, mem_alloc, mem_free, or other."),
+        _text("name", "A kernel's readable name, a copy's direction such as HtoD, a host function's name."),
+        _text("entry_name", "A kernel's mangled name in the machine code."),
+        _id("specialization_id", "The recorded specialization of that name; null for other kernels.", nullable=True),
+        _id("configuration_id", "A kernel's launch configuration, without a stream.", nullable=True),
+        _bytes("size_bytes", "Bytes copied, set or allocated."),
+        _ATTRIBUTES,
+    )),
+    Table("graph_edges", "one dependency between two nodes of one graph", (
+        _id("graph_id", "The graph."),
+        _id("from_node_id", "The node that comes first."),
+        _id("to_node_id", "The node that waits for it."),
+        _ATTRIBUTES,
+    )),
+    Table("graph_events", "one event in the life of a graph", (
+        _id("graph_event_id", "Row number; rows are in order of start_ns, an unknown start first."),
+        _id("cell_id", "The cell that ran; null between cells.", nullable=True),
+        _id("thread_id", "The host thread; null where it is not known.", nullable=True),
+        _word("kind", "Kind of it: capture (begin to end), define (a definition was created), instantiate, update, "
+                      "upload, launch, close, or before (the executable graph was there when recording began)."),
+        _id("graph_id", "The graph; null where it was not seen being built.", nullable=True),
+        _id("exec_id", "The executable graph, as the event instantiate or before that it came from; null for capture "
+            "and define.", nullable=True),
+        _id("source_event_id", "Of instantiate and update: the capture or define that made the definition.",
+            nullable=True),
+        Column("stream", "int64", "Handle of the stream; 0 is the default stream.", nullable=True),
+        _time("start_ns", "The call was entered; of a capture, when it began; null for before.", nullable=True),
+        _time("end_ns", "The call returned; of a capture, when it ended; null where that was not seen.", nullable=True),
+        _word("api", "The function of the driver that was called, such as cuGraphInstantiateWithParams.",
+              nullable=True),
+        _word("outcome", "ok, refused (an update that the driver would not make), or failed."),
+        _text("error", "The driver's name of what went wrong, and of an update where."),
+        _id("rebuild_of", "Of instantiate: the earlier instantiate of the same topology, which could have been reused "
+            "or updated; null where it is no rebuild.", nullable=True),
+        _word("change", "What differs from that one, or of an update from before it: none, arguments (pointers and "
+                        "scalars), configuration (launch configurations, sizes, kernels' attributes), or topology.",
+              nullable=True),
+        _text("changes", "The same in words, as in `grid of axpy 4 to 8; argument 1 of axpy`."),
+        Column("queue_ns", "int64", "Of launch: from the call's return to the first node's start on the GPU; 0 where "
+               "it started before.", unit="ns", nullable=True),
+        Column("execute_ns", "int64", "Of launch: from the first node's start to the last one's end on the GPU.",
+               unit="ns", nullable=True),
+        Column("correlation_id", "int64", "CUPTI's correlation id of the call.", nullable=True),
+        _ATTRIBUTES,
+    )),
     Table("passes", "one compiler pass or link phase", (
         _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
         _id("specialization_id", "The specialization, where the phase belongs to one.", nullable=True),
@@ -280,8 +309,8 @@ _TABLES = (
     Table("code", "one text of code, recorded only where it was asked for", (
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The specialization; null for the function's source.", nullable=True),
-        _word("kind", "Kind of it: source, types (Numba's inferred types, as JSON), llvm, ptx, sass, or cubin (base64, "
-                      "the machine code itself)."),
+        _word("kind", "Kind of it: source, types (Numba's inferred types, as JSON), llvm, mlir, ptx, sass, or cubin "
+                      "(base64, the machine code itself)."),
         _text("text", "The text itself.", nullable=False),
         _count("lineno", "Of source: the line in its file that the text begins with."),
         _ATTRIBUTES,

@@ -1,7 +1,7 @@
 """The join of both sides: each launch with the kernel that it made, and the kernels that no recorded launch made.
 
 A kernel belongs to the launch that its ``launch_id`` names. The others are kernels of graph launches, where they have
-a ``graph_id``, or of libraries that no probe of a framework knows: *other* kernels.
+a ``cupti_graph_id``, or of libraries that no probe of a framework knows: *other* kernels.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def join(recording: Recording) -> Joined:
         values = ints(recording, "activities", name)
         return values if len(rows) == len(values) else values[rows]
 
-    launched, graph = of_kernels("launch_id"), of_kernels("graph_id")
+    launched, graph = of_kernels("launch_id"), of_kernels("cupti_graph_id")
     start, end = of_kernels("start_ns"), of_kernels("end_ns")
     returned = of_kernels("submit_end_ns")
     submitted = ints(recording, "launches", "submit_end_ns")
@@ -127,8 +127,8 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
     DataFrame
         ``source`` (launch, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or else of the
         kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
-        ``execute_ns``, ``graph_id``, ``graph_node_id`` and ``correlation_id``, which is one for all kernels of one
-        graph launch. What is unknown is null.
+        ``execute_ns``, ``cupti_graph_id``, ``cupti_node_id`` and ``correlation_id``, which is one for all kernels of
+        one graph launch. What is unknown is null.
     """
     import pandas as pd
 
@@ -157,8 +157,8 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
         **{f"{name}_ns": np.concatenate((phases.phases[name], none)) for name in PHASES},
         "queue_ns": np.concatenate((joined.queue_ns, joined.kernel_queue_ns[rest])),
         "execute_ns": np.concatenate((joined.execute_ns, joined.kernel_execute_ns[rest])),
-        "graph_id": _at(recording, "activities", "graph_id", activity),
-        "graph_node_id": _at(recording, "activities", "graph_node_id", activity),
+        "cupti_graph_id": _at(recording, "activities", "cupti_graph_id", activity),
+        "cupti_node_id": _at(recording, "activities", "cupti_node_id", activity),
         "correlation_id": correlation,
     }
     table: Any = pd.DataFrame({name: pd.array(_masked(values), dtype="Int64") for name, values in columns.items()})

@@ -18,7 +18,7 @@ class GraphLaunches:
 
     Attributes
     ----------
-    graph_id : int
+    cupti_graph_id : int
         CUPTI's id of it.
     launches : int or None
         How often it was launched; None where no correlation id tells.
@@ -28,7 +28,7 @@ class GraphLaunches:
         Time of its kernels, summed; None where none was timed.
     """
 
-    graph_id: int
+    cupti_graph_id: int
     launches: int | None
     kernels: int
     others: int
@@ -37,7 +37,7 @@ class GraphLaunches:
 
 def by_graph(recording: Recording) -> list[GraphLaunches]:
     """Summarize each graph that was launched, in order of time on the GPU, longest first."""
-    graph = ints(recording, "activities", "graph_id")
+    graph = ints(recording, "activities", "cupti_graph_id")
     rows = np.flatnonzero(graph >= 0)
     if not len(rows):
         return []
@@ -58,4 +58,4 @@ def by_graph(recording: Recording) -> list[GraphLaunches]:
         )
         for at in range(size)
     ]
-    return sorted(found, key=lambda each: (-(each.execute_ns or 0), each.graph_id))
+    return sorted(found, key=lambda each: (-(each.execute_ns or 0), each.cupti_graph_id))

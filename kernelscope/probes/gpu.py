@@ -12,7 +12,7 @@ import pyarrow as pa
 KERNEL, MEMCPY, MEMSET, SYNC = range(4)
 
 ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes", "memory",
-            "graph_id", "graph_node_id", "regs", "shape")
+            "cupti_graph_id", "cupti_node_id", "regs", "shape")
 CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
 #: Of one end of an NVTX range, or of a mark: `names` indices, the thread's ident (its lower 32 bits), flags, ids.
 MARKER = ("flags", "time_ns", "id", "ident", "name", "domain")

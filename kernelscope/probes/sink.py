@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.probes.gpu import GpuColumns
+from kernelscope.probes.graph_rows import GraphRows
 from kernelscope.schema import UNKNOWN
 
 #: start, dispatch end, submit start, submit end, end (s; negative: unknown), target id, configuration id.
@@ -58,8 +59,10 @@ class Sink:
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
     range_labels : Interner
         What a range label stands for: dicts with ``name``, ``domain``, ``category``, ``color`` and ``payload``.
-    compilations, passes, occupancies, code, health : list of dict
+    compilations, passes, occupancies, code, builds, health : list of dict
         Rows as they happened; `list.append` is atomic, so that threads need no lock.
+    graphs : GraphRows
+        Graphs, their nodes and edges, and the events in their lives.
     captures_code : bool
         Whether the recorder that stops now keeps the kernels' code.
     errors, dropped : Counter
@@ -99,6 +102,8 @@ class Sink:
         self.passes: list[dict[str, Any]] = []
         self.occupancies: list[dict[str, Any]] = []
         self.code: list[dict[str, Any]] = []
+        self.builds: list[dict[str, Any]] = []
+        self.graphs = GraphRows()
         self.captures_code = False
         self.health: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {}
@@ -120,10 +125,11 @@ class Sink:
             "error": error,
         })
 
-    def configuration(self, griddim: tuple[int, ...], blockdim: tuple[int, ...], sharedmem: int = 0,
-                      stream: int | None = 0, cluster: tuple[int, ...] | None = None) -> int:
-        """Return the id of a launch configuration; missing dimensions are 1."""
-        grid, block = _three(griddim), _three(blockdim)
+    def configuration(self, griddim: tuple[int, ...] | None, blockdim: tuple[int, ...] | None,
+                      sharedmem: int | None = 0, stream: int | None = 0,
+                      cluster: tuple[int, ...] | None = None) -> int:
+        """Return the id of a launch configuration; missing dimensions are 1, and those of None unknown."""
+        grid, block = (_three(dims) if dims else (None, None, None) for dims in (griddim, blockdim))
         blocks = _three(cluster) if cluster else (None, None, None)
         return self.configurations.intern((grid, block, sharedmem, stream, blocks), lambda: {
             "griddim_x": grid[0], "griddim_y": grid[1], "griddim_z": grid[2],

@@ -39,7 +39,7 @@ def _no_calls() -> Columns:
 
 #: Of one activity: code of its kind, `names` and `entries` indices, the device's ordinal, times, ids; -1 is unknown.
 ACTIVITY_COLUMNS = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes",
-                    "memory", "graph_id", "graph_node_id", "regs", "shape")
+                    "memory", "cupti_graph_id", "cupti_node_id", "regs", "shape")
 #: Of one driver or runtime call: `names` index, the thread's ident (its lower 32 bits), times, ids, what it returned.
 CALL_COLUMNS = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
 
@@ -122,7 +122,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         seen, call = _taken(seen, order), call[order]
     asked = _Rows(call)
     launch = asked.of(launch_of_call)
-    launch[(seen["kind"] != _KERNEL) | (seen["graph_id"] != UNKNOWN)] = UNKNOWN
+    launch[(seen["kind"] != _KERNEL) | (seen["cupti_graph_id"] != UNKNOWN)] = UNKNOWN
     _name_alike(launch, seen["entry"], raw.entries, launches, around.specializations)
     launch_of_call = _kept(launch_of_call, launch, call)
     made = _Rows(launch)
@@ -149,7 +149,7 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
         "correlation_id": seen["correlation_id"] if raw.has_correlation else _none(len(launch)),
         "size_bytes": seen["size_bytes"], "memory": _words(seen["memory"], raw.names),
-        "graph_id": seen["graph_id"], "graph_node_id": seen["graph_node_id"],
+        "cupti_graph_id": seen["cupti_graph_id"], "cupti_node_id": seen["cupti_node_id"],
     }
     alone = np.ones(len(launch_of_call), bool)
     alone[call if not len(asked.missing) else call[call != UNKNOWN]] = False

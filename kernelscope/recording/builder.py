@@ -38,7 +38,7 @@ class RawRecording:
     targets : list of dict
         What a record's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
         and ``error``.
-    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, health
+    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds, health
         Rows of the tables of that name, and of ``occupancies``; compilations and passes as they happened.
     ranges : RawRanges
         NVTX events as they happened.
@@ -60,6 +60,7 @@ class RawRecording:
     passes: list[Row] = field(default_factory=list)
     occupancies: list[Row] = field(default_factory=list)
     code: list[Row] = field(default_factory=list)
+    builds: list[Row] = field(default_factory=list)
     ranges: RawRanges = field(default_factory=RawRanges)
     activities: RawActivities = field(default_factory=RawActivities)
     health: list[Row] = field(default_factory=list)
@@ -95,6 +96,7 @@ def build(raw: RawRecording) -> Recording:
         "compilations": table_of_rows("compilations", compilations),
         "passes": table_of_rows("passes", passes),
         "code": table_of_rows("code", raw.code),
+        "builds": _numbered("builds", "build_id", raw.builds),
         "ranges": make_table("ranges", ranges),
         "health": table_of_rows("health", raw.health),
     }

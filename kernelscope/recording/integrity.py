@@ -32,13 +32,25 @@ REFERENCES = {
     "compilation_id": "compilations",
     "range_id": "ranges",
     "parent_range_id": "ranges",
+    "build_id": "builds",
+    "nearest_build_id": "builds",
+    "graph_id": "graphs",
+    "graph_node_id": "graph_nodes",
+    "parent_node_id": "graph_nodes",
+    "from_node_id": "graph_nodes",
+    "to_node_id": "graph_nodes",
+    "graph_event_id": "graph_events",
+    "capture_event_id": "graph_events",
+    "source_event_id": "graph_events",
+    "exec_id": "graph_events",
+    "rebuild_of": "graph_events",
 }
 #: Text columns that hold JSON objects.
-JSON_COLUMNS = ("attributes", "options", "launch_config")
+JSON_COLUMNS = ("attributes", "options", "launch_config", "key_parts")
 #: JSON nested deeper than this is refused: readers walk it recursively.
 MAX_JSON_DEPTH = 40
 
-_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "ranges")
+_IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
 #: What stands for an unknown start where rows are ordered: before every other.
 FIRST = np.iinfo(np.int64).min
 

@@ -201,6 +201,31 @@ class Recording:
         return self.table("passes")
 
     @property
+    def builds(self) -> pd.DataFrame:
+        """One row a request to a library's build cache."""
+        return self.table("builds")
+
+    @property
+    def graphs(self) -> pd.DataFrame:
+        """One row a CUDA graph: see `kernelscope.graph` for its picture."""
+        return self.table("graphs")
+
+    @property
+    def graph_nodes(self) -> pd.DataFrame:
+        """One row a node of a graph."""
+        return self.table("graph_nodes")
+
+    @property
+    def graph_edges(self) -> pd.DataFrame:
+        """One row a dependency between two nodes."""
+        return self.table("graph_edges")
+
+    @property
+    def graph_events(self) -> pd.DataFrame:
+        """One row an event in the life of a graph: capture, instantiate, update, launch and so on."""
+        return self.table("graph_events")
+
+    @property
     def code(self) -> pd.DataFrame:
         """One row a text of code; without rows unless code was asked for."""
         return self.table("code")

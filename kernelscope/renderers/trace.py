@@ -239,7 +239,7 @@ def _graphs(facts: Facts) -> Iterator[Lane]:
     names = Words(*_coded(found.graph, "graph "))
     slices = Slices(
         found.start, found.end, names, always("graph launch", len(found.start)),
-        numbers={"graph_id": found.graph, "activities": found.activities, "correlation_id": found.correlation},
+        numbers={"cupti_graph_id": found.graph, "activities": found.activities, "correlation_id": found.correlation},
         flow_in=np.where(is_called(facts.recording, found.correlation), found.correlation + CALL_FLOW, 0))
     for on in np.unique(found.device).tolist():
         yield from rows(Track((f"gpu {on}", "graphs"), "graph launches", 0),

@@ -41,7 +41,7 @@ class Calls(NamedTuple):
 
 def graph_launches(recording: Recording) -> GraphLaunches:
     """Return the launches of graphs that made an activity with a time."""
-    graph = ints(recording, "activities", "graph_id")
+    graph = ints(recording, "activities", "cupti_graph_id")
     correlation = ints(recording, "activities", "correlation_id")
     rows = np.flatnonzero((graph >= 0) & (correlation >= 0) & is_timed(recording))
     distinct, first, group = np.unique(correlation[rows], return_index=True, return_inverse=True)
@@ -85,7 +85,7 @@ def called_activities(recording: Recording) -> Ints:
     """The activities at which arrows from driver calls end: the first of each call that launched no graph."""
     correlation = ints(recording, "activities", "correlation_id")
     alone = (ints(recording, "activities", "launch_id") < 0) & (correlation >= 0) & is_timed(recording)
-    alone &= (ints(recording, "activities", "graph_id") < 0) & is_called(recording, correlation)
+    alone &= (ints(recording, "activities", "cupti_graph_id") < 0) & is_called(recording, correlation)
     rows = np.flatnonzero(alone & ~matches(recording, "activities", "kind", "sync"))
     return rows[np.unique(correlation[rows], return_index=True)[1]]
 

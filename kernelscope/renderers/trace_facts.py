@@ -288,7 +288,7 @@ class Facts:
         api, apis = codes(recording, "activities", "api")
         memory, memories = codes(recording, "activities", "memory")
         launch = ints(recording, "activities", "launch_id")
-        graph = ints(recording, "activities", "graph_id")
+        graph = ints(recording, "activities", "cupti_graph_id")
         path = np.append(self.range_paths.codes, UNKNOWN)[attribute_activities(recording)]
         kernel = matches(recording, "activities", "kind", "kernel")
         # The driver's name of a kernel of ours is a mangled one; what its author calls it is the dispatcher's.
@@ -320,7 +320,7 @@ class Facts:
         flow_in[called] = ints(recording, "activities", "correlation_id")[called] + CALL_FLOW
         numbers = {"activity": np.arange(len(start)), "launch": launch}
         for argument, column in (("correlation_id", "correlation_id"), ("bytes", "size_bytes"),
-                                 ("graph_id", "graph_id"), ("graph_node_id", "graph_node_id")):
+                                 ("cupti_graph_id", "cupti_graph_id"), ("cupti_node_id", "cupti_node_id")):
             numbers[argument] = ints(recording, "activities", column)
         return Slices(start, end, Words(shown, [*map(clean, names), *self.kernels]), Words(kind, list(kinds)),
                       Words(detail, []), described, numbers, flow_in=flow_in)

@@ -175,12 +175,12 @@ class _Graphs:
     def __init__(
         self, recording: Recording, rows: Ints, at: Ints | slice, start: Ints, end: Ints, call_of: Ints
     ) -> None:
-        graph = ints(recording, "activities", "graph_id")[at]
+        graph = ints(recording, "activities", "cupti_graph_id")[at]
         nodes = np.flatnonzero(graph >= 0)
         self.of = np.full(len(rows), UNKNOWN, dtype=np.int64)
         if not len(nodes):
             self.start = self.end = np.empty(0, dtype=np.int64)
-            names = ("graph_id", "correlation_id", "cell_id", "thread_id", "nodes", "first", "call", "busy")
+            names = ("cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes", "first", "call", "busy")
             self.columns = {name: self.start for name in names}
             return
         correlation = ints(recording, "activities", "correlation_id")[at]
@@ -198,7 +198,7 @@ class _Graphs:
         busy = np.zeros(len(order), dtype=np.int64)
         np.add.at(busy, self.of[nodes], np.maximum(end[rows[nodes]] - start[rows[nodes]], 0))
         self.columns = {
-            "graph_id": pairs[order, 0], "correlation_id": pairs[order, 1],
+            "cupti_graph_id": pairs[order, 0], "correlation_id": pairs[order, 1],
             "cell_id": ints(recording, "activities", "cell_id")[leaders],
             "thread_id": ints(recording, "activities", "thread_id")[leaders],
             "nodes": np.bincount(self.of[nodes], minlength=len(order)).astype(np.int64),

@@ -218,7 +218,7 @@ class Builder:
         for name in ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id"):
             self._columns.add("gpu", name, self._ints("activities", name)[at],
                               link=Link("launch", "launches", name))
-        for name in ("device_id", "stream", "regs", "size_bytes", "graph_id", "graph_node_id"):
+        for name in ("device_id", "stream", "regs", "size_bytes", "cupti_graph_id", "cupti_node_id"):
             self._columns.add("gpu", name, self._ints("activities", name)[at], like="name")
         self._columns.add("gpu", "range", attribute_activities(self._recording, self._range)[at],
                           link=Link("launch", "launches", "range"))

@@ -213,7 +213,7 @@ def _launch_lane(label: str, recording: Recording, of: Bools, last: int, name: I
 
 
 def _graphs(recording: Recording, last: int) -> Iterator[Lane]:
-    graph = ints(recording, "activities", "graph_id")
+    graph = ints(recording, "activities", "cupti_graph_id")
     start = ints(recording, "activities", "start_ns")
     end = ints(recording, "activities", "end_ns")
     of = np.flatnonzero((graph >= 0) & (start >= 0) & (end >= 0))

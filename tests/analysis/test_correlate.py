@@ -94,7 +94,7 @@ def test_table_of_launches_graph_kernels_and_others(script: Any) -> None:
     made.now = 5_000
     made.launch(phases=None, correlation_id=10)
     made.activity(launch_id=0, start_ns=1_400, duration_ns=30, correlation_id=9)
-    made.activity(name="axpy", start_ns=1_500, duration_ns=40, correlation_id=11, graph_id=2, graph_node_id=1,
+    made.activity(name="axpy", start_ns=1_500, duration_ns=40, correlation_id=11, cupti_graph_id=2, cupti_node_id=1,
                   specialization_id=0)
     made.activity(name="cupy_add", start_ns=1_600, duration_ns=50, submit_end_ns=1_590, correlation_id=12)
     table = correlate(made.recording())
@@ -104,7 +104,7 @@ def test_table_of_launches_graph_kernels_and_others(script: Any) -> None:
     assert table.activity_id.isna().tolist() == [False, True, False, False]
     assert table.dispatcher_id.isna().tolist() == [False, False, False, True]
     assert table.correlation_id.tolist() == [9, 10, 11, 12]
-    assert table.graph_id.isna().tolist() == [True, True, False, True]
+    assert table.cupti_graph_id.isna().tolist() == [True, True, False, True]
     assert table.execute_ns.fillna(-1).tolist() == [30, -1, 40, 50]
     assert table.queue_ns.fillna(-1).tolist() == [80, -1, -1, 10]
     row = table.iloc[0]

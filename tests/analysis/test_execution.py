@@ -19,7 +19,7 @@ def story(script: Any) -> Any:
         launch = made.launch(0, (1, 0, 1, 1, 1))
         made.activity(launch_id=launch, start_ns=made.rows["launches"][launch]["submit_end_ns"] + duration,
                       duration_ns=duration)
-    made.activity(specialization_id=0, graph_id=1, start_ns=made.now, duration_ns=100, submit_end_ns=0)
+    made.activity(specialization_id=0, cupti_graph_id=1, start_ns=made.now, duration_ns=100, submit_end_ns=0)
     for name, duration in (("cupy_add", 7), ("cupy_add", 9), ("axpy", 5)):
         made.activity(name=name, start_ns=made.now, duration_ns=duration, submit_end_ns=made.now - 4)
     made.activity(name="untimed", start_ns=None)

@@ -197,8 +197,8 @@ def test_kernels_of_a_graph(add_one):
         stream.sync()
     kernels = kernels_of(r.recording)
     assert len(kernels) == 15
-    assert kernels.graph_id.nunique() == 1
-    assert kernels.graph_node_id.nunique() == 3
+    assert kernels.cupti_graph_id.nunique() == 1
+    assert kernels.cupti_node_id.nunique() == 3
     assert kernels.correlation_id.nunique() == 5
     assert kernels.api.eq("cuGraphLaunch").all()
     assert kernels.launch_id.isna().all()

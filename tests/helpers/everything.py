@@ -90,7 +90,7 @@ def _round(script: Script, each: int, free: int) -> int:
     asked = script.now
     for node in range(3):
         script.activity("kernel", ("fused_a", "fused_b", "fused_c")[node], 9 * US, start_ns=free + (2 + 11 * node) * US,
-                        graph_id=5, graph_node_id=node + 1, correlation_id=correlation + 50, cell_id=1, regs=40,
+                        cupti_graph_id=5, cupti_node_id=node + 1, correlation_id=correlation + 50, cell_id=1, regs=40,
                         api="cuGraphLaunch", submit_start_ns=asked, submit_end_ns=asked + 7 * US, entry_name="_Zfused")
     free += 40 * US
     script.now += 10 * US

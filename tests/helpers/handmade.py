@@ -108,6 +108,39 @@ class Script:
                "depth": 0} | row
         return self._add("ranges", "range_id", row)
 
+    def graph(self, fingerprint: str = "f", topology: str = "t", **row: Any) -> int:
+        """Add a graph without nodes; `graph_node` and `graph_edge` count theirs into it."""
+        row = {"fingerprint": fingerprint, "topology": topology, "nodes": 0, "edges": 0} | row
+        return self._add("graphs", "graph_id", row)
+
+    def graph_node(self, graph: int, kind: str = "kernel", name: str | None = "axpy", **row: Any) -> int:
+        self.rows["graphs"][graph]["nodes"] += 1
+        row = {"graph_id": graph, "kind": kind, "name": name} | row
+        return self._add("graph_nodes", "graph_node_id", row)
+
+    def graph_edge(self, first: int, then: int) -> None:
+        graph = self.rows["graph_nodes"][first]["graph_id"]
+        self.rows["graphs"][graph]["edges"] += 1
+        self._add("graph_edges", None, {"graph_id": graph, "from_node_id": first, "to_node_id": then})
+
+    def graph_event(self, kind: str = "launch", graph: int | None = 0, duration_ns: int = 8_000, **row: Any) -> int:
+        """Add an event that begins now; an instantiate and a before are their own executable graph."""
+        held = {"kind": kind, "graph_id": graph, "outcome": "ok", "thread_id": 0, "start_ns": self.now,
+                "cell_id": 0 if "cells" in self.rows else None} | row
+        held.setdefault("end_ns", None if held["start_ns"] is None else held["start_ns"] + duration_ns)
+        if kind in ("instantiate", "before"):
+            held.setdefault("exec_id", len(self.rows.get("graph_events", [])))
+        self.now = max(self.now, held["end_ns"] or 0) + 2_000
+        return self._add("graph_events", "graph_event_id", held)
+
+    def build(self, algorithm: str = "reduce_into", outcome: str = "miss", duration_ns: int = 900 * MS,
+              **row: Any) -> int:
+        row = {"framework": "cuda.compute", "algorithm": algorithm, "outcome": outcome, "thread_id": 0,
+               "start_ns": self.now, "end_ns": self.now + duration_ns,
+               "cell_id": 0 if "cells" in self.rows else None} | row
+        self.now = max(self.now, row["end_ns"] or 0) + 2_000
+        return self._add("builds", "build_id", row)
+
     def health(self, probe: str = "numba-cuda", status: str = "ok", **row: Any) -> None:
         self._add("health", None, {"probe": probe, "status": status} | row)
 

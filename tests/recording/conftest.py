@@ -87,7 +87,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "stream": 7, "start_ns": 315, "end_ns": 335, "launch_id": 0, "specialization_id": 0,
              "configuration_id": 0, "regs": 32, "cell_id": 0, "thread_id": 0, "api": "cuLaunchKernelEx",
              "submit_start_ns": 311, "submit_end_ns": 319, "correlation_id": 42, "size_bytes": INT64[1],
-             "memory": "pageable to device", "graph_id": 3, "graph_node_id": INT64[1]},
+             "memory": "pageable to device", "cupti_graph_id": 3, "cupti_node_id": INT64[1]},
         ],
         "api_calls": [
             {"api_call_id": 0, "cell_id": 0, "thread_id": 0, "name": "cuMemAlloc_v2", "start_ns": 120, "end_ns": 130,

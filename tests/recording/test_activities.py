@@ -77,7 +77,7 @@ class Story:
                 "kind": self.random.choice([0, 0, 0, 1]), "name": 3, "entry": self.random.choice([0, 1, -1]),
                 "start_ns": begin, "end_ns": -1 if begin < 0 else begin + 77,
                 "correlation_id": id if self.random.random() < 0.95 else self.ids.pop(),
-                "graph_id": self.random.choice([-1, -1, -1, 4])})
+                "cupti_graph_id": self.random.choice([-1, -1, -1, 4])})
 
     def columns(self):
         def table(rows, names):
@@ -121,7 +121,7 @@ def slow(story):
     joined, made, wrong = [], {}, set()
     for activity in story.activities:
         number = launch_of.get(activity["correlation_id"]) if (
-            activity["kind"] == 0 and activity["graph_id"] < 0) else None
+            activity["kind"] == 0 and activity["cupti_graph_id"] < 0) else None
         if number is not None:
             specialization = story.launches[number]["specialization_id"]
             wanted = None if specialization < 0 else SPECIALIZATIONS[specialization]["entry_name"]

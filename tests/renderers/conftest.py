@@ -107,7 +107,7 @@ def gpu_story(script: type[Script]) -> Any:
                 made.activity(launch_id=launch, start_ns=start, duration_ns=150 * US)
         made.range("step", start_ns=begin + MS, end_ns=begin + MS + 500)
         for at in (5_000, 5_020):
-            made.activity(graph_id=1, correlation_id=500, specialization_id=0, start_ns=begin + at * US,
+            made.activity(cupti_graph_id=1, correlation_id=500, specialization_id=0, start_ns=begin + at * US,
                           duration_ns=10 * US)
         made.activity(name="cupy_add", start_ns=begin + 6 * MS, duration_ns=900 * US)
         made.activity("memcpy", "HtoD", 50 * US, start_ns=begin + 6 * MS, size_bytes=1 << 19, memory="pinned to device")

@@ -74,7 +74,7 @@ def odd() -> Recording:
     made.api_call("cuGraphLaunch", correlation_id=50)
     made.api_call("cuMemAlloc_v2", result=2, thread_id=1)
     for node in range(3):
-        made.activity("kernel", f"node_{node}", 2_000, correlation_id=50, graph_id=4, graph_node_id=node,
+        made.activity("kernel", f"node_{node}", 2_000, correlation_id=50, cupti_graph_id=4, cupti_node_id=node,
                       start_ns=made.now + 3_000 * node)
     made.range("inner", domain="train", start_ns=at, end_ns=at + 10_000, parent_range_id=0, depth=1, cell_id=0)
     made.range("epoch 1", kind="start_end", start_ns=at + 5, end_ns=at + 900_000)
@@ -165,10 +165,10 @@ def test_every_activity(pair: tuple[Recording, Read]) -> None:
             expected, row["kind"], row["start_ns"], row["end_ns"])
         assert found.arguments.get("function") == (row["name"] if ours else None)
         assert found.arguments.get("bytes") == row["size_bytes"]
-        assert found.arguments.get("graph_id") == row["graph_id"]
+        assert found.arguments.get("cupti_graph_id") == row["cupti_graph_id"]
         assert ("Host" in found.track) is (row["kind"] == "sync")
         assert found.arguments.get("launched by") == (
-            "other" if row["kind"] == "kernel" and row["launch_id"] is None and row["graph_id"] is None else None)
+            "other" if row["kind"] == "kernel" and row["launch_id"] is None and row["cupti_graph_id"] is None else None)
     assert not slices
 
 

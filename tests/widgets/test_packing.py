@@ -19,7 +19,7 @@ RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "record
 LAUNCHED = ("compile_ns", "dispatcher_id", "specialization_id", "configuration_id", "device_id", "thread_id", "cell_id",
             "parent_launch_id", "compilation_id", "correlation_id")
 DONE = ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id", "device_id", "stream",
-        "regs", "size_bytes", "graph_id", "graph_node_id")
+        "regs", "size_bytes", "cupti_graph_id", "cupti_node_id")
 
 
 def recordings() -> dict[str, Recording]:

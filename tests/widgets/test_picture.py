@@ -109,7 +109,7 @@ def test_lanes_are_in_order_and_named() -> None:
     made.range("a mark", kind="mark", start_ns=start + 7 * US, domain="lib")
     made.activity("kernel", "axpy", launch_id=0)
     made.activity("memcpy", "HtoD", stream=8)
-    made.activity("kernel", "node", graph_id=4, correlation_id=9, start_ns=start + 5 * US)
+    made.activity("kernel", "node", cupti_graph_id=4, correlation_id=9, start_ns=start + 5 * US)
     made.activity("sync", "stream")
     drawn = picture(made.recording())
     labels = [element.text for element in parsed(drawn).iter(f"{SVG}text")

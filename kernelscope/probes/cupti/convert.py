@@ -240,4 +240,5 @@ def _graph(seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     inside = seen["graph"] != 0
     if not inside.any():
         return {}
-    return {"graph_id": np.where(inside, seen["graph"], -1), "graph_node_id": np.where(inside, seen["graph_node"], -1)}
+    return {"cupti_graph_id": np.where(inside, seen["graph"], -1),
+            "cupti_node_id": np.where(inside, seen["graph_node"], -1)}

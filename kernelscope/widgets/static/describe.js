@@ -13,7 +13,7 @@ export function nameOf(model, table, row) {
     case "launches": return line(facts.kernels[held.at("dispatcher_id", row)].name);
     case "compiles": return line(`${OUTCOMES[facts.compiles[row].outcome] ?? "compile"} ${
       facts.kernels[held.at("dispatcher_id", row)].name}`);
-    case "graphs": return `graph ${held.at("graph_id", row)}`;
+    case "graphs": return `graph ${held.at("cupti_graph_id", row)}`;
     case "gpu": return activityName(model, held, row);
     case "ranges": return line(model.word("ranges", "name", row) || "(no message)");
     default: return line(model.word(table, "name", row) ?? "");
@@ -138,7 +138,7 @@ const DETAILS = {
     add("nodes' time", duration(table.at("busy", row)));
     callTimes(model, table.at("call", row), table.at("start", row), add);
     place(model, table, row, add);
-    ids(add, [["graph", table.at("graph_id", row)], ["correlation", table.at("correlation_id", row)]]);
+    ids(add, [["graph", table.at("cupti_graph_id", row)], ["correlation", table.at("correlation_id", row)]]);
     return "graph launch";
   },
 
@@ -170,9 +170,9 @@ const DETAILS = {
     add("entry", entry && line(entry));
     place(model, table, row, add);
     ids(add, [["activity", table.at("id", row)], ["launch", launch], ["correlation", table.at("correlation_id", row)],
-      ["graph", table.at("graph_id", row)], ["node", table.at("graph_node_id", row)]]);
+      ["graph", table.at("cupti_graph_id", row)], ["node", table.at("cupti_node_id", row)]]);
     if (kind !== "kernel") return kind === "memset" ? "memset" : "copy";
-    return table.at("graph_id", row) >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
+    return table.at("cupti_graph_id", row) >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
   },
 };
 

@@ -102,7 +102,7 @@ def test_captured_launches_have_no_kernel(gpu, stand_in, kernels, array):
     assert recording.launches.correlation_id.notna().all()
     assert recording.launches.execute_ns.isna().all() and recording.launches.queue_ns.isna().all()
     assert column(recording, "activities", "launch_id") == [None]
-    assert column(recording, "activities", "graph_id") == [1]
+    assert column(recording, "activities", "cupti_graph_id") == [1]
     assert recording.activities.api.tolist() == ["cuGraphLaunch"]
 
 
@@ -290,8 +290,8 @@ def test_graph_launches(scripted, stand_in):
     recording = script.stop()
     activities = recording.activities
     assert activities.correlation_id.tolist() == [id] * 3
-    assert activities.graph_id.tolist() == [1] * 3
-    assert activities.graph_node_id.tolist() == [1 << 32, (1 << 32) + 1, (1 << 32) + 2]
+    assert activities.cupti_graph_id.tolist() == [1] * 3
+    assert activities.cupti_node_id.tolist() == [1 << 32, (1 << 32) + 1, (1 << 32) + 2]
     assert activities.launch_id.isna().all()
     assert recording.api_calls.correlation_id.tolist() == [empty]
 
