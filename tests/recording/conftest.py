@@ -115,7 +115,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "fix": "keep one", "cubin_bytes": INT64[1], "error": "", "attributes": "{}"},
         ],
         "graphs": [
-            {"graph_id": 0, "fingerprint": "ef" * 32, "topology": "01" * 32, "nodes": 3, "edges": 1,
+            {"graph_id": 0, "fingerprint": "ef" * 32, "topology": "01" * 32, "nodes": 3, "edges": 2,
              "attributes": '{"a": 1}'},
             {"graph_id": 1, "fingerprint": "23" * 32, "topology": "01" * 32, "nodes": 1, "edges": 0},
         ],
@@ -129,6 +129,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "graph_edges": [
             {"graph_id": 0, "from_node_id": 0, "to_node_id": 1, "attributes": "{}"},
+            {"graph_id": 0, "from_node_id": 0, "to_node_id": 1},
         ],
         "graph_events": [
             {"graph_event_id": 0, "kind": "before", "exec_id": 0, "outcome": "ok"},
