@@ -79,6 +79,8 @@ class Spans:
 
     def following(self, place: np.ndarray) -> np.ndarray:
         """Return the place of the next span of the same group, -1 for none."""
+        if not len(self._keys):
+            return place
         after = np.minimum(place + 1, len(self._group) - 1)
         same = (place != UNKNOWN) & (after > place)
         return np.where(same & (self._group[after] == self._group[place]), after, UNKNOWN)

@@ -45,6 +45,11 @@ def texts(recording: Recording) -> Iterator[tuple[str, str]]:
 
 def marked(rows: dict[str, list[dict[str, Any]]], how: Callable[[str, int], str]) -> dict[str, list[dict[str, Any]]]:
     """Put marker words into every text column of every row."""
+    # Events of unknown kinds cannot be named.
+    for row in (*rows["graph_events"], *rows["launches"], *rows["activities"]):
+        for column in ("exec_id", "source_event_id", "rebuild_of", "capture_event_id"):
+            row.pop(column, None)
+    rows["activities"][1]["graph_event_id"] = None
     number = 0
     for table, records in rows.items():
         for record in records:
