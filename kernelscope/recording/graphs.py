@@ -117,7 +117,7 @@ class GraphJoin:
         self._append_launches({
             "exec_id": execs[fresh], **{name: np.asarray(calls[name], np.int64)[rows]
                                         for name in ("ident", "start_ns", "end_ns", "correlation_id", "result")}},
-            [names[code] for code in calls["name"][rows].tolist()])
+            [names[int(code)] for code in calls["name"][rows]])
         return found
 
     def told_calls(self, calls: Columns, names: Sequence[str]) -> np.ndarray:
@@ -218,7 +218,8 @@ class GraphJoin:
         captures = np.flatnonzero(self._are("capture") & (held["start_ns"] != UNKNOWN))
         streams = np.array([
             (at, stream) for at in captures.tolist()
-            for stream in sorted({rows[at].get("stream"), *(rows[at].get("streams") or ())} - {None})
+            for stream in dict.fromkeys((rows[at].get("stream"), *(rows[at].get("streams") or ())))
+            if stream is not None
         ], np.int64).reshape(-1, 2)
         self._captures = streams[:, 0]
         self._capturing = Spans(streams[:, 1], held["start_ns"][self._captures], self._ends(self._captures))

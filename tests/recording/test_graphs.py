@@ -122,7 +122,8 @@ def test_a_launch_is_a_call_with_its_activities(runtime: bool) -> None:
     recording = made(
         graphs=graphs(events=[event("instantiate", 300, 340, graph_id=0)], execs={9: 0}),
         activities=gpu([*calls, (3, 305, 330, 3)], [
-            node(9, 0, 7, 450), node(9, 1, 7, 465, kind=1, name=5, entry=-1), node(9, 0, 8, 515), node(9, 1, 8, 530, 20),
+            node(9, 0, 7, 450), node(9, 1, 7, 465, kind=1, name=5, entry=-1), node(9, 0, 8, 515),
+            node(9, 1, 8, 530, 20),
         ]))
     assert events_of(recording, "kind", "graph_id", "exec_id", "correlation_id", "execute_ns") == [
         ("instantiate", 0, 0, 3, None), ("launch", 0, 0, 7, 25), ("launch", 0, 0, 8, 35)]
@@ -183,7 +184,7 @@ def test_bodies_of_conditional_nodes_belong_to_their_launch(order: str) -> None:
 
 def test_launches_of_a_log() -> None:
     rows = [(0, 50, IDENT, 400, 410, 0), (-1, 50, IDENT, 500, 510, 0), (0, 50, 77, 600, 610, 1),
-            (1, 50, IDENT, 700, 1, 0), (0, 60, IDENT, 250, 260, 0)]  # the last one is launched on a stream that captures
+            (1, 50, IDENT, 700, 1, 0), (0, 60, IDENT, 250, 260, 0)]  # the last one on a stream that captures
     log = dict(zip(LAUNCH_COLUMNS, np.array(rows, np.int64).T, strict=True))
     recording = made(graphs=graphs(events=[
         event("instantiate", 300, 340, graph_id=0), event("capture", 200, 290, stream=50, streams=[60])], launches=log))
@@ -217,7 +218,8 @@ def test_captured_launches_are_nodes_and_did_not_run() -> None:
         {"graph_id": 0, "kind": "kernel", "entry_name": "_Zfill", "configuration_id": 2},
         {"graph_id": 0, "kind": "kernel", "entry_name": "_Zaxpy", "configuration_id": 1},
         {"graph_id": 0, "kind": "child"},
-        {"graph_id": 0, "kind": "kernel", "entry_name": "_Zaxpy", "configuration_id": 2, "parent_node_id": 3, "body": 0},
+        {"graph_id": 0, "kind": "kernel", "entry_name": "_Zaxpy", "configuration_id": 2, "parent_node_id": 3,
+         "body": 0},
     ]
     held.edges = []
     recording = made(graphs=held, launches=launches(*rows))

@@ -104,7 +104,7 @@ def test_unknown_and_wrong_tables_are_refused(full: Recording) -> None:
     with pytest.raises(KeyError):
         full.arrow("plants")
     with pytest.raises(KeyError):
-        full.table("graphs")
+        full.table("plants")
 
 
 @pytest.mark.parametrize(("metadata", "notice", "dry", "simulated"), [
