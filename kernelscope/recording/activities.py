@@ -182,9 +182,11 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
         "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
         "size_bytes": seen["size_bytes"], "memory": words(seen["memory"], raw.names),
         "cupti_graph_id": seen["cupti_graph_id"], "cupti_node_id": seen["cupti_node_id"],
-        "graph_event_id": _spread(graph_event, in_graphs.activities, len(launch)),
-        "graph_node_id": _spread(graph_node, in_graphs.activities, len(launch)),
     }
+    if len(in_graphs.activities):  # else they are left out, which costs nothing
+        for name, values in (("graph_event_id", graph_event), ("graph_node_id", graph_node)):
+            activities[name] = np.full(len(launch), UNKNOWN)
+            activities[name][in_graphs.activities] = values
     alone = np.ones(len(launch_of_call), bool)
     alone[call if not len(asked.missing) else call[call != UNKNOWN]] = False
     alone &= launch_of_call == UNKNOWN
@@ -303,15 +305,6 @@ def _add_to_several(launches: dict[str, Any], rows: np.ndarray, launch: np.ndarr
     returned = np.where(submitted == UNKNOWN, np.append(calls["end_ns"], UNKNOWN)[call[first]], submitted)
     queued = np.maximum(seen["start_ns"][first] - returned, 0)
     launches["queue_ns"][of] = np.where(returned == UNKNOWN, UNKNOWN, queued)
-
-
-def _spread(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """A column of `count` rows with these values in some of them."""
-    if not len(rows):
-        return none(count)
-    column = np.full(count, UNKNOWN)
-    column[rows] = values
-    return column
 
 
 def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[str, Any],

@@ -50,13 +50,14 @@ class GraphCalls:
                  call: np.ndarray) -> None:
         self._calls, self._seen = calls, seen
         launches = np.array([is_graph_launch(name) for name in names], bool)
-        is_launch = launches[calls["name"]] if launches.any() else np.zeros(len(first), bool)
-        self.rows = np.flatnonzero(is_launch & (first == np.arange(len(first))))
-        place_of_call = np.full(len(first) + 1, UNKNOWN)  # the last one stands in for no call
-        place_of_call[self.rows] = np.arange(len(self.rows))
-        self.activities = np.flatnonzero(seen["cupti_graph_id"] != UNKNOWN)
+        rows = np.flatnonzero(launches[calls["name"]]) if launches.any() else np.empty(0, np.int64)
+        self.rows = rows[first[rows] == rows]
+        self.activities = _known(seen["cupti_graph_id"])
         self._graph = np.asarray(seen["cupti_graph_id"], np.int64)[self.activities]
-        self.place = place_of_call[call[self.activities]]
+        asked = call[self.activities]
+        place = np.searchsorted(self.rows, asked)
+        found = np.append(self.rows, UNKNOWN)[place] == asked
+        self.place = np.where(found & (asked != UNKNOWN), place, UNKNOWN)
         told = self.place != UNKNOWN
         self.cupti_graph = np.full(len(self.rows), UNKNOWN)
         self.cupti_graph[self.place[told]] = self._graph[told]
@@ -173,3 +174,10 @@ def extremes(group: np.ndarray, least: np.ndarray, most: np.ndarray, count: int)
         low[group[begins]] = np.minimum.reduceat(least, begins)
         high[group[begins]] = np.maximum.reduceat(most, begins)
     return low, high
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    """The rows that are not -1; a column of one value, which takes no memory, is looked at once."""
+    if len(values) and not any(values.strides) and values[0] == UNKNOWN:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(values != UNKNOWN)

@@ -148,7 +148,6 @@ def test_a_recorder_inside_another_knows_the_graphs_that_it_replays():
     assert part.builds.nearest_build_id.fillna(-1).tolist() == [-1, 0]
     assert whole.builds.nearest_build_id.fillna(-1).tolist() == [-1, 0, 1]
     assert part.configurations.griddim_x.fillna(-1).tolist() == [1, -1]
-    assert part.cells.name.tolist() == [None]
 
 
 def test_the_inner_one_gets_the_detail_of_the_session():
