@@ -47,7 +47,7 @@ class Session:
         self.alignment = align(clock)
         self.installed: list[Probe] = []
         self.recorders = 0
-        self._describing = threading.RLock()
+        self.describing = threading.RLock()
         try:
             for probe in _probes(gpu) if probes is None else probes:
                 self._install(probe)
@@ -83,7 +83,7 @@ class Session:
         A Ctrl-C ends what one probe is asked, and is returned: what was recorded is not lost for it.
         """
         interrupt: BaseException | None = None
-        with self._describing:
+        with self.describing:
             self.sink.captures_code = code
             for probe in self.installed:
                 try:
@@ -221,6 +221,8 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     total = sum(len(block) for _, block in launches)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
+    with session.describing:  # another recorder's stop may be writing down graphs
+        graphs = part.graphs(sink)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -238,7 +240,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         ranges=ranges,
         builds=part.builds(sink),
         activities=part.activities(sink),
-        graphs=part.graphs(sink),
+        graphs=graphs,
         health=[*_health(session, total, made_in_python.count()), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw), "code": code}

@@ -119,8 +119,14 @@ def _driver_error(names: Names, text: str) -> str:
 
 
 def _part_names(names: Names, text: str) -> str:
-    """Names of the parts of a build cache's key."""
-    return ", ".join(part if part in _KEY_PARTS else names.of("part", part) for part in text.split(", "))
+    """Names of the parts of a build cache's key, such as `op captured scale`: at the end of that is a user's name."""
+    found: list[str] = []
+    for part in text.split(", "):
+        head, word, variable = re.split(r"( captured | global )", part + " captured ", maxsplit=1)
+        variable = variable.removesuffix(" captured ")
+        known = [each if each in _KEY_PARTS else names.of("part", each) for each in head.split(" ")]
+        found.append(" ".join(known) + (word + names.of("part", variable) if variable else ""))
+    return ", ".join(found)
 
 
 def _key_parts(names: Names, text: str) -> str | None:
@@ -184,15 +190,20 @@ _CAPABILITY = _matching("capability", r"\d+\.\d+[af]?")
 _ALGORITHMS = _words(
     "reduce_into inclusive_scan exclusive_scan merge_sort radix_sort segmented_sort segmented_reduce histogram_even "
     "unique_by_key three_way_partition unary_transform binary_transform select lower_bound upper_bound")
+# Arguments of its algorithms, what of them counts, and its fields; a captured variable has a name of the user's.
 _KEY_PARTS = _words(
-    "types dtype dtypes operator op op_kind iterator iterators kind kinds compute_capability device input output init "
-    "d_in d_out h_init keys values num_items num_segments offsets order determinism algorithm build_result_type target "
-    "key_type value_type input_type output_type init_type offset_type accumulator_type")
+    "d_in d_in1 d_in2 d_out d_in_keys d_in_values d_out_keys d_out_values d_in_items d_out_items d_values d_data "
+    "d_samples d_histogram d_num_selected_out d_out_num_selected d_first_part_out d_second_part_out d_unselected_out "
+    "h_init h_lower_level h_upper_level h_num_output_levels level_dtype num_items num_segments num_samples num_values "
+    "num_output_levels num_bins lower_level upper_level start_offsets_in end_offsets_in op comp cond order selector "
+    "select_first_part_op select_second_part_op begin_bit end_bit determinism compute_capability kind dtype dtypes "
+    "name code state operator iterator type types target algorithm 2 3 4")
 _NODE_KINDS = _words("kernel memcpy memset host empty event_record event_wait child if while switch mem_alloc mem_free "
                      "other")
 _EVENT_KINDS = _words("capture define instantiate update upload launch close before")
-_BUILD_REASONS = _words("first_use new_operator_name new_operator new_dtype new_iterator new_device cache_cleared "
-                        "unknown")
+_BUILD_REASONS = _words(
+    "first_use new_operator_name new_operator_value new_operator new_dtype new_array_type new_iterator new_device "
+    "new_option several cache_cleared wait unknown")
 _REASON_CODES = _words(
     "first_use first_signature new_dtype new_dimensions new_layout new_access new_alignment new_scalar tuple_arity "
     "optional literal new_type argument_count launch_config specialize forall eager redefined recompile new_device "

@@ -150,6 +150,14 @@ def test_graphs_and_builds_keep_the_words_that_are_known(full: Recording) -> Non
     assert shown.rows("builds")[0]["algorithm"] == "algorithm_1"
 
 
+def test_variables_in_a_build_caches_key_are_named_neutrally(rows: Any, recording_of: Any) -> None:
+    rows["builds"][1].update(differing_parts="op captured Gehe1m, d_in op 2 name, op captured kind, Gehe1m",
+                             key_parts=json.dumps({"op captured Gehe1m": "Gehe1m", "d_in dtype": ["Gehe1m"]}))
+    build = redact(recording_of(rows)).rows("builds")[1]
+    assert build["differing_parts"] == "op captured part_1, d_in op 2 name, op captured part_2, part_1"
+    assert json.loads(build["key_parts"]) == {"op captured part_1": "value_1", "d_in dtype": "value_2"}
+
+
 @pytest.mark.parametrize(("error", "left"), [
     ("CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED at Gehe1m",
      "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED"),
