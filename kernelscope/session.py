@@ -17,6 +17,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
+from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
@@ -123,7 +124,9 @@ def _probes(gpu: str) -> list[Probe]:
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
     probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
-    return [*probes, CuptiProbe()] if on_gpu and gpu == "cupti" else probes
+    if on_gpu and gpu == "cupti":
+        probes.append(CuptiProbe())
+    return [*probes, CudaCoreProbe()]  # after CUPTI's, whose records it looks at
 
 
 class Part:

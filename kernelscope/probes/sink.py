@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
+from kernelscope.probes.driver_calls import DriverCalls
 from kernelscope.probes.gpu import GpuColumns
 from kernelscope.probes.graph_rows import GraphRows
 from kernelscope.schema import UNKNOWN
@@ -77,6 +78,8 @@ class Sink:
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
     is_capturing : callable
         Whether some stream is known to capture a graph.
+    driver_calls : DriverCalls
+        Where probes tell each other of the driver's calls.
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
@@ -111,6 +114,7 @@ class Sink:
         self.stated: dict[str, dict[str, Any]] = {}
         self.own: list[tuple[int, int, int]] = []
         self.is_capturing: Callable[[], bool] = lambda: False
+        self.driver_calls = DriverCalls()
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}

@@ -6,19 +6,11 @@ capture begins and ends. These calls are rare, and no other call is slowed down.
 
 from __future__ import annotations
 
-import ctypes
+from kernelscope.probes.driver_calls import AFTER, CallData
 
-_ENDED = 1
 _WRONG_THREAD = 908
 _BEGIN = ("cuStreamBeginCapture", "cudaStreamBeginCapture")
 _END = ("cuStreamEndCapture", "cudaStreamEndCapture")
-
-
-class _CallbackData(ctypes.Structure):
-    """The beginning of ``CUpti_CallbackData``."""
-
-    _fields_ = (("site", ctypes.c_int), ("name", ctypes.c_char_p), ("params", ctypes.c_void_p),
-                ("result", ctypes.POINTER(ctypes.c_int)))
 
 
 class Captures:
@@ -36,12 +28,17 @@ class Captures:
     @staticmethod
     def watched(functions: dict[int, str]) -> list[int]:
         """Return the numbers of the functions that `called` must be called for."""
-        return [number for number, name in functions.items() if name.startswith((*_BEGIN, *_END))]
+        return [number for number, name in functions.items() if Captures.is_watched(name)]
+
+    @staticmethod
+    def is_watched(name: str) -> bool:
+        """Whether `called` must be called for the function of this name."""
+        return name.startswith((*_BEGIN, *_END))
 
     def called(self, data: int) -> None:
         """Count one call; `data` is the address of CUPTI's ``CUpti_CallbackData``."""
-        call = _CallbackData.from_address(data)
-        if call.site != _ENDED:
+        call = CallData.from_address(data)
+        if call.site != AFTER:
             return
         name, result = (call.name or b"").decode(), call.result[0] if call.result else 0
         if name.startswith(_BEGIN) and not result:

@@ -1,4 +1,4 @@
-"""CUPTI's request for a buffer, and the Ctrl-C that comes in the middle of it.
+"""CUPTI's request for a buffer, its other callbacks, and the Ctrl-C that comes in the middle of them.
 
 CUPTI asks for buffers in the middle of the user's launches. A signal that came while the launch was in C is handled by
 Python at the first chance, which is that callback; ctypes cannot raise through CUPTI, and would print the exception and
@@ -41,7 +41,7 @@ def asking(lend: Callable[[], int], lent: dict[int, bool], size_bytes: int) -> C
             size[0] = 0
         most[0] = 0
 
-    _ask_codes.add(ask.__code__)
+    guard(ask)
     return ask
 
 
@@ -63,12 +63,17 @@ class Interruptions:
 
     def _seen(self, unraisable: Any) -> None:
         entry = unraisable.exc_traceback
-        if entry is not None and entry.tb_frame.f_code in _ask_codes and _again(unraisable.exc_value):
+        if entry is not None and entry.tb_frame.f_code in _callback_codes and raise_again(unraisable.exc_value):
             return
         self._before(unraisable)
 
 
-def _again(error: BaseException) -> bool:
+def guard(callback: Callable[..., Any]) -> None:
+    """Have an interruption that comes out of `callback`, which C calls, raised again too."""
+    _callback_codes.add(getattr(callback, "__code__"))  # noqa: B009 - a Callable need not have one for pyright
+
+
+def raise_again(error: BaseException) -> bool:
     """Raise an interruption once more in the main thread, when it is out of the callback; return whether it is one."""
     if threading.current_thread() is not threading.main_thread():
         return False
@@ -86,4 +91,4 @@ def _raise(ident: int, kind: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
 
 
-_ask_codes: set[Any] = set()
+_callback_codes: set[Any] = set()
