@@ -207,8 +207,7 @@ def _configuration_words(old: Node, new: Node) -> Iterator[str]:
         if old.shape.sharedmem != new.shape.sharedmem:
             yield f"shared memory of {what} {old.shape.sharedmem} to {new.shape.sharedmem} bytes"
         if old.shape.cooperative != new.shape.cooperative:
-            yield f"{what} {'is' if new.shape.cooperative else 'is not'} cooperative any more" \
-                if not new.shape.cooperative else f"{what} is cooperative now"
+            yield f"{what} {'is cooperative now' if new.shape.cooperative else 'is not cooperative any more'}"
     if old.size != new.size:
         yield f"size of {what} {old.size} to {new.size} bytes"
     if old.name != new.name and new.kind not in ("kernel", "host"):
@@ -221,6 +220,8 @@ def _argument_words(old: Node, new: Node, names: dict[str, tuple[str, ...]]) -> 
     if old.arguments == new.arguments and old.layout == new.layout:
         return
     what, labels = described(new), _ARGUMENTS.get(new.kind) or names.get(new.entry or "", ())
+    if new.kind == "kernel" and len(labels) != len(new.layout):
+        labels = ()  # of another way to pass arguments than is known
     seen: set[str] = set()
     for index, (offset, size) in enumerate(new.layout):
         if index < len(old.layout) and old.layout[index] == (offset, size) and \

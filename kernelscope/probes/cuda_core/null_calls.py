@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from kernelscope.probes.callbacks import guarded
 from kernelscope.probes.cupti.captures import Captures
 from kernelscope.probes.cupti.interruptions import Interruptions, guard
 from kernelscope.probes.driver_calls import DriverCalls
@@ -47,10 +49,13 @@ class NullCalls:
 
     def begin(self) -> None:
         """Tell from now on; there is one that tells in a process."""
+        callback = _callback()
+        if callback is None:
+            return
         self._interruptions.begin()
         _telling[:] = [self]
         self.switch((name for name in self.functions if Captures.is_watched(name)), True)
-        self._library.kernelscope_dryrun_listen(_callback)
+        self._library.kernelscope_dryrun_listen(callback)
         self._calls.offer(self)
 
     def end(self) -> None:
@@ -108,5 +113,9 @@ def _hear(data: int | None) -> None:
 
 _telling: list[NullCalls] = []
 guard(_hear)
-#: It lives as long as the process: another thread may be about to call it when nobody listens any more.
-_callback = _Listener(_hear)
+
+
+@functools.cache
+def _callback() -> Any:
+    """It lives as long as the process: another thread may be about to call it when nobody listens any more."""
+    return guarded(_Listener(_hear))

@@ -1,8 +1,8 @@
 """Reading a graph's nodes and edges from the driver: plain data, no handle, nothing kept alive.
 
-Layouts are those of cuda.h's structures, whose functions carry a version in their name: another layout would be another
-function. What CUDA 12 and 13.0 have no function for is the inside of conditional nodes; it is known of those whose making
-was seen (`Conditionals`).
+Layouts are those of cuda.h's structures, whose functions carry a version in their name: another layout would be
+another function. What CUDA 12 and 13.0 have no function for is the inside of conditional nodes; it is known of those
+whose making was seen (`Conditionals`).
 """
 
 from __future__ import annotations

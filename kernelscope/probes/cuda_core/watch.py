@@ -190,11 +190,11 @@ class GraphWatch:
         stream = call.word(0)
         if call.result == WRONG_THREAD:
             return  # it goes on
-        for key, event in self._captures.items():
-            if event.row["stream"] == stream and (stream > _PER_THREAD or event.row["thread_ident"] == call.ident):
-                break
-        else:
-            return
+        key = next((key for key, event in self._captures.items() if event.row["stream"] == stream
+                    and (stream > _PER_THREAD or event.row["thread_ident"] == call.ident)), None)
+        if key is None:
+            return  # it began before recording did
+        event = self._captures[key]
         event.row |= {"end_ns": call.end_ns, **self._outcome(call.result)}
         graph = call.pointed(1) if call.result == SUCCESS else 0
         if graph and event.row["api"] != "cuStreamBeginCaptureToGraph":

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.probes.callbacks import guarded
 from kernelscope.probes.cupti.buffers import BUFFER_BYTES, Buffers
 from kernelscope.probes.cupti.interruptions import asking, guard
 
@@ -77,6 +78,8 @@ class Cupti:
         Where it writes its records.
     version : int
         CUPTI's API version.
+    is_guarded : bool
+        Whether its callbacks leave an exception alone that is on its way to the user.
 
     Raises
     ------
@@ -92,7 +95,10 @@ class Cupti:
         self.path = path
         self._subscriber = ctypes.c_void_p()
         self._process: int | None = None
-        self._callback = _Callback(self._call_back)
+        callback = _Callback(self._call_back)
+        guard = guarded(callback)
+        self._callback = guard or callback
+        self.is_guarded = guard is not None
         self._called: Callable[[int], None] | None = None
         self._library.cuptiEnableCallback.argtypes = (
             ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)
@@ -106,7 +112,8 @@ class Cupti:
         self.version = self._version()
         self.buffers = _buffers()
         ask = asking(self.buffers.lend, self.buffers.lent, BUFFER_BYTES)
-        self._callbacks = _BufferRequested(ask), _BufferCompleted(self.buffers.give)
+        callbacks = _BufferRequested(ask), _BufferCompleted(self.buffers.give)
+        self._callbacks = tuple(guarded(each) or each for each in callbacks)
         if self.version < OLDEST_VERSION:
             raise CuptiError(f"CUPTI {self.version} is too old: CUDA 12.0's or a newer one is needed", _INSTALL)
 

@@ -155,7 +155,8 @@ class Tracing:
         self._interruptions.begin()
         source = CuptiCalls(cupti, functions[records.DRIVER])
         self._undo.append(lambda: self._calls.withdraw(source))
-        self._calls.offer(source)
+        if cupti.is_guarded:  # libraries destroy graphs while an exception of theirs is on its way
+            self._calls.offer(source)
         cupti.register()
         self._sample()
         cupti.dropped()
