@@ -1,4 +1,4 @@
-"""The driver's functions that read graphs, through ctypes: they release the interpreter's lock and call nothing back."""
+"""The driver's functions that read graphs, through ctypes, which releases the interpreter's lock meanwhile."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What two graphs have in common: plain data of nodes and edges, hashes of it, and differences in words.
 
-Two graphs of one topology have the same kinds of nodes, the same kernels and the same edges, by the order in which their
-nodes were made; the driver can update one into the other. Graphs of one fingerprint have the same launch configurations
+Two graphs of one topology have the same kinds of nodes, the same kernels and the same edges, by the order in which
+their nodes were made; the driver can update one into the other. Graphs of one fingerprint have the same launch configurations
 and sizes too: only pointers and scalars differ between them, if anything. Arguments are compared here as bytes, and
 leave this module in no other form than as words that say which one differs.
 """
@@ -170,7 +170,8 @@ def _fingerprint(node: Node) -> str:
 
 
 def _digest(nodes: list[str], edges: tuple[tuple[int, int], ...]) -> str:
-    return hashlib.sha256(f"{len(nodes)}\n{chr(10).join(nodes)}\n{edges}".encode("utf-8", "backslashreplace")).hexdigest()
+    text = "\n".join([str(len(nodes)), *nodes, str(edges)])
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _topology_words(before: Snapshot, after: Snapshot) -> list[str]:

@@ -91,6 +91,9 @@ class GraphWatch:
         self._executables: dict[int, Executable] = {}
         self._bodies: dict[int, list[Event]] = {}
         self._conditions = 0
+        # Graphs of earlier times that were closed: if nothing else happens to them, that is nobody's business.
+        self._going: dict[int, int | None] = {}
+        self._strangers: dict[int | None, _Call] = {}
         self._handlers = self._made_handlers()
         self.lock = threading.RLock()
         self.events: list[Event] = []
@@ -290,13 +293,18 @@ class GraphWatch:
         self._event("upload", call, executable=self._executable(call.word(0)), stream=call.word(1))
 
     def _closing(self, call: _Call) -> None:
-        self._executable(call.word(0))  # while the driver can still say which one it is
-        self._holder.going(call.word(0), self._number)
+        handle = call.word(0)
+        if handle not in self._executables and self._source is not None:
+            self._going[handle] = self._source.exec_id(handle)  # while the driver can still say which one it is
+        self._holder.going(handle, self._number)
 
     def _closed(self, call: _Call) -> None:
         handle = call.word(0)
         executable = self._executables.get(handle)
-        self._event("close", call, executable=executable)
+        if executable is not None:
+            self._event("close", call, executable=executable)
+        else:
+            self._strangers[self._going.pop(handle, None)] = call
         if call.result == SUCCESS:
             self._executables.pop(handle, None)
 
@@ -323,7 +331,11 @@ class GraphWatch:
         for event in self.events:
             if event.executable is not None and event.executable.number == number:
                 return event.executable
-        return self._before(number)
+        executable = self._before(number)
+        closed = self._strangers.pop(number, None)
+        if closed is not None:
+            self._event("close", closed, executable=executable)
+        return executable
 
     # ---- helpers ----
 
