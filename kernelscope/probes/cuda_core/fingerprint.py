@@ -149,7 +149,7 @@ def described(node: Node) -> str:
     """What to call a node in a sentence."""
     if node.kind == "kernel":
         return short_name(node.name) if node.name else "a kernel"
-    return f"{node.kind} {node.name}" if node.name else node.kind
+    return f"{node.kind} {node.name}" if node.name and node.name != node.kind else node.kind
 
 
 def short_name(name: str) -> str:

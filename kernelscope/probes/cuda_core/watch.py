@@ -89,6 +89,7 @@ class GraphWatch:
         self._captures: dict[Any, Event] = {}
         self._definitions: dict[int, Definition] = {}
         self._executables: dict[int, Executable] = {}
+        self._numbered: dict[int | None, Executable] = {}
         self._bodies: dict[int, list[Event]] = {}
         self._conditions = 0
         # Graphs of earlier times that were closed: if nothing else happens to them, that is nobody's business.
@@ -260,6 +261,7 @@ class GraphWatch:
         event = self._event("instantiate", call, held=held, source=definition.made if definition else None)
         if handle:
             event.executable = self._executables[handle] = Executable(event, number, held.handles if held else [])
+            self._numbered[number] = event.executable
         if definition is not None and definition.held is None:
             definition.held = held
             self._share(definition)
@@ -328,9 +330,9 @@ class GraphWatch:
 
     def executable_of(self, number: int) -> Executable:
         """Return the executable graph of an id, which was there before recording began where none is known."""
-        for event in self.events:
-            if event.executable is not None and event.executable.number == number:
-                return event.executable
+        found = self._numbered.get(number)
+        if found is not None:
+            return found
         executable = self._before(number)
         closed = self._strangers.pop(number, None)
         if closed is not None:
@@ -348,7 +350,7 @@ class GraphWatch:
 
     def _before(self, number: int | None) -> Executable:
         event = Event({"kind": "before", "thread_ident": None, "start_ns": None, "end_ns": None, "outcome": "ok"})
-        event.executable = Executable(event, number, [])
+        event.executable = self._numbered[number] = Executable(event, number, [])
         self._write(event)
         return event.executable
 
