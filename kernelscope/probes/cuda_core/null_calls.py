@@ -112,7 +112,7 @@ def _hear(data: int | None) -> None:
 
 
 _telling: list[NullCalls] = []
-guard(_hear)
+guard(_hear, lambda given: _hear(given["data"]))
 
 
 @functools.cache

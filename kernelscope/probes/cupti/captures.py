@@ -6,6 +6,8 @@ capture begins and ends. These calls are rare, and no other call is slowed down.
 
 from __future__ import annotations
 
+import itertools
+
 from kernelscope.probes.driver_calls import AFTER, CallData
 
 _WRONG_THREAD = 908
@@ -14,16 +16,17 @@ _END = ("cuStreamEndCapture", "cudaStreamEndCapture")
 
 
 class Captures:
-    """Counts captures under way.
-
-    Attributes
-    ----------
-    under_way : int
-        Captures that began and did not end since recording began.
-    """
+    """Counts captures under way."""
 
     def __init__(self) -> None:
-        self.under_way = 0
+        self._begun: set[tuple[str, int]] = set()
+        self._ended: set[tuple[str, int]] = set()
+        self._unnumbered = itertools.count(-1, -1)
+
+    @property
+    def under_way(self) -> int:
+        """Captures that began and did not end since recording began."""
+        return len(self._begun) - len(self._ended)
 
     @staticmethod
     def watched(functions: dict[int, str]) -> list[int]:
@@ -41,7 +44,10 @@ class Captures:
         if call.site != AFTER:
             return
         name, result = (call.name or b"").decode(), call.result[0] if call.result else 0
+        # By its number: what an interruption came into is heard of twice.
+        number = name, call.correlation_id or next(self._unnumbered)
         if name.startswith(_BEGIN) and not result:
-            self.under_way += 1
-        elif name.startswith(_END) and result != _WRONG_THREAD:  # one that had become invalid ends with an error
-            self.under_way = max(0, self.under_way - 1)
+            self._begun.add(number)
+        # One that had become invalid ends with an error.
+        elif name.startswith(_END) and result != _WRONG_THREAD and self.under_way > 0:
+            self._ended.add(number)

@@ -11,7 +11,7 @@ import _thread
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelscope.probes.base import from_signal_handler
@@ -63,14 +63,30 @@ class Interruptions:
 
     def _seen(self, unraisable: Any) -> None:
         entry = unraisable.exc_traceback
-        if entry is not None and entry.tb_frame.f_code in _callback_codes and raise_again(unraisable.exc_value):
+        if entry is None or entry.tb_frame.f_code not in _callback_codes:
+            self._before(unraisable)
             return
-        self._before(unraisable)
+        again = _callback_codes[entry.tb_frame.f_code]
+        try:
+            if again is not None and not isinstance(unraisable.exc_value, Exception):
+                again(entry.tb_frame.f_locals)  # C waits for it still
+        finally:
+            if not raise_again(unraisable.exc_value):
+                self._before(unraisable)
 
 
-def guard(callback: Callable[..., Any]) -> None:
-    """Have an interruption that comes out of `callback`, which C calls, raised again too."""
-    _callback_codes.add(getattr(callback, "__code__"))  # noqa: B009 - a Callable need not have one for pyright
+def guard(callback: Callable[..., Any], again: Callable[[Mapping[str, Any]], None] | None = None) -> None:
+    """Have an interruption raised again that comes out of a callback, which C calls.
+
+    Parameters
+    ----------
+    callback : function
+        What C calls, in the end.
+    again : callable, optional
+        Does what the callback was to do, given its arguments by name: a signal that came while C ran interrupts the
+        callback's first instruction, where no ``try`` of its own can help.
+    """
+    _callback_codes[getattr(callback, "__code__")] = again  # noqa: B009 - pyright knows of no code of a Callable
 
 
 def raise_again(error: BaseException) -> bool:
@@ -91,4 +107,4 @@ def _raise(ident: int, kind: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
 
 
-_callback_codes: set[Any] = set()
+_callback_codes: dict[Any, Callable[[Mapping[str, Any]], None] | None] = {}

@@ -266,7 +266,7 @@ class Cupti:
         raise CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
 
 
-guard(Cupti._call_back)
+guard(Cupti._call_back, lambda given: given["self"]._call_back(None, 0, 0, given["data"]))
 
 
 def _buffers() -> Buffers:
