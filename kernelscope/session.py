@@ -17,6 +17,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
+from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
@@ -130,6 +131,7 @@ def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
     probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
+    probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems
 
