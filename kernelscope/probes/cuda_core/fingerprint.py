@@ -160,12 +160,12 @@ def short_name(name: str) -> str:
 
 
 def _topology(node: Node) -> str:
-    inside = ",".join(body.topology for body in node.bodies)
+    inside = ",".join(body.topology for body in node.bodies) if node.bodies else ""
     return f"{node.kind}|{node.entry or ''}|{inside}"
 
 
 def _fingerprint(node: Node) -> str:
-    inside = ",".join(body.fingerprint for body in node.bodies)
+    inside = ",".join(body.fingerprint for body in node.bodies) if node.bodies else ""
     name = "" if node.kind in ("kernel", "host") else node.name or ""
     return f"{node.kind}|{node.entry or ''}|{name}|{_shape_text(node.shape)}|{node.size}|{node.enabled}|{inside}"
 
