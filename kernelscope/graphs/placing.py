@@ -81,15 +81,13 @@ def change(graph: Any, placed: Placed, work: Work) -> None:
     if isinstance(work, Copy):
         _change_copy(graph, placed, work)
         return
-    wanted = _parameters(work)
-    placed.core.update(**wanted) if not isinstance(work, Call) else placed.core.update(work.function)
-    if placed.inside:
-        return
-    executable = graph[placed.core]
-    if isinstance(work, Call):
-        executable.update(work.function)
-    else:
-        executable.update(**wanted)
+    for target in (placed.core,) if placed.inside else (placed.core, graph[placed.core]):
+        if isinstance(work, Call):
+            target.update(work.function)
+        elif isinstance(work, KernelCall):
+            target.update(config=work.config, kernel=work.kernel, args=tuple(work.packed))
+        elif isinstance(work, Fill):
+            target.update(dst=work.address, value=work.pattern, width=work.count, height=1, pitch=0)
 
 
 def _add(start: Any, node: Node, work: Work, conditions: dict[Condition, Any]) -> Any:
@@ -106,14 +104,6 @@ def _add(start: Any, node: Node, work: Work, conditions: dict[Condition, Any]) -
             return start.while_loop(condition)
         return start.if_else(condition) if node.orelse else start.if_then(condition)
     return start.join()
-
-
-def _parameters(work: Work) -> dict[str, Any]:
-    if isinstance(work, KernelCall):
-        return {"config": work.config, "kernel": work.kernel, "args": tuple(work.packed)}
-    if isinstance(work, Fill):
-        return {"dst": work.address, "value": work.pattern, "width": work.count, "height": 1, "pitch": 0}
-    raise TypeError(work)
 
 
 def reason(error: Exception) -> str:
