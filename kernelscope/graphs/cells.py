@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from kernelscope.errors import GraphError, UnknownCellError
-from kernelscope.recording.select import select_cell
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -58,7 +59,7 @@ def prepared(recording: Recording, cell: int | str | None) -> CellSource:
     source = row["source"]
     if not source:
         raise GraphError(f"{label} cannot be run again: the recording does not have its source")
-    _check_frameworks(select_cell(recording, row["cell_id"]), label)
+    _check_frameworks(recording, row["cell_id"], label)
     return CellSource(label, _compiled(str(source), label, row["execution_count"]))
 
 
@@ -76,30 +77,38 @@ def _label(row: dict[str, Any]) -> str:
     return "the cell" if row["name"] is None else f"the cell {row['name']!r}"
 
 
-def _check_frameworks(recording: Recording, label: str) -> None:
+def _check_frameworks(recording: Recording, cell_id: int, label: str) -> None:
     """Refuse cells whose kernels are not all numba's: the others would be in neither way, and results could differ."""
     framework = {row["dispatcher_id"]: row["framework"] for row in recording.rows("dispatchers")}
-    others = {framework.get(row["dispatcher_id"]) for row in recording.rows("launches")} - {_FRAMEWORK, None}
+    launches = _of_cell(recording, "launches", cell_id)
+    others = {framework.get(each) for each in launches["dispatcher_id"].unique().to_pylist()} - {_FRAMEWORK, None}
     if others:
         raise GraphError(f"{label} cannot be compared: it launched kernels of {', '.join(sorted(map(str, others)))}, "
                          "and only launches of numba-cuda can be repeated")
-    if not recording.arrow("launches").num_rows:
+    if not launches.num_rows:
         raise GraphError(f"{label} cannot be a graph: it launched nothing")
-    foreign = [row["name"] for row in recording.rows("activities")
-               if row["kind"] == "kernel" and row["launch_id"] is None]
+    activities = _of_cell(recording, "activities", cell_id)
+    unclaimed = activities.filter(pc.call_function("is_null", [activities["launch_id"]]))
+    foreign = [row["name"] for row in unclaimed.select(["kind", "name"]).to_pylist() if row["kind"] == "kernel"]
     if foreign:
         raise GraphError(f"{label} cannot be compared: {len(foreign):,} of its kernels were launched by other "
                          f"libraries or by a graph (the first is {foreign[0]!r}), and only launches of numba-cuda can "
                          "be repeated")
 
 
+def _of_cell(recording: Recording, table: str, cell_id: int) -> Any:
+    """A table's rows of one cell, as a `pyarrow.Table`."""
+    rows = recording.arrow(table)
+    return rows.filter(pc.call_function("equal", [rows["cell_id"], cell_id]))
+
+
 def _compiled(source: str, label: str, number: int | None) -> CodeType:
     lines = source.splitlines(keepends=True)
     first = next((place for place, line in enumerate(lines) if line.strip()), 0)
     if lines and lines[first].strip().split(" ")[0] == _HEADING:
-        lines[first] = "\n"  # numbers of lines stay
+        lines[first] = "#\n"  # numbers of lines stay; IPython would take an empty one away
     text = "".join(lines)
-    following = next((line for line in lines if line.strip()), "")
+    following = next((line for line in lines if line.strip() not in ("", "#")), "")
     if following.startswith("%%"):
         raise GraphError(f"{label} cannot be run again: it begins with the cell magic {following.split()[0]!r}")
     text, name = _named(text, label, number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import threading
 from collections.abc import Callable
@@ -53,9 +52,10 @@ class Step:
         """Return what makes the same step on another stream, one of cuda.core."""
         if self.dispatcher is None:
             return self.function, (*self.args[:3], stream)
-        # A copy and not another subscript: numba keeps those, and the streams in them, for 128 configurations.
-        configured = copy.copy(self.function)
-        vars(configured)["stream"] = stream
+        # Not another subscript: numba keeps those, and the streams in them, for 128 configurations. Nor copy.copy,
+        # which pickles: streams lose their owners then, and callbacks are refused.
+        configured: Any = object.__new__(type(self.function))
+        vars(configured).update(vars(self.function), stream=stream)
         return configured, self.args
 
 
@@ -113,6 +113,7 @@ class Watch:
         self._filename = filename
         self._thread = threading.get_ident()
         self._inside = 0
+        self._launched: Any = None
         self._patches = Patches()
         self._streams: list[Any] = []
         self._enabled = False
@@ -150,8 +151,12 @@ class Watch:
             if not self._mine():
                 self.elsewhere += self._enabled
                 return original(dispatcher, args, launch_config)
-            if self._inside:  # a hop of the same launch, or a callback's launch, which the outer one repeats
+            if self._inside:
+                if launch_config is not self._launched:  # otherwise a hop of the same launch
+                    name, where = _name(dispatcher), self._where(sys._getframe(1))[1]
+                    self.obstacles.append(Obstacle(name, "is launched by a callback of another launch", where, None))
                 return original(dispatcher, args, launch_config)
+            self._launched = launch_config
             step = self._launch(dispatcher, args, launch_config)
             return self._do(step, original, dispatcher, args, launch_config)
 
@@ -200,7 +205,8 @@ class Watch:
     def _do(self, step: Step, original: Callable[..., Any], *args: Any) -> Any:
         self._inside += 1
         try:
-            if self.problem is None:
+            # What is refused anyway is left alone: copying would break a capture of the user's.
+            if self.problem is None and all(each.steps_before is not None for each in self.obstacles):
                 self._before_step(step.arrays)
         except Exception as problem:
             self.problem = problem
@@ -215,7 +221,7 @@ class Watch:
         return result
 
     def _launch(self, dispatcher: Any, args: Any, launch_config: Any) -> Step:
-        name = getattr(dispatcher.py_func, "__name__", "?")
+        name = _name(dispatcher)
         names = dispatcher.py_func.__code__.co_varnames
         where = self._where(sys._getframe(2))[1]
         arrays: list[tuple[str, Any]] = []
@@ -251,13 +257,17 @@ class Watch:
         return call, f"line {frame.f_lineno}" + ("" if name == self._filename else f" of {name.rpartition('/')[2]}")
 
 
-_our_codes: set[Any] = set()
+_our_codes: set[Any] = {Watch._do.__code__}
 
 
 def _ours(hook: Any) -> Any:
     """Note a hook's code: it is taken out of the user's tracebacks, and is no function that the user called."""
     _our_codes.add(hook.__code__)
     return hook
+
+
+def _name(dispatcher: Any) -> str:
+    return str(getattr(dispatcher.py_func, "__name__", "?"))
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -402,7 +402,8 @@ def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
             step, [np.zeros(3)]),
         r"takes 1 argument \(a\), and got 2": lambda: KernelNode[1, 1](step, [array, 1]),
         r"takes 1 argument \(a\), and got 0": lambda: KernelNode[1, 1](step),
-        "is no kernel of numba-cuda; the launch configuration belongs in": lambda: KernelNode[1, 1](step[1, 1], [array]),
+        "is no kernel of numba-cuda; the launch configuration belongs in": lambda: KernelNode[1, 1](
+            step[1, 1], [array]),
         "<built-in function print> is no kernel of numba-cuda": lambda: KernelNode[1, 1](print, [array]),
         "CUDA refuses it: .*": lambda: KernelNode[1, 4096](step, [array]),
         "dst has 32 bytes, and src 24": lambda: MemcpyNode(array, np.zeros(3)),
@@ -419,7 +420,8 @@ def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
         "7 cannot be called": lambda: HostNode(7),  # type: ignore[arg-type]
         "its body has no node": lambda: WhileNode(Condition(1), []),
         "can be in one place only": lambda: WhileNode(Condition(1), EmptyNode(shared), shared),
-        "decides about another node already": lambda: IfNode(condition, EmptyNode(), (), IfNode(condition, EmptyNode())),
+        "decides about another node already": lambda: IfNode(
+            condition, EmptyNode(), (), IfNode(condition, EmptyNode())),
         "decides about no node around it": lambda: KernelNode[1, 1](step, [Condition()]),
     }
 
