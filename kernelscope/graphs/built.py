@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs.libraries import core, numba_module
+from kernelscope.graphs.libraries import core, driver, numba_module
 from kernelscope.graphs.nodes import Condition, ConditionalNode, Node, as_nodes, in_order
 from kernelscope.graphs.placing import Placed, change, place, reason
 from kernelscope.graphs.streams import core_stream
@@ -65,7 +65,8 @@ class BuiltGraph:
     def update(self, *nodes: Node) -> int:
         """Take over what was changed in the nodes since they were built: arguments, grids, arrays, functions.
 
-        It costs a few microseconds for each changed node, where building the graph again costs an instantiation.
+        It costs some tens of microseconds for each node that it looks at, where building the graph again makes and
+        instantiates all of them.
         Launches that were made before keep what they had.
 
         Parameters
@@ -145,7 +146,7 @@ class BuiltGraph:
             if any(each not in self._placed for each in inside) or node.condition not in placed.work.keep:
                 raise GraphError(f"{node.label}: its condition or its body was changed, which an update cannot do; "
                                  "build the graph again")
-        work = work_of(node, lambda condition: _handle(node, condition, placed.handles))
+        work = work_of(node, lambda condition: _handle(node, condition, placed.handles), placed.work)
         if isinstance(work, Copy) and isinstance(placed.work, Copy) and work.kinds != placed.work.kinds:
             raise GraphError(f"{node.label}: it copied another way before (between host and device, or on the device), "
                              "which an update cannot change; build the graph again")
@@ -186,7 +187,11 @@ def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
     context = _current_context()
     definition = _new_definition()
     placed = _fill(definition, ends, {}, {}, outer=None)
-    return BuiltGraph(definition, definition.instantiate(), placed, context)
+    try:
+        graph = definition.instantiate()
+    except Exception as error:
+        raise GraphError(f"CUDA refuses the graph: {reason(error)}") from error
+    return BuiltGraph(definition, graph, placed, context)
 
 
 def _fill(definition: Any, ends: list[Node], around: dict[Condition, int], seen: dict[Node | Condition, str],
@@ -238,6 +243,9 @@ def _handle(node: Node, condition: Condition, handles: dict[Condition, int]) -> 
 
 def _current_context() -> int:
     """The handle of this thread's CUDA context, made current as numba does before a launch."""
+    error, current = driver().cuCtxGetCurrent()
+    if not error and int(current):
+        return int(current)
     return int(numba_module("api").current_context().handle)
 
 

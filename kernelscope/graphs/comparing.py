@@ -54,7 +54,7 @@ def whatif(function: Callable[[], Any], *, samples: int = SAMPLES, name: str | N
         It launched nothing, or did something between launches that a graph cannot hold: an allocation, a copy from or
         to the host, waiting for the device. What the function raises passes.
     """
-    called = name or getattr(function, "__qualname__", repr(function))
+    called = name or str(getattr(function, "__qualname__", repr(function))).rpartition("<locals>.")[2]
     return _measured(function, called, None, None, samples, f"{called} was called once.")
 
 
@@ -97,7 +97,12 @@ def from_recording(recording: Recording, cell: int | str | None = None, namespac
          "again")
 
     def again() -> None:
-        exec(source.code, names)
+        builtins = "__builtins__" in names
+        try:
+            exec(source.code, names)
+        finally:
+            if not builtins:
+                names.pop("__builtins__", None)
 
     label = source.label[:1].upper() + source.label[1:]
     said = f"{label} was run again once, in {where}; its arrays are as after that run."

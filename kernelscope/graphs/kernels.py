@@ -40,7 +40,8 @@ class KernelCall:
     keep: tuple[Any, ...]
 
 
-def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int]) -> KernelCall:
+def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int],
+                before: KernelCall | None = None) -> KernelCall:
     """Look a kernel node's specialization up, or compile it, and pack its arguments.
 
     Parameters
@@ -49,6 +50,8 @@ def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int]) -> Kern
         The node.
     handle_of : callable
         Gives the handle of a condition.
+    before : KernelCall, optional
+        What the node did until now, in the same context: a kernel that is still the same need not be looked up.
 
     Raises
     ------
@@ -70,7 +73,10 @@ def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int]) -> Kern
     if to_copy_back:
         raise GraphError(f"{node.label}: an argument would have to be copied from and to the host at every launch; "
                          "give device arrays")
-    function = specialization._codelibrary.get_cufunc()
+    if before is not None and before.keep[0] is specialization:
+        function = before.keep[1]
+    else:
+        function = specialization._codelibrary.get_cufunc()
     config = core().LaunchConfig(grid=launch.griddim, block=launch.blockdim, shmem_size=launch.sharedmem)
     numbers = tuple((type(each).__name__, getattr(each, "value", each)) for each in packed)
     key = (id(specialization), launch.griddim, launch.blockdim, launch.sharedmem, numbers)
@@ -96,12 +102,11 @@ def _argument(node: KernelNode, place: int, value: Any, handle_of: Callable[[Con
         region = region_of(each)
         if region is None:
             continue
-        what = f"{node.label}: argument {place + 1}"
         if not region.on_device:
-            raise GraphError(f"{what} is a host array ({type(each).__name__} of {region.dtype}), which numba would "
-                             "copy to the device and back at every launch: use cuda.to_device, or a MemcpyNode before "
-                             "it")
-        check_context(region, what)
+            raise GraphError(f"{node.label}: argument {place + 1} is a host array ({type(each).__name__} of "
+                             f"{region.dtype}), which numba would copy to the device and back at every launch: use "
+                             "cuda.to_device, or a MemcpyNode before it")
+        check_context(region, lambda: f"{node.label}: argument {place + 1}")
     return value
 
 
@@ -114,6 +119,9 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _check_count(node: KernelNode, dispatcher: Any, count: int) -> None:
+    code = dispatcher.py_func.__code__
+    if code.co_argcount == count and not code.co_flags & inspect.CO_VARARGS:
+        return
     parameters = inspect.signature(dispatcher.py_func).parameters.values()
     least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in parameters)
     most = None if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,13 +62,13 @@ def region_of(value: Any) -> Region | None:
     return None
 
 
-def check_context(region: Region, what: str) -> None:
+def check_context(region: Region, what: Callable[[], str]) -> None:
     """Refuse device memory that the current context does not own.
 
     Raises
     ------
     GraphError
-        It belongs to another device or another context; the message begins with `what`.
+        It belongs to another device or another context; the message begins with what `what` returns.
     """
     if not region.on_device or not region.address:
         return
@@ -79,12 +80,12 @@ def check_context(region: Region, what: str) -> None:
     _, here = cu.cuCtxGetDevice()
     error, there = cu.cuPointerGetAttribute(names.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer)
     if not error and int(there) >= 0 and int(there) != int(here):
-        raise GraphError(f"{what} is memory of device {int(there)}, and the graph is built on device {int(here)}: copy "
-                         "the array there")
+        raise GraphError(f"{what()} is memory of device {int(there)}, and the graph is built on device {int(here)}: "
+                         "copy the array there")
     _, current = cu.cuCtxGetCurrent()
     error, context = cu.cuPointerGetAttribute(names.CU_POINTER_ATTRIBUTE_CONTEXT, pointer)
     if not error and int(context) and int(context) != int(current):
-        raise GraphError(f"{what} is memory of another CUDA context of device {int(here)}: copy the array into this "
+        raise GraphError(f"{what()} is memory of another CUDA context of device {int(here)}: copy the array into this "
                          "one")
 
 

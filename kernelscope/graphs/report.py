@@ -6,11 +6,16 @@ from kernelscope.analysis.units import counted, duration, size
 from kernelscope.graphs.result import Comparison, Timing, Unequal, WhatIf
 from kernelscope.recording.model import DRY_RUN_NOTICE
 from kernelscope.renderers.base import clean, escape, shorten
-from kernelscope.renderers.elements import table_of
+from kernelscope.renderers.elements import table_of, two
 from kernelscope.renderers.style import style
 
 _MOST_LISTED = 5
 _NAME_WIDTH = 60
+# Four columns of two short words each fit where the card's own tables would scroll.
+_STYLE = """
+.kscope .ks-whatif .ks-x > table.ks-table { min-width: 0; }
+.kscope .ks-whatif table.ks-table :is(th, td) { white-space: normal; }
+"""
 NOTICE = f"{DRY_RUN_NOTICE}: there are no GPU times, host times mean nothing for a GPU, and no kernel made the results"
 
 
@@ -26,12 +31,15 @@ def text(result: WhatIf) -> str:
 def card(result: WhatIf) -> str:
     """Return the result as a self-contained fragment of HTML, for notebooks."""
     notice = f'<div class="ks-notice">{escape(NOTICE)}</div>' if result.is_dry_run else ""
-    columns = [("", "", ""), ("", "eager", ""), ("", "as a graph", ""), ("", "difference", "")]
-    body = ["".join(f'<td class="ks-left">{escape(each)}</td>' for each in row) for row in _rows(result)]
+    columns = [("", "", ""), ("", "eager", "median, interval"), ("", "as a graph", "median, interval"),
+               ("", "difference", "")]
+    body = [_card_row("host", "call to return", result.host)]
+    if result.gpu is not None:
+        body.append(_card_row("GPU", "first to last", result.gpu))
     said = "".join(f"<li>{escape(each)}</li>" for each in sentences(result))
-    return (f'<style>{style()}</style><div class="kscope"><div class="ks-top"><span class="ks-title">'
-            f'{escape(title(result))}</span></div>{notice}{table_of(columns, body, left=(0, 1, 2, 3), natural=True)}'
-            f'<ul class="ks-list">{said}</ul></div>')
+    head = f'<div class="ks-top"><span class="ks-title">{escape(title(result))}</span></div>{notice}'
+    return (f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-whatif">{head}{table_of(columns, body)}'
+            f'<ul class="ks-list">{said}</ul></div></div>')
 
 
 def title(result: WhatIf) -> str:
@@ -80,6 +88,14 @@ def _rows(result: WhatIf) -> list[tuple[str, str, str, str]]:
 
 def _cells(compared: Comparison) -> tuple[str, str, str]:
     return _interval(compared.eager), _interval(compared.graph), _difference(compared)
+
+
+def _card_row(name: str, of: str, compared: Comparison) -> str:
+    """A row of the card's table; the second line of its cells is small."""
+    saved, _, faster = _difference(compared).partition(", ")
+    times = "".join(two(duration(each.median_ns), f"{duration(each.low_ns)} to {duration(each.high_ns)}")
+                    for each in (compared.eager, compared.graph))
+    return f'<td class="ks-left">{escape(name)} <small>{escape(of)}</small></td>{times}{two(saved, faster)}'
 
 
 def _interval(timing: Timing) -> str:

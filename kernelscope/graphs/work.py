@@ -78,7 +78,7 @@ class Nothing:
 Work = KernelCall | Copy | Fill | Call | Nothing
 
 
-def work_of(node: Node, handle_of: Callable[[Condition], int]) -> Work:
+def work_of(node: Node, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
     """Return what the node does.
 
     Parameters
@@ -87,6 +87,8 @@ def work_of(node: Node, handle_of: Callable[[Condition], int]) -> Work:
         The node.
     handle_of : callable
         Gives the handle of a condition.
+    before : Work, optional
+        What it did until now, in the same context.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def work_of(node: Node, handle_of: Callable[[Condition], int]) -> Work:
         It cannot be done in a graph; the message names the node, the value and the reason.
     """
     if isinstance(node, KernelNode):
-        return kernel_call(node, handle_of)
+        return kernel_call(node, handle_of, before if isinstance(before, KernelCall) else None)
     if isinstance(node, MemcpyNode):
         return _copy(node)
     if isinstance(node, MemsetNode):
@@ -160,5 +162,5 @@ def _region(node: MemcpyNode | MemsetNode, name: str) -> Region:
     if not region.contiguous:
         raise GraphError(f"{node.label}: {name} is not contiguous (shape {region.shape}); copy or fill it with a "
                          "kernel")
-    check_context(region, f"{node.label}: {name}")
+    check_context(region, lambda: f"{node.label}: {name}")
     return region
