@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs.libraries import core, driver, numba_module
+from kernelscope.graphs.libraries import core, driver, numba_module, require_cuda
 from kernelscope.graphs.nodes import Condition, ConditionalNode, Node, as_nodes, in_order
 from kernelscope.graphs.placing import Placed, change, place, reason
 from kernelscope.graphs.streams import core_stream
@@ -184,6 +184,7 @@ def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
             raise GraphError(f"{node!r} is no node")
     if not ends:
         raise GraphError("a graph needs a node")
+    require_cuda()
     context = _current_context()
     definition = _new_definition()
     placed = _fill(definition, ends, {}, {}, outer=None)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _HEADING = "%%kernelscope"
 _FRAMEWORK = "numba-cuda"
+_LOOKED_AT = ("kind", "name", "specialization_id", "cupti_graph_id")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class CellSource:
 
 
 def prepared(recording: Recording, cell: int | str | None) -> CellSource:
-    """Find a cell in a recording and compile its source.
+    """Find a cell in a recording and compile its source; nothing of it runs.
 
     Parameters
     ----------
@@ -89,7 +90,9 @@ def _check_frameworks(recording: Recording, cell_id: int, label: str) -> None:
         raise GraphError(f"{label} cannot be a graph: it launched nothing")
     activities = _of_cell(recording, "activities", cell_id)
     unclaimed = activities.filter(pc.call_function("is_null", [activities["launch_id"]]))
-    foreign = [row["name"] for row in unclaimed.select(["kind", "name"]).to_pylist() if row["kind"] == "kernel"]
+    # A kernel that numba compiled is numba's launch even where it was not joined to one; in a graph it is not.
+    foreign = [row["name"] for row in unclaimed.select(list(_LOOKED_AT)).to_pylist()
+               if row["kind"] == "kernel" and (row["specialization_id"] is None or row["cupti_graph_id"] is not None)]
     if foreign:
         raise GraphError(f"{label} cannot be compared: {len(foreign):,} of its kernels were launched by other "
                          f"libraries or by a graph (the first is {foreign[0]!r}), and only launches of numba-cuda can "

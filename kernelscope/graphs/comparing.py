@@ -9,7 +9,7 @@ import __main__
 from kernelscope import dryrun
 from kernelscope.errors import GraphError
 from kernelscope.graphs.cells import prepared
-from kernelscope.graphs.libraries import numba_module
+from kernelscope.graphs.libraries import numba_module, require_cuda
 from kernelscope.graphs.memory import Region, region_of
 from kernelscope.graphs.result import Comparison, WhatIf, compare
 from kernelscope.graphs.snapshots import Snapshot, synchronize
@@ -63,7 +63,7 @@ def from_recording(recording: Recording, cell: int | str | None = None, namespac
     """Run a recorded cell's source again, and compare its launches with one graph of them.
 
     The source runs once more, in the given namespace, and what it does to variables, files and arrays happens again.
-    Then as `whatif`.
+    Then as `whatif`. It is the source that the recording has: use it with recordings that you trust only.
 
     Parameters
     ----------
@@ -113,6 +113,7 @@ def _measured(function: Callable[[], Any], label: str, filename: str | None, nam
               samples: int, run_again: str) -> WhatIf:
     if samples < 5:
         raise GraphError(f"samples is {samples}, and must be 5 or more")
+    require_cuda()
     numba_module("api").current_context()
     with Snapshot() as before:
 

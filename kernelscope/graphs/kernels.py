@@ -61,7 +61,11 @@ def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int],
     dispatcher = _dispatcher(node)
     args = tuple(_argument(node, place, value, handle_of) for place, value in enumerate(node.args))
     _check_count(node, dispatcher, len(args))
-    launch = dispatcher.configure(node.grid, node.block, 0, node.sharedmem)
+    try:
+        launch = dispatcher.configure(node.grid, node.block, 0, node.sharedmem)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{node.label}: no launch configuration is [{node.grid!r}, {node.block!r}, "
+                         f"{node.sharedmem!r}]: {error}") from error
     specialization = _specialization(dispatcher, launch, args)
     if specialization.debug:
         raise GraphError(f"{node.label}: a kernel that was compiled with debug=True reads its error code back after "

@@ -6,6 +6,8 @@ import functools
 import importlib
 from typing import Any
 
+from kernelscope.errors import GraphError
+
 
 # Neither has types that a checker could follow, and their names move between versions: both are Any here.
 @functools.cache
@@ -18,6 +20,18 @@ def core() -> Any:
 def driver() -> Any:
     """Return the module ``cuda.bindings.driver``."""
     return importlib.import_module("cuda.bindings.driver")
+
+
+def require_cuda() -> None:
+    """Refuse the CUDA simulator, which has no graphs.
+
+    Raises
+    ------
+    GraphError
+        numba runs kernels in its simulator.
+    """
+    if importlib.import_module("numba.core.config").ENABLE_CUDASIM:
+        raise GraphError("the CUDA simulator has no graphs: unset NUMBA_ENABLE_CUDASIM")
 
 
 @functools.cache

@@ -38,8 +38,8 @@ def card(result: WhatIf) -> str:
         body.append(_card_row("GPU", "first to last", result.gpu))
     said = "".join(f"<li>{escape(each)}</li>" for each in sentences(result))
     head = f'<div class="ks-top"><span class="ks-title">{escape(title(result))}</span></div>{notice}'
-    return (f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-whatif">{head}{table_of(columns, body)}'
-            f'<ul class="ks-list">{said}</ul></div></div>')
+    return (f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-whatif">{head}'
+            f'{table_of(columns, body)}<ul class="ks-list">{said}</ul></div></div>')
 
 
 def title(result: WhatIf) -> str:

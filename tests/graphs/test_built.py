@@ -392,6 +392,20 @@ def test_a_version_of_cuda_core_without_definitions(step, array, monkeypatch) ->
         EmptyNode().build()
 
 
+def test_the_simulator(run_python) -> None:
+    run_python("""
+import kernelscope
+from kernelscope.graphs import EmptyNode, whatif
+for call in (EmptyNode().build, lambda: whatif(lambda: None)):
+    try:
+        call()
+    except kernelscope.GraphError as error:
+        assert "the CUDA simulator has no graphs" in str(error)
+    else:
+        raise AssertionError("not refused")
+""", NUMBA_ENABLE_CUDASIM="1")
+
+
 # ---- refusals ----
 
 def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
@@ -406,6 +420,8 @@ def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
             step[1, 1], [array]),
         "<built-in function print> is no kernel of numba-cuda": lambda: KernelNode[1, 1](print, [array]),
         "CUDA refuses it: .*": lambda: KernelNode[1, 4096](step, [array]),
+        r"no launch configuration is \[.1, 2., 1, 0\]: unhashable": lambda: KernelNode[[1, 2], 1](step, [array]),
+        r"no launch configuration is \['x', 1, 0\]": lambda: KernelNode["x", 1](step, [array]),
         "dst has 32 bytes, and src 24": lambda: MemcpyNode(array, np.zeros(3)),
         "both arrays are on the host": lambda: MemcpyNode(np.zeros(3), np.zeros(3)),
         "it was to copy to host, and its arrays make a copy to device": lambda: MemcpyNode.to_host(array, np.zeros(4)),

@@ -460,7 +460,8 @@ def test_cells_of_others() -> None:
 
     from kernelscope.graphs.cells import prepared
 
-    def script(framework: str = "numba-cuda", *, foreign: bool = False, launched: bool = True) -> Any:
+    def script(framework: str = "numba-cuda", *, foreign: bool = False, launched: bool = True,
+               replayed: bool = False) -> Any:
         made = Script()
         made.cell(execution_count=3, source="x")
         if launched:
@@ -468,8 +469,11 @@ def test_cells_of_others() -> None:
             made.specialization()
             made.configuration()
             made.activity(launch_id=made.launch())
+            made.activity(specialization_id=0)  # not joined, as where no phases were recorded
         if foreign:
             made.activity(name="gemm")
+        if replayed:
+            made.activity(specialization_id=0, cupti_graph_id=3)
         return made.recording()
 
     assert prepared(script(), None).label == "cell 3"
@@ -477,5 +481,7 @@ def test_cells_of_others() -> None:
         prepared(script("cuda.core"), 3)
     with pytest.raises(GraphError, match="1 of its kernels were launched by other libraries or by a graph"):
         prepared(script(foreign=True), 3)
+    with pytest.raises(GraphError, match="launched by other libraries or by a graph .the first is 'axpy'"):
+        prepared(script(replayed=True), 3)
     with pytest.raises(GraphError, match="cell 3 cannot be a graph: it launched nothing"):
         prepared(script(launched=False), 3)
