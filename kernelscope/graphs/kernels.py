@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs.libraries import core, numba_module
+from kernelscope.graphs.libraries import core, numba_module, require_names
 from kernelscope.graphs.memory import check_context, region_of
 from kernelscope.graphs.nodes import Condition, KernelNode
+
+# numba's own launch path, which has no public part that stops before the launch.
+_OF_MODULE = ("_dispatcher", "_LAUNCH_CONFIG_KW")
+_OF_DISPATCHER = ("_select_launch_config_dispatcher", "_update_launch_config_sensitivity")
+_OF_LAUNCH = ("_push_args", "_pop_args")
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ def _check_count(node: KernelNode, dispatcher: Any, count: int) -> None:
 def _specialization(dispatcher: Any, launch: Any, args: tuple[Any, ...]) -> Any:
     """What numba's own `CUDADispatcher.call` would launch, compiled if need be."""
     module = numba_module("dispatcher")
+    for owner, names in ((module, _OF_MODULE), (dispatcher, _OF_DISPATCHER), (launch, _OF_LAUNCH)):
+        require_names(owner, names)
     previous = launch._push_args(args)
     try:
         chosen = dispatcher._select_launch_config_dispatcher(launch)

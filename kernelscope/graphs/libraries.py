@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.metadata
+from collections.abc import Sequence
 from typing import Any
 
 from kernelscope.errors import GraphError
@@ -32,6 +34,20 @@ def require_cuda() -> None:
     """
     if importlib.import_module("numba.core.config").ENABLE_CUDASIM:
         raise GraphError("the CUDA simulator has no graphs: unset NUMBA_ENABLE_CUDASIM")
+
+
+def require_names(owner: Any, names: Sequence[str]) -> None:
+    """Refuse a version of numba-cuda that lacks what is needed of it.
+
+    Raises
+    ------
+    GraphError
+        `owner` has not all of the attributes `names`.
+    """
+    missing = [name for name in names if not hasattr(owner, name)]
+    if missing:
+        version = importlib.metadata.version("numba-cuda")
+        raise GraphError(f"numba-cuda {version} has no {missing[0]}, which graphs need; numba-cuda 0.30.4 was tried")
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
-from kernelscope.graphs.libraries import driver, numba_module
+from kernelscope.graphs.libraries import driver, numba_module, require_names
 from kernelscope.graphs.memory import region_of
 from kernelscope.probes.base import Patches, clean
 
@@ -120,6 +120,10 @@ class Watch:
 
     def __enter__(self) -> Watch:
         dispatcher, numbas_driver = numba_module("dispatcher"), numba_module("cudadrv.driver")
+        for owner, names in ((dispatcher.CUDADispatcher, ("call",)), (numbas_driver, (*_HOST_COPIES, *_DEVICE_WORK)),
+                             (numbas_driver.Context, (*_ALLOCATIONS, "synchronize", "create_stream")),
+                             (numbas_driver.Stream, ("synchronize",)), (numbas_driver.Event, ("synchronize",))):
+            require_names(owner, names)
         try:
             # Attributes are replaced, and no code is lent: a recording that runs meanwhile has lent its own.
             hook = self._patches.hook

@@ -392,6 +392,14 @@ def test_a_version_of_cuda_core_without_definitions(step, array, monkeypatch) ->
         EmptyNode().build()
 
 
+def test_a_version_of_numba_without_a_name(cuda, step, array, monkeypatch) -> None:
+    from numba.cuda import dispatcher
+
+    monkeypatch.delattr(dispatcher.CUDADispatcher, "_select_launch_config_dispatcher")
+    with pytest.raises(GraphError, match="numba-cuda .* has no _select_launch_config_dispatcher, which graphs need"):
+        KernelNode[1, 1](step, [array]).build()
+
+
 def test_the_simulator(run_python) -> None:
     run_python("""
 import kernelscope

@@ -281,6 +281,18 @@ def test_nothing_to_compare(cuda, step, array) -> None:
         whatif(lambda: step[1, 1](array), samples=4)
 
 
+@pytest.mark.parametrize(("owner", "name"), [
+    ("Context", "memalloc"), ("Event", "synchronize"), (None, "device_to_host"),
+])
+def test_a_version_of_numba_without_a_name(owner, name, cuda, step, array) -> None:
+    from numba.cuda.cudadrv import driver
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(driver if owner is None else getattr(driver, owner), name)
+        with pytest.raises(GraphError, match=f"numba-cuda .* has no {name}, which graphs need"):
+            whatif(lambda: None)
+
+
 def test_a_step_that_cannot_be_captured(cuda, step, array, monkeypatch) -> None:
     def refused(self: Step, stream: Any) -> Any:
         def fail(*_: Any) -> None:
