@@ -12,6 +12,7 @@ from kernelscope.analysis.host import LAUNCHING, STATES
 from kernelscope.analysis.overlap import CopySummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import count, counted, duration, percent, size
+from kernelscope.renderers import graph_words
 from kernelscope.renderers.base import clean, shorten
 
 #: What the host was doing, by its state, as the end of "while the host was ...".
@@ -103,8 +104,9 @@ def lines(shown: Overview) -> list[str]:
     if gpu.kernels:
         found.append(_kernels(gpu))
     found += [_copies(each, device(shown, each.device_id)) for each in gpu.copies]
-    if gpu.graphs:
-        found.append(_graphs(gpu))
+    in_graphs = graph_words.ran(shown)
+    if in_graphs:
+        found.append(in_graphs)
     if gpu.others:
         found.append(others(gpu.others))
     missing = missing_kernels(shown)
@@ -164,14 +166,3 @@ def _copies(each: CopySummary, where: str) -> str:
     if each.pageable:
         line += f"; {count(each.pageable)} with pageable memory of the host"
     return line + "."
-
-
-def _graphs(gpu: GpuSummary) -> str:
-    launches = sum(each.launches or 0 for each in gpu.graphs)
-    times = [each.execute_ns for each in gpu.graphs if each.execute_ns is not None]
-    took = f", {duration(sum(times))}" if times else ""
-    nodes = counted(sum(each.kernels for each in gpu.graphs), "kernel")
-    others_ = sum(each.others for each in gpu.graphs)
-    more = f" and {counted(others_, 'copy or memset', 'copies and memsets')}" if others_ else ""
-    how = f"{counted(launches, 'graph launch', 'graph launches')} of " if launches else ""
-    return f"{how}{counted(len(gpu.graphs), 'graph')} ran {nodes}{more}{took}."

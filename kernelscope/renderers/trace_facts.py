@@ -109,12 +109,13 @@ class Facts:
             return {}
         row = self._configurations[number]
         held: dict[str, str | int | float] = {
-            "grid": dims([row[f"griddim_{axis}"] for axis in "xyz"]),
-            "block": dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
+            word: dims([row[f"{word}dim_{axis}"] for axis in "xyz"])
+            for word in ("grid", "block") if row[f"{word}dim_x"] is not None
         }
         if row["cluster_x"] is not None:
             held["cluster"] = dims([row[f"cluster_{axis}"] or 1 for axis in "xyz"])
-        held["shared memory (bytes)"] = row["sharedmem_bytes"]
+        if row["sharedmem_bytes"] is not None:
+            held["shared memory (bytes)"] = row["sharedmem_bytes"]
         if row["stream"] is not None:
             held["stream"] = stream(row["stream"])
         return held
