@@ -10,7 +10,6 @@ import numpy as np
 
 from kernelscope.analysis.columns import Ints, codes, ints
 from kernelscope.analysis.graph_runs import GraphRuns
-from kernelscope.analysis.units import counted
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -115,17 +114,6 @@ class Shapes:
             for at, each in zip(self._owner[kernels].tolist(), held, strict=True))
         return {"nodes": row["nodes"], "edges": row["edges"], "kinds": dict(counts.most_common()),
                 "kernels": tuple(found)}
-
-
-def graph_labels(recording: Recording) -> list[str]:
-    """Return what to call each graph: ``graph 0 · 20 nodes``."""
-    nodes = ints(recording, "graphs", "nodes").tolist()
-    return [f"graph {at} · {counted(each, 'node')}" for at, each in enumerate(nodes)]
-
-
-def cupti_label(cupti_graph_id: int) -> str:
-    """Return what to call an executable graph of which only CUPTI's id is known."""
-    return f"CUPTI graph {cupti_graph_id}"
 
 
 def _index(ids: Ints, size: int) -> Ints:

@@ -14,7 +14,8 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Ints, count_by, ints, row_count, sum_by
 from kernelscope.analysis.executables import GraphEvents
 from kernelscope.analysis.execution import Spread, spreads_by
-from kernelscope.analysis.graph_groups import Groups, Shapes, cupti_label, grouped
+from kernelscope.analysis.graph_groups import Groups, Shapes, grouped
+from kernelscope.analysis.graph_names import UNSEEN, cupti_label
 from kernelscope.analysis.graph_runs import GraphRuns, graph_runs
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -119,7 +120,7 @@ class GraphSummary:
         """What to call it: ``graph 0``; the first id of several."""
         if self.graph_ids:
             return f"graph {self.graph_ids[0]}"
-        return "graph not seen being built" if self.cupti_graph_id is None else cupti_label(self.cupti_graph_id)
+        return UNSEEN if self.cupti_graph_id is None else cupti_label(self.cupti_graph_id)
 
     @property
     def host_ns(self) -> int:

@@ -112,7 +112,9 @@ def lines(shown: Overview) -> list[str]:
     missing = missing_kernels(shown)
     if missing:
         have = counted(missing, "launch has", "launches have")
-        found.append(f"{have} no kernel: captured into a graph, or not recorded.")
+        # Where captures were seen, what went into them is not among these.
+        why = "not recorded" if shown.captured else "captured into a graph, or not recorded"
+        found.append(f"{have} no kernel: {why}.")
     if gpu.reversed:
         left_out = counted(gpu.reversed, "activity", "activities")
         found.append(f"{left_out} left out: the end is before the start, as after a jump of a clock.")

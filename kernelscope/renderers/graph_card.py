@@ -48,7 +48,7 @@ def graphs_part(shown: Overview, picture: Callable[[int], str] | None = None) ->
 
 def _table(shown: Overview, graphs: Sequence[GraphSummary]) -> str:
     columns = [
-        ("third", "Graph", "what happened"), ("number", "Builds", "median"), ("number", "Rebuilds", "all"),
+        ("", "Graph", "what happened"), ("number", "Builds", "median"), ("number", "Rebuilds", "all"),
         ("number", "Updates", "median"), ("time", "Launches", "host, median"),
     ]
     if shown.gpu is not None:

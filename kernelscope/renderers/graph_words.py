@@ -30,7 +30,7 @@ def nodes(graph: GraphSummary) -> str:
     if graph.nodes is None:
         return "its nodes were not seen"
     kinds = ", ".join(counted(number, *_KINDS.get(kind, (kind, kind))) for kind, number in graph.kinds.items())
-    return f"{counted(graph.nodes, 'node')}{f': {kinds}' if kinds else ''}, {counted(graph.edges or 0, 'edge')}"
+    return f"{counted(graph.nodes, 'node')}{f' ({kinds})' if kinds else ''}, {counted(graph.edges or 0, 'edge')}"
 
 
 def kernels(graph: GraphSummary) -> str:

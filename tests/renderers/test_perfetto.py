@@ -271,7 +271,7 @@ def test_a_graph_launch_spans_its_kernels(tmp_path: Path) -> None:
     trace = written(odd(), tmp_path)
     found, = trace.of("graph launch")
     nodes = [each for each in trace.slices if each.name.startswith("node_")]
-    assert (found.name, found.arguments["activities"]) == ("graph 4", 3)
+    assert (found.name, found.arguments["activities"]) == ("CUPTI graph 4", 3)
     assert (found.start, found.end) == (min(each.start for each in nodes), max(each.end or 0 for each in nodes))
     call, = (each for each in trace.slices if each.name == "cuGraphLaunch")
     assert call.flows == found.arriving
@@ -328,7 +328,7 @@ def test_a_lane_is_what_the_packages_builder_makes(tmp_path: Path) -> None:
             event.category_iids.append(1)
             event.debug_annotations.add(name_iid=1, int_value=0)
             event.debug_annotations.add(name_iid=3, int_value=5)
-            event.debug_annotations.add(name_iid=7, string_value_iid=1)
+            event.debug_annotations.add(name_iid=9, string_value_iid=1)
     assert content.endswith(builder.serialize())
 
 
