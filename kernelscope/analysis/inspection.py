@@ -130,8 +130,8 @@ class Specialization:
         The launch configuration that it is bound to: ``griddim``, ``blockdim``, ``sharedmem_bytes``.
     compile_ns : int or None
         What compiling or loading it took here; None where that was before.
-    launches, host_ns : int
-        Launches that ran it and their own host time.
+    launches, captured, host_ns : int
+        Launches that ran it; those that went into the capture of a graph; and the own host time of the former.
     median_ns : float or None
         Own host time a launch.
     uses : tuple of Use
@@ -162,6 +162,7 @@ class Specialization:
     launch_config: dict[str, Any] | None
     compile_ns: int | None
     launches: int
+    captured: int
     host_ns: int
     median_ns: float | None
     uses: tuple[Use, ...]
@@ -253,7 +254,8 @@ def code_text(recording: Recording, specialization_id: int, kind: str) -> str | 
 def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, list[Specialization]]:
     size = row_count(recording, "specializations")
     launched = ints(recording, "launches", "specialization_id")
-    launches = count_by(launched, size, ran(recording))
+    run = ran(recording)
+    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
     host = sum_by(launched, phases.own_ns, size)
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0] if size else np.empty(0)
     names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in recording.rows("dispatchers")}
@@ -286,6 +288,7 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
             launch_config=bound or None,
             compile_ns=sum(spent) if spent else None,
             launches=int(launches[at]),
+            captured=int(captured[at]),
             host_ns=int(host[at]),
             median_ns=_finite(medians[at]),
             uses=tuple(uses.get(at, ())),

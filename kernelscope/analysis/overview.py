@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelscope.analysis.advice import Advice, advise
+from kernelscope.analysis.advice import LARGE_SHARE, Advice, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.churn import churn_advice
@@ -206,7 +206,8 @@ def overview(recording: Recording) -> Overview:
     multiprocessors, churn = _multiprocessors(recording), churn_advice(recording)
     on_graphs = graph_advice(
         graphs, executables(recording) if graphs else (), builds,
-        {cell.cell_id: cell.label for cell in cells if cell.cell_id is not None}, repetition(recording, phases),
+        {cell.cell_id: cell.label for cell in cells if cell.cell_id is not None},
+        repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None,
         [str(row["name"]) for row in recording.rows("dispatchers")], wall, gpu)
     return Overview(
         title=_title(recording, cells),

@@ -15,7 +15,7 @@ LONGEST_ROUND = 32
 #: So many rounds are plainly a loop.
 LEAST_ROUNDS = 20
 #: The first launches of a thread show what its loop is.
-_MOST_LAUNCHES = 1 << 18
+_MOST_LAUNCHES = 1 << 17
 
 
 @dataclass(frozen=True)

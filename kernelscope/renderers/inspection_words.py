@@ -103,9 +103,10 @@ def origin(each: Specialization) -> str:
 def launches(each: Specialization) -> str:
     """Return how often it was launched, and its host time a launch."""
     if not each.launches:
-        return "none recorded"
+        return f"{each.captured:,} captured into a graph" if each.captured else "none recorded"
     median = "" if each.median_ns is None else f", median {duration(each.median_ns)} of host time"
-    return f"{each.launches:,}{median}"
+    captured = f", {each.captured:,} more captured into a graph" if each.captured else ""
+    return f"{each.launches:,}{median}{captured}"
 
 
 def sensitivity(each: Specialization) -> str:
