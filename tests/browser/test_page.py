@@ -170,13 +170,12 @@ def test_graphs_are_told_and_captured_launches_are_hollow(opened: Any) -> None:
     for text in ("capture graph 0 · 4 nodes", "outcome\nok", "stream\n0x11", "thread\nMainThread"):
         assert text in told, text
     begin = int(recording.graph_events.start_ns.min())
-    ran = recording.launches[recording.launches.capture_event_id.isna()].start_ns.min() - begin
+    ran = int(recording.launches[recording.launches.capture_event_id.isna()].start_ns.min()) - begin
     timeline.show(ran - 5_000, ran + 135_000)
     # As long launches as the captured ones, filled.
     color = PHASE_COLORS["prepare"]
     assert hollow[color] < timeline.colors()[color] / 3
-    built = recording.graph_events.iloc[-3:].start_ns.min() - begin
-    timeline.show(built - 500_000, built + 100_000)
+    timeline.show(ran - 500_000, ran)
     rebuild = int(recording.graph_events[recording.graph_events.kind == "instantiate"].index[-1])
     told = timeline.hover("events", rebuild)
     for text in ("instantiate graph 0", "changed\narguments", "argument 1 of axpy", "a rebuild of"):
@@ -187,7 +186,7 @@ def test_graphs_are_told_and_captured_launches_are_hollow(opened: Any) -> None:
         assert text in told, text
     timeline.show(0, 4e9)
     told = timeline.hover("builds", 2)
-    for text in ("build reduce_into", "built now", "compiler and linker\n1.70 s", "only the operator's name", "cuda.compute"):
+    for text in ("build reduce_into", "built now", "linker\n1.70 s", "the operator's name", "cuda.compute"):
         assert text in told, text
 
 
