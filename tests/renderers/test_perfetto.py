@@ -442,7 +442,8 @@ def test_graphs_build_caches_and_captured_launches(tmp_path: Path) -> None:
     events = recording.rows("graph_events")
     drawn = [each for each in trace.slices if each.category.startswith("graph ") and "graph event" in each.arguments
              and "activities" not in each.arguments]
-    assert sorted((each.start, each.end) for each in drawn) == sorted((row["start_ns"], row["end_ns"]) for row in events)
+    wanted = sorted((row["start_ns"], row["end_ns"]) for row in events)
+    assert sorted((each.start, each.end) for each in drawn) == wanted
     names = [each.name for each in drawn]
     assert names.count("instantiate graph 0 · 4 nodes") == 7
     assert names.count("refused update of graph 0 · 4 nodes") == 1
