@@ -12,7 +12,7 @@ from kernelscope.analysis.host import LAUNCHING, STATES
 from kernelscope.analysis.overlap import CopySummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import count, counted, duration, percent, size
-from kernelscope.renderers import graph_words
+from kernelscope.renderers import graph_sentences
 from kernelscope.renderers.base import clean, shorten
 
 #: What the host was doing, by its state, as the end of "while the host was ...".
@@ -104,7 +104,7 @@ def lines(shown: Overview) -> list[str]:
     if gpu.kernels:
         found.append(_kernels(gpu))
     found += [_copies(each, device(shown, each.device_id)) for each in gpu.copies]
-    in_graphs = graph_words.ran(shown)
+    in_graphs = graph_sentences.ran(shown)
     if in_graphs:
         found.append(in_graphs)
     if gpu.others:

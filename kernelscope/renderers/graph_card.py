@@ -9,7 +9,7 @@ from kernelscope.analysis.execution import Spread
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import MISSING, count, counted, duration
-from kernelscope.renderers import graph_words
+from kernelscope.renderers import graph_sentences
 from kernelscope.renderers.base import escape
 from kernelscope.renderers.elements import folded, heading, left_out, name_of, sentence, table_of, two
 
@@ -31,7 +31,7 @@ def graphs_part(shown: Overview, picture: Callable[[int], str] | None = None) ->
     """
     if not shown.by_topology:
         return ""
-    html = heading("Graphs", graph_words.graphs_note(shown))
+    html = heading("Graphs", graph_sentences.graphs_note(shown))
     html += _table(shown, shown.by_topology[:TOP_GRAPHS])
     if picture is not None:
         drawn = [each for each in shown.by_topology[:TOP_GRAPHS] if each.graph_ids]
@@ -57,14 +57,14 @@ def _table(shown: Overview, graphs: Sequence[GraphSummary]) -> str:
 
 
 def _row(graph: GraphSummary, shown: Overview) -> str:
-    cells = graph_words.cells_of(graph, shown)
-    lines = [graph_words.nodes(graph), *graph_words.notes(graph), *([f"in {cells}"] if cells else [])]
+    cells = graph_sentences.cells_of(graph, shown)
+    lines = [graph_sentences.nodes(graph), *graph_sentences.notes(graph), *([f"in {cells}"] if cells else [])]
     below = "".join(f'<small class="ks-wrap">{escape(line)}</small>' for line in lines)
-    kernels = graph_words.kernels(graph)
+    kernels = graph_sentences.kernels(graph)
     named = f' <span class="ks-code">{escape(kernels)}</span>' if kernels else ""
     refused = f"{graph.refused:,} refused" if graph.refused else _median(graph.update)
     return (
-        f'<td class="ks-left"><b>{escape(graph_words.names(graph))}</b>{named}{below}</td>'
+        f'<td class="ks-left"><b>{escape(graph_sentences.names(graph))}</b>{named}{below}</td>'
         + two(count(graph.builds), _median(graph.build))
         + two(count(graph.rebuilt), duration(graph.rebuild_ns) if graph.rebuilt else "")
         + two(count(graph.updates), refused)
@@ -81,10 +81,10 @@ def builds_part(shown: Overview) -> str:
         ("", "Algorithm", ""), ("number", "Requests", ""), ("time", "Hits", "median"), ("time", "Misses", "median"),
         ("time", "Time", "building"),
     )
-    html = heading("Build caches", graph_words.builds_note(shown))
+    html = heading("Build caches", graph_sentences.builds_note(shown))
     html += table_of(columns, [_build_row(each) for each in shown.builds[:MOST_ROWS]])
     html += left_out(len(shown.builds), MOST_ROWS)
-    misses = graph_words.misses(shown)
+    misses = graph_sentences.misses(shown)
     if misses:
         html += f'<div class="ks-sub">{_misses(shown, misses[:TOP_MISSES])}</div>'
     if len(misses) > TOP_MISSES:
@@ -95,7 +95,7 @@ def builds_part(shown: Overview) -> str:
 
 
 def _build_row(each: BuildSummary) -> str:
-    below = ", ".join(part for part in (each.framework, graph_words.build_outcomes(each)) if part)
+    below = ", ".join(part for part in (each.framework, graph_sentences.build_outcomes(each)) if part)
     return (
         f'<td class="ks-left">{name_of(each.algorithm)}<small>{escape(below)}</small></td>'
         f"<td>{escape(count(each.requests))}</td>"
@@ -106,15 +106,15 @@ def _build_row(each: BuildSummary) -> str:
 
 
 def _misses(shown: Overview, misses: Sequence[Miss]) -> str:
-    labels = graph_words.cell_labels(shown)
+    labels = graph_sentences.cell_labels(shown)
     columns = (("share", "Algorithm", ""), ("time", "Took", ""), ("word", "Outcome", ""), ("", "Why", "fix"))
     rows: list[str] = []
     for each in misses:
         fix = f'<span class="ks-fix"><b>Fix</b> {sentence(each.fix)}</span>' if each.fix else ""
         rows.append(
             f'<td class="ks-left">{name_of(each.algorithm)}</td><td>{escape(duration(each.duration_ns))}</td>'
-            f'<td class="ks-left">{escape(graph_words.miss_outcome(each, labels))}</td>'
-            f'<td class="ks-left"><span class="ks-why">{sentence(graph_words.why(each))}</span>{fix}</td>'
+            f'<td class="ks-left">{escape(graph_sentences.miss_outcome(each, labels))}</td>'
+            f'<td class="ks-left"><span class="ks-why">{sentence(graph_sentences.why(each))}</span>{fix}</td>'
         )
     return table_of(columns, rows, left=(0, 2, 3))
 
