@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import (
+    Bools,
     Ints,
     codes,
     count_by,
@@ -24,8 +25,11 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
 
 Dims = tuple[int, int, int]
+
+_SHAPE = (*(f"{what}_{axis}" for what in ("griddim", "blockdim", "cluster") for axis in "xyz"), "sharedmem_bytes")
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,9 @@ class Configurations:
     def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
         phases = phases or launch_phases(recording)
         dispatcher = ints(recording, "launches", "dispatcher_id")
-        pairs, pair = unique_pairs(dispatcher, ints(recording, "launches", "configuration_id"))
-        count = len(pairs)
         run = ran(recording)
+        pairs, pair = unique_pairs(dispatcher, configurations_of(recording, run))
+        count = len(pairs)
         self._launches, self._captured = count_by(pair, count, run), count_by(pair, count, ~run)
         failed, _ = codes(recording, "launches", "error")
         self._errors = count_by(pair, count, failed >= 0)
@@ -163,6 +167,34 @@ def by_configuration(
     """Summarize launch configurations by kernel (dispatcher id), most launches first."""
     held = Configurations(recording, phases)
     return {dispatcher: held.of(dispatcher) for dispatcher in held.dispatchers}
+
+
+def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
+    """Return the launch configuration of each launch: a row of ``configurations``, -1 where it has none.
+
+    A graph's node has no stream: a captured launch counts to a configuration that is the same but for its stream, of
+    launches that ran where there is one.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    run : ndarray of bool, optional
+        `kernelscope.analysis.columns.ran` of it, where it is at hand.
+    """
+    own = ints(recording, "launches", "configuration_id")
+    run = ran(recording) if run is None else run
+    if run.all():
+        return own
+    rows = recording.rows("configurations")
+    shapes = [tuple(row[name] for name in _SHAPE) for row in rows]
+    used = np.zeros(len(rows) + 1, dtype=np.bool_)
+    used[own[run]] = True
+    first: dict[tuple[Any, ...], int] = {}
+    for at in sorted(range(len(rows)), key=lambda each: not used[each]):
+        first.setdefault(shapes[at], at)
+    shared = np.array([*(first[shape] for shape in shapes), UNKNOWN], dtype=np.int64)
+    return np.where(run, own, shared[own])
 
 
 def dims(row: Mapping[str, Any], what: str) -> Dims | None:

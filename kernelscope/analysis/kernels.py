@@ -22,6 +22,7 @@ from kernelscope.analysis.columns import (
     row_count,
     unique_pairs,
 )
+from kernelscope.analysis.configurations import configurations_of
 from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 
@@ -120,7 +121,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
         return []
     phases = phases or launch_phases(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
-    configuration = ints(recording, "launches", "configuration_id")
+    configuration = configurations_of(recording)
     typical = _typical(phases, dispatcher, size)
     spread = percentiles_by(dispatcher, phases.own_ns, size, (0.5, 0.95))
     totals = phases.totals_by(dispatcher, size)

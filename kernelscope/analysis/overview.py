@@ -11,7 +11,7 @@ from kernelscope.analysis.churn import churn_advice
 from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, ran
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
-from kernelscope.analysis.configurations import Configurations
+from kernelscope.analysis.configurations import Configurations, configurations_of
 from kernelscope.analysis.correlate import join
 from kernelscope.analysis.executables import executables
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
@@ -221,7 +221,7 @@ def overview(recording: Recording) -> Overview:
         graph_launches=sum(graph.launches for graph in graphs),
         nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
         kernels=len(kernels),
-        configurations=int(distinct_by(everything, ints(recording, "launches", "configuration_id"), 1)[0]),
+        configurations=int(distinct_by(everything, configurations_of(recording, run), 1)[0]),
         specializations=sum(kernel.specializations for kernel in kernels),
         compiles=sum(kernel.compiles for kernel in kernels),
         disk_hits=sum(kernel.disk_hits for kernel in kernels),
