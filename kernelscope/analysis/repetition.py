@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelscope.analysis.activities import distinct
 from kernelscope.analysis.columns import Ints, ints, ran
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.recording.model import Recording
@@ -15,7 +16,7 @@ LONGEST_ROUND = 32
 #: So many rounds are plainly a loop.
 LEAST_ROUNDS = 20
 #: The first launches of a thread show what its loop is.
-_MOST_LAUNCHES = 1 << 17
+_MOST_LAUNCHES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def repetition(recording: Recording, phases: LaunchPhases | None = None) -> Repe
     outer = ran(recording) & (ints(recording, "launches", "parent_launch_id") < 0)
     thread = ints(recording, "launches", "thread_id")
     best: Repetition | None = None
-    for on in np.unique(thread[outer]).tolist():
+    for on in distinct(thread[outer]):
         rows = np.flatnonzero(outer & (thread == on))[:_MOST_LAUNCHES]
         found = _on_one_thread(recording, phases, rows)
         if found is not None and (best is None or found.host_ns > best.host_ns):
@@ -83,8 +84,7 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints) -> Re
                for name in ("dispatcher_id", "specialization_id", "configuration_id")]
     keys = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
-        _, of = np.unique(column, return_inverse=True)
-        keys = keys * (int(of.max()) + 1) + of
+        keys = keys * (int(column.max()) + 2) + column + 1
     begin, size, rounds = longest_rounds(keys)
     if size < 2 or rounds < LEAST_ROUNDS:
         return None

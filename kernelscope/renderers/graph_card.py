@@ -49,7 +49,7 @@ def graphs_part(shown: Overview, picture: Callable[[int], str] | None = None) ->
 def _table(shown: Overview, graphs: Sequence[GraphSummary]) -> str:
     columns = [
         ("", "Graph", "what happened"), ("number", "Builds", "median"), ("number", "Rebuilds", "all"),
-        ("number", "Updates", "median"), ("time", "Launches", "host, median"),
+        ("number", "Updates", "median"), ("word", "Launches", "host, median"),
     ]
     if shown.gpu is not None:
         columns.append(("time", "GPU time", "median"))
