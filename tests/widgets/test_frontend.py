@@ -105,6 +105,7 @@ def test_the_picture_has_the_timeline_s_colors() -> None:
     for name, color in (("COPY", picture_lanes.COPY_COLOR), ("MEMSET", picture_lanes.MEMSET_COLOR),
                         ("CELL", picture_lanes.CELL_COLOR), ("COMPILE", picture_lanes.COMPILE_COLOR),
                         ("WAIT", picture_lanes.WAIT_COLOR), ("GRAPH", picture_lanes.GRAPH_COLOR),
+                        ("EVENT", picture_lanes.EVENT_COLOR),
                         ("RANGE", picture_lanes.RANGE_COLOR)):
         assert named[name] == color, name
     unsplit = re.findall(r"#\w{6}", re.search(r"PHASE_COLORS = \[([^\]]*)\]", text)[1])[5]  # type: ignore[index]
