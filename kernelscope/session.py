@@ -21,6 +21,7 @@ from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
+from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
 from kernelscope.recording.activities import RawActivities
@@ -29,7 +30,8 @@ from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "quadrants", "numpy", "nvtx",
+             "ipython")
 
 
 class Session:
@@ -123,7 +125,9 @@ def _probes(gpu: str) -> list[Probe]:
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
     probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
-    return [*probes, CuptiProbe()] if on_gpu and gpu == "cupti" else probes
+    if on_gpu and gpu == "cupti":
+        probes.append(CuptiProbe())
+    return [*probes, QuadrantsProbe()]  # behind CUPTI, whose graphs it tells the kernels of
 
 
 class Part:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The oldest Python that every framework runs on.
@@ -70,10 +71,8 @@ def run_tests(requirements: Path, folder: Path | None = None) -> Outcome:
     python = environment(f"{requirements.parent.name}-{requirements.stem}", requirements_of(requirements))
     report = python.parents[1] / f"report-{os.getpid()}.xml"
     try:
-        ran = subprocess.run(
-            [python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q", f"--junitxml={report}",
-             folder or requirements.parent],
-            cwd=ROOT, env=_inner_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        ran = _run(python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
+                   f"--junitxml={report}", folder or requirements.parent, cwd=ROOT, env=_inner_environment())
         tests, skipped = _counts(report)
     finally:
         report.unlink(missing_ok=True)
@@ -126,9 +125,7 @@ def environment(name: str, requirements: Sequence[str], *, where: Path | None = 
 def pip_install(python: Path, requirements: Sequence[str]) -> None:
     """Install into the environment of that interpreter; raises `CannotInstallError`."""
     subprocess.run([python, "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True)
-    ran = subprocess.run(
-        [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *requirements],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    ran = _run(python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *requirements)
     if ran.returncode:
         raise CannotInstallError(ran.stdout)
 
@@ -153,6 +150,11 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelscope" / "environments"
+
+
+def _run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whichever that is, its errors among its output."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
 
 
 def _inner_environment() -> dict[str, str]:
