@@ -36,7 +36,7 @@ class Advice:
     code : str
         The rule: argument_types, recreated, same_code, repeated_layouts, repeated_dtypes, repeated_scalars,
         repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, pageable_copies,
-        slow_prepare, few_blocks or partial_warps.
+        slow_prepare, few_blocks, partial_warps or graph_fell_back.
     kernel : str
         The kernel that it is about; empty for several.
     text : str

@@ -15,6 +15,7 @@ from kernelscope.analysis.correlate import join
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
+from kernelscope.analysis.quadrants_graphs import plain_launch_advice
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
 from kernelscope.analysis.units import brief
@@ -211,7 +212,8 @@ def overview(recording: Recording) -> Overview:
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording), gpu, churn_advice(recording))),
+        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording), gpu,
+                            [*churn_advice(recording), *plain_launch_advice(recording)])),
         cost=cost,
         health=health,
         gpu=gpu,

@@ -1,8 +1,8 @@
 """Quadrants' compiles: the front end once a specialization, and machine code that is made or found in a cache.
 
 Two caches can spare work. The fast cache (``src_ll_cache``, for kernels that say ``fastcache=True``) knows a kernel by
-its source and arguments, and spares the front end too. The offline cache (``fe_ll_cache``) knows it by what the front end
-made, and spares the machine code. Both are disk caches; a Program keeps in memory what it has used.
+its source and arguments, and spares the front end too. The offline cache (``fe_ll_cache``) knows it by what the front
+end made, and spares the machine code. Both are disk caches; a Program keeps in memory what it has used.
 """
 
 from __future__ import annotations

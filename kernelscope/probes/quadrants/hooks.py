@@ -4,8 +4,8 @@
 specialization that it has found, ends its dispatch. ``Program.launch_kernel`` is the call of Quadrants' runtime, which
 launches one CUDA kernel for each top-level loop, or one graph. ``Kernel._try_load_fastcache`` is what
 ``Kernel.materialize`` does first where a specialization is missing, before the front end makes it;
-``Program.compile_kernel`` makes the machine code or finds it in a cache. Neither of these two is on the path of a launch
-whose specialization is there.
+``Program.compile_kernel`` makes the machine code or finds it in a cache. Neither of these two is on the path of a
+launch whose specialization is there.
 
 `call` is a template, as in ``numba_cuda.hot``: Quadrants' own method runs its code, with `Hooks` as a keyword's
 default. It takes any arguments, which nothing here looks at or keeps.

@@ -143,6 +143,31 @@ def test_offline_cache_is_a_disk_load(start: Callable[..., None]) -> None:
     assert of(recorder.recording, "add")[0]["cache"] == "disk"
 
 
+def test_fast_cache_spares_the_front_end(start: Callable[..., None]) -> None:
+    def launch() -> kernelscope.Recorder:
+        start(offline_cache=True)
+
+        @qd.kernel(fastcache=True)
+        def fast(x: qd.types.ndarray(qd.f32, ndim=1)):
+            for i in x:
+                x[i] += 1
+
+        x = vector()
+        with kernelscope.record() as recorder:
+            fast(x)
+        return recorder
+
+    first, again = launch().recording, launch().recording
+    (row,) = first.rows("compilations")
+    assert row["outcome"] == "compiled"
+    assert json.loads(row["attributes"]) == {"src_ll_cache": "stored", "fe_ll_cache": "missed"}
+    (row,) = again.rows("compilations")
+    assert (row["outcome"], row["reason_code"]) == ("disk", "disk")
+    assert json.loads(row["attributes"]) == {"src_ll_cache": "loaded"}
+    assert again.passes["name"].tolist() == ["front end"]
+    assert json.loads(again.rows("dispatchers")[0]["options"]) == {"fastcache": True}
+
+
 def test_new_program_compiles_again(start: Callable[..., None]) -> None:
     add = kernels()["add"]
     with kernelscope.record() as recorder:
@@ -261,12 +286,13 @@ def test_classes_and_gradients(start: Callable[..., None]) -> None:
 
 
 def test_nothing_is_left(start: Callable[..., None]) -> None:
+    add = kernels()["add"]
     owners = (Kernel, KernelCxx, Program)
     before = [dict(vars(owner)) for owner in owners]
     function = inspect.unwrap(Kernel.__call__)
     code = function.__code__
     with kernelscope.record():
-        kernels()["add"](vector(), 1.0)
+        add(vector(), 1.0)
         assert function.__code__ is not code
     assert [dict(vars(owner)) for owner in owners] == before
     assert inspect.unwrap(Kernel.__call__) is function
