@@ -183,6 +183,21 @@ def test_graphs_are_built_once_and_replayed(monkeypatch: pytest.MonkeyPatch) -> 
     assert (launches["end_ns"][1:] > launches["start_ns"][1:]).all()
 
 
+def test_graph_launches_without_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    qd = on_cuda(monkeypatch)
+    kernel = array_kernel(qd, graph=True)
+    probe = QuadrantsProbe()
+    recorder = Recorder("toy", detail="launch", probes=[probe]).start()
+    for _ in range(2):
+        kernel(F32, 1.0)
+    launches = recorder.stop().launches
+    assert probe._sink is not None
+    graphs = probe._sink.graphs.launches
+    assert len(probe._sink.graphs.events) == 1
+    assert (graphs["start_ns"] >= launches["start_ns"]).all()
+    assert (graphs["end_ns"] <= launches["end_ns"]).all()
+
+
 def test_graph_from_before_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     qd = on_cuda(monkeypatch)
     kernel = array_kernel(qd, graph=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -240,6 +241,39 @@ def test_ctrl_c_stops_and_leaves_nothing(start: Callable[..., None]) -> None:
     assert len(launches) > 100
     assert launches["error"].dropna().isin(["KeyboardInterrupt"]).all()
     assert recorder.recording.health["errors"].fillna(0).sum() == 0
+
+
+def test_signal_handlers_that_raise_anywhere(start: Callable[..., None]) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_: Any) -> None:
+        raise Interrupted
+
+    add, x = kernels()["add"], vector()
+    add(x, 1.0)
+    random_ = random.Random(7)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    made = interrupted = 0
+    try:
+        with kernelscope.record() as recorder:
+            while interrupted < 1_000:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, random_.uniform(1e-5, 3e-4))
+                    while True:
+                        add(x, 1.0)
+                        made += 1
+                except Interrupted:
+                    interrupted += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    launches = recorder.recording.launches
+    assert made <= len(launches) <= made + interrupted
+    assert launches["error"].dropna().unique().tolist() == ["Interrupted"]
+    assert recorder.recording.health["errors"].fillna(0).sum() == 0
+    assert recorder.recording.health["dropped"].fillna(0).sum() == 0
 
 
 def test_threads(start: Callable[..., None]) -> None:
