@@ -7,22 +7,38 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import environments
 import pytest
-from environments import CannotInstallError
+from environments import CannotInstallError, Outcome
 
 HERE = Path(__file__).parent
+#: Frameworks that are installed and tested at a time.
+AT_ONCE = 3
 REQUIREMENTS = sorted(HERE.glob("*/requirements*.txt"))
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[Path, Future[Outcome]]]:
+    """The runs of all frameworks that were asked for, a few at a time: pip spends half of its time waiting."""
+    asked = [item.callspec.params["requirements"] for item in request.session.items
+             if getattr(item, "originalname", None) == "test_framework_in_its_environment"]
+    pool = ThreadPoolExecutor(max_workers=AT_ONCE)
+    try:
+        yield {requirements: pool.submit(environments.run_tests, requirements) for requirements in asked}
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.environments
 @pytest.mark.timeout(1200)  # the first time an environment is downloaded and installed
 @pytest.mark.parametrize("requirements", REQUIREMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_framework_in_its_environment(requirements: Path) -> None:
+def test_framework_in_its_environment(runs: dict[Path, Future[Outcome]], requirements: Path) -> None:
     try:
-        outcome = environments.run_tests(requirements)
+        outcome = runs[requirements].result()
     except (LookupError, CannotInstallError) as problem:
         if os.environ.get("CI") or not getattr(problem, "offline", True):
             raise
@@ -30,6 +46,28 @@ def test_framework_in_its_environment(requirements: Path) -> None:
     assert outcome.status == 0, outcome.output
     assert outcome.tests
     assert not outcome.skipped, f"nothing may be skipped inside:\n{outcome.output}"
+
+
+def test_failures_and_skips_inside_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "environment", lambda *_: Path(sys.executable))
+    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "test_toy.py").write_text("""
+import os
+import pytest
+
+def test_inside():
+    assert os.environ["KERNELSCOPE_TEST_FRAMEWORK"] == "1"
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+
+def test_fails():
+    assert False, "as it should"
+""")
+    outcome = environments.run_tests(tmp_path / "requirements.txt")
+    assert (outcome.status, outcome.tests, outcome.skipped) == (1, 3, 1)
+    assert "as it should" in outcome.output
 
 
 def test_every_framework_has_requirements() -> None:

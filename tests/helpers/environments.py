@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
@@ -58,8 +59,8 @@ class Outcome:
     skipped: int
 
 
-def run_tests(requirements: Path, folder: Path | None = None) -> Outcome:
-    """Run a framework's tests in the environment of `requirements`, which is made if there is none yet.
+def run_tests(requirements: Path) -> Outcome:
+    """Run the tests beside `requirements` in the environment of it, which is made if there is none yet.
 
     Raises
     ------
@@ -68,14 +69,13 @@ def run_tests(requirements: Path, folder: Path | None = None) -> Outcome:
     CannotInstallError
         pip failed.
     """
-    python = environment(f"{requirements.parent.name}-{requirements.stem}", requirements_of(requirements))
-    report = python.parents[1] / f"report-{os.getpid()}.xml"
-    try:
+    name = f"{requirements.parent.name}-{requirements.stem}"
+    python = environment(name, requirements_of(requirements))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
         ran = _run(python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
-                   f"--junitxml={report}", folder or requirements.parent, cwd=ROOT, env=_inner_environment())
+                   f"--junitxml={report}", requirements.parent, cwd=ROOT, env=_inner_environment())
         tests, skipped = _counts(report)
-    finally:
-        report.unlink(missing_ok=True)
     return Outcome(ran.returncode, ran.stdout, tests, skipped)
 
 
