@@ -37,7 +37,8 @@ class Advice:
         The rule: argument_types, recreated, same_code, repeated_layouts, repeated_dtypes, repeated_scalars,
         repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, pageable_copies,
         slow_prepare, few_blocks or partial_warps; of graphs and build caches rebuilt_graph, unlaunched_graph,
-        graph_launched_once, refused_updates, repeated_sequence or operator_names.
+        graph_launched_once, refused_updates, repeated_sequence, graph_fell_back
+        or operator_names.
     kernel : str
         The kernel, the graph or the algorithm that it is about; empty for several.
     text : str

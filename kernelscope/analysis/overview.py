@@ -20,6 +20,7 @@ from kernelscope.analysis.graph_runs import graph_runs
 from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
+from kernelscope.analysis.quadrants_graphs import plain_launch_advice
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
 from kernelscope.analysis.repetition import repetition
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
@@ -203,7 +204,8 @@ def overview(recording: Recording) -> Overview:
     gpu = gpu_summary(recording, joined)
     runs, run = graph_runs(recording), ran(recording)
     graphs, builds = tuple(by_topology(recording, runs)), tuple(by_algorithm(recording))
-    multiprocessors, churn = _multiprocessors(recording), churn_advice(recording)
+    multiprocessors = _multiprocessors(recording)
+    churn = [*churn_advice(recording), *plain_launch_advice(recording)]
     on_graphs = graph_advice(
         graphs, executables(recording) if graphs else (), builds,
         {cell.cell_id: cell.label for cell in cells if cell.cell_id is not None},
