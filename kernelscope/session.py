@@ -20,6 +20,7 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
+from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
@@ -29,7 +30,8 @@ from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "numpy", "nvtx",
+             "ipython")
 
 
 class Session:
@@ -122,7 +124,7 @@ def _probes(gpu: str) -> list[Probe]:
     """Every probe that there is, those that `gpu` asks for."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
-    probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
+    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe()]
     return [*probes, CuptiProbe()] if on_gpu and gpu == "cupti" else probes
 
 

@@ -149,7 +149,7 @@ class Patches:
         if hook.__closure__ is None:
             hook_codes.add(hook.__code__)
             # Callers give every argument, so that the longer defaults mean nothing to the old code.
-            function.__defaults__ = hook.__defaults__
+            function.__defaults__, function.__kwdefaults__ = hook.__defaults__, hook.__kwdefaults__
             function.__code__ = hook.__code__
         else:
             function.__kwdefaults__ = {"_kernelscope_hook": hook}
