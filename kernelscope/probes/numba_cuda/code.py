@@ -187,7 +187,8 @@ class CodeCapture:
             return
         message = "; ".join(f"{what}: {_listed(names)}" for what, names in self._problems.items())
         self._sink.stated[f"{self.framework} code"] = {
-            "probe": self.framework, "status": "degraded", "message": f"the code of some kernels is incomplete: {message}"}
+            "probe": self.framework, "status": "degraded",
+            "message": f"the code of some kernels is incomplete: {message}"}
 
 
 def inferred_types(annotation: Any) -> list[dict[str, Any]]:

@@ -300,7 +300,7 @@ def _is_forall(frame: FrameType | None) -> bool:
 
 
 def pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
-    """numba's ``pipeline_times``: {pipeline: {"0_pass": (init, run, finalize) in seconds}}."""
+    """Return rows for numba's ``pipeline_times``: {pipeline: {"0_pass": (init, run, finalize) in seconds}}."""
     return [
         {"kind": "pass", "name": name.split("_", 1)[1], "duration_ns": round(sum(times) * 1e9)}
         for timings in pipelines.values() for name, times in timings.items()
@@ -308,6 +308,7 @@ def pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def first_line(error: BaseException) -> str:
+    """Return what an exception of a compile says, without numba's words about where in its pipeline it was."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # numba's "Failed in cuda mode pipeline (step: ...)" only says where; what is wrong stands below it.
     if len(lines) > 1 and lines[0].startswith("Failed in "):

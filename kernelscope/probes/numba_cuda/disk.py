@@ -182,7 +182,7 @@ def _found(seen: Look, key: Any, sensitive: bool) -> dict[str, Any]:
 
 
 def entries_of(file: Any, content: bytes | None) -> tuple[dict[str, Any] | None, dict[Any, str]]:
-    """The index's entries, or why there are none; read as ``IndexDataCacheFile._load_index`` reads them."""
+    """Return the index's entries, or why there are none; read as ``IndexDataCacheFile._load_index`` reads them."""
     if content is None:
         return {"state": "absent"}, {}
     try:
@@ -206,7 +206,7 @@ def _stamps(was: Any, present: Any) -> dict[str, Any]:
 
 
 def written_to(file: Any, key: Any) -> str | None:
-    """The data file that a compile has just been saved to."""
+    """Return the data file that a compile has just been saved to."""
     try:
         with open(file._index_path, "rb") as index:
             _, entries = entries_of(file, index.read())
@@ -246,7 +246,7 @@ def _configuration(key: Any) -> dict[str, Any] | None:
 
 
 def moved(cache: Any) -> dict[str, Any]:
-    """Indexes of a function of that name, for another line, another text or another Python."""
+    """Return which indexes there are of a function of that name, for another line, another text or another Python."""
     base = cache._impl.filename_base
     name, _, own = base.rpartition("-")
     place, _, python = own.rpartition(".py")
@@ -292,6 +292,7 @@ def _cache_failure(error: BaseException | None) -> str | None:
 
 
 def types_of(sig: Any) -> tuple[str, ...]:
+    """Return a signature's argument types as texts."""
     if isinstance(sig, str):
         return (sig,)
     return tuple(str(kind) for kind in getattr(sig, "args", sig))
@@ -302,7 +303,7 @@ def _dotted(parts: Any) -> str:
 
 
 def short(error: BaseException | None) -> str:
-    """An exception without the paths that an OSError names."""
+    """Return an exception's text without the paths that an OSError names."""
     text = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
     return f"{type(error).__name__}: {text[:200]}".removesuffix(": ")
 

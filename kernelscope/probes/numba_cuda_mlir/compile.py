@@ -16,7 +16,7 @@ from typing import Any
 from kernelscope.probes.base import Patches, hook_codes
 from kernelscope.probes.numba_cuda.compile import first_line, pass_rows
 from kernelscope.probes.numba_cuda_mlir import disk
-from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts
+from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -207,7 +207,7 @@ class CompileHooks:
         """The compile result behind what was returned: to a launch that is (cubin, name, cooperative)."""
         if trigger != "launch":
             return result
-        known = [each for *_, each in self.facts.compiled(dispatcher)]
+        known = [each for *_, each in compiled(dispatcher)]
         return next((each for each in reversed(known) if each.metadata.get("cubin") is result[0]), None)
 
     def _came_while_waiting(self, kernel: Any, row: dict[str, Any]) -> bool:
@@ -226,7 +226,8 @@ class CompileHooks:
         if held["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
             return  # kernels that depend on their launch configuration are kept in memory only
         try:
-            disk.note(row, attributes, held["_disk"], kernel.signature, self.modules.descriptor.mlir_target.target_context)
+            disk.note(row, attributes, held["_disk"], kernel.signature,
+                      self.modules.descriptor.mlir_target.target_context)
             if row["outcome"] == "disk":
                 others = disk.other_options(dispatcher, kernel)
                 if others:

@@ -19,8 +19,9 @@ FRAMEWORK = "numba-cuda-mlir"
 
 # The options' defaults; those of its own that it keeps among them begin with an underscore.
 _USUAL_OPTIONS = {
-    "abi": ("numba",), "annotations_as_signatures": (True,), "capi": (False,), "debug": (None, False), "opt": (None, True),
-    "opt_level": (None, 3), "device": (False,), "experimental_ast_transforms": (False,), "fastmath": (False,),
+    "abi": ("numba",), "annotations_as_signatures": (True,), "capi": (False,), "debug": (None, False),
+    "opt": (None, True), "opt_level": (None, 3), "device": (False,), "experimental_ast_transforms": (False,),
+    "fastmath": (False,),
     "forceinline": (False,), "lineinfo": (None, False), "link": (None, (), []), "lto": (None, False),
     "extensions": (None, (), []), "no_cpython_wrapper": (True,), "nopython": (True,), "profile_jit": (False,),
     **dict.fromkeys(("dump", "dump_ast", "dump_ast_after_all", "dump_cubin", "dump_llvmir", "dump_mlir",
@@ -60,21 +61,10 @@ class Facts(NumbaFacts):
         options = super().user_options(dispatcher)
         return {name: value for name, value in options.items() if not name.startswith("_") and name not in _NOT_SHOWN}
 
-    def compiled(self, dispatcher: Any) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
-        """Yield argument types, launch configuration's key or None, and compile result of all that can be launched."""
-        seen: set[int] = set()
-        for types, result in list(dispatcher.overloads.items()):
-            seen.add(id(result))
-            yield tuple(getattr(types, "args", types)), None, result
-        for (types, key), result in list(getattr(dispatcher, "_launch_config_overloads", {}).items()):
-            if id(result) not in seen:
-                seen.add(id(result))
-                yield tuple(types), key, result
-
     def known_before(self, dispatcher: Any) -> list[str]:
         """Return the signatures that the dispatcher has, and keep their specializations' rows."""
         signatures = []
-        for types, _, result in self.compiled(dispatcher):
+        for types, _, result in compiled(dispatcher):
             if result.metadata.get("cubin") is not None:
                 self.specialization(dispatcher, result)
                 signatures.append(self.signature_text(types))
@@ -83,14 +73,14 @@ class Facts(NumbaFacts):
     def known_configurations(self, dispatcher: Any, sig: Any) -> list[dict[str, Any]]:
         """Return the launch configurations that the kernel was compiled for with these types."""
         wanted = self.signature_text(sig)
-        return [_config(key) for types, key, _ in self.compiled(dispatcher)
+        return [_config(key) for types, key, _ in compiled(dispatcher)
                 if key is not None and self.signature_text(types) == wanted]
 
     def specialization(self, dispatcher: Any, kernel: Any, origin: str = "before") -> int:
         """Return the id of a compile result; `origin` counts at first sight only."""
 
         def row() -> dict[str, Any]:
-            key = next((key for _, key, result in self.compiled(dispatcher) if result is kernel), None)
+            key = next((key for _, key, result in compiled(dispatcher) if result is kernel), None)
             self.seen_ns[len(self.sink.specializations)] = self.sink.clock()
             return {
                 "dispatcher_id": self.dispatcher(dispatcher),
@@ -129,13 +119,15 @@ class Facts(NumbaFacts):
         config = marshaller._launch_config
         wanted = None if config is None else self.modules.descriptor._launch_config_key(config)
         reusable = owner._can_reuse_overload
-        known = [(args, result) for args, key, result in self.compiled(owner) if key == wanted]
+        known = [(args, result) for args, key, result in compiled(owner) if key == wanted]
         if wanted is not None:
             known.sort(key=lambda each: each[0] != types)  # an exact one first, there
         for args, result in known:
             if len(args) == len(types) and all(map(reusable, args, types)):
                 return result
-        best, found = owner._resolve_overload(types) if wanted is None else ((), False)
+        if wanted is not None:
+            return None
+        best, found = owner._resolve_overload(types)
         return owner.overloads.get(best[0]) if found else None
 
     def _only_device(self) -> int:
@@ -218,6 +210,18 @@ class Facts(NumbaFacts):
                 error, function = binding.cuModuleGetFunction(module, kernel.metadata["func_name"].encode())
             self._loaded[specialization, ordinal] = gpu, module, None if int(error) else function
         return self._loaded[specialization, ordinal][2]
+
+
+def compiled(dispatcher: Any) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
+    """Yield argument types, launch configuration's key or None, and compile result of all that can be launched."""
+    seen: set[int] = set()
+    for types, result in list(dispatcher.overloads.items()):
+        seen.add(id(result))
+        yield tuple(getattr(types, "args", types)), None, result
+    for (types, key), result in list(getattr(dispatcher, "_launch_config_overloads", {}).items()):
+        if id(result) not in seen:
+            seen.add(id(result))
+            yield tuple(types), key, result
 
 
 def _handle(stream: Any) -> int | None:
