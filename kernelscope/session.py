@@ -201,7 +201,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
     part.interrupt = session.describe(used, code)
-    total = sum(len(block) for _, block in launches)
+    total = _counts(sink, launches)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
@@ -226,7 +226,17 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     return raw
 
 
-def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]]:
+def _counts(sink: Sink, launches: list[tuple[int, np.ndarray]]) -> dict[str, int]:
+    """How many of the launches are of each framework."""
+    frameworks = [sink.dispatchers.rows[row["dispatcher_id"]]["framework"] for row in sink.targets.rows]
+    total: dict[str, int] = {}
+    for _, block in launches:
+        for target, count in zip(*np.unique(block["target"], return_counts=True), strict=True):
+            total[frameworks[target]] = total.get(frameworks[target], 0) + int(count)
+    return total
+
+
+def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dict[str, Any]]:
     """What the probes had to say, and what recording cost."""
     sink = session.sink
     rows = [*sink.health, *sink.stated.values()]
@@ -238,7 +248,8 @@ def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]
     for probe in session.installed:
         cost = _cost(probe, sink.detail)
         if cost is not None:
-            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * launches,
+            made = launches.get(probe.name, 0)  # it is named after the framework whose launches it records
+            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * made,
                          "message": f"calibrated: {cost:.0f} ns a launch with detail '{sink.detail}'"})
         if ranges and isinstance(probe, NvtxProbe):
             cost = _range_cost()
