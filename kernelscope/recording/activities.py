@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kernelscope.recording.boundaries import add_boundaries
 from kernelscope.recording.calls import THREAD_BITS, CallFinder, distinct, launches_of, selected
 from kernelscope.schema import UNKNOWN
 
@@ -245,6 +246,7 @@ def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> n
 
 def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_call: np.ndarray, calls: Columns,
                      seen: Columns, has_correlation: bool) -> None:
+    add_boundaries(launches, launch_of_call, calls)
     total = len(launches["start_ns"])
     columns = {name: np.full(total, UNKNOWN) for name in ("correlation_id", "queue_ns", "execute_ns")}
     made = selected(launch_of_call != UNKNOWN)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kernelscope.recording.activities import Neighbours, RawActivities, join
 from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.boundaries import add_devices
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.schema import TABLES, UNKNOWN
@@ -81,6 +82,7 @@ def build(raw: RawRecording) -> Recording:
         row["compilation_id"] = number
     activities, api_calls = join(raw.activities, launches, Neighbours(
         raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells))
+    add_devices(launches, activities["launch_id"], activities["device_id"])
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     tables = {
         "cells": _numbered("cells", "cell_id", raw.cells),
