@@ -166,6 +166,9 @@ def code(recording: Recording, kernel: Kernel, specialization: Specialization, f
         row = {"text": disassemble(_bytes(held["cubin"]["text"])), "lineno": None, "attributes": None}
         note = "Disassembled here, from the recorded machine code."
     if row is None:
+        if form == "llvm" and "mlir" in held:
+            return Code(None, "numba-cuda-mlir writes its LLVM IR down only when it is asked.",
+                        "Call the kernel's inspect_llvm() before the recording ends.")
         return _missing(recording, specialization, form, bool(held))
     if json_object(row["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
