@@ -1,4 +1,4 @@
-"""MLIR in the inspector: a tab where a compiler goes through it, highlighted, and tied to the source by its locations."""
+"""MLIR in the inspector: a tab where a compiler goes through it, highlighted, and tied to the source."""
 
 from __future__ import annotations
 
