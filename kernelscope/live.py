@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelscope.errors import KernelScopeError
 from kernelscope.live_kinds import Kind, kind_of
+from kernelscope.probes.devices import device
 from kernelscope.probes.numba_cuda.facts import Facts
 from kernelscope.probes.numba_cuda.lineinfo import compile_copy
 from kernelscope.probes.sink import Sink
@@ -88,7 +89,7 @@ def snapshot(kernel: Any) -> Recording:
     numbers = [facts.specialization(dispatcher, each) for dispatcher, each in _specializations(kernel)]
     for _, each in _specializations(kernel):
         for ordinal in kind.devices(each):
-            facts.device(ordinal)
+            device(sink, ordinal)
     facts.describe(())
     kind.capture(sink, facts).capture(numbers, sass=False)
     dispatchers = [{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows]

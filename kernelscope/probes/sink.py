@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
+from kernelscope.probes.driver_calls import DriverCalls
 from kernelscope.probes.gpu import GpuColumns
 from kernelscope.probes.graph_rows import GraphRows
 from kernelscope.schema import UNKNOWN
@@ -75,8 +76,12 @@ class Sink:
         A row of health that a probe states anew whenever a recording ends, by probe.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
+    recorded_elsewhere : set of str
+        Modules whose calls of other frameworks' launch functions are part of launches that their own probe records.
     is_capturing : callable
         Whether some stream is known to capture a graph.
+    driver_calls : DriverCalls
+        Where probes tell each other of the driver's calls.
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
@@ -110,7 +115,9 @@ class Sink:
         self.gpu = GpuColumns()
         self.stated: dict[str, dict[str, Any]] = {}
         self.own: list[tuple[int, int, int]] = []
+        self.recorded_elsewhere: set[str] = set()
         self.is_capturing: Callable[[], bool] = lambda: False
+        self.driver_calls = DriverCalls()
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}

@@ -15,6 +15,7 @@ from typing import Any
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.devices import device
 from kernelscope.probes.numba_cuda_mlir.code import STATED, CodeCapture
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
 from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts
@@ -79,7 +80,7 @@ class NumbaCudaMlirProbe:
             return None
         if len(self._modules.devices.gpus) > 1:  # which of them a launch went to is not known
             for gpu in range(len(self._modules.devices.gpus)):
-                self._facts.device(gpu)
+                device(self._facts.sink, gpu)
         return synchronize(self._facts.sink, self._modules)
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
+from kernelscope.probes.devices import device
 from kernelscope.probes.numba_cuda.facts import SIZES
 from kernelscope.probes.numba_cuda.facts import Facts as NumbaFacts
 from kernelscope.probes.sink import Sink
@@ -134,7 +135,7 @@ class Facts(NumbaFacts):
         """The device, where there is one only: which one a launch goes to, the native launcher asks by itself."""
         if not self.modules.driver.driver.is_initialized or len(self.modules.devices.gpus) != 1:
             return UNKNOWN
-        return self.device(0)
+        return device(self.sink, 0)
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask for sizes and occupancy of what was used; kernels are loaded once more for it, and let go."""
