@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("file", metavar="FILE.kscope")
     inspect.add_argument("kernel", metavar="KERNEL", nargs="?", help="which kernel")
     inspect.add_argument("--specialization", metavar="N", type=_number, help="everything of this specialization")
-    inspect.add_argument("--code", choices=("source", "types", "llvm", "ptx", "sass"),
+    inspect.add_argument("--code", choices=("source", "types", "mlir", "llvm", "ptx", "sass"),
                          help="print this code and nothing else; of specialization 1 unless N is given")
     inspect.add_argument("--diff", metavar=("A", "B"), nargs=2, type=_number,
                          help="how two specializations differ, with --code in their code too")

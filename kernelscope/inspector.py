@@ -120,11 +120,14 @@ class LiveSource(SessionSource):
         Returns the recordings of this session so far.
     """
 
-    can_compile = True
-
     def __init__(self, find: Callable[[], Any], recordings: Callable[[], Sequence[Recording]]) -> None:
         self._find = find
         super().__init__(recordings)
+
+    @property
+    def can_compile(self) -> bool:
+        """Whether copies with line information can be compiled of the kernel."""
+        return live.can_compile_copies(self._kernel)
 
     def kernels(self) -> list[Kernel]:
         """Return the kernel, what it made of itself, and what was recorded under its name before."""

@@ -1,6 +1,7 @@
 """Live kernels as recordings: what ``@cuda.jit`` has made of a function so far, read from its caches.
 
-Nothing here compiles, loads or launches, except `with_lineinfo`, which compiles a copy.
+Nothing here compiles, loads or launches, except `with_lineinfo`, which compiles a copy. Kernels are numba-cuda's and
+numba-cuda-mlir's: `kernelscope.live_kinds` knows how they differ.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kernelscope.errors import KernelScopeError
+from kernelscope.live_kinds import Kind, kind_of
 from kernelscope.probes.devices import device
-from kernelscope.probes.numba_cuda import load_modules
-from kernelscope.probes.numba_cuda.code import CodeCapture
-from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
+from kernelscope.probes.numba_cuda.facts import Facts
 from kernelscope.probes.numba_cuda.lineinfo import compile_copy
 from kernelscope.probes.sink import Sink
 from kernelscope.recording.builder import RawRecording, build
@@ -30,18 +30,18 @@ _seen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyD
 
 def is_kernel(value: Any) -> bool:
     """Whether `value` is a kernel that ``@cuda.jit`` made: no device function, no configured launch."""
-    module = sys.modules.get("numba.cuda.dispatcher")
-    kind = getattr(module, "CUDADispatcher", None)
-    return kind is not None and isinstance(value, kind) and not value.targetoptions.get("device")
+    return kind_of(value) is not None and not value.targetoptions.get("device")
 
 
 def described(value: Any) -> str:
     """Return what a value is that is no kernel, in a few words for a message."""
-    module = sys.modules.get("numba.cuda.dispatcher")
-    if module is not None and isinstance(value, module.CUDADispatcher):
+    if kind_of(value) is not None:
         return f"the device function {value.py_func.__name__!r}, which is compiled as a part of kernels,"
-    if module is not None and isinstance(value, module._LaunchConfiguration):
-        return f"{value.dispatcher.py_func.__name__!r} with a launch configuration"
+    for path, name, owner in (("numba.cuda.dispatcher", "_LaunchConfiguration", "dispatcher"),
+                              ("numba_cuda_mlir.descriptor", "_ArgMarshaller", "_dispatcher")):
+        configured = getattr(sys.modules.get(path), name, None)
+        if configured is not None and isinstance(value, configured):
+            return f"{getattr(value, owner).py_func.__name__!r} with a launch configuration"
     return f"a value of type {type(value).__name__}"
 
 
@@ -50,14 +50,19 @@ def state(kernel: Any) -> Hashable:
 
     Parameters
     ----------
-    kernel : CUDADispatcher
+    kernel : CUDADispatcher or MLIRDispatcher
         A kernel: see `is_kernel`.
     """
     # An address alone may be that of an earlier kernel, which recompile() has dropped; the counters only grow.
     return tuple(
         (id(owner), sum(owner._cache_hits.values()), sum(owner._cache_misses.values()), tuple(map(id, kernels)))
-        for owner, kernels in _family(kernel)
+        for owner, kernels in _kind(kernel).family(kernel)
     )
+
+
+def can_compile_copies(kernel: Any) -> bool:
+    """Whether `with_lineinfo` can make a copy of a kernel: of numba-cuda's."""
+    return _kind(kernel).compiles_copies
 
 
 def snapshot(kernel: Any) -> Recording:
@@ -69,7 +74,7 @@ def snapshot(kernel: Any) -> Recording:
 
     Parameters
     ----------
-    kernel : CUDADispatcher
+    kernel : CUDADispatcher or MLIRDispatcher
         A kernel: see `is_kernel`.
 
     Raises
@@ -77,16 +82,16 @@ def snapshot(kernel: Any) -> Recording:
     TypeError
         `kernel` is none.
     """
-    modules = _modules(kernel)
+    kind = _kind(kernel)
     sink = Sink()
-    facts = Facts(sink, modules)
+    facts = kind.facts(sink, kind.load_modules())
     owner = facts.dispatcher(kernel)
     numbers = [facts.specialization(dispatcher, each) for dispatcher, each in _specializations(kernel)]
     for _, each in _specializations(kernel):
-        for ordinal in list(each._codelibrary._cufunc_cache):
+        for ordinal in kind.devices(each):
             device(sink, ordinal)
     facts.describe(())
-    CodeCapture(sink, facts).capture(numbers, sass=False)
+    kind.capture(sink, facts).capture(numbers, sass=False)
     dispatchers = [{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows]
     health = [*sink.stated.values()]
     for probe, count in sink.errors.items():
@@ -95,7 +100,8 @@ def snapshot(kernel: Any) -> Recording:
         dispatchers=dispatchers, specializations=list(sink.specializations.rows), devices=list(sink.devices.rows),
         code=list(sink.code), health=health,
         metadata={"name": dispatchers[owner]["name"], "schema_version": SCHEMA_VERSION, "code": True,
-                  "created": datetime.now(UTC).isoformat(timespec="seconds"), "probes": [FRAMEWORK], **environment()},
+                  "created": datetime.now(UTC).isoformat(timespec="seconds"), "probes": [facts.framework],
+                  **environment()},
     ))
 
 
@@ -122,9 +128,13 @@ def with_lineinfo(kernel: Any, specialization_id: int) -> dict[str, str]:
     TypeError
         `kernel` is none.
     KernelScopeError
-        There is no such specialization any more, or numba-cuda cannot compile it.
+        There is no such specialization any more, or numba-cuda cannot compile it; or it is no kernel of numba-cuda.
     """
-    modules = _modules(kernel)
+    kind = _kind(kernel)
+    if not kind.compiles_copies:
+        raise KernelScopeError("copies with line information are made of numba-cuda's kernels only: define this one "
+                               "with @cuda.jit(lineinfo=True)")
+    modules = kind.load_modules()
     known = _specializations(kernel)
     if not 0 <= specialization_id < len(known):
         raise KernelScopeError(f"{kernel.py_func.__name__!r} has {len(known)} specializations now and no number "
@@ -138,23 +148,17 @@ def with_lineinfo(kernel: Any, specialization_id: int) -> dict[str, str]:
     return compile_copy(modules, owner, compiled, key, None if active is None else active.sink)
 
 
-def _modules(kernel: Any) -> Any:
-    if not is_kernel(kernel):
+def _kind(kernel: Any) -> Kind:
+    kind = kind_of(kernel)
+    if kind is None or kernel.targetoptions.get("device"):
         raise TypeError(f"a {type(kernel).__name__} is no kernel: give a function that @cuda.jit made")
-    return load_modules()
-
-
-def _family(kernel: Any) -> list[tuple[Any, list[Any]]]:
-    """The dispatcher and those that it made for launch configurations or by `specialize`, with their kernels."""
-    found = [kernel]
-    for each in found:
-        found += [*list(each._launch_config_specializations.values()), *list(each.specializations.values())]
-    return [(each, list(each.overloads.values())) for each in found]
+    return kind
 
 
 def _specializations(kernel: Any) -> list[tuple[Any, Any]]:
     """Each compiled kernel with its dispatcher: known ones first and in the same order, new ones at the end."""
-    there = {id(each): (owner, each) for owner, kernels in _family(kernel) for each in kernels}
+    there = {id(each): (owner, each) for owner, kernels in _kind(kernel).family(kernel)
+             for each in kernels}
     order = [each for each in (reference() for reference in _seen.get(kernel, ())) if each is not None]
     order = [each for each in order if id(each) in there]
     held = {id(each) for each in order}

@@ -301,7 +301,7 @@ _TABLES = (
     Table("passes", "one compiler pass or link phase", (
         _id("compilation_id", "The compile it belongs to; null for a module loaded later.", nullable=True),
         _id("specialization_id", "The specialization, where the phase belongs to one.", nullable=True),
-        _word("kind", "pass (numba's pipeline) or phase (nvvm, lto, link, load)."),
+        _word("kind", "pass (numba's pipeline) or phase (mlir, nvvm, lto, link, load)."),
         _word("name", "The pass's or phase's name."),
         _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
         Column("duration_ns", "int64", "How long it took, phases inside it included.", unit="ns"),

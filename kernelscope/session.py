@@ -21,6 +21,7 @@ from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
+from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.plugins import plugin_probes
 from kernelscope.probes.quadrants import QuadrantsProbe
@@ -33,8 +34,8 @@ from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "quadrants", "numpy", "nvtx",
-             "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "quadrants",
+             "numpy", "nvtx", "ipython")
 
 
 class Session:
@@ -130,7 +131,7 @@ def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
-    probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
+    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
@@ -230,7 +231,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
     part.interrupt = session.describe(used, code)
-    total = sum(len(block) for _, block in launches)
+    total = _counts(sink, launches)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
@@ -259,7 +260,17 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     return raw
 
 
-def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]]:
+def _counts(sink: Sink, launches: list[tuple[int, np.ndarray]]) -> dict[str, int]:
+    """How many of the launches are of each framework."""
+    frameworks = [sink.dispatchers.rows[row["dispatcher_id"]]["framework"] for row in sink.targets.rows]
+    total: dict[str, int] = {}
+    for _, block in launches:
+        for target, count in zip(*np.unique(block["target"], return_counts=True), strict=True):
+            total[frameworks[target]] = total.get(frameworks[target], 0) + int(count)
+    return total
+
+
+def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dict[str, Any]]:
     """What the probes had to say, and what recording cost."""
     sink = session.sink
     rows = [*sink.health, *sink.stated.values()]
@@ -271,7 +282,8 @@ def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]
     for probe in session.installed:
         cost = _cost(probe, sink.detail)
         if cost is not None:
-            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * launches,
+            made = launches.get(probe.name, 0)  # it is named after the framework whose launches it records
+            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * made,
                          "message": f"calibrated: {cost:.0f} ns a launch with detail '{sink.detail}'"})
         if ranges and isinstance(probe, NvtxProbe):
             cost = _range_cost()

@@ -52,7 +52,7 @@ def no_hook_is_left() -> Iterator[None]:
 
 
 def still_hooked() -> list[str]:
-    """Names of numba-cuda's, nvtx's and Quadrants' functions that run code of ours."""
+    """Names of the hooked frameworks' functions that run code of ours."""
     owners: list[Any] = []
     nvtx = sys.modules.get("nvtx.nvtx")
     if nvtx is not None:
@@ -63,6 +63,10 @@ def still_hooked() -> list[str]:
     dispatcher = sys.modules.get("numba.cuda.dispatcher")
     if dispatcher is not None:
         owners += _owners_of_numba(dispatcher)
+    descriptor = sys.modules.get("numba_cuda_mlir.descriptor")
+    if descriptor is not None and hasattr(descriptor, "MLIRDispatcher"):
+        owners += [descriptor, descriptor.MLIRDispatcher, descriptor._ArgMarshaller,
+                   sys.modules["numba_cuda_mlir.mlir_optimization"]]
     found = []
     for owner in owners:
         for name, value in vars(owner).items():

@@ -1,9 +1,9 @@
 """Which source line each line of a kernel's code was made from, where the code has line information.
 
 PTX says it in ``.loc`` directives, SASS in the ``//## File`` comments of ``nvdisasm -g``, LLVM in ``!dbg`` metadata,
-and the inferred types have it beside each of them. Only instructions have a line: labels, declarations and the
-directives themselves have none. Code of other functions that was inlined counts as of the line of the kernel that
-called them; where it stands itself is kept too.
+MLIR in the ``loc`` behind each operation, and the inferred types have it beside each of them. Only instructions have a
+line: labels, declarations and the directives themselves have none. Code of other functions that was inlined counts as
+of the line of the kernel that called them; where it stands itself is kept too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,12 @@ _PTX_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
 _PTX_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _SASS_FILE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
 _SASS_INSTRUCTION = re.compile(r"\s*(?:\{\s*)?/\*[0-9a-f]{4,}\*/\s+\S")
+_MLIR_PARTING = "// -----"
+_MLIR_ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)\s*$")
+_MLIR_LOC = re.compile(r"\bloc\((#loc\d*|\"[^\"]*\":\d+:\d+)\)\s*(?:\{\s*)?$")
+_MLIR_NAME = re.compile(r"#loc\d*")
+_MLIR_PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
+_MLIR_SITE = re.compile(r"callsite\((.*) at (.*)\)$")
 _LLVM_DBG = re.compile(r"!dbg !(\d+)")
 _LLVM_NODE = re.compile(r"!(\d+) = (?:distinct )?!(DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)")
 _LLVM_FIELD = re.compile(r'\b(line|scope|file|inlinedAt|directory|filename): (?:!?(\d+)|"([^"]*)")')
@@ -63,7 +69,7 @@ def line_map(kind: str, text: str) -> LineMap:
     Parameters
     ----------
     kind : str
-        ``ptx``, ``sass``, ``llvm`` or ``types``; every other kind has no lines.
+        ``ptx``, ``sass``, ``llvm``, ``mlir`` or ``types``; every other kind has no lines.
     text : str
         The text, as a recording's table ``code`` has it.
     """
@@ -176,6 +182,60 @@ def _llvm_place(location: int, nodes: dict[int, dict[str, Any]], files: _Files) 
     return files.place(f"{folder}/{name}" if folder and not name.startswith("/") else name, line)
 
 
+def _mlir(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
+    lines = text.split("\n")
+    # Several modules one after the other, each with aliases of its own, before it and after it.
+    aliases: list[dict[str, str]] = [{}]
+    module_of: list[int] = []
+    for line in lines:
+        if line.startswith(_MLIR_PARTING):
+            aliases.append({})
+        module_of.append(len(aliases) - 1)
+        found = _MLIR_ALIAS.match(line)
+        if found:
+            aliases[-1][found[1]] = found[2]
+    known: dict[tuple[int, str], tuple[_Place, _Place]] = {}
+    for module, line in zip(module_of, lines, strict=True):
+        found = None if line.startswith("#") or line.lstrip().startswith("}") else _MLIR_LOC.search(line)
+        if found is None:
+            yield _NOWHERE, _NOWHERE
+            continue
+        key = module, found[1]
+        if key not in known:
+            known[key] = _mlir_places(found[1], aliases[module], files)
+        yield known[key]
+
+
+def _mlir_places(location: str, aliases: dict[str, str], files: _Files) -> tuple[_Place, _Place]:
+    """The outermost caller's place, and the place itself: of a call site, what was called stands first."""
+    outer = inner = location
+    for _ in range(_DEEPEST):
+        site = _MLIR_SITE.match(outer)
+        following = site[2] if site else _alias_in(outer, aliases)
+        if following is None:
+            break
+        outer = following
+    for _ in range(_DEEPEST):
+        site = _MLIR_SITE.match(inner)
+        following = site[1] if site else _alias_in(inner, aliases)
+        if following is None:
+            break
+        inner = following
+    return _mlir_place(outer, files), _mlir_place(inner, files)
+
+
+def _alias_in(location: str, aliases: dict[str, str]) -> str | None:
+    """What the first alias of a location stands for, such as that of a name or of several places in one."""
+    if _MLIR_PLACE.match(location):
+        return None
+    return next((aliases[name] for name in _MLIR_NAME.findall(location) if name in aliases), None)
+
+
+def _mlir_place(location: str, files: _Files) -> _Place:
+    found = _MLIR_PLACE.match(location)
+    return _NOWHERE if found is None else files.place(found[1], int(found[2]))
+
+
 def _types(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
     try:
         entries: Any = json.loads(text)
@@ -202,4 +262,4 @@ def _outermost(start: Any, caller: Callable[[Any], Any]) -> Any:
 
 
 _READERS: dict[str, Callable[[str, _Files], Iterator[tuple[_Place, _Place]]]] = {
-    "ptx": _ptx, "sass": _sass, "llvm": _llvm, "types": _types}
+    "ptx": _ptx, "sass": _sass, "llvm": _llvm, "mlir": _mlir, "types": _types}

@@ -4,7 +4,8 @@ What contains what, as found in numba-cuda 0.30: a kernel's compile runs one pip
 ``link`` with ``lto`` inside it, then ``load``. A device function's pipeline runs inside the pass of its caller that
 infers types, and is recorded before the caller's: the last pipeline of a compile is the kernel's own, and holds all
 others. Phases are put inside one another by their times. What neither accounts for is ``other``: numba's own setup,
-which makes the first compile of a process long, and reading and writing the disk cache.
+which makes the first compile of a process long, and reading and writing the disk cache. numba-cuda-mlir has a
+phase ``mlir`` between its passes and ``nvvm``: MLIR's own passes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kernelscope.analysis.cache_reasons import is_cacheable
 from kernelscope.recording.model import Recording
 
 #: Names of a compile's parts, in the order in which they run; an unknown phase comes before ``other``.
-PART_NAMES = ("wait for the compiler lock", "passes", "nvvm", "lto", "link", "load", "other")
+PART_NAMES = ("wait for the compiler lock", "passes", "mlir", "nvvm", "lto", "link", "load", "other")
 WAIT, PASSES, OTHER = PART_NAMES[0], PART_NAMES[1], PART_NAMES[-1]
 
 _TYPING = "nopython_type_inference"

@@ -33,7 +33,7 @@ from kernelscope.analysis.reasons import explain
 from kernelscope.recording.model import Recording
 
 #: Forms of a specialization's code that a recording can hold, from the source down.
-CODE_KINDS = ("source", "types", "llvm", "ptx", "sass", "cubin")
+CODE_KINDS = ("source", "types", "mlir", "llvm", "ptx", "sass", "cubin")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Step:
-    """One compiler pass (kind ``pass``) or link phase (kind ``phase``: nvvm, lto, link, load) of a compile."""
+    """One compiler pass (kind ``pass``) or link phase (kind ``phase``: mlir, nvvm, lto, link, load) of a compile."""
 
     kind: str
     name: str

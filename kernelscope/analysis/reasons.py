@@ -133,6 +133,8 @@ def explain(recording: Recording) -> Recording:
     names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in dispatchers}
     same_code = _same_code(dispatchers)
     cacheable = {row["dispatcher_id"]: cache_reasons.is_cacheable(row) for row in dispatchers}
+    # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
+    in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -144,7 +146,9 @@ def explain(recording: Recording) -> Recording:
         held = known.setdefault(row["dispatcher_id"], _Known())
         request = _Request(row, json_object(row["attributes"]), str(row["signature"]),
                            names.get(row["dispatcher_id"], ()), shapes.get(row["configuration_id"]),
-                           same_code.get(row["dispatcher_id"]), cacheable[row["dispatcher_id"]])
+                           same_code.get(row["dispatcher_id"]),
+                           cacheable[row["dispatcher_id"]] and not (
+                               row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only))
         if row["reason_code"] is None:
             reason = _reason(request, held)
             row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,

@@ -3,6 +3,7 @@
 - cuda.core makes three calls of the CUDA runtime. The runtime is linked into cuda.bindings and cannot start here: it
   wants private tables of NVIDIA's driver. The driver's own API answers these calls as well.
 - numba looks for a driver once, when it is imported, and remembers that it found none.
+- numba-cuda-mlir's native launcher does so too, and cannot be told to look again: its launches would crash.
 """
 
 from __future__ import annotations
@@ -11,6 +12,16 @@ import importlib
 import sys
 from types import ModuleType
 from typing import Any
+
+from kernelscope.errors import DryRunError
+
+
+def refuse_late() -> None:
+    """Raise `DryRunError` where numba-cuda-mlir has looked for a driver already, and found none."""
+    native = sys.modules.get("numba_cuda_mlir._cext")
+    if native is not None and not getattr(native, "cuda_available", True):
+        raise DryRunError("numba_cuda_mlir was imported before the dry run, and has found no CUDA driver: restart the "
+                          "kernel, and call kernelscope.dryrun.enable() before anything imports numba_cuda_mlir")
 
 
 def adapt() -> None:

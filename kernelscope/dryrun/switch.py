@@ -106,8 +106,8 @@ def enable(progress: Callable[[str], None] | None = None) -> DryRunStatus:
     Raises
     ------
     DryRunError
-        If a CUDA driver is already loaded in this process, if the null driver cannot be built, or if a setting is out
-        of range.
+        If a CUDA driver is already loaded in this process, if numba_cuda_mlir was imported before, if the null driver
+        cannot be built, or if a setting is out of range.
     """
     global _enabled
     with _lock:
@@ -180,6 +180,7 @@ def _load(progress: Callable[[str], None] | None) -> _Enabled:
     settings = read_settings(os.environ)
     from kernelscope.dryrun import adapt, control
 
+    adapt.refuse_late()
     library, path = _loaded_already() or _build_and_load(progress or _tell)
     if control.initialize(library) != 0:
         raise DryRunError(f"the dry-run driver {path} did not start; its message is on standard error")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.recording.boundaries import add_boundaries
 from kernelscope.recording.calls import CallFinder, launches_of, selected
 from kernelscope.recording.columns import (
     THREAD_BITS,
@@ -267,6 +268,7 @@ def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> n
 
 def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_call: np.ndarray, calls: Columns,
                      seen: Columns, has_correlation: bool) -> None:
+    add_boundaries(launches, launch_of_call, calls)
     total = len(launches["start_ns"])
     columns = {name: np.full(total, UNKNOWN) for name in ("correlation_id", "queue_ns", "execute_ns")}
     made = selected(launch_of_call != UNKNOWN)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kernelscope.recording.activities import Neighbours, RawActivities, join
 from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.boundaries import add_devices
 from kernelscope.recording.columns import cell_finder
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.model import Recording
@@ -90,6 +91,7 @@ def build(raw: RawRecording) -> Recording:
     graphs = GraphJoin(raw.graphs, raw.threads)
     activities, api_calls = join(raw.activities, launches, Neighbours(
         raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells, raw.dispatchers), graphs)
+    add_devices(launches, activities["launch_id"], activities["device_id"])
     graphs.mark_captured(launches, raw.configurations, raw.specializations)
     of_graphs, event_ids = graphs.tables(raw.cells, raw.specializations)
     for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):

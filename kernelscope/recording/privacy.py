@@ -2,8 +2,8 @@
 
 - Columns that the schema marks as paths keep the file's name.
 - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, an absolute path keeps the file's name.
-- Code keeps of each source file the name: PTX, SASS, LLVM and types. What a debugger needs is left out of PTX, and so
-  is a cubin with line information: both hold paths that cannot be cut.
+- Code keeps of each source file the name: PTX, SASS, LLVM, MLIR and types. What a debugger needs is left out of PTX,
+  and so is a cubin with line information: both hold paths that cannot be cut.
 - In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working folder ``.``.
 
 So source keeps a path that its author typed, unless it leads into one of these two folders;
@@ -38,6 +38,8 @@ _WINDOWS_FOLDERS = re.compile(r"""(?<!\w)[A-Za-z]:[\\/](?:[^\s\\/"'`<>|:;,]+[\\/
 # A debugger's sections in PTX hold paths as bytes.
 _DEBUG_SECTION = re.compile(r"^([ \t]*\.section[ \t]+\.debug_\w+)\s*\{.*?^[ \t]*\}", re.MULTILINE | re.DOTALL)
 _SOURCE_FILE = re.compile(r'(\.file[ \t]+\d+[ \t]+|//## File |inlined at |\bfilename: )"([^"\n]*)"')
+_MLIR_FILE = re.compile(r'(\bloc\()"([^"\n]*)"(?=:\d)')
+_MLIR_FOLDER = re.compile(r'(\bdi_file<"[^"\n]*" in )"[^"\n]*"')
 _LLVM_FOLDER = re.compile(r'\bdirectory: "[^"]*"')
 
 
@@ -102,6 +104,12 @@ def _cut_code_text(folders: list[tuple[re.Pattern[str], str]], text: str) -> str
     text = _LLVM_FOLDER.sub('directory: ""', text)
     text = _SOURCE_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', text)
     return _cut_prose(folders, _DEBUG_SECTION.sub(r"\1\t// left out: it can hold paths", text))
+
+
+def _cut_mlir(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    text = _MLIR_FOLDER.sub(r'\1""', text)
+    text = _MLIR_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', text)
+    return _cut_prose(folders, text)
 
 
 def _cutter(column: Column, folders: list[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:
@@ -169,4 +177,4 @@ def _cut_values(value: Any, cut: Callable[[str], str]) -> Any:
 
 
 _CODE_CUTTERS: dict[str, Callable[[list[tuple[re.Pattern[str], str]], str], str]] = {
-    "types": _cut_json, "llvm": _cut_code_text, "ptx": _cut_code_text, "sass": _cut_code_text}
+    "types": _cut_json, "mlir": _cut_mlir, "llvm": _cut_code_text, "ptx": _cut_code_text, "sass": _cut_code_text}

@@ -160,7 +160,7 @@ _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx
              "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")
 _OPTIONS = _words(
     "debug lineinfo opt link fastmath device inline forceinline extensions launch_bounds lto max_registers cache "
-    "shared_memory_carveout cc abi_info output noalias")
+    "shared_memory_carveout cc abi_info output noalias opt_level capi ptxas_options features")
 _EXCEPTIONS = _words(
     "TypingError LoweringError NumbaError UnsupportedError InternalError CudaAPIError CudaSupportError NvvmError "
     "NvvmSupportError NvrtcError NvrtcCompilationError LinkerError CUDAError NVRTCError PicklingError "
@@ -176,7 +176,9 @@ _PASSES = (
     "nopython_supported_feature_validation", "nopython_type_inference", "partial_type_inference", "preserve_ir",
     "print_ir_cfg", "reconstruct_ssa", "rewrite_semantic_constants", "simplify_cfg", "strip_phis",
     "transform_literal_unroll_const_list_to_tuple", "translate_bytecode", "with_lifting",
-    "nvvm", "lto", "link", "load",
+    "mlir", "nvvm", "lto", "link", "load",
+    "mlir_type_inference", "mlir_backend", "numba_cuda_mlir_inline_inlinables", "numba_cuda_mlir_literal_unroll",
+    "post_inline_whole_function_planners",
 )
 _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "memset",
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")

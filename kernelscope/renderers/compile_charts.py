@@ -30,10 +30,11 @@ MOST_PASSES = 12
 
 _TYPING, _LOWERING, _PASSES = "type inference", "lowering", "other passes"
 # Numba's two long passes, each by what it does.
-_LONG = {"nopython_type_inference": _TYPING, "cuda_native_lowering": _LOWERING, "native_lowering": _LOWERING}
+_LONG = {"nopython_type_inference": _TYPING, "cuda_native_lowering": _LOWERING, "native_lowering": _LOWERING,
+         "mlir_type_inference": _TYPING, "mlir_backend": _LOWERING}
 _COLORS = {
-    WAIT: "rgba(127,127,127,.22)", _TYPING: "#2b7bba", _LOWERING: "#5bbcea", _PASSES: "#a9cfe8", "nvvm": "#e69f00",
-    "lto": "#c66fa0", "link": "#9a6fb8", "load": "#4aa564", OTHER: UNSPLIT,
+    WAIT: "rgba(127,127,127,.22)", _TYPING: "#2b7bba", _LOWERING: "#5bbcea", _PASSES: "#a9cfe8", "mlir": "#8a7a2f",
+    "nvvm": "#e69f00", "lto": "#c66fa0", "link": "#9a6fb8", "load": "#4aa564", OTHER: UNSPLIT,
 }
 _LINE_HEIGHT = 26
 _GAP = 52

@@ -31,14 +31,15 @@ from kernelscope.renderers import words
 from kernelscope.renderers.base import dims
 
 #: Forms of code that the page shows; the machine code itself is only disassembled.
-FORMS = ("source", "types", "llvm", "ptx", "sass")
+FORMS = ("source", "types", "mlir", "llvm", "ptx", "sass")
 
 _WITHOUT_CODE = {
     True: "This recording holds no {what} of this specialization.",
     False: "Recorded without code.",
 }
 _RECORD_CODE = "Record it with %%kernelscope --code, or kernelscope.record(..., code=True)."
-_WORDS = {"source": "source", "types": "inferred types", "llvm": "LLVM IR", "ptx": "PTX", "sass": "machine code"}
+_WORDS = {"source": "source", "types": "inferred types", "mlir": "MLIR", "llvm": "LLVM IR", "ptx": "PTX",
+          "sass": "machine code"}
 _FROM_DISK = {
     "types": "Numba infers types while it compiles; this kernel was loaded from the disk cache.",
     "llvm": "The disk cache keeps no LLVM IR; this kernel was loaded from it.",
@@ -165,6 +166,9 @@ def code(recording: Recording, kernel: Kernel, specialization: Specialization, f
         row = {"text": disassemble(_bytes(held["cubin"]["text"])), "lineno": None, "attributes": None}
         note = "Disassembled here, from the recorded machine code."
     if row is None:
+        if form == "llvm" and "mlir" in held:
+            return Code(None, "numba-cuda-mlir writes its LLVM IR down only when it is asked.",
+                        "Call the kernel's inspect_llvm() before the recording ends.")
         return _missing(recording, specialization, form, bool(held))
     if json_object(row["attributes"]).get("before_lto"):
         note = "This is the PTX from before link-time optimization; the machine code came out of that."
@@ -300,7 +304,7 @@ def _missing(recording: Recording, specialization: Specialization, form: str, ha
 
 
 def _made(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
-    suffix = {"source": "py", "types": "json", "llvm": "ll", "ptx": "ptx", "sass": "sass"}[form]
+    suffix = {"source": "py", "types": "json", "mlir": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}[form]
     name = f"{kernel.name.rpartition('.')[2]}.{suffix}"
     lines = None if form in ("source", "types") else _source_lines(kernel, form, text)
     if lines is not None and types is not None:

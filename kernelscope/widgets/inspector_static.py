@@ -23,7 +23,7 @@ from kernelscope.widgets.inspector_facts import place
 #: So many characters of code and of facts are in a saved notebook at most.
 MOST_CODE = 200_000
 MOST_FACTS = 300_000
-_FORMS = {"source": "Source", "ptx": "PTX", "sass": "SASS"}
+_FORMS = {"source": "Source", "mlir": "MLIR", "ptx": "PTX", "sass": "SASS"}
 _COLUMNS = (
     ("", "Arguments", ""), ("", "Regs", ""), ("", "Shared", "local, const"), ("", "Spills", ""),
     ("", "Threads", "at most"), ("", "Machine code", "CC"), ("", "Origin", "compile"),

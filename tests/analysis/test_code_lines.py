@@ -193,3 +193,54 @@ def test_twenty_thousand_lines_are_read_at_once(code):
     assert time.perf_counter() - start < 1.0
     assert len(found.line) > 18_000
     assert not found.is_empty
+
+
+MLIR = """// what it was lowered to
+#loc = loc("/u/k.py":7:0)
+#di_file = #llvm.di_file<"k.py" in "/u">
+#loc6 = loc(fused<#di_subprogram>[#loc])
+module {
+  gpu.func @kernel(%arg0: f32 loc(#loc6)) kernel {
+    %0 = gpu.thread_id x loc(#loc1)
+    %1 = arith.mulf %arg0, %arg0 : f32 loc(#loc4)
+    %2 = arith.addf %1, %1 : f32 loc("x"(#loc2))
+    %3 = arith.addf %1, %1 : f32 loc(#loc5)
+    %4 = arith.addf %1, %1 : f32 loc(#loc7)
+    %5 = arith.addf %1, %1 : f32 loc("/u/k.py":12:3)
+    %6 = arith.constant 1 : i32 loc(unknown)
+    gpu.return loc(#loc2)
+  } loc(#loc6)
+}
+#loc1 = loc("/u/k.py":9:4)
+#loc2 = loc("/u/k.py":10:4)
+#loc3 = loc("/u/device.py":3:0)
+#loc4 = loc(callsite(#loc3 at #loc2))
+#loc5 = loc(fused<#di_subprogram>[#loc1])
+#loc7 = loc(#loc7)
+// -----
+module {
+  llvm.return loc(#loc1)
+}
+#loc1 = loc("/u/k.py":11:0)
+"""
+
+
+def test_mlir_says_it_behind_each_operation():
+    found = line_map("mlir", MLIR)
+    lines = MLIR.split("\n")
+    assert found.files == ("/u/k.py", "/u/device.py")
+    by_text = {line.strip().split(" ")[0]: at for at, line in enumerate(lines) if line.startswith("  ")}
+    assert [found.line[by_text[name]] for name in ("%0", "%1", "%3", "%5", "%6")] == [9, 10, 9, 12, 0]
+    assert (found.inner_file[by_text["%1"]], found.inner_line[by_text["%1"]]) == (1, 3)
+    assert found.line[by_text["%4"]] == 0, "a circle ends"
+    assert found.line[by_text["llvm.return"]] == 11, "each module has aliases of its own"
+    others = [at for at, line in enumerate(lines) if line.lstrip().startswith(("#", "}", "//", "gpu.f"))]
+    assert not any(found.line[at] for at in others)
+    assert line_map("mlir", "module {\n}").is_empty
+
+
+def test_mlir_of_any_size_takes_time_in_line_with_it():
+    text = "module {\n" + "  %0 = arith.addi %a, %b : i32 loc(#loc1)\n" * 100_000 + '}\n#loc1 = loc("k.py":3:0)\n'
+    start = time.perf_counter()
+    assert set(line_map("mlir", text).line) == {0, 3}
+    assert time.perf_counter() - start < 5

@@ -131,6 +131,31 @@ assert not dryrun.is_enabled()
     assert "before anything imports" in message
 
 
+def test_a_launcher_that_has_looked_for_a_driver_is_refused(run_python) -> None:
+    """numba-cuda-mlir's native launcher looks once: a launch would call what is not there."""
+    result = run_python(
+        """
+import sys
+from types import ModuleType
+import kernelscope
+from kernelscope.errors import DryRunError
+
+native = sys.modules["numba_cuda_mlir._cext"] = ModuleType("numba_cuda_mlir._cext")
+native.cuda_available = 0
+try:
+    kernelscope.dryrun.enable()
+except DryRunError as error:
+    print(error)
+native.cuda_available = 1
+print(kernelscope.dryrun.enable().enabled)
+""",
+        KERNELSCOPE_DRYRUN="0",
+    )
+    first, second = result.stdout.splitlines()
+    assert "before anything imports numba_cuda_mlir" in first
+    assert second == "True"
+
+
 def test_a_null_driver_that_is_there_already_is_taken(run_python) -> None:
     """As after a reload of the package, or with the library on LD_LIBRARY_PATH."""
     path = dryrun.status().library

@@ -151,6 +151,8 @@ def _code_after(recording_of: Make, rows: Rows, kind: str, text: str) -> list[st
      "x\n\t.section\t.debug_info\t// left out: it can hold paths\n\t.section\t.debug_loc { }\ny"),
     ("sass", '\t//## File "/d/a.py", line 8 inlined at "/d/her b/k.py", line 2\n  /*00a0*/ LDC.64 R10, c[0x0][0x238] ;',
      '\t//## File "a.py", line 8 inlined at "k.py", line 2\n  /*00a0*/ LDC.64 R10, c[0x0][0x238] ;'),
+    ("mlir", '#loc1 = loc("/her b/k.py":11:0)', '#loc1 = loc("k.py":11:0)'),
+    ("mlir", '#f = #llvm.di_file<"k.py" in "/data/her b">', '#f = #llvm.di_file<"k.py" in "">'),
     ("llvm", '!1 = !DIFile(directory: "/data/her", filename: "k.py")', '!1 = !DIFile(directory: "", filename: "k.py")'),
     ("llvm", '!1 = !DIFile(directory: "", filename: "/her b/k.py")', '!1 = !DIFile(directory: "", filename: "k.py")'),
     ("types", '[{"line": 3, "expr": "global(m: <module from /data/her/k.py>)"}]',

@@ -23,6 +23,7 @@ from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.numba_cuda.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
+from kernelscope.probes.waiting import synchronize
 from kernelscope.schema import UNKNOWN
 
 #: The first version with a public `launchconfig` and `pre_launch_callbacks`.
@@ -92,21 +93,7 @@ class NumbaCudaProbe:
         """Synchronize every device that was launched on, unless a capture is under way. See `Probe.synchronize`."""
         if self._facts is None or not len(self._facts.sink.devices):
             return None
-        if self._facts.sink.is_capturing():
-            return "a stream is capturing a graph: synchronizing would break the capture"
-        capturing = self._capturing_stream()
-        if capturing is not None:
-            return f"stream {capturing:#x} is capturing a graph: synchronizing would break the capture"
-        try:
-            for row in self._facts.sink.devices.rows:
-                if self._modules.devices.gpus[row["ordinal"]].primary_context is None:
-                    continue  # closed, and so finished; never start CUDA for it
-                with self._modules.devices.gpus[row["ordinal"]]:
-                    self._modules.driver.driver.cuCtxSynchronize()
-        except Exception as error:
-            # A kernel's own failure shows up here: the recording tells, and the user's next call raises it.
-            return f"{type(error).__name__}: {error}"
-        return None
+        return synchronize(self._facts.sink, self._modules)
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes, occupancy, and the timed kernels' times. See `Probe.describe`."""
@@ -208,17 +195,6 @@ class NumbaCudaProbe:
                 if self._installed and not self._follows_devices:
                     self._follows_devices = True
                     self._hooks.install_load(self._patches, self._modules.codegen.CUDACodeLibrary)
-
-    def _capturing_stream(self) -> int | None:
-        """Handle of a stream of this recording that is in the middle of a graph capture."""
-        binding = self._modules.driver.binding
-        assert self._facts is not None
-        for row in self._facts.sink.configurations.rows:
-            if row["stream"]:
-                error, status = binding.cuStreamIsCapturing(binding.CUstream(row["stream"]))
-                if not int(error) and int(status):
-                    return row["stream"]
-        return None
 
 
 def load_modules() -> Any:

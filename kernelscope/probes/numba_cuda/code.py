@@ -50,6 +50,9 @@ class CodeCapture:
         Knows the live objects behind the rows.
     """
 
+    #: The name that what could not be captured is told under.
+    framework = FRAMEWORK
+
     def __init__(self, sink: Sink, facts: Facts) -> None:
         self._sink = sink
         self._facts = facts
@@ -75,11 +78,12 @@ class CodeCapture:
         cubins: list[tuple[int, int, bytes]] = []
         for number in specializations:
             live = self._sink.specializations.objects[number]
-            if number in self._done or not isinstance(live, tuple):
+            row = self._sink.specializations.rows[number]
+            if number in self._done or not isinstance(live, tuple) or not self._facts.is_own(row):
                 continue
             self._done.add(number)
             dispatcher, kernel = live
-            owner: int = self._sink.specializations.rows[number]["dispatcher_id"]
+            owner: int = row["dispatcher_id"]
             name: str = self._sink.dispatchers.rows[owner]["name"]
             self._add_source(owner, name, dispatcher.py_func)
             self._add_types(owner, number, name, kernel)
@@ -182,8 +186,9 @@ class CodeCapture:
         if not self._problems:
             return
         message = "; ".join(f"{what}: {_listed(names)}" for what, names in self._problems.items())
-        self._sink.stated[STATED] = {
-            "probe": FRAMEWORK, "status": "degraded", "message": f"the code of some kernels is incomplete: {message}"}
+        self._sink.stated[f"{self.framework} code"] = {
+            "probe": self.framework, "status": "degraded",
+            "message": f"the code of some kernels is incomplete: {message}"}
 
 
 def inferred_types(annotation: Any) -> list[dict[str, Any]]:

@@ -160,7 +160,7 @@ class CompileHooks:
             hits, misses = row.pop("_before")
             sig, passes, attributes = row.pop("_sig"), row.pop("_passes"), row.pop("_attributes")
             if error is not None:
-                row["error"] = f"{type(error).__name__}: {_first_line(error)}".removesuffix(": ")
+                row["error"] = f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")
             elif sum(dispatcher._cache_misses.values()) > misses:
                 row["outcome"] = "compiled"
             elif sum(dispatcher._cache_hits.values()) > hits:
@@ -207,7 +207,7 @@ class CompileHooks:
             try:
                 row = self.sink.state().compilation
                 if self.enabled and row is not None:
-                    row["_passes"].extend(_pass_rows(result.metadata["pipeline_times"]))
+                    row["_passes"].extend(pass_rows(result.metadata["pipeline_times"]))
             except Exception as problem:
                 self.sink.swallow("numba-cuda", problem)
             return result
@@ -299,15 +299,16 @@ def _is_forall(frame: FrameType | None) -> bool:
     return frame is not None and made is not None and made.__call__.__code__ is frame.f_code
 
 
-def _pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
-    """numba's ``pipeline_times``: {pipeline: {"0_pass": (init, run, finalize) in seconds}}."""
+def pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return rows for numba's ``pipeline_times``: {pipeline: {"0_pass": (init, run, finalize) in seconds}}."""
     return [
         {"kind": "pass", "name": name.split("_", 1)[1], "duration_ns": round(sum(times) * 1e9)}
         for timings in pipelines.values() for name, times in timings.items()
     ]
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return what an exception of a compile says, without numba's words about where in its pipeline it was."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # numba's "Failed in cuda mode pipeline (step: ...)" only says where; what is wrong stands below it.
     if len(lines) > 1 and lines[0].startswith("Failed in "):

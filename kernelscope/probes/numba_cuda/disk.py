@@ -68,7 +68,7 @@ def look(dispatcher: Any, config: Any, module: Any) -> Look | None:
     except FileNotFoundError:
         pass
     except OSError as problem:
-        seen.error = _short(problem)
+        seen.error = short(problem)
     return seen
 
 
@@ -94,7 +94,7 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, dispatcher
     key = cache._index_key(sig, dispatcher.targetctx.codegen())
     row["cache_key"] = repr(key)
     if row["outcome"] == "disk":
-        state, entries = _entries(file, seen.content)
+        state, entries = entries_of(file, seen.content)
         row["cache_data_file"] = file._data_path(entries[key]) if state is None and key in entries else None
         return
     if row["outcome"] not in ("compiled", "failed"):
@@ -103,12 +103,12 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, dispatcher
         attributes["disk"] = _found(seen, key, bool(getattr(kernel, "launch_config_sensitive", False)))
     failure = _cache_failure(error)
     if failure is not None:
-        attributes.setdefault("disk", {})[failure] = _short(error)
+        attributes.setdefault("disk", {})[failure] = short(error)
     elif dispatcher._cache is not cache:
         # numba-cuda gives the disk cache up without a word where it cannot write the marker.
         attributes.setdefault("disk", {})["marker_unwritable"] = True
     if row["outcome"] == "compiled" and dispatcher._cache is cache:
-        row["cache_data_file"] = _written(file, key)
+        row["cache_data_file"] = written_to(file, key)
 
 
 def other_options(dispatcher: Any, kernel: Any) -> dict[str, list[Any]]:
@@ -158,17 +158,17 @@ def _found(seen: Look, key: Any, sensitive: bool) -> dict[str, Any]:
     if seen.error is not None:
         return {"state": "unreadable", "error": seen.error}
     if seen.content is None:
-        return {"state": "absent", **_moved(seen.cache)}
-    state, entries = _entries(file, seen.content)
+        return {"state": "absent", **moved(seen.cache)}
+    state, entries = entries_of(file, seen.content)
     if state is not None:
         return state
     wanted = key[:4] if seen.launch_key is None else (*key[:4], ("launch_config", seen.launch_key))
     if wanted in entries:
         # The load came upon an OSError, or the code turned out to be bound to a launch configuration unmarked.
         return {"state": "unmarked" if sensitive and seen.launch_key is None else "data_file"}
-    same = [known for known in entries if _types(known[0]) == _types(key[0])]
+    same = [known for known in entries if types_of(known[0]) == types_of(key[0])]
     if not same:
-        return {"state": "types", "signatures": len({_types(known[0]) for known in entries})}
+        return {"state": "types", "signatures": len({types_of(known[0]) for known in entries})}
     if sensitive and seen.launch_key is None and all(len(known) > 4 for known in same):
         return {"state": "marker_gone"}
     nearest = min(reversed(same), key=lambda known: len(_differences(known, wanted)))
@@ -181,8 +181,8 @@ def _found(seen: Look, key: Any, sensitive: bool) -> dict[str, Any]:
     return {"state": "keys", "differs": differs}
 
 
-def _entries(file: Any, content: bytes | None) -> tuple[dict[str, Any] | None, dict[Any, str]]:
-    """The index's entries, or why there are none; read as ``IndexDataCacheFile._load_index`` reads them."""
+def entries_of(file: Any, content: bytes | None) -> tuple[dict[str, Any] | None, dict[Any, str]]:
+    """Return the index's entries, or why there are none; read as ``IndexDataCacheFile._load_index`` reads them."""
     if content is None:
         return {"state": "absent"}, {}
     try:
@@ -192,7 +192,7 @@ def _entries(file: Any, content: bytes | None) -> tuple[dict[str, Any] | None, d
             return {"state": "numba_version", "was": str(version), "is": str(file._version)}, {}
         stamp, entries = pickle.loads(stream.read())
     except Exception as problem:
-        return {"state": "unreadable", "error": _short(problem)}, {}
+        return {"state": "unreadable", "error": short(problem)}, {}
     if stamp != file._source_stamp:
         return {"state": "source", **_stamps(stamp, file._source_stamp)}, {}
     return None, entries
@@ -205,11 +205,11 @@ def _stamps(was: Any, present: Any) -> dict[str, Any]:
     return {"source": "text"}
 
 
-def _written(file: Any, key: Any) -> str | None:
-    """The data file that a compile has just been saved to."""
+def written_to(file: Any, key: Any) -> str | None:
+    """Return the data file that a compile has just been saved to."""
     try:
         with open(file._index_path, "rb") as index:
-            _, entries = _entries(file, index.read())
+            _, entries = entries_of(file, index.read())
     except OSError:
         return None
     return file._data_path(entries[key]) if key in entries else None
@@ -245,8 +245,8 @@ def _configuration(key: Any) -> dict[str, Any] | None:
     return {"griddim": list(value[0]), "blockdim": list(value[1]), "sharedmem_bytes": value[2]}
 
 
-def _moved(cache: Any) -> dict[str, Any]:
-    """Indexes of a function of that name, for another line, another text or another Python."""
+def moved(cache: Any) -> dict[str, Any]:
+    """Return which indexes there are of a function of that name, for another line, another text or another Python."""
     base = cache._impl.filename_base
     name, _, own = base.rpartition("-")
     place, _, python = own.rpartition(".py")
@@ -272,12 +272,12 @@ def _moved(cache: Any) -> dict[str, Any]:
                     texts = True
     except OSError:
         return {}
-    moved: dict[str, Any] = {"lines": sorted(lines)[:5]} if lines else {}
+    told: dict[str, Any] = {"lines": sorted(lines)[:5]} if lines else {}
     if pythons:
-        moved["pythons"] = sorted(pythons)
+        told["pythons"] = sorted(pythons)
     if texts:
-        moved["other_text"] = True
-    return moved
+        told["other_text"] = True
+    return told
 
 
 def _cache_failure(error: BaseException | None) -> str | None:
@@ -291,7 +291,8 @@ def _cache_failure(error: BaseException | None) -> str | None:
     return None
 
 
-def _types(sig: Any) -> tuple[str, ...]:
+def types_of(sig: Any) -> tuple[str, ...]:
+    """Return a signature's argument types as texts."""
     if isinstance(sig, str):
         return (sig,)
     return tuple(str(kind) for kind in getattr(sig, "args", sig))
@@ -301,8 +302,8 @@ def _dotted(parts: Any) -> str:
     return ".".join(str(part) for part in parts) if isinstance(parts, tuple) else str(parts)
 
 
-def _short(error: BaseException | None) -> str:
-    """An exception without the paths that an OSError names."""
+def short(error: BaseException | None) -> str:
+    """Return an exception's text without the paths that an OSError names."""
     text = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
     return f"{type(error).__name__}: {text[:200]}".removesuffix(": ")
 

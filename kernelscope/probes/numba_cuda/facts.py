@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kernelscope import cubin
@@ -23,7 +23,7 @@ _USUAL_OPTIONS = {"debug": (None, False, 0), "lineinfo": (None, False), "opt": (
                   "max_registers": (None,), "shared_memory_carveout": (None,)}
 
 # Columns of `specializations` that a cubin says.
-_SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threads", "spill_store_bytes",
+SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threads", "spill_store_bytes",
           "spill_load_bytes")
 
 
@@ -38,6 +38,11 @@ class Facts:
         numba-cuda's modules: ``devices``, ``dispatcher``, ``driver``.
     """
 
+    #: The framework's name in rows and keys.
+    framework = FRAMEWORK
+    #: Compile options that say nothing, by the values at which they do.
+    usual_options: Mapping[str, tuple[Any, ...]] = _USUAL_OPTIONS
+
     def __init__(self, sink: Sink, modules: Any) -> None:
         self.sink = sink
         self.modules = modules
@@ -49,12 +54,12 @@ class Facts:
         """Return the id of the kernel function: its LC-S and `specialize` offspring share the function's row."""
         function = dispatcher.py_func
         options = self.user_options(dispatcher)
-        key = (FRAMEWORK, id(function), json.dumps(options, sort_keys=True))
+        key = (self.framework, id(function), json.dumps(options, sort_keys=True))
 
         def row() -> dict[str, Any]:
             code = function.__code__
             return {
-                "framework": FRAMEWORK,
+                "framework": self.framework,
                 "name": getattr(function, "__qualname__", function.__name__).replace("<locals>.", ""),
                 "module": getattr(function, "__module__", None),
                 "filename": code.co_filename,
@@ -96,7 +101,7 @@ class Facts:
             return known[1]
         options = {}
         for name, value in dispatcher.targetoptions.items():
-            usual = _USUAL_OPTIONS.get(name, (None,))
+            usual = self.usual_options.get(name, (None,))
             if not any(value is plain or value == plain for plain in usual):
                 options[name] = value if isinstance(value, bool | int | float | str) else repr(value)
         self._options[id(given)] = given, options
@@ -150,7 +155,7 @@ class Facts:
                 "entry_name": kernel.entry_name,
             }
 
-        number = self.sink.specializations.intern((FRAMEWORK, id(kernel)), row, live=(dispatcher, kernel))
+        number = self.sink.specializations.intern((self.framework, id(kernel)), row, live=(dispatcher, kernel))
         if origin in ("compiled", "disk"):
             # Another thread's launch may have seen it a moment earlier than the compile's own hook.
             self.sink.specializations.rows[number]["origin"] = origin
@@ -169,8 +174,12 @@ class Facts:
 
     def specialization_of(self, kernel: Any) -> int:
         """Return the id of a kernel that was seen before, or -1."""
-        known = self.sink.specializations.find((FRAMEWORK, id(kernel)))
+        known = self.sink.specializations.find((self.framework, id(kernel)))
         return UNKNOWN if known is None else known
+
+    def is_own(self, specialization: Mapping[str, Any]) -> bool:
+        """Whether a row of ``specializations`` is of this framework: several write to one sink."""
+        return self.sink.dispatchers.rows[specialization["dispatcher_id"]]["framework"] == self.framework
 
     def configuration(self, config: Any) -> int:
         """Return the id of a configured launch."""
@@ -194,26 +203,26 @@ class Facts:
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
         for row, function in zip(self.sink.dispatchers.rows, self.sink.dispatchers.objects, strict=True):
-            if row["framework"] == FRAMEWORK and "code_sha256" not in row:
+            if row["framework"] == self.framework and "code_sha256" not in row:
                 row.update(function_facts(function.__code__))
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
-            if isinstance(live, tuple) and "regs" not in row:
+            if self.is_own(row) and isinstance(live, tuple) and "regs" not in row:
                 try:
                     self._describe_kernel(row, live[1])
                 except Exception as problem:  # one kernel's: the others go on
-                    self.sink.swallow(FRAMEWORK, problem)
+                    self.sink.swallow(self.framework, problem)
         done = {(entry["specialization_id"], entry["configuration_id"], entry["device_id"])
                 for entry in self.sink.occupancies}
         for target, configuration in used:
             goal = self.sink.targets.rows[target]
             pair = (goal["specialization_id"], configuration, goal["device_id"])
-            if UNKNOWN not in pair and pair not in done:
+            if UNKNOWN not in pair and pair not in done and self.is_own(self.sink.specializations.rows[pair[0]]):
                 done.add(pair)
                 try:
                     self._occupancy(*pair)
                 except Exception as problem:  # such as of a configuration that cannot be launched: the others go on
-                    self.sink.swallow(FRAMEWORK, problem)
+                    self.sink.swallow(self.framework, problem)
 
     def _describe_kernel(self, row: dict[str, Any], kernel: Any) -> None:
         """Fill in sizes: from the loaded function where there is one, and from the machine code what no driver says."""
@@ -226,9 +235,9 @@ class Facts:
             try:
                 found = cubin.read(code).kernel(kernel.entry_name)
             except CubinError as problem:  # the driver may still know most of it
-                self.sink.swallow(FRAMEWORK, problem)
+                self.sink.swallow(self.framework, problem)
             if found is not None:
-                row.update({column: getattr(found, column) for column in _SIZES})
+                row.update({column: getattr(found, column) for column in SIZES})
         if function is not None and self.modules.devices.gpus[ordinal].primary_context is not None:
             attributes = function.attrs
             row.update(regs=attributes.regs, static_shared_bytes=attributes.shared, local_bytes=attributes.local,

@@ -18,16 +18,15 @@ from threading import get_ident
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, from_signal_handler, hook_codes
+from kernelscope.probes.base import Patches, hook_codes
 from kernelscope.probes.numba_cuda import hot
 from kernelscope.probes.numba_cuda.events import EventTimer
+from kernelscope.probes.settling import settle
 from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
 from kernelscope.schema import UNKNOWN
 
 # A launch configuration object may live for one launch only: the identity cache of them is bounded.
 _MOST_CONFIGURATIONS_BY_IDENTITY = 1024
-# How often writing a launch is begun again after the user's signal handler raised in the middle of it.
-_TRIES = 5
 
 
 class LaunchHooks:
@@ -176,38 +175,9 @@ class LaunchHooks:
     def settle(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
                error: BaseException) -> bool:
         """Deal with an exception in `call`; return whether it was ours and the launch itself is fine."""
-        # Ours are raised by the hook's own lookups and its look for room. What has a deeper frame was raised by a
-        # signal handler, and what is of another type by a thread that interrupts this one: the user's, both.
-        alone = error.__traceback__ is None or error.__traceback__.tb_next is None
-        ours = end != 0.0 and alone and isinstance(error, (KeyError, BufferError))
-        if state.launch_config is None:
-            return False  # it was written already
-        users: BaseException | None = None
-        for _ in range(_TRIES):
-            try:
-                self.write(state, dispatcher, launch_config, start, end or self.sink.seconds(),
-                           None if end else type(error).__name__)
-            except Exception as problem:
-                if state.launch_config is None:  # written, and then interrupted
-                    users = problem
-                elif from_signal_handler(problem):
-                    users = problem
-                    continue
-                else:  # our own: the user's launch must not notice
-                    self.sink.swallow("numba-cuda", problem)
-                    self.sink.dropped["numba-cuda"] += 1
-            except BaseException:
-                if state.launch_config is not None:
-                    self.sink.dropped["numba-cuda"] += 1
-                state.launch_config = None
-                raise
-            break
-        else:
-            self.sink.dropped["numba-cuda"] += 1
-        state.launch_config = None
-        if users is not None:
-            raise users from None
-        return ours
+        return settle("numba-cuda", self.sink, state, end != 0.0, error,
+                      lambda: self.write(state, dispatcher, launch_config, start, end or self.sink.seconds(),
+                                         None if end else type(error).__name__))
 
     def write(self, state: ThreadState, dispatcher: Any, launch_config: Any, start: float, end: float,
               error: str | None) -> None:

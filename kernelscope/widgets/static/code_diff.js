@@ -83,7 +83,7 @@ class DiffView {
     this.texts = [new CodeText(left), new CodeText(right)];
     this.states = this.texts.map((text) => new CodeStates(text));
     this.names.hidden = !this.texts.some((text) => text.isLongNamed);
-    this.loose.hidden = !["ptx", "sass", "llvm", "types"].includes(this.texts[0].language);
+    this.loose.hidden = !["ptx", "sass", "llvm", "mlir", "types"].includes(this.texts[0].language);
     this.heads.forEach((head, side) => {
       const { name, count: lines } = this.texts[side];
       head.replaceChildren(codeNode("b", "", clean(name || SIDES[side])), ` ${counted(lines, "line")}`);

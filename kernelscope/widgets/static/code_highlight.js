@@ -1,4 +1,4 @@
-// Tokens of Python, LLVM, PTX, SASS and Numba's types, a line at a time: for what is in sight only.
+// Tokens of Python, MLIR, LLVM, PTX, SASS and Numba's types, a line at a time: for what is in sight only.
 
 import { CODE_COLUMNS } from "./code_text.js";
 
@@ -28,6 +28,20 @@ const LLVM_KEYWORDS = words(`define declare target triple datalayout global cons
   arcp contract afn reassoc volatile undef poison null true false zeroinitializer distinct section tail musttail notail
   nocapture noalias byval sret zeroext signext eq ne slt sle sgt sge ult ule ugt uge oeq one olt ole ogt oge ord
   ueq une uno`);
+const MLIR_KEYWORDS = words(`module attributes kernel private public nested strided offset loc unknown fused callsite at
+  to step iter_args else do true false dense x y z slt sle sgt sge ult ule ugt uge eq ne oeq one olt ole ogt oge`);
+// Operations of MLIR's dialects by what they do; those of none of these compute.
+const MLIR_SPECIAL = /^(?:gpu\.(?:\w*_id|\w*_dim|lane_id|num_subgroups|subgroup_size)|nvvm\.read\.ptx\.sreg\..*)$/;
+const MLIR_STRUCTURE = /^(?:builtin\.module|gpu\.(?:module|func|binary)|(?:llvm|func)\.func|llvm\.mlir\.global)$/;
+const MLIR_MEMORY = new RegExp(String.raw`^(?:memref\.|affine\.(?:load|store)|vector\.(?:load|store|transfer)`
+  + String.raw`|llvm\.(?:load|store|alloca|getelementptr|atomicrmw|cmpxchg|addrspacecast|mlir\.addressof)`
+  + String.raw`|nvvm\.(?:cp|ldmatrix|stmatrix|mapa|prefetch)|gpu\.(?:alloc|dealloc|memcpy|memset|dynamic_shared))`);
+const MLIR_CONTROL = new RegExp(String.raw`^(?:cf\.|scf\.|func\.(?:call|return)|gpu\.(?:return|barrier|shuffle)`
+  + String.raw`|llvm\.(?:br|cond_br|switch|return|call|unreachable|intr\.assume|inline_asm)`
+  + String.raw`|nvvm\.(?:barrier|bar|mbarrier|shfl|vote|match|fence|cluster|redux|elect))`);
+const MLIR_TENSOR = /^(?:nvgpu\.(?:mma|warpgroup)|nvvm\.(?:w?mma|wgmma|tcgen05)|gpu\.subgroup_mma)/;
+const MLIR_DIALECTS = words(`arith math index complex memref vector tensor affine cf scf func gpu nvvm nvgpu llvm ub
+  bufferization linalg builtin`);
 const PYTHON_KEYWORDS = words(`False None True and as assert async await break class continue def del elif else except
   finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield`);
 const PYTHON_BUILTINS = words(`abs all any bool complex dict divmod enumerate float int len list map max min pow print
@@ -77,6 +91,14 @@ const SHAPES = {
     String.raw`(?<type>\b(?:i\d+|float|double|half|bfloat|fp128|void|ptr|label|metadata|opaque|token)\b)`,
     String.raw`(?<word>[A-Za-z_][\w.]*)`,
   ].join("|"), "g"),
+  mlir: new RegExp([
+    String.raw`(?<comment>//.*)`, String.raw`(?<string>"(?:[^"\\]|\\.)*"?)`, String.raw`(?<label>\^[\w$.-]+)`,
+    String.raw`(?<global>@(?:"[^"]*"|[\w.$-]+))`, String.raw`(?<register>%[\w$.-]+(?:#\d+)?)`,
+    String.raw`(?<type>![A-Za-z_][\w.$]*|\b(?:[su]?i\d+|f\d+\w*|bf16|index|none|memref|tensor|vector|complex)\b(?!\.))`,
+    String.raw`(?<special>#[A-Za-z_][\w.$]*)`,
+    String.raw`(?<number>(?<![\w.])-?(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w.]))`,
+    String.raw`(?<word>[A-Za-z_][\w$]*(?:\.[\w$]+)*)`,
+  ].join("|"), "g"),
   types: new RegExp([
     String.raw`(?<comment>#.*)`, String.raw`(?<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')`,
     String.raw`(?<register>\$[\w.$]+)`,
@@ -109,7 +131,7 @@ export const KIND_TITLES = {
 /**
  * The tokens of one line.
  *
- * @param {string} language - python, llvm, ptx, sass or types; others have no tokens.
+ * @param {string} language - python, mlir, llvm, ptx, sass or types; others have no tokens.
  * @param {string} line - Without its end.
  * @param {string} state - What the line before returned: the opening of a string or comment that goes on, or "".
  * @returns {{tokens: Array<[string, number, number]>, state: string}}
@@ -168,11 +190,20 @@ function word(language, found, index, opens, before, tokens) {
   } else if (language === "llvm") {
     add(LLVM_ARITHMETIC.has(found) ? "arithmetic" : LLVM_MEMORY.has(found) ? "memory"
       : LLVM_CONTROL.has(found) ? "control" : LLVM_KEYWORDS.has(found) ? "keyword" : "");
+  } else if (language === "mlir") {
+    add(mlirKind(found));
   } else if (OPERATIONS[language] && opens) {
     const kind = OPERATIONS[language](found), tail = language === "ptx" ? TYPE_TAIL.exec(found) : null;
     add(kind, index, tail ? index + tail.index : end);
     if (tail) add("type", index + tail.index, end);
   }
+}
+
+function mlirKind(word) {
+  const dialect = word.split(".", 1)[0];
+  if (dialect === word || !MLIR_DIALECTS.has(dialect)) return MLIR_KEYWORDS.has(word) ? "keyword" : "";
+  return MLIR_SPECIAL.test(word) ? "special" : MLIR_STRUCTURE.test(word) ? "keyword" : MLIR_TENSOR.test(word) ? "tensor"
+    : MLIR_MEMORY.test(word) ? "memory" : MLIR_CONTROL.test(word) ? "control" : "arithmetic";
 }
 
 /** States at the starts of a text's lines, found as far as they are asked for. */

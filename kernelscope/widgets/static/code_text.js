@@ -57,7 +57,7 @@ export class CodeText {
   }
 }
 
-const LANGUAGES = ["python", "types", "llvm", "ptx", "sass"];
+const LANGUAGES = ["python", "types", "mlir", "llvm", "ptx", "sass"];
 // Longer than this, a name is shortened in its middle, so that its end, which tells `_param_0` from `_param_1`, stays.
 const LONG_NAME = /[\w$]{49}/;
 const LONG_NAMES = /[\w$]{49,}/g;

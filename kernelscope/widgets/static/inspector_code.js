@@ -4,9 +4,9 @@ import { codeView } from "./code_view.js";
 import { button, element, focusable, note } from "./inspector_elements.js";
 import { clean } from "./text.js";
 
-const FORM_LANGUAGES = { source: "python", types: "types", llvm: "llvm", ptx: "ptx", sass: "sass" };
+const FORM_LANGUAGES = { source: "python", types: "types", mlir: "mlir", llvm: "llvm", ptx: "ptx", sass: "sass" };
 // Forms that come from the source line by line.
-const CORRELATED = new Set(["types", "llvm", "ptx", "sass"]);
+const CORRELATED = new Set(["types", "mlir", "llvm", "ptx", "sass"]);
 const COPIED = new Set(["ptx", "sass"]);
 
 export class CodePane {

@@ -7,10 +7,11 @@ import { cachePane, launchesPane } from "./inspector_panes.js";
 import { passesPane } from "./inspector_passes.js";
 import { clean } from "./text.js";
 
-const ONE = { source: "Source", types: "Types", llvm: "LLVM", ptx: "PTX", sass: "SASS", passes: "Passes",
+const ONE = { source: "Source", types: "Types", mlir: "MLIR", llvm: "LLVM", ptx: "PTX", sass: "SASS", passes: "Passes",
   launches: "Launches", cache: "Cache" };
-const TWO = { resources: "Types and resources", types: "Types by line", llvm: "LLVM", ptx: "PTX", sass: "SASS" };
-const CODE = new Set(["source", "types", "llvm", "ptx", "sass"]);
+const TWO = { resources: "Types and resources", types: "Types by line", mlir: "MLIR", llvm: "LLVM", ptx: "PTX",
+  sass: "SASS" };
+const CODE = new Set(["source", "types", "mlir", "llvm", "ptx", "sass"]);
 
 export class Detail {
   /** @param {{ask: Function, canCompile: boolean, notice: Function, compared: Function}} page - The inspector. */
@@ -43,13 +44,13 @@ export class Detail {
     const marks = [one, two].map((each) => this.page.markOf(each));
     const isSame = one && this.one?.key === one.key && (this.two?.key ?? null) === (two?.key ?? null)
       && marks.every((mark, at) => mark === this.marks?.[at]);
-    const isPair = Boolean(two), wasPair = Boolean(this.two);
+    const labels = labelsOf(one, two);
     this.marks = marks;
     [this.one, this.two] = [one, two];
     this.root.hidden = !one;
     if (!one) return;
     this.head();
-    if (!this.strip.children.length || isPair !== wasPair) this.makeTabs(isPair ? TWO : ONE);
+    if (this.tabs().map((each) => each.dataset.tab).join() !== Object.keys(labels).join()) this.makeTabs(labels);
     // Code that is being read stays where it is; facts are drawn anew.
     if (!isSame || !CODE.has(this.current)) this.draw();
   }
@@ -75,6 +76,7 @@ export class Detail {
   }
 
   makeTabs(labels) {
+    if (!(this.current in labels)) this[this.two ? "pairTab" : "tab"] = Object.keys(labels)[0];
     this.strip.replaceChildren(...Object.entries(labels).map(([name, label]) => {
       const tab = focusable(element("button", "ksi-tab", label), -1);
       tab.type = "button";
@@ -159,4 +161,11 @@ export class Detail {
   put(what) {
     if (this.panel.firstChild !== what || this.panel.childNodes.length > 1) this.panel.replaceChildren(what);
   }
+}
+
+/** The tabs of one specialization, or of two; MLIR where a compiler goes through it. */
+function labelsOf(one, two) {
+  const { mlir, ...others } = two ? TWO : ONE;
+  const has = [one, two].some((each) => each?.code.includes("mlir"));
+  return has ? (two ? TWO : ONE) : others;
 }

@@ -1,0 +1,306 @@
+"""Hooks on numba-cuda-mlir's compiles: outcome, launch configuration, passes and phases. None is on the launch path.
+
+``MLIRDispatcher._compile_impl`` is what the native launcher, and a launch that needs its launch configuration, ask for
+a specialization; ``MLIRDispatcher._compile_public`` is what everybody else asks. Both return one that is there already
+where they can. Whether something was compiled is said by ``mlir_optimization.optimize``, which every compile ends with.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.numba_cuda.compile import first_line, pass_rows
+from kernelscope.probes.numba_cuda_mlir import disk
+from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts, compiled
+from kernelscope.probes.sink import Sink
+from kernelscope.schema import UNKNOWN
+
+#: Which function asked, as the schema's triggers; the innermost that is listed counts.
+_TRIGGERS = {"specialize": "specialize", "_jit_with_signatures": "eager", "_jit_with_annotations": "eager"}
+
+#: So many known signatures, and launch configurations, are noted with a compile: those before are mostly rows anyway.
+_MOST_KNOWN = 32
+_MOST_FRAMES = 12
+
+_RECOMPILED = ("recompile() was called before this launch: it drops every specialization, and each is compiled again "
+               "when it is launched")
+
+
+class CompileHooks:
+    """Records every compile and disk-cache load while installed.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where rows go.
+    facts : Facts
+        Interns dispatchers, specializations and configurations.
+    modules : object
+        The modules that are hooked: ``descriptor``, ``optimization``, ``driver``, and ``lock``, the compiler lock.
+    """
+
+    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+        self.sink = sink
+        self.facts = facts
+        self.modules = modules
+        self.enabled = True
+        self._dropped: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+
+    def install(self, patches: Patches) -> list[str]:
+        """Put the hooks in; return the names of those that this version of numba-cuda-mlir does not have."""
+        missing: list[str] = []
+
+        def attempt(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+            if owner is None or not callable(vars(owner).get(name)):
+                missing.append(f"{getattr(owner, '__name__', owner)}.{name}")
+                return
+            patches.hook(owner, name, lambda original: self._seen(make(original)))
+
+        dispatcher, optimization = self.modules.descriptor.MLIRDispatcher, self.modules.optimization
+        attempt(dispatcher, "_compile_impl", self._asked_by_launch)
+        attempt(dispatcher, "_compile_public", self._asked_by_others)
+        attempt(dispatcher, "_recompile_impl", self._recompiled)
+        attempt(optimization, "optimize", self._optimized)
+        attempt(optimization, "_call_llvm70_capi", lambda original: self._phase(original, "nvvm"))
+        attempt(optimization, "_compile_to_ptx", lambda original: self._phase(original, "nvvm"))
+        attempt(optimization, "_compile_to_ltoir", lambda original: self._phase(original, "nvvm"))
+        attempt(getattr(self.modules.driver, "_Linker", None), "complete",
+                lambda original: self._phase(original, "link"))
+        attempt(type(self.modules.lock), "acquire", self._lock)
+        return missing
+
+    @staticmethod
+    def _seen(hook: Any) -> Any:
+        hook_codes.add(hook.__code__)
+        return hook
+
+    def _lock(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiler lock: a compile's row may have begun before, or begins just after."""
+
+        def acquire(lock: Any) -> Any:
+            asked = self.sink.clock()
+            result = original(lock)
+            state = self.sink.state()
+            state.lock_asked, state.lock_held = asked, self.sink.clock()
+            if state.compilation is not None and "_waited" in state.compilation:
+                state.compilation["_waited"] += state.lock_held - asked
+            return result
+
+        return acquire
+
+    def _asked_by_launch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def _compile_impl(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.enabled or self._is_inside(self_):
+                return original(self_, *args, **kwargs)  # a second try of the same compile
+            values = args[0] if args else kwargs.get("args")
+            return self._row(self_, self._types(values), "launch", lambda: original(self_, *args, **kwargs))
+
+        return _compile_impl
+
+    def _asked_by_others(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def _compile_public(self_: Any, sig: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.enabled or self_.targetoptions.get("device"):
+                return original(self_, sig, *args, **kwargs)  # device functions are a part of kernels
+            return self._row(self_, sig, _trigger(), lambda: original(self_, sig, *args, **kwargs))
+
+        return _compile_public
+
+    def _is_inside(self, dispatcher: Any) -> bool:
+        row = self.sink.state().compilation
+        return row is not None and row.get("_owner") is dispatcher
+
+    def _types(self, values: Any) -> Any:
+        """The types that a launch has left for its compile, or else those of its arguments."""
+        held = self.modules.descriptor._compile_arg_types
+        types = getattr(held, "types", None)
+        return tuple(types) if types is not None else tuple(map(self.modules.descriptor.typeof, values or ()))
+
+    def _row(self, dispatcher: Any, sig: Any, trigger: str, ask: Callable[[], Any]) -> Any:
+        state = self.sink.state()
+        row = self._begin(dispatcher, sig, trigger, state)
+        outer, state.compilation = state.compilation, row
+        try:
+            result = ask()
+        except BaseException as error:
+            state.compilation = outer
+            self._end(row, dispatcher, None, error)
+            raise
+        state.compilation = outer
+        self._end(row, dispatcher, result, None)
+        return result
+
+    def _begin(self, dispatcher: Any, sig: Any, trigger: str, state: Any) -> dict[str, Any]:
+        """The part of the row that is known before; ``_`` keys are taken out again by `_end`."""
+        start = self.sink.clock()
+        row: dict[str, Any] = {"start_ns": start, "outcome": "failed", "thread_id": state.thread_id,
+                               "trigger": trigger, "_owner": dispatcher, "_waited": 0, "_passes": [],
+                               "_compiled": False, "_attributes": {}}
+        if trigger == "launch" and state.lock_asked != UNKNOWN:
+            # The lock was taken just before, by whoever calls this in this thread.
+            row["start_ns"], row["_waited"] = state.lock_asked, state.lock_held - state.lock_asked
+        state.lock_asked = UNKNOWN
+        try:
+            row["_sig"] = sig
+            row["_hits"] = sum(dispatcher._cache_hits.values())
+            row["signature"] = self.facts.signature_text(sig)
+            row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
+            known = self.facts.known_before(dispatcher)
+            if known:
+                row["_attributes"]["known_signatures"] = known[-_MOST_KNOWN:]
+            if trigger != "specialize" and self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
+                row["_attributes"]["another_dispatcher"] = True
+            configurations = self.facts.known_configurations(dispatcher, sig)
+            if configurations:
+                row["_attributes"]["known_configurations"] = configurations[-_MOST_KNOWN:]
+            marshaller = state.launch_config
+            if trigger == "launch" and getattr(marshaller, "_dispatcher", None) is dispatcher:
+                row["configuration_id"] = self.facts.configuration(marshaller)
+            row["_disk"] = disk.look(dispatcher)
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+        return row
+
+    def _end(self, row: dict[str, Any], dispatcher: Any, result: Any, error: BaseException | None) -> None:
+        """Complete the row and keep it, unless nothing was done."""
+        row["end_ns"] = self.sink.clock()
+        held = {name: row.pop(name, None) for name in [name for name in row if name.startswith("_")]}
+        try:
+            attributes, passes, trigger = held["_attributes"], held["_passes"], row["trigger"]
+            row["wait_ns"] = held["_waited"]
+            kernel = None if error is not None else self._kernel(dispatcher, result, trigger)
+            if error is not None:
+                row["error"] = f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")
+            elif held["_compiled"]:
+                row["outcome"] = "compiled"
+            elif sum(dispatcher._cache_hits.values()) > held["_hits"]:
+                row["outcome"] = "disk"
+            elif kernel is not None and self._came_while_waiting(kernel, row):
+                row["outcome"] = "wait"
+            else:
+                return  # it was in memory already: nobody waited for anything
+            if kernel is not None:
+                self._add_kernel(row, dispatcher, kernel, trigger)
+            self._add_cache_facts(row, attributes, held, dispatcher, kernel)
+            if self.facts.is_redefinition(row["dispatcher_id"]):
+                attributes["redefined"] = True
+            if row["signature"] in self._dropped.get(dispatcher, ()) and row["outcome"] == "compiled":
+                row.update(reason_code="recompile", reason=_RECOMPILED,
+                           fix="drop the call of recompile() unless a global that the kernel reads has changed")
+                self._dropped[dispatcher].discard(row["signature"])
+            row["attributes"] = json.dumps(attributes) if attributes else None
+            with self.sink.lock:
+                number = len(self.sink.compilations)
+                self.sink.compilations.append(row)
+                for entry in passes:
+                    entry["compilation_id"] = number
+                    entry["specialization_id"] = row.get("specialization_id")
+                self.sink.passes.extend(passes)
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+
+    def _kernel(self, dispatcher: Any, result: Any, trigger: str) -> Any:
+        """The compile result behind what was returned: to a launch that is (cubin, name, cooperative)."""
+        if trigger != "launch":
+            return result
+        known = [each for *_, each in compiled(dispatcher)]
+        return next((each for each in reversed(known) if each.metadata.get("cubin") is result[0]), None)
+
+    def _came_while_waiting(self, kernel: Any, row: dict[str, Any]) -> bool:
+        known = self.facts.specialization_of(kernel)
+        return row["wait_ns"] > 0 and self.facts.seen_ns.get(known, 0) > row["start_ns"]
+
+    def _add_kernel(self, row: dict[str, Any], dispatcher: Any, kernel: Any, trigger: str) -> None:
+        number = self.facts.specialization(dispatcher, kernel, row["outcome"])
+        row["specialization_id"] = number
+        row["launch_config_sensitive"] = self.sink.specializations.rows[number]["launch_config_sensitive"]
+        if trigger != "launch":  # text, perhaps, which only numba-cuda-mlir may evaluate
+            row["signature"] = self.facts.signature_text(kernel.signature)
+
+    def _add_cache_facts(self, row: dict[str, Any], attributes: dict[str, Any], held: dict[str, Any], dispatcher: Any,
+                         kernel: Any) -> None:
+        if held["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
+            return  # kernels that depend on their launch configuration are kept in memory only
+        try:
+            disk.note(row, attributes, held["_disk"], kernel.signature,
+                      self.modules.descriptor.mlir_target.target_context)
+            if row["outcome"] == "disk":
+                others = disk.other_options(dispatcher, kernel)
+                if others:
+                    attributes["unsafe"] = {"options": others}
+        except Exception as problem:  # the compile itself is still a row
+            self.sink.swallow(FRAMEWORK, problem)
+
+    def _recompiled(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """``recompile()`` compiles nothing: it drops what there is, and later launches find nothing."""
+
+        def _recompile_impl(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                known = set(self.facts.known_before(self_)) if self.enabled else set()
+            except Exception as problem:
+                known = set()
+                self.sink.swallow(FRAMEWORK, problem)
+            result = original(self_, *args, **kwargs)
+            if known:
+                self._dropped.setdefault(self_, set()).update(known)
+            return result
+
+        return _recompile_impl
+
+    def _optimized(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """MLIR's passes, NVVM and the linker; before it numba-cuda-mlir's own passes ran, whose times are known."""
+
+        def optimize(cres: Any, *args: Any, **kwargs: Any) -> Any:
+            row = self._present()
+            start = self.sink.clock()
+            before = 0 if row is None else len(row["_passes"])
+            result = original(cres, *args, **kwargs)
+            try:
+                if row is not None:
+                    row["_compiled"] = True
+                    inside = sum(entry["duration_ns"] for entry in row["_passes"][before:])
+                    row["_passes"][before:before] = [
+                        *pass_rows(cres.metadata["pipeline_times"]),
+                        {"kind": "phase", "name": "mlir", "start_ns": start,
+                         "duration_ns": max(0, self.sink.clock() - start - inside)}]
+            except Exception as problem:
+                self.sink.swallow(FRAMEWORK, problem)
+            return result
+
+        return optimize
+
+    def _phase(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def phase(*args: Any, **kwargs: Any) -> Any:
+            row = self._present()
+            start = self.sink.clock()
+            result = original(*args, **kwargs)
+            if row is not None:
+                row["_passes"].append({"kind": "phase", "name": name, "start_ns": start,
+                                       "duration_ns": self.sink.clock() - start})
+            return result
+
+        return phase
+
+    def _present(self) -> dict[str, Any] | None:
+        row = self.sink.state().compilation
+        return row if self.enabled and row is not None and "_passes" in row else None
+
+
+def _trigger() -> str:
+    """What the caller of ``_compile_public`` was asked by."""
+    frame = sys._getframe(2)
+    for _ in range(_MOST_FRAMES):
+        if str(frame.f_globals.get("__name__")).startswith("numba_cuda_mlir."):
+            trigger = _TRIGGERS.get(frame.f_code.co_name)
+            if trigger is not None:
+                return trigger
+        elif frame.f_code not in hook_codes:
+            return "compile"  # user code
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return "compile"

@@ -1,0 +1,63 @@
+"""What a launch hook does with an exception: its own is kept from the user, and the launch is written all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernelscope.probes.base import from_signal_handler
+from kernelscope.probes.sink import Sink, ThreadState
+
+# How often writing a launch is begun again after the user's signal handler raised in the middle of it.
+_TRIES = 5
+
+
+def settle(probe: str, sink: Sink, state: ThreadState, ended: bool, error: BaseException,
+           write: Callable[[], None]) -> bool:
+    """Deal with an exception in a launch's hook; return whether it was ours and the launch itself is fine.
+
+    Parameters
+    ----------
+    probe : str
+        The name that errors and dropped launches are counted under.
+    sink : Sink
+        Where they are counted.
+    state : ThreadState
+        The calling thread's; its `launch_config` is None once the launch is written.
+    ended : bool
+        Whether the framework's own function had returned.
+    error : BaseException
+        What was raised in the hook.
+    write : callable
+        Writes the launch the slow way.
+    """
+    # Ours are raised by the hook's own lookups and its look for room. What has a deeper frame was raised by a
+    # signal handler, and what is of another type by a thread that interrupts this one: the user's, both.
+    alone = error.__traceback__ is None or error.__traceback__.tb_next is None
+    ours = ended and alone and isinstance(error, (KeyError, BufferError))
+    if state.launch_config is None:
+        return False  # it was written already
+    users: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            write()
+        except Exception as problem:
+            if state.launch_config is None:  # written, and then interrupted
+                users = problem
+            elif from_signal_handler(problem):
+                users = problem
+                continue
+            else:  # our own: the user's launch must not notice
+                sink.swallow(probe, problem)
+                sink.dropped[probe] += 1
+        except BaseException:
+            if state.launch_config is not None:
+                sink.dropped[probe] += 1
+            state.launch_config = None
+            raise
+        break
+    else:
+        sink.dropped[probe] += 1
+    state.launch_config = None
+    if users is not None:
+        raise users from None
+    return ours
