@@ -6,10 +6,10 @@ So it gets neither: what it cannot have is taken out first and drawn all the sam
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-import itertools
 
 Edge = tuple[int, int]
 

@@ -7,6 +7,7 @@ it did not cross before. ``static/graph_place.js`` does the same in a page; a te
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -22,13 +23,11 @@ from kernelscope.analysis.graph_layout import (
     Spot,
 )
 from kernelscope.analysis.graph_nodes import TOP, Place
-import itertools
 
-#: An open box: its own line on top, that of each body, and the space around a body's nodes.
-HEAD, BODY_HEAD, INSIDE = 34, 20, 16
-_BODY_GAP = 12
-_ROUND = 8.0
-_TURN = 10.0
+#: An open box: its own line on top, that of each body, the space around a body's nodes, and between bodies.
+HEAD, BODY_HEAD, INSIDE, BODY_GAP = 34, 20, 16, 12
+#: How far a line to the next column goes down before it turns, and how round its corners are.
+TURN, ROUND = 10.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,23 @@ class Placed:
     lines: list[tuple[Place, Line, str]] = field(default_factory=list)
 
 
-def place(layout: Layout, opened: Iterable[int] | None = None) -> Placed:
-    """Return where everything is, with the boxes open whose numbers are given; those open at first by default."""
+def place(layout: Layout, opened: Iterable[int] | None = None, at: Place = TOP) -> Placed:
+    """Return where everything is.
+
+    Parameters
+    ----------
+    layout : Layout
+        The layout of all levels.
+    opened : iterable of int, optional
+        Numbers of the boxes that are open; those that are open at first by default.
+    at : tuple of int
+        The level that is shown: the graph's own nodes by default, or one body alone.
+    """
     made = _Placing(layout, frozenset(layout.opened if opened is None else opened))
     found = Placed()
-    if TOP in layout.levels:
-        found.width, found.height = made.size(TOP)
-        made.put(TOP, 0.0, 0.0, found)
+    if at in layout.levels and layout.levels[at].spots:
+        found.width, found.height = made.size(at)
+        made.put(at, 0.0, 0.0, found)
     return found
 
 
@@ -97,7 +106,7 @@ class _Placing:
     def _edge(self, at: Place) -> float:
         """Room above and below for lines that go from one column to the next."""
         lanes = self._levels[at].lanes
-        return _TURN + (lanes - 1) * LANE if lanes else 0.0
+        return TURN + (lanes - 1) * LANE if lanes else 0.0
 
     def put(self, at: Place, left: float, top: float, found: Placed) -> None:
         """Add a level, and what is open in it, to what is shown."""
@@ -125,13 +134,13 @@ class _Placing:
             found.bodies[body] = Frame(
                 x, frame.y + HEAD, width + 2 * INSIDE, frame.height - HEAD - INSIDE)
             self.put(body, x + INSIDE, frame.y + HEAD + BODY_HEAD, found)
-            x += width + 2 * INSIDE + _BODY_GAP
+            x += width + 2 * INSIDE + BODY_GAP
 
     def _node_size(self, number: int, level: Level) -> tuple[float, float]:
         if number not in self._inside:
             return float(level.width), float(HEIGHT)
         sizes = [self.size(body) for body in self._inside[number]]
-        width = sum(each[0] + 2 * INSIDE + _BODY_GAP for each in sizes) - _BODY_GAP + 2 * INSIDE
+        width = sum(each[0] + 2 * INSIDE + BODY_GAP for each in sizes) - BODY_GAP + 2 * INSIDE
         return max(width, float(level.width)), HEAD + BODY_HEAD + max(each[1] for each in sizes) + 2 * INSIDE
 
     def _columns_of(self, at: Place) -> list[_Column]:
@@ -207,7 +216,7 @@ def _path(line: Line, level: Level, columns: list[_Column], found: Placed) -> st
             drawn.append(f"C{_n(x)} {_n(middle)} {_n(x_next)} {_n(middle)} {_n(x_next)} {_n(y_next)}")
         else:
             aside = following.left - COLUMN_GAP / 2 + line.lane * LANE
-            reach = _TURN + line.lane * LANE
+            reach = TURN + line.lane * LANE
             drawn.append(_around(x, leaves, aside, x_next, y_next, reach))
         x, y = x_next, y_next
         if not is_last:
@@ -232,7 +241,7 @@ def _toward(corner: tuple[float, float], other: tuple[float, float]) -> tuple[fl
     """A point near the corner, in the direction of the other one."""
     dx, dy = other[0] - corner[0], other[1] - corner[1]
     length = max(abs(dx), abs(dy), 1e-9)
-    step = min(_ROUND, length / 2) / length
+    step = min(ROUND, length / 2) / length
     return corner[0] + dx * step, corner[1] + dy * step
 
 

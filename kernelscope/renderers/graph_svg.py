@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kernelscope.analysis.graph_layout import Layout, lay_out
-from kernelscope.analysis.graph_nodes import BOXES, Graph, Node, Place, read_graph
+from kernelscope.analysis.graph_nodes import BOXES, TOP, Graph, Node, Place, read_graph
 from kernelscope.analysis.graph_place import HEAD, Frame, Placed, place
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import graph_words as words
-from kernelscope.renderers.base import Makes, escape, shorten
+from kernelscope.renderers.base import Makes, clean, escape, shorten
 from kernelscope.renderers.graph_bands import bands
 from kernelscope.renderers.graph_style import (
+    DETAIL_LETTER,
     DETAIL_Y,
     FONT,
     INK,
@@ -91,8 +92,8 @@ def small(recording: Recording, graph_id: int | None = None) -> str:
 
 
 def draw(
-    graph: Graph, layout: Layout, opened: Iterable[int] | None = None, *, notice: str = "", foot: bool = True,
-    most: tuple[int, int] | None = None,
+    graph: Graph, layout: Layout, opened: Iterable[int] | None = None, *, at: Place = TOP, notice: str = "",
+    foot: bool = True, most: tuple[int, int] | None = None,
 ) -> str:
     """Return the picture of a graph that was laid out.
 
@@ -102,6 +103,8 @@ def draw(
         What to draw.
     opened : iterable of int, optional
         Numbers of open boxes; those that the layout opens by default.
+    at : tuple of int
+        The level that is drawn: the graph's own nodes by default, or one body alone.
     notice : str
         What every output of the recording must say.
     foot : bool
@@ -109,7 +112,7 @@ def draw(
     most : tuple of int, optional
         The width and height that it is scaled down to where it is larger.
     """
-    placed = place(layout, opened)
+    placed = place(layout, opened, at)
     said = [words.headline(graph), *words.notes(graph, layout), *([notice] if notice else [])] if foot else []
     if not placed.nodes:
         said = [words.headline(graph) + " · nothing to draw"]
@@ -167,9 +170,7 @@ def _node(graph: Graph, node: Node, frame: Frame) -> str:
     width, height = frame.width, frame.height
     time = words.time_of(graph, node)
     is_box = node.kind in BOXES and bool(graph.bodies_of(node.number))
-    room = width - TEXT_X - (24 if is_box else 10)
-    name = shorten(words.title(node), int(room / NAME_LETTER))
-    said = shorten(words.detail(graph, node), int((width - TEXT_X - 12 - len(time) * LETTER) / LETTER))
+    name, said = texts(graph, node, width)
     aside = (f"<text x='{width - 13:g}' y='{DETAIL_Y}' text-anchor='end' font-size='10.5'>{escape(time)}</text>"
              if time else "")
     below = (f"<text x='{TEXT_X}' y='{DETAIL_Y}' font-size='10.5' fill-opacity='.85'>{escape(said)}</text>"
@@ -186,6 +187,14 @@ def _node(graph: Graph, node: Node, frame: Frame) -> str:
     )
 
 
+def texts(graph: Graph, node: Node, width: float) -> tuple[str, str]:
+    """Return the two lines of a node of that width, each as much of it as fits; they are cleaned and not escaped."""
+    room = width - TEXT_X - (24 if graph.bodies_of(node.number) else 10)
+    left = width - TEXT_X - 18 - len(words.time_of(graph, node)) * DETAIL_LETTER
+    return (shorten(clean(words.title(node)), int(room / NAME_LETTER)),
+            shorten(words.detail(graph, node), int(left / DETAIL_LETTER)))
+
+
 def _share(node: Node, width: float, height: float) -> str:
     """The node's share of the graph's time, as a bar at its foot."""
     if node.share is None:
@@ -199,8 +208,7 @@ def _share(node: Node, width: float, height: float) -> str:
 def _box(graph: Graph, node: Node, frame: Frame) -> Iterator[str]:
     kind = kind_of(node.kind)
     time = words.time_of(graph, node)
-    said = " · ".join(part for part in (words.title(node), words.detail(graph, node)) if part)
-    said = shorten(said, int((frame.width - TEXT_X - 40 - len(time) * LETTER) / LETTER))
+    said = shorten(words.line(graph, node), int((frame.width - TEXT_X - 40 - len(time) * LETTER) / LETTER))
     x, y, width, height = frame.x, frame.y, frame.width, frame.height
     yield (
         f"<g transform='translate({x:.1f} {y:.1f})'>"

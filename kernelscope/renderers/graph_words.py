@@ -33,6 +33,11 @@ def detail(graph: Graph, node: Node) -> str:
     return " · ".join(part for part in ("" if title(node) == word else word, _measure(graph, node)) if part)
 
 
+def line(graph: Graph, node: Node) -> str:
+    """Return a node's title and detail in one line; the title is cleaned."""
+    return " · ".join(part for part in (clean(title(node)), detail(graph, node)) if part)
+
+
 def configuration(node: Node) -> str:
     """Return a kernel's grid and block as in a launch, ``[4, 128]``; empty where they are not known."""
     if node.griddim is None or node.blockdim is None:
