@@ -180,6 +180,7 @@ class GraphView {
     this.request = null;
     if (this.isGone) return;
     this.drawing.root.setAttribute("transform", this.sight.transform);
+    this.drawing.see(...this.sight.part);
     this.canvas.classList.toggle("ksg-far", this.sight.farness > 0);
     this.canvas.classList.toggle("ksg-farthest", this.sight.farness > 1);
   }
@@ -240,12 +241,9 @@ class GraphView {
     const { before, after } = isChosen ? this.relations.of(chosen) : { before: new Set(), after: new Set() };
     const around = new Set(isChosen ? this.relations.around(chosen) : []);
     this.canvas.classList.toggle("ksg-picked", isChosen);
-    for (const number of this.placed.nodes.keys()) {
-      const { classList } = this.drawing.elementOf(number);
-      classList.toggle("ksg-chosen", number === chosen);
-      classList.toggle("ksg-near", number === chosen || before.has(number) || after.has(number) || around.has(number));
-      classList.toggle("ksg-found", found.has(number));
-    }
+    this.drawing.mark((number) => [
+      number === chosen && "ksg-chosen", found.has(number) && "ksg-found",
+      (number === chosen || before.has(number) || after.has(number) || around.has(number)) && "ksg-near"]);
     this.drawing.stress(!isChosen ? [] : this.placed.lines.filter(({ first, then }) => (
       (before.has(first) && (before.has(then) || then === chosen || around.has(then)))
       || (after.has(then) && (after.has(first) || first === chosen || around.has(first))))));

@@ -10,11 +10,12 @@ export function svg(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The picture inside an `<svg>`; nodes are made once and moved after that. */
+/** The picture inside an `<svg>`: nodes are made when they come near the part that is seen, once, and moved after that. */
 export class Drawing {
   constructor(facts) {
     this.facts = facts;
     this.made = new Map();
+    this.classesOf = () => [];
     this.boxed = new Map();
     this.boxes = svg("g");
     this.lines = svg("path", { class: "ksg-lines" });
@@ -30,23 +31,50 @@ export class Drawing {
   show(placed) {
     this.placed = placed;
     const opened = new Set([...placed.bodies.values()].map(({ number }) => number));
-    const boxes = [], nodes = [];
+    const boxes = [];
     this.boxed = new Map();
+    this.closed = [];
     for (const [number, frame] of placed.nodes) {
       if (!opened.has(number)) {
-        const made = this.node(number);
-        made.setAttribute("transform", `translate(${r(frame.x)} ${r(frame.y)})`);
-        nodes.push(made);
+        this.closed.push([number, frame]);
         continue;
       }
       boxes.push(this.box(number, frame));
       for (const [key, body] of placed.bodies) if (body.number === number) boxes.push(this.body(key, body));
     }
     this.boxes.replaceChildren(...boxes);
-    this.nodes.replaceChildren(...nodes);
+    this.nodes.replaceChildren();
+    this.seen = new Set();
     this.lines.setAttribute("d", placed.lines.filter((line) => !line.isBackward).map((line) => line.path).join(""));
     this.backward.setAttribute("d", placed.lines.filter((line) => line.isBackward).map((line) => line.path).join(""));
     this.heads.setAttribute("d", placed.lines.map((line) => head(line, placed.nodes)).join(""));
+  }
+
+  /** Have the nodes in this part of the picture in the page, and no others. */
+  see(left, top, right, bottom) {
+    const seen = new Set(), added = [];
+    for (const [number, { x, y, width, height }] of this.closed) {
+      if (x > right || y > bottom || x + width < left || y + height < top) continue;
+      seen.add(number);
+      if (this.seen.has(number)) continue;
+      const made = this.node(number);
+      made.setAttribute("transform", `translate(${r(x)} ${r(y)})`);
+      added.push(made);
+    }
+    for (const number of this.seen) if (!seen.has(number)) this.made.get(number).remove();
+    this.nodes.append(...added);
+    this.seen = seen;
+  }
+
+  /** Give each node's element the classes that a function says. */
+  mark(classesOf) {
+    this.classesOf = classesOf;
+    for (const held of [this.boxed, this.made]) for (const [number, made] of held) this.dress(number, made);
+  }
+
+  dress(number, made) {
+    const wanted = this.classesOf(number);
+    for (const name of ["ksg-chosen", "ksg-near", "ksg-found"]) made.classList.toggle(name, wanted.includes(name));
   }
 
   /** Draw these lines in front of the others. */
@@ -54,8 +82,6 @@ export class Drawing {
     this.near.setAttribute("d", lines.map((line) => line.path).join(""));
     this.nearHeads.setAttribute("d", lines.map((line) => head(line, this.placed.nodes)).join(""));
   }
-
-  elementOf(number) { return this.boxed.get(number) ?? this.made.get(number); }
 
   node(number) {
     if (this.made.has(number)) return this.made.get(number);
@@ -76,6 +102,7 @@ export class Drawing {
         svg("path", { d: `M${style.text_x} ${y}h${r(Math.max(whole * Math.min(node.share, 1), 1))}`, class: "ksg-bar" }));
     }
     this.made.set(number, made);
+    this.dress(number, made);
     return made;
   }
 
@@ -92,6 +119,7 @@ export class Drawing {
       svg("text", { x: r(width - 28), y: 17.5, class: "ksg-boxtime" }, node.time),
       svg("path", { d: `M${r(width - 21)} 10.5h9l-4.5 5z`, class: "ksg-arrow", fill: "#fff" }));
     this.boxed.set(number, made);
+    this.dress(number, made);
     return made;
   }
 

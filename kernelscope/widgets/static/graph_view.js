@@ -87,6 +87,12 @@ export class Sight {
     this.keep();
   }
 
+  /** What is seen of the picture, and a little around it: left, top, right and bottom. */
+  get part() {
+    const { x, y, scale, width, height } = this, more = 200;
+    return [(-x - more) / scale, (-y - more) / scale, (width - x + more) / scale, (height - y + more) / scale];
+  }
+
   get farness() { return this.scale < FARTHEST ? 2 : this.scale < FAR ? 1 : 0; }
 
   get transform() { return `translate(${this.x.toFixed(1)} ${this.y.toFixed(1)}) scale(${this.scale.toFixed(4)})`; }
