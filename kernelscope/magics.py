@@ -147,6 +147,11 @@ class KernelScopeMagics:
 
         inspector_of(self._shell, lambda: self.recordings, wanted)._ipython_display_()
 
+    def _graph(self, wanted: str | None = None) -> None:
+        from kernelscope.magic_tables import newest_graph
+
+        newest_graph(self._session.recordings, wanted)._ipython_display_()
+
     def _save(self, path: str) -> None:
         whole = self._whole("save")
         print(f"kernelscope: {magic_session.saved(whole, path)}, {magic_output.counts(self._session.recordings)}")

@@ -144,7 +144,15 @@ def find_graph(recording: Recording, graph_id: int | None = None) -> int:
     if isinstance(graph_id, int) and not isinstance(graph_id, bool) and 0 <= graph_id < known:
         return graph_id
     said = "which graph?" if graph_id is None else f"no graph {graph_id!r};"
-    raise UnknownGraphError(f"{said} the recording has {_known(recording)}")
+    raise UnknownGraphError(f"{said} {known_graphs(recording)}")
+
+
+def known_graphs(recording: Recording) -> str:
+    """Return which graphs a recording has, as a part of a sentence."""
+    rows = recording.rows("graphs")
+    named = [f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows[:_MOST_NAMED])]
+    more = f" and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
+    return f"the recording has {'graph' if len(rows) == 1 else 'graphs'} {', '.join(named)}{more}"
 
 
 def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:
@@ -282,10 +290,3 @@ class _Names:
 def _known_dims(row: dict[str, Any], prefix: str) -> tuple[int, ...] | None:
     found = tuple(row[f"{prefix}_{axis}"] for axis in "xyz")
     return None if None in found else found
-
-
-def _known(recording: Recording) -> str:
-    rows = recording.rows("graphs")
-    named = [f"{at} ({counted(row['nodes'], 'node')})" for at, row in enumerate(rows[:_MOST_NAMED])]
-    more = f" and {len(rows) - _MOST_NAMED:,} more" if len(rows) > _MOST_NAMED else ""
-    return f"{'graph' if len(rows) == 1 else 'graphs'} {', '.join(named)}{more}"
