@@ -22,6 +22,7 @@ MOST_LISTED = 80
 _MOST_NAMES = 10
 _MOST_WAITED = 6
 _DEEPEST = 8
+_WIDE, _DETAIL = 90, 27
 
 
 def graph_text(recording: Recording, graph_id: int | None = None, width: int | None = None) -> str:
@@ -59,6 +60,8 @@ def text(graph: Graph, layout: Layout, *, notice: str = "", width: int | None = 
 
 def _listed(graph: Graph, layout: Layout, width: int) -> str:
     rows = list(_rows(graph, layout, TOP, 0))
+    for row in rows:
+        row[3] = shorten(row[3], _DETAIL if width >= _WIDE else _DETAIL - 8)
     headers = ["layer", "node", "", "", "time", "share", ""]
     # What no node has takes no room.
     kept = [at for at in range(len(headers)) if any(row[at] not in ("", MISSING) for row in rows)]

@@ -92,13 +92,15 @@ class GraphView {
       this.keys.hidden = !this.keys.hidden;
       help.setAttribute("aria-expanded", String(!this.keys.hidden));
     });
-    const bar = make("div", "ksg-bar-top", make("span", "ksg-title", facts.title), make("span", "ksg-about", facts.about));
+    const bar = make("div", "ksg-bar-top", make("span", "ksg-title", facts.title),
+      make("span", "ksg-about", facts.about));
     for (const note of facts.notes) bar.append(make("span", "ksg-chip", note));
     bar.append(make("span", "ksg-space"), this.search, this.count, this.all,
       button("ksg-zoomin", "+", "Zoom in", () => this.sight.zoom(1.4)),
       button("ksg-zoomout", "−", "Zoom out", () => this.sight.zoom(1 / 1.4)),
       button("ksg-fit", "Fit", "Show all of it", () => this.sight.fit()), help);
-    this.keys = make("div", "ksg-keys", ...KEYS.flatMap(([key, what]) => [make("kbd", "", key), make("span", "", what)]));
+    this.keys = make("div", "ksg-keys");
+    for (const [key, what] of KEYS) this.keys.append(make("kbd", "", key), make("span", "", what));
     this.keys.hidden = true;
     this.canvas = svg("svg", { class: "ksg-canvas", "aria-hidden": "true" });
     this.tip = make("div", "ksg-tip");

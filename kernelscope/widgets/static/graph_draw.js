@@ -10,7 +10,7 @@ export function svg(name, attributes = {}, ...children) {
   return made;
 }
 
-/** The picture inside an `<svg>`: nodes are made when they come near the part that is seen, once, and moved after that. */
+/** The picture inside an `<svg>`: a node is made when it comes near what is seen, once, and moved after that. */
 export class Drawing {
   constructor(facts) {
     this.facts = facts;
@@ -98,8 +98,9 @@ export class Drawing {
       svg("rect", { x: width - 28, y: 2, width: 24, height: 26, class: "ksg-toggle", "data-toggle": number }));
     if (node.share !== null) {
       const whole = right - style.text_x, y = height - 7;
+      const part = r(Math.max(whole * Math.min(node.share, 1), 1));
       made.append(svg("path", { d: `M${style.text_x} ${y}h${whole}`, class: "ksg-bar ksg-track" }),
-        svg("path", { d: `M${style.text_x} ${y}h${r(Math.max(whole * Math.min(node.share, 1), 1))}`, class: "ksg-bar" }));
+        svg("path", { d: `M${style.text_x} ${y}h${part}`, class: "ksg-bar" }));
     }
     this.made.set(number, made);
     this.dress(number, made);
@@ -135,7 +136,8 @@ export class Drawing {
 /** The head of a line, at the node that waits. */
 function head(line, nodes) {
   const to = nodes.get(line.then), middle = to.x + to.width / 2;
-  return line.isBackward ? `M${r(middle + line.out)} ${r(to.y + to.height)}l-4 7h8z` : `M${r(middle + line.into)} ${r(to.y)}l-4 -7h8z`;
+  return line.isBackward ? `M${r(middle + line.out)} ${r(to.y + to.height)}l-4 7h8z`
+    : `M${r(middle + line.into)} ${r(to.y)}l-4 -7h8z`;
 }
 
 export function shortened(text, letters) {

@@ -156,7 +156,8 @@ function path(line, places, columns, nodes, lengths) {
   let x = above.x + above.width / 2 + line.out, y = above.y + above.height, drawn = `M${n(x)} ${n(y)}`;
   for (let at = 1; at < spots.length; at++) {
     const here = spots[at - 1], spot = spots[at], column = columns[here[0]], following = columns[spot[0]];
-    const xNext = at === spots.length - 1 ? below.x + below.width / 2 + line.into : following.left + following.at(spot[2]);
+    const isLast = at === spots.length - 1;
+    const xNext = isLast ? below.x + below.width / 2 + line.into : following.left + following.at(spot[2]);
     const yNext = following.top + following.tops[spot[1]];
     const leaves = column.top + column.tops[here[1]] + column.heights[here[1]];
     if (leaves > y + 0.05) drawn += `V${n(leaves)}`;
@@ -178,7 +179,8 @@ function around(x, y, aside, xNext, yNext, reach, round) {
   const points = [[x, y], [x, low], [aside, low], [aside, high], [xNext, high], [xNext, yNext]];
   let drawn = "";
   for (let at = 1; at < points.length - 1; at++) {
-    const corner = points[at], start = toward(corner, points[at - 1], round), end = toward(corner, points[at + 1], round);
+    const corner = points[at];
+    const start = toward(corner, points[at - 1], round), end = toward(corner, points[at + 1], round);
     drawn += `L${n(start[0])} ${n(start[1])}Q${n(corner[0])} ${n(corner[1])} ${n(end[0])} ${n(end[1])}`;
   }
   return `${drawn}L${n(xNext)} ${n(yNext)}`;
