@@ -109,6 +109,7 @@ class GraphView {
     this.panel.hidden = true;
     this.body = make("div", "ksg-body-area", this.canvas, this.panel, this.tip);
     this.body.tabIndex = 0;
+    keepShortcutsAway(this.body);
     this.body.setAttribute("role", "application");
     this.body.setAttribute("aria-roledescription", "graph");
     this.body.setAttribute("aria-label", `${facts.title}, ${facts.about}. Arrow keys choose nodes.`);
@@ -313,11 +314,12 @@ class GraphView {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target !== this.body) return;
     const arrow = ARROWS[event.key];
+    // A letter that means nothing here would mean something to the notebook: it deletes, pastes and merges cells.
+    if (event.key !== "Tab") event.stopPropagation();
     if (arrow && event.shiftKey) this.sight.pan(arrow[0] * -60, arrow[1] * -60);
     else if (arrow) this.walk(arrow);
     else if (!this.press(event.key)) return;
     event.preventDefault();
-    event.stopPropagation();
   }
 
   walk(arrow) {
@@ -380,6 +382,10 @@ function button(name, label, title, action) {
 function make(tag, name, ...children) {
   const made = document.createElement(tag);
   if (name) made.className = name;
+  if (["button", "input"].includes(tag)) keepShortcutsAway(made);
   made.append(...children);
   return made;
 }
+
+/** JupyterLab's and Notebook's own shortcuts come before any listener, and this is how they are told to stay away. */
+function keepShortcutsAway(element) { element.setAttribute("data-lm-suppress-shortcuts", "true"); }
