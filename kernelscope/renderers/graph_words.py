@@ -13,6 +13,7 @@ from kernelscope.renderers.graph_style import kind_of
 _MOST_KINDS = 5
 #: Names are untrusted, and as long as their kernel's template arguments are.
 LONGEST_NAME = 400
+_SHORT = 18
 _TOKENS = re.compile(r"[<>()]|[^<>()]+")
 
 
@@ -57,9 +58,12 @@ def time_of(graph: Graph, node: Node) -> str:
 def facts(graph: Graph, node: Node) -> list[tuple[str, str]]:
     """Return what there is to know of a node, as pairs of a label and a text; names are cleaned."""
     inside = sum(len(graph.bodies[place]) for place in graph.bodies_of(node.number))
+    name = clean(node.name[:LONGEST_NAME]) + ("…" if len(node.name) > LONGEST_NAME else "")
+    # Where the title says it in full, once is enough.
+    is_said = node.kind == "memcpy" or (name == title(node) and len(name) <= _SHORT)
     found: list[tuple[str, str | None]] = [
         ("node", f"{node.number}, {kind_of(node.kind).word}"),
-        ("name", clean(node.name[:LONGEST_NAME]) + ("…" if len(node.name) > LONGEST_NAME else "")),
+        ("name", None if is_said else name),
         ("grid", f"{dims(node.griddim)} blocks" if node.griddim else None),
         ("block", f"{dims(node.blockdim)} threads" if node.blockdim else None),
         ("cluster", f"{dims(node.cluster)} blocks" if node.cluster else None),

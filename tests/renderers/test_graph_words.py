@@ -45,7 +45,7 @@ def test_the_headline_has_what_was_seen() -> None:
 def test_facts_of_a_kernel() -> None:
     graph = read_graph(every_kind())
     assert dict(words.facts(graph, graph.nodes[3])) == {
-        "node": "3, kernel", "name": "scale", "grid": "16 × 16 blocks", "block": "8 × 8 threads",
+        "node": "3, kernel", "grid": "16 × 16 blocks", "block": "8 × 8 threads",
         "time": "55.0 µs, the median of 20 runs", "share": "16 % of the graph's GPU time"}
 
 
@@ -54,7 +54,7 @@ def test_facts_of_a_box_are_those_of_what_is_in_it() -> None:
     found = dict(words.facts(graph, graph.nodes[4]))
     assert found["inside"] == "2 nodes"
     assert found["time"] == "90.0 µs a launch, all that is inside together"
-    assert dict(words.facts(graph, graph.nodes[9])).keys() == {"node", "name", "grid", "block"}
+    assert dict(words.facts(graph, graph.nodes[9])).keys() == {"node", "grid", "block"}
 
 
 def test_long_names_are_cut_in_facts() -> None:

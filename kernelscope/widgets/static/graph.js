@@ -122,10 +122,14 @@ class GraphView {
 
   /** The kinds that there are, each with its sign, color and word. */
   legend() {
-    const { kinds, nodes } = this.facts, numbers = new Map();
-    for (const { kind } of nodes) numbers.set(kind, (numbers.get(kind) ?? 0) + 1);
-    return make("div", "ksg-legend", ...[...numbers].map(([name, number]) => {
-      const { color, sign, word, plural } = kinds[name];
+    const { kinds, nodes } = this.facts, numbers = new Map(), looks = new Map();
+    for (const { kind } of nodes) {
+      const { word } = kinds[kind];
+      looks.set(word, kinds[kind]);
+      numbers.set(word, (numbers.get(word) ?? 0) + 1);
+    }
+    return make("div", "ksg-legend", ...[...numbers].map(([word, number]) => {
+      const { color, sign, plural } = looks.get(word);
       const drawn = svg("svg", { viewBox: "-3 -3 22 22", width: 16, height: 16, "aria-hidden": "true" },
         svg("rect", { x: -3, y: -3, width: 22, height: 22, rx: 5, fill: color }),
         svg("path", { d: sign, class: "ksg-sign" }));
