@@ -20,8 +20,9 @@ def source(name: str) -> str:
 
 each_bundle = pytest.mark.parametrize("bundle", BUNDLES)
 #: What a bundle leaves in a page under a name: its views' function, or anywidget's.
-EXPORTS = {"timeline": "export { mount };", "inspector": "export { mount };",
+EXPORTS = {"timeline": "export { mount };", "inspector": "export { mount };", "graph": "export { mount };",
            "timeline_widget": "export default function timeline() {",
+           "graph_widget": "export default function timeline() {",
            "inspector_widget": "export default function inspector() {"}
 
 
@@ -87,7 +88,8 @@ def test_phases_have_the_card_s_colors() -> None:
     assert re.findall(r'"(\w+)"', order[1])[:5] == list(PHASE_COLORS)
 
 
-@pytest.mark.parametrize(("bundle", "scopes"), [("timeline", (".kst",)), ("inspector", (".ksi", ".ksc"))])
+@pytest.mark.parametrize(("bundle", "scopes"), [("timeline", (".kst",)), ("inspector", (".ksi", ".ksc")),
+                                              ("graph", (".ksg",))])
 def test_the_style_sheet_is_scoped(bundle: str, scopes: tuple[str, ...]) -> None:
     style = re.sub(r"/\*.*?\*/", "", style_sheet(bundle), flags=re.DOTALL)
     selectors = re.findall(r"(?:^|[{}])\s*([^{}@]+?)\s*\{", style)
