@@ -2,8 +2,8 @@
 
     python benchmarks/graph_picture.py [--nodes 40 500 2000] [--chromium PATH]
 
-A graph's nodes each wait for one or two of the six before it, which is a tangle, or for the one before it, which is what
-a capture of one stream makes. A headless Chromium without a GPU paints the page that `to_html` writes.
+A graph's nodes each wait for one or two of the six before it, which is a tangle, or for the one before it, which is
+what a capture of one stream makes. A headless Chromium without a GPU paints the page that `to_html` writes.
 """
 
 from __future__ import annotations

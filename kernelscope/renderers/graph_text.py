@@ -21,7 +21,7 @@ MOST_LISTED = 80
 
 _MOST_NAMES = 10
 _MOST_WAITED = 6
-_DEEPEST = 8
+_DEEPEST = 16
 _WIDE, _DETAIL = 90, 27
 
 
@@ -59,9 +59,10 @@ def text(graph: Graph, layout: Layout, *, notice: str = "", width: int | None = 
 
 
 def _listed(graph: Graph, layout: Layout, width: int) -> str:
-    rows = list(_rows(graph, layout, TOP, 0))
+    rows = list(_rows(graph, layout, TOP, ""))
     for row in rows:
-        row[3] = shorten(row[3], _DETAIL if width >= _WIDE else _DETAIL - 8)
+        # A launch configuration says that it is a kernel, where there is no room for more.
+        row[3] = shorten(row[3] if width >= _WIDE else row[3].removeprefix("kernel · "), _DETAIL)
     headers = ["layer", "node", "", "", "time", "share", ""]
     # What no node has takes no room.
     kept = [at for at in range(len(headers)) if any(row[at] not in ("", MISSING) for row in rows)]
@@ -70,13 +71,12 @@ def _listed(graph: Graph, layout: Layout, width: int) -> str:
     return table([headers[at] for at in kept], rows, width, left=left, flexible=kept.index(2))
 
 
-def _rows(graph: Graph, layout: Layout, place: Place, depth: int) -> Iterator[list[str]]:
+def _rows(graph: Graph, layout: Layout, place: Place, indent: str) -> Iterator[list[str]]:
     """A line a node, below a node with bodies those of the nodes in them, further in."""
     level = layout.levels[place]
     before: dict[int, list[int]] = {}
     for first, then in graph.edges.get(place, ()):
         before.setdefault(then, []).append(first)
-    indent = "  " * min(depth, _DEEPEST)
     for layer, numbers in enumerate(level.by_layer(), 1):
         for number in numbers:
             node = graph.nodes[number]
@@ -87,7 +87,7 @@ def _rows(graph: Graph, layout: Layout, place: Place, depth: int) -> Iterator[li
                 name = words.body_name(node, body)
                 if name:
                     yield ["", "", f"{indent}  {name}:", "", "", "", ""]
-                yield from _rows(graph, layout, body, depth + (2 if name else 1))
+                yield from _rows(graph, layout, body, (indent + ("   " if name else "  "))[:_DEEPEST])
 
 
 def _waits(numbers: list[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 
@@ -36,7 +37,7 @@ def check(part: Layered, edges: Edges) -> None:
     assert set(rows) == set(range(part.layers))
     for row in rows.values():
         row.sort()
-        assert all(right - left >= PITCH - 1e-6 for left, right in zip(row, row[1:], strict=False))
+        assert all(right - left >= PITCH - 1e-6 for left, right in itertools.pairwise(row))
 
 
 @settings(max_examples=150, deadline=None)

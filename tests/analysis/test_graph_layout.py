@@ -64,7 +64,8 @@ def test_columns_end_where_few_lines_go_on() -> None:
     """Two parallel strands that meet every ten steps are cut where they meet."""
     made = script()
     graph = made.graph()
-    joints = []
+    joints: list[int] = []
+    strands: list[list[int]] = []
     for _ in range(8):
         joint = made.graph_node(graph)
         if joints:

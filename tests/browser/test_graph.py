@@ -1,5 +1,6 @@
 """The picture of a graph in Chromium: painted, opened, chosen, searched, saved; in a page and in Jupyter."""
 
+# ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
 import os

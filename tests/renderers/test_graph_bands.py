@@ -1,5 +1,6 @@
 """Large graphs as groups of layers."""
 
+# ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
 from drawn_graphs import chain, independent, script, tangle

@@ -1,5 +1,6 @@
 """Graphs as text."""
 
+# ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
 import pytest
@@ -12,24 +13,24 @@ SMALL = """\
 graph 0 · 14 nodes, 13 edges · instantiated once, launched 20 times · 354 µs of GPU time a launch
 6 kernels, 2 memcpys, 1 memset, 1 while, 1 if, 3 others
 
-  layer  node                                                   time  share
-      1     0  copy HtoD          memcpy · 1.0 MiB           90.0 µs   25 %
-      2     2  axpy               kernel · [4, 128]          20.0 µs  5.6 %  after 0
-            1  memset             4.0 KiB                    3.00 µs  0.8 %
-      3    11  event record                                                  after 2
-            3  scale              kernel · [16 × 16, 8 × 8]  55.0 µs   16 %  after 1, 2
-      4     4  while              2 nodes                    90.0 µs   25 %  after 2, 3
+  layer  node                                                  time  share
+      1     0  copy HtoD         memcpy · 1.0 MiB           90.0 µs   25 %
+      2     2  axpy              kernel · [4, 128]          20.0 µs  5.6 %  after 0
+            1  memset            4.0 KiB                    3.00 µs  0.8 %
+      3    11  event record                                                 after 2
+            3  scale             kernel · [16 × 16, 8 × 8]  55.0 µs   16 %  after 1, 2
+      4     4  while             2 nodes                    90.0 µs   25 %  after 2, 3
                  body:
-      1     5      reduce_blocks  kernel · [1,024, 256]      40.0 µs   23 %
-      2     6      finish         kernel · [4, 128]          5.00 µs  2.8 %  after 5
-            7  if                 3 nodes                    8.00 µs  2.3 %  after 3
+      1     5     reduce_blocks  kernel · [1,024, 256]      40.0 µs   23 %
+      2     6     finish         kernel · [4, 128]          5.00 µs  2.8 %  after 5
+            7  if                3 nodes                    8.00 µs  2.3 %  after 3
                  then:
-      1     8      axpy           kernel · [4, 128]          8.00 µs  2.3 %
+      1     8     axpy           kernel · [4, 128]          8.00 µs  2.3 %
                  else:
-      1     9      scale          kernel · [4, 128]
-      2    10      empty                                                     after 9
-      5    12  copy DtoH          memcpy · 1.0 MiB           88.0 µs   25 %  after 4, 7, 0
-      6    13  print_result       host function                              after 12"""
+      1     9     scale          kernel · [4, 128]
+      2    10     empty                                                     after 9
+      5    12  copy DtoH         memcpy · 1.0 MiB           88.0 µs   25 %  after 4, 7, 0
+      6    13  print_result      host function                              after 12"""
 
 
 def test_a_small_graph_is_listed_by_layer() -> None:

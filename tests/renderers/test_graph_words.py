@@ -1,5 +1,6 @@
 """What nodes and graphs are called."""
 
+# ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
 import pytest
