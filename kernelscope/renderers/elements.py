@@ -75,9 +75,9 @@ def table_of(
     )
 
 
-def folded(summary: str, inside: str) -> str:
-    """Return a part that is folded; both arguments are HTML."""
-    return f'<details><summary>{summary}</summary><div class="ks-scroll">{inside}</div></details>'
+def folded(summary: str, inside: str, is_open: bool = False) -> str:
+    """Return a part that is folded, or can be; the texts are HTML."""
+    return f'<details{" open" * is_open}><summary>{summary}</summary><div class="ks-scroll">{inside}</div></details>'
 
 
 def left_out(total: int, shown: int) -> str:

@@ -17,6 +17,8 @@ from kernelscope.renderers.elements import folded, heading, left_out, name_of, s
 TOP_GRAPHS = 8
 TOP_MISSES = 6
 MOST_ROWS = 200
+#: Nodes of a graph whose picture is shown at once.
+MOST_OPEN = 12
 
 
 def graphs_part(shown: Overview, picture: Callable[[int], str] | None = None) -> str:
@@ -35,7 +37,7 @@ def graphs_part(shown: Overview, picture: Callable[[int], str] | None = None) ->
     html += _table(shown, shown.by_topology[:TOP_GRAPHS])
     if picture is not None:
         drawn = [each for each in shown.by_topology[:TOP_GRAPHS] if each.graph_ids]
-        html += "".join(folded(f"picture of <b>{escape(each.name)}</b>", picture(each.graph_ids[0])) for each in drawn)
+        html += "".join(_drawn(each, picture(each.graph_ids[0]), len(drawn) == 1) for each in drawn)
     rest = shown.by_topology[TOP_GRAPHS:]
     if rest:
         html += folded(f"<b>{escape(counted(len(rest), 'more graph'))}</b>",
@@ -44,6 +46,12 @@ def graphs_part(shown: Overview, picture: Callable[[int], str] | None = None) ->
         html += folded(f"<b>{escape(counted(len(shown.by_graph), 'graph'))}</b> one by one",
                        _table(shown, shown.by_graph[:MOST_ROWS]) + left_out(len(shown.by_graph), MOST_ROWS))
     return html
+
+
+def _drawn(graph: GraphSummary, picture: str, is_alone: bool) -> str:
+    """The picture of a graph, which is open where it is the only one and small."""
+    is_open = is_alone and (graph.nodes or 0) <= MOST_OPEN
+    return folded(f"picture of <b>{escape(graph.name)}</b>", f'<div class="ks-graph">{picture}</div>', is_open)
 
 
 def _table(shown: Overview, graphs: Sequence[GraphSummary]) -> str:

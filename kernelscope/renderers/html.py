@@ -7,6 +7,7 @@ in one notebook, and a saved or exported notebook shows them as they were.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kernelscope.analysis.overview import Overview, overview
 from kernelscope.recording.model import Recording
@@ -15,6 +16,7 @@ from kernelscope.renderers.base import Makes, escape
 from kernelscope.renderers.elements import heading, sentence
 from kernelscope.renderers.gpu_parts import gpu_part
 from kernelscope.renderers.graph_card import builds_part, graphs_part
+from kernelscope.renderers.graph_svg import small
 from kernelscope.renderers.parts import (
     bars,
     cells_part,
@@ -31,7 +33,7 @@ MAKES = Makes("text/html", ".html")
 
 def card(recording: Recording) -> str:
     """Return a self-contained fragment of HTML that shows what the recording holds."""
-    return f"<style>{style()}</style>{_body(overview(recording))}"
+    return f"<style>{style()}</style>{_body(overview(recording), partial(small, recording))}"
 
 
 def page(recordings: Recording | Sequence[Recording], title: str) -> str:
@@ -45,7 +47,7 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
         The document's title and heading.
     """
     shown = [recordings] if isinstance(recordings, Recording) else recordings
-    cards = "\n".join(_body(overview(each)) for each in shown)
+    cards = "\n".join(_body(overview(each), partial(small, each)) for each in shown)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

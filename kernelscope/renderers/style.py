@@ -153,6 +153,8 @@ _TABLES = """
 .kscope summary:hover { background: var(--ks-tint); color: var(--ks-ink); }
 .kscope summary b { color: var(--ks-ink); font-weight: 600; }
 .kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
+.kscope .ks-scroll:has(> .ks-graph) { max-height: none; }
+.kscope .ks-graph svg { display: block; max-width: 100%; height: auto; margin: 6px 0; }
 .kscope .ks-sub { margin: 10px 0 0; }
 """
 
