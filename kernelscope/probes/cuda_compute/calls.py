@@ -1,0 +1,158 @@
+"""Calls of cuda.compute's algorithms, each a launch: of ``reduce_into`` and the like, and of what a factory has built."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from threading import get_ident
+from types import FunctionType, ModuleType
+from typing import Any
+
+from kernelscope.probes.base import Patches, copy_function
+from kernelscope.probes.cuda_compute import hot
+from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink
+from kernelscope.schema import UNKNOWN
+
+FRAMEWORK = "cuda.compute"
+# The classes that are not called as their algorithm is.
+_NAMES = {"_Reduce": "reduce_into", "_Histogram": "histogram_even"}
+_NOWHERE = float(UNKNOWN)
+
+
+class Calls:
+    """Writes each call as a launch: an algorithm's dispatcher, and a configuration of which the stream is known.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where launches go.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        #: Idents of the threads that are in the middle of a call: what it calls itself is part of it.
+        self.inside: set[int] = set()
+        self._configurations: dict[int, int] = {}
+
+    def install(self, patches: Patches, algorithms: ModuleType, modules: list[ModuleType]) -> int:
+        """Hook every algorithm that has a factory, and what factories build; return how many functions were hooked."""
+        hooked = 0
+        for name in vars(algorithms).get("__all__", ()):
+            function = inspect.unwrap(vars(algorithms).get(name, None))  # type: ignore[arg-type]
+            if f"make_{name}" in vars(algorithms) and _is_plain(function):
+                self.hook(patches, function, name)
+                hooked += 1
+        for module in modules:
+            for each in list(vars(module).values()):
+                call = inspect.unwrap(vars(each).get("__call__")) if isinstance(each, type) else None
+                if isinstance(each, type) and each.__module__ == module.__name__ and _is_plain(call):
+                    self.hook(patches, call, None)
+                    hooked += 1
+        return hooked
+
+    def hook(self, patches: Patches, function: Any, name: str | None) -> None:
+        """Have calls of `function` written; without a name it is a method, and its object tells the algorithm."""
+        original = copy_function(function)
+        template: Any = hot.built if name is None else hot.algorithm
+        hook = FunctionType(template.__code__, vars(hot), function.__name__)
+        hook.__kwdefaults__ = {"_ks_original": original, "_ks_ident": get_ident, "_ks_inside": self.inside,
+                               "_ks_now": self.sink.seconds, "_ks_write": self._writer(name, original)}
+        patches.lend(function, hook)
+
+    def _writer(self, fixed: str | None, original: FunctionType) -> Callable[..., None]:
+        """A function that writes one call; what it needs most is local to it."""
+        sink, pack, size = self.sink, self.sink.record.pack_into, self.sink.record.size
+        states, room, phases = sink.states, size * RECORDS_A_CHUNK, sink.record is PHASES
+        targets: dict[Any, tuple[int, int]] = {}
+
+        def write(me: int, start: float, end: float | None, args: Any, kwargs: dict[str, Any],
+                  built: Any = None) -> None:
+            try:
+                known = targets.get(fixed if built is None else name_of(built))
+                state = states.get(me)
+                if (known is None or state is None or end is None or args or kwargs.get("stream") is not None
+                        or state.offset >= room):
+                    self._write_slowly(fixed, original, targets, start, end, args, kwargs, built)
+                    return
+                target, configuration = known
+                offset = state.offset
+                state.offset = offset + size
+                if phases:
+                    pack(state.buffer, offset, start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+                else:
+                    pack(state.buffer, offset, start, end, target, configuration)
+            except Exception as problem:
+                sink.swallow(FRAMEWORK, problem)
+                sink.dropped[FRAMEWORK] += 1
+
+        return write
+
+    def _write_slowly(self, fixed: str | None, original: FunctionType, targets: dict[Any, tuple[int, int]],
+                      start: float, end: float | None, args: Any, kwargs: dict[str, Any], built: Any) -> None:
+        """A call that failed, is on a stream, is the first of its algorithm, or finds its chunk full."""
+        name = fixed if built is None else name_of(built)
+        error = None
+        if end is None:
+            end = self.sink.seconds()
+            raised = sys.exception()
+            error = None if raised is None else type(raised).__name__
+        dispatcher = self.dispatcher(str(name))
+        target = self.sink.target(dispatcher, error=error)
+        configuration = self._configuration(_stream(original, args if built is None else (built, *args), kwargs))
+        if error is None and not args and kwargs.get("stream") is None:
+            targets[name] = target, configuration
+        state = self.sink.state()
+        under_way = state.launch_config  # of a launch around this one, which `write` would take for written
+        try:
+            state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+        finally:
+            state.launch_config = under_way
+
+    def dispatcher(self, name: str) -> int:
+        """Return the row of an algorithm."""
+        return self.sink.dispatchers.intern((FRAMEWORK, name), lambda: {
+            "framework": FRAMEWORK, "name": name, "module": "cuda.compute"})
+
+    def _configuration(self, stream: int | None) -> int:
+        known = self._configurations.get(-1 if stream is None else stream)
+        if known is None:
+            known = self.sink.configuration(None, None, None, stream)
+            self._configurations[-1 if stream is None else stream] = known
+        return known
+
+
+def name_of(built: Any) -> str:
+    """Return the algorithm of what a factory has built."""
+    inclusive = getattr(built, "force_inclusive", None)
+    if inclusive is not None:
+        return "inclusive_scan" if inclusive else "exclusive_scan"
+    return _names.get(type(built)) or _name_of_class(type(built))
+
+
+_names: dict[type, str] = {}
+
+
+def _name_of_class(cls: type) -> str:
+    name = _NAMES.get(cls.__name__) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__.strip("_")).lower()
+    if cls.__module__.startswith("cuda.compute."):  # few, and there for good
+        _names[cls] = name
+    return name
+
+
+def _stream(function: FunctionType, args: Any, kwargs: dict[str, Any]) -> int | None:
+    """The handle of the stream that a call is on: 0 for the default stream, None where it does not tell."""
+    stream = kwargs.get("stream")
+    if stream is None and args and len(args) > 1:
+        stream = inspect.signature(function).bind_partial(*args).arguments.get("stream")
+    if stream is None:
+        return 0
+    try:
+        return int(stream.__cuda_stream__()[1])
+    except Exception:  # the library refuses it too, or will say what is wrong
+        return None
+
+
+def _is_plain(function: Any) -> bool:
+    return isinstance(function, FunctionType) and function.__closure__ is None
