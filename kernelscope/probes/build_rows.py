@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 Row = dict[str, Any]
+#: A hit: when it was asked for and answered (ns), and the number that `BuildRows.know` has returned for it.
+Hit = tuple[int, int, int]
 
 
-class BuildRows(list[Any]):
-    """Rows of the table ``builds`` in order of their ends; indexing and iterating give dicts.
+class BuildRows(Sequence[Row]):
+    """Rows of the table ``builds`` in order of their ends: a sequence of dicts that can only grow.
 
-    ``append(row)`` takes a row as a dict. ``append((start_ns, end_ns, known))`` takes a hit on something that is known:
-    `known` is what `know` returned for it. A tuple of numbers costs the garbage collector nothing.
+    Attributes
+    ----------
+    append : callable
+        Takes a row as a dict, or a hit on something that is known as a tuple of three numbers, which costs the garbage
+        collector nothing. It is atomic, so that threads need no lock.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._kept: list[Row | Hit] = []
         self._known: list[Row] = []
+        self.append: Callable[[Row | Hit], None] = self._kept.append
 
     def know(self, row: Row) -> int:
         """Return the number of something that further hits are to be on; `row` is what each has but its times."""
-        self._known.append(row)  # atomic: who else appends meanwhile has a row before or behind this one
+        self._known.append(row)  # other threads append as well, but never the same dict
         return next(at for at in range(len(self._known) - 1, -1, -1) if self._known[at] is row)
 
-    def __iter__(self) -> Iterator[Row]:
-        return (self._row(each) for each in super().__iter__())
+    def __len__(self) -> int:
+        return len(self._kept)
 
     @overload
-    def __getitem__(self, at: int) -> Row: ...  # type: ignore[override]
+    def __getitem__(self, at: int) -> Row: ...
     @overload
     def __getitem__(self, at: slice) -> list[Row]: ...
-    def __getitem__(self, at: Any) -> Any:
-        found = super().__getitem__(at)
-        return [self._row(each) for each in found] if isinstance(at, slice) else self._row(found)
+    def __getitem__(self, at: int | slice) -> Row | list[Row]:
+        """Return a row, or a list of rows; those of hits are made anew."""
+        return [self._row(each) for each in self._kept[at]] if isinstance(at, slice) else self._row(self._kept[at])
 
-    def _row(self, kept: Any) -> Row:
+    def _row(self, kept: Row | Hit) -> Row:
         if isinstance(kept, dict):
             return kept
         start, end, known = kept

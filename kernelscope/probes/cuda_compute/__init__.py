@@ -88,15 +88,15 @@ class CudaComputeProbe:
         if version and version < OLDEST_VERSION:
             raise ProbeUnavailableError(f"cuda-cccl {text} is too old: 0.4.0 or newer is needed")
         if not getattr(package, "_BINDINGS_AVAILABLE", True):
-            raise ProbeUnavailableError("cuda.compute has no bindings here, for want of a CUDA driver: nothing to record")
+            raise ProbeUnavailableError("cuda.compute has no bindings here, for want of a CUDA driver")
         loaded = [sys.modules.get(f"{_PACKAGE}.{name}") for name in ("algorithms", "_caching", "_cccl_interop")]
         algorithms, caching, interop = loaded
         if algorithms is None:
             raise ProbeUnavailableError(f"cuda-cccl {text or 'of an unknown version'} has no cuda.compute.algorithms")
         lost: list[str] = []
         if version[:2] > NEWEST_VERSION:
-            lost.append(f"cuda-cccl {text} is newer than {'.'.join(map(str, NEWEST_VERSION))}, the newest that was tried: "
-                        "what is missing may go unnoticed")
+            lost.append(f"cuda-cccl {text} is newer than {'.'.join(map(str, NEWEST_VERSION))}, the newest that was "
+                        "tried: what is missing may go unnoticed")
         if not Calls(sink).install(self._patches, algorithms, _homes()):
             lost.append("no algorithm was found: calls are not recorded")
         lost += self._hook_requests(sink, caching, interop, version, text)
@@ -167,4 +167,4 @@ def _nothing(*, d_in: Any, d_out: Any, num_items: int, op: Any, h_init: Any = No
 def _homes() -> list[ModuleType]:
     """The modules that define algorithms."""
     return [module for name, module in list(sys.modules.items())
-            if name.startswith(f"{_PACKAGE}.algorithms._") and isinstance(module, ModuleType)]
+            if name.startswith(f"{_PACKAGE}.algorithms._")]

@@ -1,4 +1,4 @@
-"""Calls of cuda.compute's algorithms, each a launch: of ``reduce_into`` and the like, and of what a factory has built."""
+"""Calls of cuda.compute's algorithms, each a launch: of ``reduce_into`` and the like, and of what factories build."""
 
 from __future__ import annotations
 
@@ -40,23 +40,24 @@ class Calls:
         """Hook every algorithm that has a factory, and what factories build; return how many functions were hooked."""
         hooked = 0
         for name in vars(algorithms).get("__all__", ()):
-            function = inspect.unwrap(vars(algorithms).get(name, None))  # type: ignore[arg-type]
+            function = _unwrapped(algorithms, name)
             if f"make_{name}" in vars(algorithms) and _is_plain(function):
                 self.hook(patches, function, name)
                 hooked += 1
         for module in modules:
             for each in list(vars(module).values()):
-                call = inspect.unwrap(vars(each).get("__call__")) if isinstance(each, type) else None
-                if isinstance(each, type) and each.__module__ == module.__name__ and _is_plain(call):
-                    self.hook(patches, call, None)
-                    hooked += 1
+                if isinstance(each, type) and each.__module__ == module.__name__:
+                    call = _unwrapped(each, "__call__")
+                    if _is_plain(call):
+                        self.hook(patches, call, None)
+                        hooked += 1
         return hooked
 
     def hook(self, patches: Patches, function: Any, name: str | None) -> None:
         """Have calls of `function` written; without a name it is a method, and its object tells the algorithm."""
         original = copy_function(function)
         template: Any = hot.built if name is None else hot.algorithm
-        hook = FunctionType(template.__code__, vars(hot), function.__name__)
+        hook = FunctionType(template.__code__, template.__globals__, function.__name__)
         hook.__kwdefaults__ = {"_ks_original": original, "_ks_ident": get_ident, "_ks_inside": self.inside,
                                "_ks_now": self.sink.seconds, "_ks_write": self._writer(name, original)}
         patches.lend(function, hook)
@@ -152,6 +153,12 @@ def _stream(function: FunctionType, args: Any, kwargs: dict[str, Any]) -> int | 
         return int(stream.__cuda_stream__()[1])
     except Exception:  # the library refuses it too, or will say what is wrong
         return None
+
+
+def _unwrapped(owner: Any, name: str) -> Any:
+    """What `owner` itself has by that name, without the wrappers of others around it."""
+    found = vars(owner).get(name)
+    return None if found is None else inspect.unwrap(found)
 
 
 def _is_plain(function: Any) -> bool:

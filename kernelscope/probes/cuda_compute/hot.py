@@ -1,8 +1,8 @@
 """The hooks of cuda.compute that every call pays for.
 
-They are templates: `Patches.lend` has the library's own functions run their code, with what they work with as keyword-only
-defaults. A local name is the cheapest there is. What is rare (a build, a failure, a stream that was not seen before) is
-left to `requests` and `calls`.
+They are templates: `Patches.lend` has the library's own functions run their code, with what they work with as
+keyword-only defaults. A local name is the cheapest there is. What is rare (a build, a failure, a call on a stream) is left
+to `requests` and `calls`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def algorithm(*args: Any, _ks_original: Any, _ks_ident: Any, _ks_inside: Any, _k
 
 def built(self: Any, *args: Any, _ks_original: Any, _ks_ident: Any, _ks_inside: Any, _ks_now: Any, _ks_write: Any,
           **kwargs: Any) -> Any:
-    """In place of ``__call__`` of what a factory has built: one launch, unless it only asks how much memory it needs."""
+    """In place of ``__call__`` of what a factory has built: one launch, unless it only asks for how much memory."""
     me = _ks_ident()
     if me in _ks_inside or kwargs.get("temp_storage", me) is None:
         return _ks_original(self, *args, **kwargs)

@@ -1,8 +1,8 @@
 """The parts of a build's key by name: types, operators, iterators and options, and never a value of the user's.
 
 cuda.compute's own key says of each argument what the machine code depends on. An operator is known there by its name,
-its bytecode and constants, and what it captures: numbers by value, device arrays by dtype and shape, and anything else by
-its identity. Here numbers and objects are told apart by running numbers: ``int, value 2``.
+its bytecode and constants, and what it captures: numbers by value, device arrays by dtype and shape, and anything else
+by its identity. Here numbers and objects are told apart by running numbers: ``int, value 2``.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def _is_iterator(value: Any) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    # Not hasattr of __cuda_array_interface__, which some libraries make up at a cost, and others raise from.
-    return hasattr(value, "dtype") and hasattr(value, "shape") or hasattr(type(value), "__cuda_array_interface__") or (
-        any(cls.__name__ in ("_Struct", "ProxyValue", "ProxyArray") for cls in type(value).__mro__))
+    if (hasattr(value, "dtype") and hasattr(value, "shape")) or hasattr(type(value), "__cuda_array_interface__"):
+        return True
+    return any(cls.__name__ in ("_Struct", "ProxyValue", "ProxyArray") for cls in type(value).__mro__)
 
 
 def _dtype(value: Any) -> str:

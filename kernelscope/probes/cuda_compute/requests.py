@@ -1,7 +1,7 @@
 """Requests to cuda.compute's build cache: hit, miss or wait, what the key was, and what a miss built.
 
-A factory such as ``make_reduce_into`` looks in a cache of its thread first. Only where that has nothing does it run, and
-ask the process's cache of builds (`_cache_single_flight`), where one thread builds and the others wait for it.
+A factory such as ``make_reduce_into`` looks in a cache of its thread first. Only where that has nothing does it run,
+and ask the process's cache of builds (`_cache_single_flight`), where one thread builds and the others wait for it.
 """
 
 from __future__ import annotations
