@@ -1,8 +1,8 @@
 """The hooks of cuda.compute that every call pays for.
 
 They are templates: `Patches.lend` has the library's own functions run their code, with what they work with as
-keyword-only defaults. A local name is the cheapest there is. What is rare (a build, a failure, a call on a stream) is left
-to `requests` and `calls`.
+keyword-only defaults. A local name is the cheapest there is. What is rare (a build, a failure, a call on a stream) is
+left to `requests` and `calls`.
 """
 
 from __future__ import annotations
