@@ -49,67 +49,69 @@ class Calls:
                 if isinstance(each, type) and each.__module__ == module.__name__:
                     call = _unwrapped(each, "__call__")
                     if _is_plain(call):
-                        self.hook(patches, call, None)
+                        alone = not each.__subclasses__() and not hasattr(each, "force_inclusive")
+                        self.hook(patches, call, _name_of_class(each) if alone else None, method=True)
                         hooked += 1
         return hooked
 
-    def hook(self, patches: Patches, function: Any, name: str | None) -> None:
-        """Have calls of `function` written; without a name it is a method, and its object tells the algorithm."""
-        original = copy_function(function)
-        template: Any = hot.built if name is None else hot.algorithm
-        hook = FunctionType(template.__code__, template.__globals__, function.__name__)
-        hook.__kwdefaults__ = {"_ks_original": original, "_ks_ident": get_ident, "_ks_inside": self.inside,
-                               "_ks_now": self.sink.seconds, "_ks_write": self._writer(name, original)}
+    def hook(self, patches: Patches, function: FunctionType, name: str | None, *, method: bool = False) -> None:
+        """Have calls of `function` written; a `method` without a name has an object that tells the algorithm."""
+        hook = hot.call_template(function, method=method)
+        hook.__kwdefaults__ = {
+            **(hook.__kwdefaults__ or {}), "_ks_original": copy_function(function), "_ks_ident": get_ident,
+            "_ks_inside": self.inside, "_ks_now": self.sink.seconds, "_ks_write": self._writer(name)}
         patches.lend(function, hook)
 
-    def _writer(self, fixed: str | None, original: FunctionType) -> Callable[..., None]:
+    def _writer(self, name: str | None) -> Callable[..., None]:
         """A function that writes one call; what it needs most is local to it."""
         sink, pack, size = self.sink, self.sink.record.pack_into, self.sink.record.size
         states, room, phases = sink.states, size * RECORDS_A_CHUNK, sink.record is PHASES
-        targets: dict[Any, tuple[int, int]] = {}
+        known: dict[str, tuple[int, int]] = {}
 
-        def write(me: int, start: float, end: float | None, args: Any, kwargs: dict[str, Any],
-                  built: Any = None) -> None:
+        def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
             try:
-                known = targets.get(fixed if built is None else name_of(built))
-                state = states.get(me)
-                if (known is None or state is None or end is None or args or kwargs.get("stream") is not None
-                        or state.offset >= room):
-                    self._write_slowly(fixed, original, targets, start, end, args, kwargs, built)
-                    return
-                target, configuration = known
-                offset = state.offset
-                state.offset = offset + size
-                if phases:
-                    pack(state.buffer, offset, start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
-                else:
-                    pack(state.buffer, offset, start, end, target, configuration)
+                if end is not None and stream is None:
+                    target, configuration = known[name or name_of(built)]
+                    state = states[me]
+                    offset = state.offset
+                    if offset < room:
+                        state.offset = offset + size
+                        if phases:
+                            pack(state.buffer, offset, start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+                        else:
+                            pack(state.buffer, offset, start, end, target, configuration)
+                        return
+            except KeyError:  # the first of its algorithm, or of its thread
+                pass
             except Exception as problem:
                 sink.swallow(FRAMEWORK, problem)
-                sink.dropped[FRAMEWORK] += 1
+            self._write_slowly(name, known, start, end, stream, built)
 
         return write
 
-    def _write_slowly(self, fixed: str | None, original: FunctionType, targets: dict[Any, tuple[int, int]],
-                      start: float, end: float | None, args: Any, kwargs: dict[str, Any], built: Any) -> None:
-        """A call that failed, is on a stream, is the first of its algorithm, or finds its chunk full."""
-        name = fixed if built is None else name_of(built)
-        error = None
-        if end is None:
-            end = self.sink.seconds()
-            raised = sys.exception()
-            error = None if raised is None else type(raised).__name__
-        dispatcher = self.dispatcher(str(name))
-        target = self.sink.target(dispatcher, error=error)
-        configuration = self._configuration(_stream(original, args if built is None else (built, *args), kwargs))
-        if error is None and not args and kwargs.get("stream") is None:
-            targets[name] = target, configuration
-        state = self.sink.state()
-        under_way = state.launch_config  # of a launch around this one, which `write` would take for written
+    def _write_slowly(self, name: str | None, known: dict[str, tuple[int, int]], start: float, end: float | None,
+                      stream: Any, built: Any) -> None:
+        """Write a call that failed, is on a stream, is the first of its algorithm, or finds its chunk full."""
         try:
-            state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
-        finally:
-            state.launch_config = under_way
+            name = name or name_of(built)
+            error = None
+            if end is None:
+                end = self.sink.seconds()
+                raised = sys.exception()
+                error = None if raised is None else type(raised).__name__
+            target = self.sink.target(self.dispatcher(name), error=error)
+            configuration = self._configuration(0 if stream is None else _handle(stream))
+            if error is None and stream is None:
+                known[name] = target, configuration
+            state = self.sink.state()
+            under_way = state.launch_config  # of a launch around this one, which `write` would take for written
+            try:
+                state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+            finally:
+                state.launch_config = under_way
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+            self.sink.dropped[FRAMEWORK] += 1
 
     def dispatcher(self, name: str) -> int:
         """Return the row of an algorithm."""
@@ -142,16 +144,11 @@ def _name_of_class(cls: type) -> str:
     return name
 
 
-def _stream(function: FunctionType, args: Any, kwargs: dict[str, Any]) -> int | None:
-    """The handle of the stream that a call is on: 0 for the default stream, None where it does not tell."""
-    stream = kwargs.get("stream")
-    if stream is None and args and len(args) > 1:
-        stream = inspect.signature(function).bind_partial(*args).arguments.get("stream")
-    if stream is None:
-        return 0
+def _handle(stream: Any) -> int | None:
+    """The handle of a stream; None for what is none, which the library refuses."""
     try:
         return int(stream.__cuda_stream__()[1])
-    except Exception:  # the library refuses it too, or will say what is wrong
+    except Exception:
         return None
 
 

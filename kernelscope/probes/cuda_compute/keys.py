@@ -180,7 +180,9 @@ def _structure(kind: Any, dtypes: list[str], operators: list[Any]) -> str:
     if hasattr(kind, "dtype") or hasattr(kind, "_dtype"):
         dtypes.append(str(kind.dtype if hasattr(kind, "dtype") else kind._dtype))
         return ""
-    return str(kind) if isinstance(kind, (str, bool, int)) else type(kind).__name__
+    if kind is True:  # whether an iterator is read from, which its argument tells
+        return ""
+    return str(kind) if isinstance(kind, (str, int)) else type(kind).__name__
 
 
 def _digest(code: CodeType) -> str:

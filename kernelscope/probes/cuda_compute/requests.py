@@ -116,7 +116,7 @@ class Requests:
 
         template = hot.request_template(None, None)
         template.__kwdefaults__ = {
-            "_ks_original": copy_function(factory, closure), "_ks_now": self.sink.clock, "_ks_known": self.known,
+            "_ks_original": copy_function(factory, closure), "_ks_now": self.sink.clock, "_ks_known": self.known.get,
             "_ks_write": self.sink.builds.append, "_ks_settle": settle, "_ks_failed": failed}
         patches.lend(factory, template)
 
