@@ -82,6 +82,8 @@ class Requests:
         self.parts = KeyParts()
         self._threads = _Threads()
         self._clears = 0
+        # Of versions whose objects do not tell it themselves.
+        self._capabilities: dict[int, str] = {}
         # Without caches of threads, a hit does not tell its thread by what it returns.
         self._by_thread = hasattr(caching, "_get_thread_caches")
 
@@ -98,7 +100,7 @@ class Requests:
         ):
             if isinstance(vars(owner).get(name), FunctionType):
                 patches.hook(owner, name, lambda original, make=make: _seen(make(original)))
-            else:
+            elif name != "call_compile" or hasattr(self.interop, "normalize_compute_capabilities"):
                 lost.append(f"{loss} ({owner.__name__} has no function {name})")
         return lost
 
@@ -238,7 +240,10 @@ class Requests:
                under: Under | None) -> Parts | None:
         capabilities = set() if under is None else set(under.capabilities)
         capabilities |= _built_for(result)
-        known["compute_capability"] = ", ".join(sorted(capabilities, key=_order)) or None
+        told = ", ".join(sorted(capabilities, key=_order)) or self._capabilities.get(id(result))
+        if result is not None and told and not self._by_thread:
+            self._capabilities[id(result)] = told
+        known["compute_capability"] = told
         try:
             parts = self.parts.of_call(function, args, kwargs)
         except TypeError:  # arguments that it does not take: the library has said so
