@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kernelscope.errors import KernelScopeError
+from kernelscope.probes.devices import device
 from kernelscope.probes.numba_cuda import load_modules
 from kernelscope.probes.numba_cuda.code import CodeCapture
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
@@ -83,7 +84,7 @@ def snapshot(kernel: Any) -> Recording:
     numbers = [facts.specialization(dispatcher, each) for dispatcher, each in _specializations(kernel)]
     for _, each in _specializations(kernel):
         for ordinal in list(each._codelibrary._cufunc_cache):
-            facts.device(ordinal)
+            device(sink, ordinal)
     facts.describe(())
     CodeCapture(sink, facts).capture(numbers, sass=False)
     dispatchers = [{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows]

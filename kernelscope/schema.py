@@ -225,7 +225,8 @@ _TABLES = (
         _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
         Column("build_ns", "int64", "Of that, in the library's compiler and linker; 0 for a hit.", unit="ns",
                nullable=True),
-        _word("outcome", "hit, miss (it was built), wait (another thread was building it), or failed."),
+        _word("outcome", "What came of it: hit, miss (it was built), wait (another thread was building it), or "
+              "failed."),
         _text("key_parts", "The cache key's parts by name, as a JSON object of texts."),
         _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
         _text("differing_parts", "Names of the key's parts that differ from that one's, as in `operator, dtype`."),
@@ -283,7 +284,7 @@ _TABLES = (
         _time("end_ns", "The call returned; of a capture, when it ended; null where that was not seen.", nullable=True),
         _word("api", "The function of the driver that was called, such as cuGraphInstantiateWithParams.",
               nullable=True),
-        _word("outcome", "ok, refused (an update that the driver would not make), or failed."),
+        _word("outcome", "What came of it: ok, refused (an update that the driver would not make), or failed."),
         _text("error", "The driver's name of what went wrong, and of an update where."),
         _id("rebuild_of", "Of instantiate: the earlier instantiate of the same topology, which could have been reused "
             "or updated; null where it is no rebuild.", nullable=True),

@@ -21,6 +21,7 @@ from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
+from kernelscope.probes.plugins import plugin_probes
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
 from kernelscope.recording.activities import RawActivities
@@ -48,7 +49,10 @@ class Session:
         self.recorders = 0
         self._describing = threading.RLock()
         try:
-            for probe in _probes(gpu) if probes is None else probes:
+            if probes is None:
+                probes, problems = _probes(gpu)
+                self.sink.health += problems
+            for probe in probes:
                 self._install(probe)
         except BaseException:
             self._uninstall()
@@ -118,12 +122,15 @@ class Session:
             raise interrupt
 
 
-def _probes(gpu: str) -> list[Probe]:
-    """Every probe that there is, those that `gpu` asks for."""
+def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
+    """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
     probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
-    return [*probes, CuptiProbe()] if on_gpu and gpu == "cupti" else probes
+    if on_gpu and gpu == "cupti":
+        probes.append(CuptiProbe())
+    plugins, problems = plugin_probes([probe.name for probe in probes])
+    return probes + plugins, problems
 
 
 class Part:

@@ -78,6 +78,8 @@ class Sink:
         A row of health that a probe states anew whenever a recording ends, by probe.
     own : list of (int, int, int)
         Thread ident, start and end, in nanoseconds, of the recorder's own waits for the device.
+    recorded_elsewhere : set of str
+        Modules whose calls of other frameworks' launch functions are part of launches that their own probe records.
     is_capturing : callable
         Whether some stream is known to capture a graph.
     """
@@ -113,6 +115,7 @@ class Sink:
         self.gpu = GpuColumns()
         self.stated: dict[str, dict[str, Any]] = {}
         self.own: list[tuple[int, int, int]] = []
+        self.recorded_elsewhere: set[str] = set()
         self.is_capturing: Callable[[], bool] = lambda: False
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()

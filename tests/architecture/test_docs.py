@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
+import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 import kernelscope
+from kernelscope.probes import plugins
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def python_blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return blocks(page, "python")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
@@ -27,31 +34,47 @@ def test_python_blocks_parse(page: Path) -> None:
         ast.parse(block)
 
 
+GUIDE = DOCS / "how-to-write-a-probe.md"
+
+
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The framework of the guide: a kernel whose launch returns its arguments, or raises the first."""
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The framework of the guide and its probe, as files that can be imported."""
+    framework, probe, *_ = python_blocks(GUIDE)
+    (tmp_path / "toy.py").write_text(framework)
+    (tmp_path / "kernelscope_toy.py").write_text(probe)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("toy")
+    for name in ("toy", "kernelscope_toy"):
+        sys.modules.pop(name, None)
 
-    class Kernel:
-        def __init__(self, name: str) -> None:
-            self.name = name
 
-        def run(self, grid: tuple[int, ...], block: tuple[int, ...], *args: Any) -> Any:
-            if args and isinstance(args[0], BaseException):
-                raise args[0]
-            return args
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Install what a pyproject.toml says, as pip leaves it: metadata and entry points beside the modules."""
 
-    module = ModuleType("toy")
-    vars(module)["Kernel"] = Kernel
-    monkeypatch.setitem(sys.modules, "toy", module)
-    return module
+    def put(project: dict[str, Any]) -> None:
+        project = project["project"]
+        folder = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+        lines = [line for group, entries in project["entry-points"].items()
+                 for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))]
+        (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        importlib.invalidate_caches()
+        plugins._entries.cache_clear()
+
+    yield put
+    monkeypatch.undo()
+    plugins._entries.cache_clear()
 
 
 def test_the_guide_s_probe_records_and_undoes(toy: Any) -> None:
-    probe_block, trial_block, *_ = python_blocks(DOCS / "how-to-write-a-probe.md")
-    names: dict[str, Any] = {"kernelscope": kernelscope, "toy": toy, "print": lambda *_: None}
+    trial = python_blocks(GUIDE)[2]
+    names: dict[str, Any] = {"print": lambda *_: None}
     original, code = toy.Kernel.run, toy.Kernel.run.__code__
-    exec(probe_block, names)
-    exec(trial_block, names)
+    exec(trial, names)
     assert toy.Kernel.run is original
     assert toy.Kernel.run.__code__ is code
 
@@ -63,11 +86,37 @@ def test_the_guide_s_probe_records_and_undoes(toy: Any) -> None:
 
 
 def test_the_guide_s_probe_lets_errors_through(toy: Any) -> None:
-    names: dict[str, Any] = {}
-    exec(python_blocks(DOCS / "how-to-write-a-probe.md")[0], names)
-    recorder = kernelscope.Recorder("trial", probes=[names["ToyProbe"]()])
+    probe = importlib.import_module("kernelscope_toy").ToyProbe()
+    recorder = kernelscope.Recorder("trial", probes=[probe])
     with pytest.raises(KeyboardInterrupt), recorder:
         toy.Kernel("axpy").run((4,), (128,), KeyboardInterrupt())
     launches = recorder.recording.launches
     assert launches.error.tolist() == ["KeyboardInterrupt"]
     assert recorder.recording.cells.status.tolist() == ["interrupted"]
+
+
+def test_the_guide_s_package_is_found_by_every_recording(toy: Any, install: Any) -> None:
+    (project,) = (tomllib.loads(text) for text in blocks(GUIDE, "toml"))
+    install(project)
+    names: dict[str, Any] = {"print": lambda *_: None}
+    exec(python_blocks(GUIDE)[3], names)
+    recording = names["recorded"].recording
+    assert recording.dispatchers.framework.tolist() == ["toy"]
+    assert "toy" in recording.metadata["probes"]
+    assert not (recording.health.probe == "toy").any()
+
+
+@pytest.mark.parametrize(("entry", "said"), [
+    ("nowhere:Probe", "ModuleNotFoundError: No module named 'nowhere'"),
+    ("toy:Kernel", "TypeError"),
+    ("fractions:Fraction", "TypeError: Fraction has no name, no install"),
+    ("kernelscope.probes.nvtx:NvtxProbe", "ValueError: there is a probe called 'nvtx' already"),
+])
+def test_a_package_whose_probe_is_none_is_left_out(toy: Any, install: Any, entry: str, said: str) -> None:
+    install({"project": {"name": "broken-toy", "version": "1", "entry-points": {"kernelscope.probes": {"sad": entry}}}})
+    with kernelscope.record("plain") as recorded:
+        pass
+    (row,) = (row for row in recorded.recording.rows("health") if row["probe"] == "sad")
+    assert row["status"] == "unavailable"
+    assert row["message"].startswith(f"the probe of broken-toy is left out: {said}")
+    assert row["fix"] == "pip install --upgrade broken-toy, or uninstall it"

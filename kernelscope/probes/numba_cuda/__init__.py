@@ -15,6 +15,7 @@ from typing import Any
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.bindings import without_hook
 from kernelscope.probes.numba_cuda.attach import Attachments
 from kernelscope.probes.numba_cuda.code import STATED, CodeCapture
 from kernelscope.probes.numba_cuda.compile import CompileHooks
@@ -185,6 +186,9 @@ class NumbaCudaProbe:
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
         self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
+        # Imported while `cuda.core.launch` was hooked, it has the hook: its launches would be recorded twice.
+        self._modules.dispatcher.launch = without_hook(self._modules.dispatcher.launch)
+        sink.recorded_elsewhere.add(_MODULES["dispatcher"])
         self._hooks.install(self._patches, self._modules.dispatcher)
         self._follow_devices()
 

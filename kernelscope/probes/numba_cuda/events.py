@@ -52,7 +52,8 @@ class EventTimer:
         """Return the driver call `original` with events around the kernel; what it raises and returns is its own."""
         hook_codes.add(self._launch.__func__.__code__)
 
-        def launch(stream: Any, config: Any, kernel: Any, *args: Any) -> Any:
+        # No closure holds the function: `Bindings` would replace it there.
+        def launch(stream: Any, config: Any, kernel: Any, *args: Any, original: Any = original) -> Any:
             return self._launch(original, stream, config, kernel, args)
 
         hook_codes.add(launch.__code__)

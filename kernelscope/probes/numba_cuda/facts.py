@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
+from kernelscope.probes import devices
 from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -24,14 +25,6 @@ _USUAL_OPTIONS = {"debug": (None, False, 0), "lineinfo": (None, False), "opt": (
 # Columns of `specializations` that a cubin says.
 _SIZES = ("regs", "static_shared_bytes", "local_bytes", "const_bytes", "max_threads", "spill_store_bytes",
           "spill_load_bytes")
-# Columns of `devices`, and the attribute of numba-cuda's Device that the driver answers.
-_DEVICE_LIMITS = {
-    "max_threads_per_multiprocessor": "MAX_THREADS_PER_MULTIPROCESSOR",
-    "max_blocks_per_multiprocessor": "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    "registers_per_multiprocessor": "MAX_REGISTERS_PER_MULTIPROCESSOR",
-    "shared_per_multiprocessor_bytes": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
-    "reserved_shared_bytes": "RESERVED_SHARED_MEMORY_PER_BLOCK",
-}
 
 
 class Facts:
@@ -194,7 +187,7 @@ class Facts:
             dispatcher, kernel, ordinal = self._loaded_as(dispatcher, kernel)
         elif self.modules.driver.driver.is_initialized:
             ordinal = self.modules.devices.get_context().device.id
-        device = UNKNOWN if ordinal is None else self.device(ordinal)
+        device = UNKNOWN if ordinal is None else devices.device(self.sink, ordinal)
         specialization = self.specialization(dispatcher, kernel)
         return self.sink.target(self.dispatcher(dispatcher), specialization, device, error)
 
@@ -273,29 +266,6 @@ class Facts:
             "active_blocks_per_multiprocessor": active,
             "occupancy": min(1.0, active * threads / most) if most else None,
         })
-
-    def device(self, ordinal: int) -> int:
-        """Return the id of a device, by its ordinal; the driver is asked what it holds."""
-
-        def row() -> dict[str, Any]:
-            device = self.modules.devices.gpus[ordinal]
-            name = device.name
-            return {
-                "ordinal": ordinal,
-                "name": name.decode() if isinstance(name, bytes) else name,
-                "compute_capability": ".".join(str(part) for part in device.compute_capability[:2]),
-                "multiprocessors": device.MULTIPROCESSOR_COUNT,
-                **{column: self._limit(device, name) for column, name in _DEVICE_LIMITS.items()},
-            }
-
-        return self.sink.devices.intern((FRAMEWORK, ordinal), row)
-
-    @staticmethod
-    def _limit(device: Any, name: str) -> int | None:
-        try:
-            return int(getattr(device, name))
-        except Exception:  # a driver, or bindings, that do not know it
-            return None
 
     def _loaded_as(self, dispatcher: Any, loaded: Any) -> tuple[Any, Any, int]:
         """Find the ``_Kernel`` and the device's ordinal of a loaded function."""

@@ -1,0 +1,226 @@
+"""The hook on ``cuda.core.launch``: a compiled function that others have bound early, so each binding is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Callable, Iterable
+from threading import get_ident
+from typing import Any
+
+from kernelscope.probes.base import from_signal_handler, hook_codes
+from kernelscope.probes.bindings import Bindings
+from kernelscope.probes.cupti.convert import readable
+from kernelscope.probes.devices import device
+from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
+from kernelscope.schema import UNKNOWN
+
+FRAMEWORK = "cuda.core"
+#: Streams and kernels that are known by identity are kept alive; more than this many are forgotten at once.
+_MOST_KNOWN = 4096
+
+
+class LaunchHook:
+    """Records each call of ``cuda.core.launch``: when it was entered and left, the kernel and the launch configuration.
+
+    numba-cuda's own launches go through it as well; they are recorded by their own probe and not here.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where records go.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self.enabled = True
+        self._known: dict[Any, tuple[int, int]] = {}
+        self._bindings: Bindings | None = None
+
+    def install(self, core: Any) -> None:
+        """Put the hook in: `core` is the module ``cuda.core``."""
+        elsewhere = self.sink.recorded_elsewhere
+        self._bindings = Bindings(core.launch, self.make(core.launch), lambda names: names.get("__name__") in elsewhere)
+        self._bindings.put()
+
+    def uninstall(self) -> None:
+        """Take the hook back; where it cannot be reached it records nothing any more."""
+        if self._bindings is not None:
+            self._bindings.take_back()
+            self._bindings = None  # and with it the hook: a reference to the function less
+        self.enabled = False
+        self._known.clear()
+
+    def make(self, original: Callable[..., None]) -> Callable[..., None]:
+        """Return the function that stands for `original`; it spends no call and no lookup that was not measured."""
+        states, new_state, now, ident = self.sink.states, self.sink.state, self.sink.seconds, get_ident
+        record, known = self.sink.record, self._known
+        pack, size, room = record.pack_into, record.size, record.size * RECORDS_A_CHUNK
+        phases = record is PHASES
+
+        def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
+            if not self.enabled:
+                return original(stream, config, kernel, *kernel_args)
+            try:
+                state = states[ident()]
+            except KeyError:
+                state = new_state()
+            end, written = 0.0, False
+            start = now()
+            try:
+                original(stream, config, kernel, *kernel_args)
+                end = now()
+                target, configuration = known[stream, kernel, config.grid, config.block, config.cluster,
+                                              config.shmem_size]
+                offset = state.offset
+                if offset == room:
+                    raise BufferError
+                state.offset, written = offset + size, True
+                # No call since the offset was read: a signal handler that launches comes before or after.
+                if phases:
+                    pack(state.buffer, offset, start, -1.0, -1.0, -1.0, end, target, configuration)
+                else:
+                    pack(state.buffer, offset, start, end, target, configuration)
+            except BaseException as error:
+                if written or not self._settle(state, stream, config, kernel, start, end, error):
+                    raise
+
+        hook_codes.add(launch.__code__)
+        return functools.update_wrapper(launch, original)
+
+    def describe(self, used: Iterable[tuple[int, int]]) -> None:
+        """Ask the driver for registers, sizes and occupancy of what was used; nothing is loaded for it."""
+        rows = self.sink.specializations
+        done = {(row["specialization_id"], row["configuration_id"], row["device_id"]) for row in self.sink.occupancies}
+        for target, configuration in used:
+            goal = self.sink.targets.rows[target]
+            number, where = goal["specialization_id"], goal["device_id"]
+            kernel = rows.objects[number] if number != UNKNOWN else None
+            if where == UNKNOWN or not isinstance(kernel, _Live):
+                continue
+            try:
+                if "regs" not in rows.rows[number]:
+                    rows.rows[number].update(_sizes(kernel.kernel, self.sink.devices.rows[where]["ordinal"]))
+                if (number, configuration, where) not in done:
+                    done.add((number, configuration, where))
+                    self._occupancy(kernel.kernel, number, configuration, where)
+            except Exception as problem:  # one kernel's, such as of a library that was unloaded: the others go on
+                self.sink.swallow(FRAMEWORK, problem)
+
+    def _settle(self, state: ThreadState, stream: Any, config: Any, kernel: Any, start: float, end: float,
+                error: BaseException) -> bool:
+        """Write a launch the slow way: it is new, or failed; return whether the exception was ours alone."""
+        # What has a deeper frame was raised by a signal handler; a TypeError, by a stream that has no hash.
+        alone = error.__traceback__ is None or error.__traceback__.tb_next is None
+        ours = end != 0.0 and alone and isinstance(error, (KeyError, BufferError, TypeError, AttributeError))
+        if end != 0.0 and not ours and not alone and isinstance(error, Exception) and not from_signal_handler(error):
+            ours = True  # such as of a stream whose own __hash__ fails
+        # A launch of another framework may be under way on this thread, and has its marks here.
+        held = state.launch_config
+        try:
+            failure = None if end else type(error).__name__
+            target, configuration = self._lookup(stream, config, kernel, failure)
+            state.write(start, UNKNOWN, UNKNOWN, UNKNOWN, end or self.sink.seconds(), target, configuration)
+        except Exception as problem:
+            if from_signal_handler(problem):
+                raise
+            self.sink.swallow(FRAMEWORK, problem)
+            self.sink.dropped[FRAMEWORK] += 1
+        finally:
+            state.launch_config = held
+        return ours
+
+    def _lookup(self, stream: Any, config: Any, kernel: Any, failure: str | None) -> tuple[int, int]:
+        """Return the ids of target and configuration, kept for the next launch where that can be."""
+        grid, block, cluster = tuple(config.grid), tuple(config.block), config.cluster
+        if cluster:  # the grid counts clusters then
+            grid = tuple(count * blocks for count, blocks in zip(grid, (*cluster, 1, 1), strict=False))
+        configuration = self.sink.configuration(grid, block, int(config.shmem_size), _handle(stream), cluster)
+        target = self._target(stream, kernel, failure)
+        if failure is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            with contextlib.suppress(TypeError):  # a stream of the user's own that has no hash is looked up each time
+                key = stream, kernel, config.grid, config.block, config.cluster, config.shmem_size
+                self._known[key] = target, configuration
+        return target, configuration
+
+    def _target(self, stream: Any, kernel: Any, failure: str | None) -> int:
+        handle = int(kernel.handle)
+        entry = _entry_name(handle)
+        # A name may stand for many kernels, and a handle of an unloaded library for another one later: the kernel is
+        # kept alive beside its row.
+        key = (FRAMEWORK, handle, entry)
+        dispatcher = self.sink.dispatchers.intern(key, lambda: _function(handle, entry), live=kernel)
+        where = device(self.sink, _ordinal())
+        specialization = self.sink.specializations.intern(key, lambda: {
+            "dispatcher_id": dispatcher, "signature": _signature(entry, kernel), "origin": "before",
+            "compute_capability": self.sink.devices.rows[where].get("compute_capability"), "entry_name": entry,
+        }, live=_Live(kernel))
+        return self.sink.target(dispatcher, specialization, where, failure)
+
+    def _occupancy(self, kernel: Any, specialization: int, configuration: int, where: int) -> None:
+        shape, held = self.sink.configurations.rows[configuration], self.sink.devices.rows[where]
+        threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
+        if held["ordinal"] != _ordinal():
+            return  # asked of the current device only
+        active = kernel.occupancy.max_active_blocks_per_multiprocessor(threads, shape["sharedmem_bytes"])
+        most = held.get("max_threads_per_multiprocessor")
+        self.sink.occupancies.append({
+            "specialization_id": specialization, "configuration_id": configuration, "device_id": where,
+            "active_blocks_per_multiprocessor": active,
+            "occupancy": min(1.0, active * threads / most) if most else None,
+        })
+
+
+class _Live:
+    """A kernel beside its row, told apart from what other probes keep there."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+
+def _handle(stream: Any) -> int:
+    """The stream's handle: of a stream, of a graph builder's, or of what follows the protocol ``__cuda_stream__``."""
+    stream = getattr(stream, "stream", stream)
+    if hasattr(stream, "handle"):
+        return int(stream.handle)
+    return int(stream.__cuda_stream__()[1])
+
+
+def _function(handle: int, entry: str | None) -> dict[str, Any]:
+    name = readable(entry) if entry else f"kernel {handle:#x}"
+    return {"framework": FRAMEWORK, "name": name.partition("(")[0] if entry else name}
+
+
+def _signature(entry: str | None, kernel: Any) -> str:
+    """The argument types where the name says them, as C++ names do; else their sizes, which the driver knows."""
+    _, bracket, types = (readable(entry) if entry else "").partition("(")
+    if bracket:
+        return f"({types}"
+    try:
+        sizes = [size for _, size in kernel.arguments_info]
+    except Exception:  # a driver that is older than the question
+        return "()"
+    return f"({', '.join(f'{size} bytes' if size != 1 else '1 byte' for size in sizes)})"
+
+
+def _sizes(kernel: Any, ordinal: int) -> dict[str, int]:
+    view = kernel.attributes[ordinal]
+    return {"regs": view.num_regs, "static_shared_bytes": view.shared_size_bytes, "local_bytes": view.local_size_bytes,
+            "const_bytes": view.const_size_bytes, "max_threads": view.max_threads_per_block}
+
+
+def _entry_name(handle: int) -> str | None:
+    text = ctypes.c_char_p()
+    if ctypes.CDLL("libcuda.so.1").cuKernelGetName(ctypes.byref(text), ctypes.c_void_p(handle)) or not text.value:
+        return None
+    return text.value.decode("utf-8", "replace")
+
+
+def _ordinal() -> int:
+    """The current device, which is the one that was launched on."""
+    found = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuCtxGetDevice(ctypes.byref(found))
+    return found.value
