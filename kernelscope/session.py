@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
+from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
@@ -30,7 +32,8 @@ from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "cuda-core", "cuda-bindings", "cuda-cccl", "numpy", "nvtx",
+             "ipython")
 
 
 class Session:
@@ -126,7 +129,7 @@ def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
-    probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe()]
+    probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe(), CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     plugins, problems = plugin_probes([probe.name for probe in probes])
@@ -206,7 +209,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
         used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
     part.interrupt = session.describe(used, code)
-    total = sum(len(block) for _, block in launches)
+    counts = _launches_by_framework(launches, sink)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
@@ -225,14 +228,24 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         code=list(sink.code) if code else [],
         ranges=ranges,
         activities=part.activities(sink),
-        health=[*_health(session, total, made_in_python.count()), *notes],
+        health=[*_health(session, counts, made_in_python.count()), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw), "code": code}
     return raw
 
 
-def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]]:
-    """What the probes had to say, and what recording cost."""
+def _launches_by_framework(launches: list[tuple[int, np.ndarray]], sink: Sink) -> Counter[str]:
+    """How many launches each framework made."""
+    counts: Counter[str] = Counter()
+    for _, block in launches:
+        targets, numbers = np.unique(block["target"], return_counts=True)
+        for target, number in zip(targets.tolist(), numbers.tolist(), strict=True):
+            counts[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += number
+    return counts
+
+
+def _health(session: Session, counts: Counter[str], ranges: int) -> list[dict[str, Any]]:
+    """What the probes had to say, and what recording cost: each probe its own framework's launches."""
     sink = session.sink
     rows = [*sink.health, *sink.stated.values()]
     for name, count in sink.errors.items():
@@ -243,7 +256,8 @@ def _health(session: Session, launches: int, ranges: int) -> list[dict[str, Any]
     for probe in session.installed:
         cost = _cost(probe, sink.detail)
         if cost is not None:
-            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * launches,
+            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost,
+                         "total_cost_ns": cost * counts[probe.name],
                          "message": f"calibrated: {cost:.0f} ns a launch with detail '{sink.detail}'"})
         if ranges and isinstance(probe, NvtxProbe):
             cost = _range_cost()

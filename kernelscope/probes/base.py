@@ -28,7 +28,7 @@ class Probe(Protocol):
     (`Sink.swallow`), keeps no argument alive, and does nothing at a launch that was not measured there.
     """
 
-    #: The name that health rows and ``kernelscope doctor`` show.
+    #: The name that health rows and ``kernelscope doctor`` show: that of the framework which its launches are of.
     name: str
 
     def install(self, sink: Sink, detail: str) -> None:
