@@ -225,8 +225,7 @@ _TABLES = (
         _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
         Column("build_ns", "int64", "Of that, in the library's compiler and linker; 0 for a hit.", unit="ns",
                nullable=True),
-        _word("outcome", "What came of it: hit, miss (it was built), wait (another thread was building it), or "
-              "failed."),
+        _word("outcome", "How it went: hit, miss (it was built), wait (another thread was building it), or failed."),
         _text("key_parts", "The cache key's parts by name, as a JSON object of texts."),
         _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
         _text("differing_parts", "Names of the key's parts that differ from that one's, as in `operator, dtype`."),

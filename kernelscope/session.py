@@ -19,6 +19,7 @@ from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
+from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
@@ -28,6 +29,7 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
 from kernelscope.recording.activities import RawActivities
 from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE, RawRecording
+from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
@@ -50,7 +52,7 @@ class Session:
         self.alignment = align(clock)
         self.installed: list[Probe] = []
         self.recorders = 0
-        self._describing = threading.RLock()
+        self.describing = threading.RLock()
         try:
             if probes is None:
                 probes, problems = _probes(gpu)
@@ -89,7 +91,7 @@ class Session:
         A Ctrl-C ends what one probe is asked, and is returned: what was recorded is not lost for it.
         """
         interrupt: BaseException | None = None
-        with self._describing:
+        with self.describing:
             self.sink.captures_code = code
             for probe in self.installed:
                 try:
@@ -132,6 +134,7 @@ def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
     probes: list[Probe] = [NumbaCudaProbe(timer), SimulatorProbe(), NvtxProbe(), CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
+    probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems
 
@@ -141,7 +144,7 @@ class Part:
 
     def __init__(self, sink: Sink | None = None) -> None:
         self._records: dict[ThreadState, int] = {}
-        self._compilations = self._passes = self._ranges = 0
+        self._compilations = self._passes = self._ranges = self._builds = 0
         self.began: int | None = None
         #: What a signal handler raised while the recording was being finished.
         self.interrupt: BaseException | None = None
@@ -153,6 +156,7 @@ class Part:
             self._compilations = len(sink.compilations)
             self._passes = len(sink.passes)
             self._ranges = len(sink.ranges) // 4
+            self._builds = len(sink.builds)
 
     def launches(self, sink: Sink) -> list[tuple[int, np.ndarray]]:
         """Each thread's records of this part."""
@@ -175,6 +179,23 @@ class Part:
             {**row, "compilation_id": None}
             for row in sink.passes[self._passes:]
         ]
+
+    def builds(self, sink: Sink) -> list[dict[str, Any]]:
+        """Requests to build caches that ended in this part; the nearest known build may be none of it."""
+        first = self._builds
+        rows = [dict(row) for row in sink.builds[first:]]
+        for row in rows:
+            nearest = row.get("nearest_build_id")
+            row["nearest_build_id"] = None if nearest is None or nearest < first else nearest - first
+        return rows
+
+    def graphs(self, sink: Sink) -> RawGraphs:
+        """All graphs of the session until now, and when this part began."""
+        held = sink.graphs
+        # What names before what is named: other threads go on.
+        launches, execs, nodes_of = dict(held.launches), dict(held.execs), dict(held.nodes_of)
+        events, edges, nodes = list(held.events), list(held.edges), list(held.nodes)
+        return RawGraphs(list(held.graphs), nodes, edges, events, launches, execs, nodes_of, self.began)
 
     def ranges(self, sink: Sink) -> RawRanges:
         """All NVTX events of the session until now, and which is the first of this part."""
@@ -212,6 +233,8 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     counts = _launches_by_framework(launches, sink)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
+    with session.describing:  # another recorder's stop may be writing down graphs
+        graphs = part.graphs(sink)
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -227,7 +250,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         occupancies=list(sink.occupancies),
         code=list(sink.code) if code else [],
         ranges=ranges,
+        builds=part.builds(sink),
         activities=part.activities(sink),
+        graphs=graphs,
         health=[*_health(session, counts, made_in_python.count()), *notes],
     )
     raw.metadata = {**_metadata(name, session, raw), "code": code}

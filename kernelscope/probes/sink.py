@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
 from kernelscope.probes.build_rows import BuildRows
+from kernelscope.probes.driver_calls import DriverCalls
 from kernelscope.probes.gpu import GpuColumns
 from kernelscope.probes.graph_rows import GraphRows
 from kernelscope.schema import UNKNOWN
@@ -82,6 +83,8 @@ class Sink:
         Modules whose calls of other frameworks' launch functions are part of launches that their own probe records.
     is_capturing : callable
         Whether some stream is known to capture a graph.
+    driver_calls : DriverCalls
+        Where probes tell each other of the driver's calls.
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
@@ -117,6 +120,7 @@ class Sink:
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
         self.is_capturing: Callable[[], bool] = lambda: False
+        self.driver_calls = DriverCalls()
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}

@@ -13,20 +13,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from kernelscope.recording.calls import THREAD_BITS, CallFinder, distinct, launches_of, selected
+from kernelscope.recording.calls import CallFinder, launches_of, selected
+from kernelscope.recording.columns import (
+    THREAD_BITS,
+    Columns,
+    Row,
+    Rows,
+    cell_finder,
+    distinct,
+    mapped,
+    none,
+    taken,
+    thread_rows,
+    words,
+)
+from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.schema import UNKNOWN
 
 #: Kinds of activity, in the order of their codes.
 KINDS = ("kernel", "memcpy", "memset", "sync")
 
+#: Frameworks of which one call, a row of ``launches``, can launch several kernels.
+CALLS_OF_SEVERAL = ("cuda.compute", "quadrants")
+
 _KERNEL, _SYNC = KINDS.index("kernel"), KINDS.index("sync")
 _SHAPE = ("griddim_x", "griddim_y", "griddim_z", "blockdim_x", "blockdim_y", "blockdim_z", "cluster_x", "cluster_y",
           "cluster_z", "sharedmem_bytes")
-
-Row = dict[str, Any]
-Columns = dict[str, np.ndarray]
 
 
 def _no_activities() -> Columns:
@@ -85,7 +98,7 @@ class Neighbours:
 
     Attributes
     ----------
-    threads, devices, specializations, configurations, cells : list of dict
+    threads, devices, specializations, configurations, cells, dispatchers : list of dict
         Rows of the tables of that name.
     """
 
@@ -94,10 +107,15 @@ class Neighbours:
     specializations: Sequence[Row]
     configurations: list[Row]
     cells: Sequence[Row]
+    dispatchers: Sequence[Row] = ()
 
 
-def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tuple[dict[str, Any], dict[str, Any]]:
+def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
+         graphs: GraphJoin | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the columns of ``activities`` and of ``api_calls``, and give `launches` what the GPU did for them.
+
+    Calls that launched a graph, or that a graph's events tell of, are none of the ``api_calls``. A ``graph_event_id``
+    is the event's number in `graphs`.
 
     Parameters
     ----------
@@ -107,36 +125,50 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         The launches' columns, in order of start; ``correlation_id``, ``queue_ns`` and ``execute_ns`` are added.
     around : Neighbours
         The rows that activities refer to.
+    graphs : GraphJoin, optional
+        The lives of graphs; it is told of their launches.
     """
+    graphs = GraphJoin(RawGraphs(), around.threads) if graphs is None else graphs
+    several = _several(launches, around.dispatchers)
     calls = _without_own(raw)
     seen, place = raw.activities, CallFinder(calls["correlation_id"])
     first = place.find(calls["correlation_id"])
-    launch_of_call = launches_of(calls, first, raw.names, launches, around.threads)
+    launch_of_call = launches_of(calls, first, raw.names, launches, around.threads,
+                                 None if several is None else several[:-1])
     call = place.find(seen["correlation_id"])
     is_ours = _is_own(raw, seen, call)
     if len(is_ours):
         others = np.delete(np.arange(len(call)), is_ours)
-        seen, call = _taken(seen, others), call[others]
+        seen, call = taken(seen, others), call[others]
     if (seen["start_ns"][1:] < seen["start_ns"][:-1]).any():
         order = np.argsort(seen["start_ns"], kind="stable")
-        seen, call = _taken(seen, order), call[order]
-    asked = _Rows(call)
+        seen, call = taken(seen, order), call[order]
+    in_graphs = graphs.attach(calls, first, raw.names, seen, call)
+    seen, call = in_graphs.with_bodies(seen, call)
+    asked = Rows(call)
     launch = asked.of(launch_of_call)
-    launch[(seen["kind"] != _KERNEL) | (seen["cupti_graph_id"] != UNKNOWN)] = UNKNOWN
-    _name_alike(launch, seen["entry"], raw.entries, launches, around.specializations)
+    not_its_own = (seen["kind"] != _KERNEL) | (seen["cupti_graph_id"] != UNKNOWN)
+    if several is not None:
+        not_its_own &= ~several[launch] | (seen["kind"] != _KERNEL)
+    launch[not_its_own] = UNKNOWN
+    own = launch if several is None else np.where(several[launch], UNKNOWN, launch)
+    _name_alike(launch, own, seen["entry"], raw.entries, launches, around.specializations)
     launch_of_call = _kept(launch_of_call, launch, call)
-    made = _Rows(launch)
+    made = Rows(launch if several is None else np.where(several[launch], UNKNOWN, launch))
     thread_of_call = _thread_ids(calls["ident"], launch_of_call, launches, around.threads)
     _add_to_launches(launches, launch, launch_of_call, calls, seen, raw.has_correlation)
-    cells = _cell_finder(around.cells)
+    if several is not None:
+        _add_to_several(launches, np.flatnonzero((launch != UNKNOWN) & several[launch]), launch, call, calls, seen)
+    graph_event, graph_node = graphs.finish(in_graphs)
+    cells = cell_finder(around.cells)
     cell_of_call = cells(calls["start_ns"])
     cell = asked.of(cell_of_call)
     cell[asked.missing] = cells(seen["start_ns"][asked.missing])
     activities = {
         "activity_id": np.arange(len(launch)),
-        "kind": _words(seen["kind"], KINDS),
-        "name": _words(seen["name"], raw.names),
-        "entry_name": _words(seen["entry"], raw.entries),
+        "kind": words(seen["kind"], KINDS),
+        "name": words(seen["name"], raw.names),
+        "entry_name": words(seen["entry"], raw.entries),
         "device_id": _device_ids(seen["device"], around.devices),
         "stream": seen["stream"], "start_ns": seen["start_ns"], "end_ns": seen["end_ns"],
         "launch_id": launch,
@@ -145,15 +177,21 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         "regs": seen["regs"],
         "cell_id": cell,
         "thread_id": asked.of(thread_of_call),
-        "api": _words(asked.of(calls["name"]), raw.names),
+        "api": words(asked.of(calls["name"]), raw.names),
         "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
-        "correlation_id": seen["correlation_id"] if raw.has_correlation else _none(len(launch)),
-        "size_bytes": seen["size_bytes"], "memory": _words(seen["memory"], raw.names),
+        "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
+        "size_bytes": seen["size_bytes"], "memory": words(seen["memory"], raw.names),
         "cupti_graph_id": seen["cupti_graph_id"], "cupti_node_id": seen["cupti_node_id"],
     }
+    if len(in_graphs.activities):  # else they are left out, which costs nothing
+        for name, values in (("graph_event_id", graph_event), ("graph_node_id", graph_node)):
+            activities[name] = np.full(len(launch), UNKNOWN)
+            activities[name][in_graphs.activities] = values
     alone = np.ones(len(launch_of_call), bool)
     alone[call if not len(asked.missing) else call[call != UNKNOWN]] = False
     alone &= launch_of_call == UNKNOWN
+    alone[in_graphs.rows[in_graphs.event != UNKNOWN]] = False
+    alone[graphs.told_calls(calls, raw.names)] = False
     alone &= alone[first]  # a driver call inside of a runtime call has its id, and made what that one made
     rows = np.flatnonzero(alone)
     rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
@@ -161,46 +199,24 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours) -> tu
         "api_call_id": np.arange(len(rows)),
         "cell_id": cell_of_call[rows],
         "thread_id": thread_of_call[rows],
-        "name": _words(calls["name"][rows], raw.names),
+        "name": words(calls["name"][rows], raw.names),
         "start_ns": calls["start_ns"][rows], "end_ns": calls["end_ns"][rows],
-        "correlation_id": calls["correlation_id"][rows] if raw.has_correlation else _none(len(rows)),
+        "correlation_id": calls["correlation_id"][rows] if raw.has_correlation else none(len(rows)),
         "result": calls["result"][rows],
     }
     return activities, api_calls
-
-
-class _Rows:
-    """Rows of another table, of which -1 is none.
-
-    Attributes
-    ----------
-    missing : ndarray of int64
-        Where there is none.
-    """
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self._rows = rows
-        self.missing = np.flatnonzero(rows == UNKNOWN)
-
-    def of(self, values: np.ndarray) -> np.ndarray:
-        """Return ``values[rows]``, -1 where there is none."""
-        if not len(values):
-            return np.full(len(self._rows), UNKNOWN, values.dtype)
-        found = values[self._rows]
-        found[self.missing] = UNKNOWN
-        return found
 
 
 def _without_own(raw: RawActivities) -> Columns:
     """The calls in order of their start, without the recorder's own."""
     calls = raw.calls
     if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
-        calls = _taken(calls, np.argsort(calls["start_ns"], kind="stable"))
+        calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
     keep = np.ones(len(calls["ident"]), bool)
     for ident, start, end in raw.own:
         first, last = np.searchsorted(calls["start_ns"], (start, end + 1))
         keep[first:last] &= (calls["end_ns"][first:last] > end) | (calls["ident"][first:last] != ident & THREAD_BITS)
-    return calls if keep.all() else _taken(calls, np.flatnonzero(keep))
+    return calls if keep.all() else taken(calls, np.flatnonzero(keep))
 
 
 def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray) -> np.ndarray:
@@ -213,13 +229,19 @@ def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray) -> np.ndarray:
     return waits[found]
 
 
-def _name_alike(launch: np.ndarray, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
-                specializations: Sequence[Row]) -> None:
-    """Take kernels away from launches of specializations that have another name."""
+def _several(launches: dict[str, Any], dispatchers: Sequence[Row]) -> np.ndarray | None:
+    """Which launches are calls that launch several kernels, and at the end False for none; None where none is."""
+    is_one = np.array([row.get("framework") in CALLS_OF_SEVERAL for row in dispatchers], bool)
+    return np.append(is_one[launches["dispatcher_id"]], False) if is_one.any() else None
+
+
+def _name_alike(launch: np.ndarray, own: np.ndarray, entry: np.ndarray, entries: Sequence[str],
+                launches: dict[str, Any], specializations: Sequence[Row]) -> None:
+    """Take kernels away from launches of specializations that have another name; `own` are launches of one kernel."""
     number = {name: at for at, name in enumerate(entries)}
     wanted = np.array([number.get(row.get("entry_name") or "", _OTHER if row.get("entry_name") else UNKNOWN)
                        for row in specializations] + [UNKNOWN], np.int32)
-    expected = wanted[_Rows(launch).of(np.asarray(launches["specialization_id"]))]
+    expected = wanted[Rows(own).of(np.asarray(launches["specialization_id"]))]
     rows = np.flatnonzero(expected != entry)
     rows = rows[(expected[rows] != UNKNOWN) & (entry[rows] != UNKNOWN)]
     launch[rows] = UNKNOWN
@@ -266,20 +288,29 @@ def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_cal
     launches.update(columns)
 
 
+def _add_to_several(launches: dict[str, Any], rows: np.ndarray, launch: np.ndarray, call: np.ndarray, calls: Columns,
+                    seen: Columns) -> None:
+    """Calls that launched several kernels: how long those ran in all, and how long the first one waited."""
+    of = np.unique(launch[rows])
+    for name in ("correlation_id", "queue_ns", "execute_ns"):
+        launches[name][of] = UNKNOWN
+    rows = rows[(seen["start_ns"][rows] != UNKNOWN) & (seen["end_ns"][rows] != UNKNOWN)]
+    lasted = np.asarray(seen["end_ns"], np.int64)[rows] - seen["start_ns"][rows]
+    of, first, which = np.unique(launch[rows], return_index=True, return_inverse=True)
+    total = np.zeros(len(of), np.int64)
+    np.add.at(total, which, lasted)
+    launches["execute_ns"][of] = total
+    first = rows[first]  # activities are in order of their start
+    submitted = launches["submit_end_ns"][of]
+    returned = np.where(submitted == UNKNOWN, np.append(calls["end_ns"], UNKNOWN)[call[first]], submitted)
+    queued = np.maximum(seen["start_ns"][first] - returned, 0)
+    launches["queue_ns"][of] = np.where(returned == UNKNOWN, UNKNOWN, queued)
+
+
 def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[str, Any],
                 threads: list[Row]) -> np.ndarray:
     """The calls' threads; those that made no launch are added."""
-    rows: dict[int, int] = {}
-    for number, row in enumerate(threads):
-        rows.setdefault((row.get("ident") or 0) & THREAD_BITS, number)
-    found_idents, which = distinct(idents)
-    numbers: list[int] = []
-    for ident in found_idents:
-        if ident not in rows:
-            rows[ident] = len(threads)
-            threads.append({"ident": ident, "name": None})
-        numbers.append(rows[ident])
-    found = np.array(numbers, np.int32)[which]
+    found = thread_rows(idents, threads)
     made = selected(launch_of_call != UNKNOWN)
     found[made] = np.asarray(launches["thread_id"])[launch_of_call[made]]
     return found
@@ -293,10 +324,10 @@ def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
             rows[ordinal] = len(devices)
             devices.append({"ordinal": ordinal})
         lookup[ordinal] = rows.get(ordinal, UNKNOWN)
-    return _mapped(ordinals, lookup)
+    return mapped(ordinals, lookup)
 
 
-def _specialization_ids(made: _Rows, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
+def _specialization_ids(made: Rows, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
                         specializations: Sequence[Row]) -> np.ndarray:
     """The launch's own; for a kernel that a graph or somebody else launched, the one of that name if it is one only."""
     named: dict[str, int] = {}
@@ -310,62 +341,18 @@ def _specialization_ids(made: _Rows, entry: np.ndarray, entries: Sequence[str], 
     return found
 
 
-def _configuration_ids(made: _Rows, shape: np.ndarray, shapes: Sequence[tuple[int | None, ...]],
+def _configuration_ids(made: Rows, shape: np.ndarray, shapes: Sequence[tuple[int | None, ...]],
                        launches: dict[str, Any], configurations: list[Row]) -> np.ndarray:
-    """The launch's own; other kernels' are added, without a stream."""
+    """The launch's own; other kernels' have no stream, and are added where they are new."""
     others = shape[made.missing]
     lookup = np.full(len(shapes) + 1, UNKNOWN)
+    known = {tuple(row.get(name) for name in _SHAPE): number for number, row in enumerate(configurations)
+             if row.get("stream") is None}
     for number in distinct(others)[0]:
         if number != UNKNOWN:
-            lookup[number] = len(configurations)
-            configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
+            lookup[number] = known.setdefault(tuple(shapes[number]), len(configurations))
+            if lookup[number] == len(configurations):
+                configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
     found = made.of(np.asarray(launches["configuration_id"]))
     found[made.missing] = lookup[others]
     return found
-
-
-def _cell_finder(cells: Sequence[Row]) -> Any:
-    starts = np.array([row["start_ns"] for row in cells], np.int64)
-    ends = np.array([row["end_ns"] for row in cells], np.int64)
-
-    def cell_of(times: np.ndarray) -> np.ndarray:
-        if not len(starts):
-            return _none(len(times))
-        found = (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
-        found[(found < 0) | (times > ends[found])] = UNKNOWN
-        return found
-
-    return cell_of
-
-
-def _none(count: int) -> np.ndarray:
-    return np.broadcast_to(np.int32(UNKNOWN), count)
-
-
-def _taken(columns: Columns, rows: np.ndarray) -> Columns:
-    """Rows of all columns; those of one value stay what they are and take no memory."""
-    return {name: values[rows] if any(values.strides) or not len(values) else np.broadcast_to(values[0], len(rows))
-            for name, values in columns.items()}
-
-
-def _mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
-    known, which = distinct(values)
-    if len(known) == 1:
-        return np.broadcast_to(np.int32(lookup[known[0]]), len(values))
-    return np.array([lookup[value] for value in known], np.int32)[which] if len(values) else values
-
-
-def _words(codes: np.ndarray, words: Sequence[str]) -> Any:
-    """A category column from codes into `words`, of which several may be the same; -1 is null."""
-    used = np.zeros(len(words) + 1, bool)
-    if len(codes) and not any(codes.strides):
-        used[codes[0]] = True
-    else:
-        used[codes] = True
-    distinct: dict[str, int] = {}
-    lookup = np.array([distinct.setdefault(word, len(distinct)) if is_used else UNKNOWN
-                       for word, is_used in zip(words, used.tolist(), strict=False)] + [UNKNOWN], np.int32)
-    indices = lookup[codes]
-    missing = indices == UNKNOWN if used[-1] else None
-    return pa.DictionaryArray.from_arrays(
-        pa.array(indices, pa.int32(), mask=missing), pa.array(list(distinct), pa.string()))

@@ -11,8 +11,11 @@ import pyarrow as pa
 
 from kernelscope.recording.activities import Neighbours, RawActivities, join
 from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.columns import cell_finder
+from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_columns
+from kernelscope.recording.spans import FOREVER, Spans
 from kernelscope.schema import TABLES, UNKNOWN
 
 #: The launch record of full detail, as NumPy sees it: seconds of the host clock, negative where unknown. One of
@@ -39,11 +42,13 @@ class RawRecording:
         What a record's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
         and ``error``.
     threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds, health
-        Rows of the tables of that name, and of ``occupancies``; compilations and passes as they happened.
+        Rows of the tables of that name, and of ``occupancies``; compilations, passes and builds as they happened.
     ranges : RawRanges
         NVTX events as they happened.
     activities : RawActivities
         What the GPU and the driver did.
+    graphs : RawGraphs
+        Graphs, their nodes and edges, and the events in their lives.
     metadata : dict
         The recording's metadata.
     """
@@ -63,6 +68,7 @@ class RawRecording:
     builds: list[Row] = field(default_factory=list)
     ranges: RawRanges = field(default_factory=RawRanges)
     activities: RawActivities = field(default_factory=RawActivities)
+    graphs: RawGraphs = field(default_factory=RawGraphs)
     health: list[Row] = field(default_factory=list)
     metadata: Row = field(default_factory=dict)
 
@@ -73,14 +79,22 @@ def build(raw: RawRecording) -> Recording:
     compilations = sorted(({**row, "_number": number} for number, row in enumerate(raw.compilations)),
                           key=lambda row: row["start_ns"])
     ranges = range_columns(raw.ranges)
-    _add_cells(launches, compilations, ranges, raw.cells)
+    builds = _in_order(raw.builds)
+    _add_cells(launches, compilations, builds, ranges, raw.cells)
     _add_parents(launches)
     _add_compilations(launches, compilations, raw)
     renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
     for number, row in enumerate(compilations):
         row["compilation_id"] = number
+    _add_launches(builds, launches)
+    graphs = GraphJoin(raw.graphs, raw.threads)
     activities, api_calls = join(raw.activities, launches, Neighbours(
-        raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells))
+        raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells, raw.dispatchers), graphs)
+    graphs.mark_captured(launches, raw.configurations, raw.specializations)
+    of_graphs, event_ids = graphs.tables(raw.cells, raw.specializations)
+    for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
+        if name in columns and len(event_ids) > 1:
+            columns[name] = event_ids[columns[name]]
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
     tables = {
         "cells": _numbered("cells", "cell_id", raw.cells),
@@ -96,7 +110,8 @@ def build(raw: RawRecording) -> Recording:
         "compilations": table_of_rows("compilations", compilations),
         "passes": table_of_rows("passes", passes),
         "code": table_of_rows("code", raw.code),
-        "builds": _numbered("builds", "build_id", raw.builds),
+        "builds": _numbered("builds", "build_id", builds),
+        **of_graphs,
         "ranges": make_table("ranges", ranges),
         "health": table_of_rows("health", raw.health),
     }
@@ -148,27 +163,38 @@ def _merged(blocks: Sequence[np.ndarray], name: str) -> np.ndarray:
     return np.where(values < 0, UNKNOWN, np.rint(values * 1e9)).astype(np.int64)
 
 
-def _add_cells(launches: dict[str, Any], compilations: list[Row], ranges: dict[str, Any],
+def _in_order(builds: Sequence[Row]) -> list[Row]:
+    """Requests to build caches in order of their start."""
+    order = sorted(range(len(builds)), key=lambda number: builds[number]["start_ns"])
+    renumbered = {old: new for new, old in enumerate(order)}
+    return [{**builds[old], "nearest_build_id": renumbered.get(builds[old].get("nearest_build_id", UNKNOWN))}
+            for old in order]
+
+
+def _add_cells(launches: dict[str, Any], compilations: list[Row], builds: list[Row], ranges: dict[str, Any],
                cells: Sequence[Row]) -> None:
-    """Give launches, compiles and ranges the cell that was running when they started."""
+    """Give launches, compiles, builds and ranges the cell that was running when they started."""
     for number, row in enumerate(cells):
         row["cell_id"] = number
-    starts = np.array([row["start_ns"] for row in cells], dtype=np.int64)
-    ends = np.array([row["end_ns"] for row in cells], dtype=np.int64)
-
-    def cell_of(times: np.ndarray) -> np.ndarray:
-        if not len(starts):
-            return np.full(len(times), UNKNOWN, np.int32)
-        found = np.searchsorted(starts, times, side="right") - 1
-        inside = (found >= 0) & (times <= ends[found])
-        return np.where(inside, found, UNKNOWN).astype(np.int32)
-
+    cell_of = cell_finder(cells)
     launches["cell_id"] = cell_of(launches["start_ns"])
-    times = np.array([row["start_ns"] for row in compilations], dtype=np.int64)
-    for row, cell in zip(compilations, cell_of(times).tolist(), strict=True):
-        row["cell_id"] = None if cell == UNKNOWN else cell
+    for rows in (compilations, builds):
+        times = np.array([row["start_ns"] for row in rows], dtype=np.int64)
+        for row, cell in zip(rows, cell_of(times).tolist(), strict=True):
+            row["cell_id"] = None if cell == UNKNOWN else cell
     # A start that is not known was before recording began.
     ranges["cell_id"] = cell_of(ranges["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy())
+
+
+def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
+    """Join each request to a build cache with the innermost launch that made it."""
+    if builds:
+        ends = np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"])
+        calls = Spans(launches["thread_id"], launches["start_ns"], ends)
+        launch = calls.around(np.array([row["thread_id"] for row in builds]),
+                              np.array([row["start_ns"] for row in builds], np.int64))
+        for row, number in zip(builds, launch.tolist(), strict=True):
+            row["launch_id"] = None if number == UNKNOWN else number
 
 
 def _add_parents(launches: dict[str, Any]) -> None:

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from kernelscope.recording.columns import THREAD_BITS, distinct
 from kernelscope.schema import UNKNOWN
 
 #: How many ids a table may have for each call.
 _MOST_SPARSE = 8
-
-#: The bits of a thread's ident that CUPTI gives.
-THREAD_BITS = 0xFFFFFFFF
 
 
 class CallFinder:
@@ -48,7 +45,7 @@ class CallFinder:
 
 
 def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence[str], launches: dict[str, Any],
-                 threads: Sequence[dict[str, Any]]) -> np.ndarray:
+                threads: Sequence[dict[str, Any]], several: np.ndarray | None = None) -> np.ndarray:
     """Return the launch that each call submitted, -1 for none.
 
     Parameters
@@ -63,13 +60,20 @@ def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence
         The launches' columns, in order of start.
     threads : sequence of dict
         Rows of the table ``threads``.
+    several : ndarray of bool, optional
+        Which launches are calls that launch several kernels or graphs: all of them from their start to their end.
     """
     result = np.full(len(calls["ident"]), UNKNOWN)
     if not len(result) or not len(launches["start_ns"]):
         return result
-    submits = np.array([_is_launch(name) for name in names], bool)[calls["name"]] & (calls["result"] == 0)
+    submits = np.array([_is_launch(name) for name in names], bool)[calls["name"]]
+    graphs = None if several is None else np.array([is_graph_launch(name) for name in names], bool)[calls["name"]]
+    submits = (submits if graphs is None else submits | graphs) & (calls["result"] == 0)
     begin = _known(launches["submit_start_ns"], launches["start_ns"])
     end = _known(_known(launches["submit_end_ns"], launches["end_ns"]), np.iinfo(np.int64).max)
+    if several is not None:
+        begin = np.where(several, launches["start_ns"], begin)
+        end = np.where(several, _known(launches["end_ns"], np.iinfo(np.int64).max), end)
     numbers = np.array([(row.get("ident") or 0) & THREAD_BITS for row in threads], np.int64)
     for ident in distinct(calls["ident"][selected(submits)])[0]:
         rows = selected(submits & (calls["ident"] == ident))
@@ -78,12 +82,24 @@ def launches_of(calls: dict[str, np.ndarray], first: np.ndarray, names: Sequence
         result[rows] = _around(middle, begin, end, own, launches.get("parent_launch_id"))
     # Several calls in one launch: the last is the kernel's, what came before prepared its arguments.
     joined = np.flatnonzero(result != UNKNOWN)
+    made_several = np.empty(0, np.int64)
+    if several is not None:
+        is_one_of_them = several[result[joined]]
+        made_several, joined = joined[is_one_of_them], joined[~is_one_of_them]
+        joined = joined if graphs is None else joined[~graphs[joined]]
+    of_several = result[made_several]
     last = np.full(len(launches["start_ns"]), UNKNOWN)
     last[result[joined]] = joined  # of several assignments to one place NumPy keeps the last
     made = np.flatnonzero(last != UNKNOWN)
     result.fill(UNKNOWN)
     result[first[last[made]]] = made
+    result[first[made_several]] = of_several
     return result
+
+
+def is_graph_launch(name: str) -> bool:
+    """Whether a driver or runtime call launches a graph."""
+    return name.startswith(("cuGraphLaunch", "cudaGraphLaunch"))
 
 
 def _around(times: np.ndarray, begin: np.ndarray, end: np.ndarray, own: np.ndarray | slice,
@@ -122,10 +138,3 @@ def _is_launch(name: str) -> bool:
     return name.startswith(("cuLaunchKernel", "cuLaunchCooperative", "cudaLaunchKernel", "cudaLaunchCooperative",
                             "cuda.core.launch"))
 
-
-def distinct(values: np.ndarray) -> tuple[list[int], np.ndarray]:
-    """Return the distinct values, and each row's place among them: by hashing, no sort."""
-    if len(values) and (values == values[0]).all():
-        return [int(values[0])], np.broadcast_to(np.int32(0), len(values))
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()

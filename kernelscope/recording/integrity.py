@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.recording.graph_integrity import check_graphs
 from kernelscope.schema import TABLES, UNKNOWN, Column
 
 #: Which table the rows of an id column are in, by the column's name.
@@ -67,9 +68,10 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     ------
     RecordingFileError
         A column that may have no nulls has some; a table's own ids are not its row numbers; an id names a row that
-        does not exist; launches, activities, API calls, compilations or ranges are not in order of their start; a
-        launch is its own ancestor; a range comes before its parent; an ``attributes``, ``options`` or
-        ``launch_config`` is not a JSON object.
+        does not exist; launches, activities, API calls, compilations, builds, events of graphs or ranges are not in
+        order of their start; a launch is its own ancestor; a range comes before its parent; an ``attributes``,
+        ``options``, ``launch_config`` or ``key_parts`` is not a JSON object; a graph is none: see
+        `kernelscope.recording.graph_integrity`.
     """
     for name, table in tables.items():
         own = own_id(name)
@@ -88,6 +90,7 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
         _check_order(name, tables[name].column("start_ns"))
     _check_parents(tables["launches"].column("parent_launch_id"))
     _check_range_parents(tables["ranges"].column("parent_range_id"))
+    check_graphs(tables)
 
 
 def own_id(table: str) -> str | None:

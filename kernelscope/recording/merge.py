@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.integrity import FIRST
+from kernelscope.recording.merge_graphs import merged_graphs, place_graphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import Renumbering, numbered, renumbered
 from kernelscope.schema import TABLES
@@ -32,7 +33,7 @@ _FACTS = {
         "spill_load_bytes", "max_threads", "launch_config_sensitive", "cubin_bytes", "entry_name",
     ),
 }
-_IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "ranges")
+_IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
 _FACT = ("probe", "status", "message", "fix")
 # Instants, as distinct from durations, which have the same unit.
 _TIMES = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
@@ -48,12 +49,12 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
 
     Threads, devices, dispatchers, configurations and specializations that are equal in content become one row, except
     that rows which one recording keeps apart stay apart; a specialization's ``origin`` is the first's, and facts of a
-    device, dispatcher or specialization that one recording lacks are those of another. Equal facts of
-    health become one row with ``dropped``, ``errors`` and ``total_cost_ns`` added and the largest ``clock_error_ns``.
-    Cells, launches, activities, API calls, compilations and ranges are in order of their start. Correlation ids stay:
-    they tell rows of one process apart. Times are on the first recording's host clock: those of a recording whose
-    clock began at another instant (another machine, or another boot) are moved by the wall clock, as ``clock`` in the
-    metadata says.
+    device, dispatcher or specialization that one recording lacks are those of another. Graphs of one fingerprint become
+    one likewise, with its nodes and edges once. Equal facts of health become one row with ``dropped``, ``errors`` and
+    ``total_cost_ns`` added and the largest ``clock_error_ns``. Cells, launches, activities, API calls, compilations,
+    builds, events of graphs and ranges are in order of their start. Correlation ids stay: they tell rows of one process
+    apart. Times are on the first recording's host clock: those of a recording whose clock began at another instant
+    (another machine, or another boot) are moved by the wall clock, as ``clock`` in the metadata says.
 
     Parameters
     ----------
@@ -80,10 +81,12 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     places: list[dict[str, Renumbering]] = [{} for _ in recordings]
     for table in _SHARED:
         tables[table] = _shared(table, recordings, places)
+    place_graphs(recordings, places)
     for table in _IN_ORDER:
         _place_in_order(table, recordings, places)
     for table in _IN_ORDER:
         tables[table] = _ordered(table, recordings, places)
+    tables |= merged_graphs(recordings, places)
     tables["passes"] = _joined("passes", recordings, places)
     occupancies = _joined("occupancies", recordings, places).to_pylist()
     tables["occupancies"] = table_of_rows("occupancies", _distinct(occupancies))

@@ -106,6 +106,36 @@ def _configuration(names: Names, text: str) -> str | None:
     return json.dumps(_shape(_object(text))) if _object(text) else None
 
 
+def _activity(names: Names, text: str) -> str:
+    """A copy's direction or what is waited for; a kernel's or function's name is left out."""
+    return text if text in _ACTIVITIES else names.of("other_kernel", text)
+
+
+def _driver_error(names: Names, text: str) -> str:
+    """The driver's own words for what went wrong, without where."""
+    found = re.match(r"(CUDA_ERROR_[A-Z0-9_]+|CUresult \d+)?[:,; (]*(CU_GRAPH_EXEC_UPDATE_ERROR_[A-Z_]+)?\b", text)
+    known = [word for word in found.groups() if word] if found else []
+    return ": ".join(known) or names.of("Error", text)
+
+
+def _part_names(names: Names, text: str) -> str:
+    """Names of the parts of a build cache's key, such as `op captured scale`: at the end of that is a user's name."""
+    found: list[str] = []
+    for part in text.split(", "):
+        head, word, variable = re.split(r"( captured | global )", part + " captured ", maxsplit=1)
+        variable = variable.removesuffix(" captured ")
+        known = [each if each in _KEY_PARTS else names.of("part", each) for each in head.split(" ")]
+        found.append(" ".join(known) + (word + names.of("part", variable) if variable else ""))
+    return ", ".join(found)
+
+
+def _key_parts(names: Names, text: str) -> str | None:
+    """The parts of a build cache's key without their values, which stay distinct."""
+    held = _object(text)
+    return None if held is None else json.dumps(
+        {_part_names(names, key): names.of("value", json.dumps(each)) for key, each in held.items()})
+
+
 def _compile_attributes(names: Names, text: str) -> str | None:
     """What reasons are made of: other signatures and launch configurations that the kernel had."""
     held = _object(text) or {}
@@ -156,6 +186,24 @@ _VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
 _MODEL = (r"[A-Z]{0,4}\d{1,4}(?:GB|MB|GiB)?|RTX|GTX|TITAN|Tesla|Quadro|GeForce|PCIe|HBM\d\w?|NVL|SXM\d|Ti|SUPER|Laptop|"
           r"GPU|Graphics|Ada|Generation|Blackwell|Pro|PRO|Workstation|Server|Edition|Max-Q|MIG|\dg\.\d+gb|X|V|Xp")
 _CAPABILITY = _matching("capability", r"\d+\.\d+[af]?")
+# Of cuda.compute; a probe's own library names its algorithms itself.
+_ALGORITHMS = _words(
+    "reduce_into inclusive_scan exclusive_scan merge_sort radix_sort segmented_sort segmented_reduce histogram_even "
+    "unique_by_key three_way_partition unary_transform binary_transform select lower_bound upper_bound")
+# Arguments of its algorithms, what of them counts, and its fields; a captured variable has a name of the user's.
+_KEY_PARTS = _words(
+    "d_in d_in1 d_in2 d_out d_in_keys d_in_values d_out_keys d_out_values d_in_items d_out_items d_values d_data "
+    "d_samples d_histogram d_num_selected_out d_out_num_selected d_first_part_out d_second_part_out d_unselected_out "
+    "h_init h_lower_level h_upper_level h_num_output_levels level_dtype num_items num_segments num_samples num_values "
+    "num_output_levels num_bins lower_level upper_level start_offsets_in end_offsets_in op comp cond order selector "
+    "select_first_part_op select_second_part_op begin_bit end_bit determinism compute_capability kind dtype dtypes "
+    "name code state operator iterator type types target algorithm 2 3 4")
+_NODE_KINDS = _words("kernel memcpy memset host empty event_record event_wait child if while switch mem_alloc mem_free "
+                     "other")
+_EVENT_KINDS = _words("capture define instantiate update upload launch close before")
+_BUILD_REASONS = _words(
+    "first_use new_operator_name new_operator_value new_operator new_dtype new_array_type new_iterator new_device "
+    "new_option several cache_cleared wait unknown")
 _REASON_CODES = _words(
     "first_use first_signature new_dtype new_dimensions new_layout new_access new_alignment new_scalar tuple_arity "
     "optional literal new_type argument_count launch_config specialize forall eager redefined recompile new_device "
@@ -186,7 +234,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "launches": {"cache": _word("cache", "memory", "disk", "compiled", "wait"), "error": _exception},
     "activities": {
         "kind": _word("kind", "kernel", "memcpy", "memset", "sync"),
-        "name": lambda names, text: text if text in _ACTIVITIES else names.of("other_kernel", text),
+        "name": _activity,
         "entry_name": _named("entry"), "api": _matching("api", _API), "memory": _matching("memory", _MEMORY),
     },
     "api_calls": {"name": _matching("api", _API)},
@@ -197,6 +245,23 @@ RULES: dict[str, dict[str, Rule]] = {
         "nearest_signature": neutral_types, "fix": _dropped, "cache_file": _named("cache", ".nbi"),
         "cache_data_file": _named("cache_data", ".nbc"), "cache_key": _named("key"), "error": _exception,
         "attributes": _compile_attributes,
+    },
+    "builds": {
+        "framework": _word("framework", *_PROBES), "algorithm": _word("algorithm", *_ALGORITHMS),
+        "compute_capability": _CAPABILITY, "outcome": _word("outcome", "hit", "miss", "wait", "failed"),
+        "key_parts": _key_parts, "differing_parts": _part_names,
+        "reason_code": _word("reason", *_REASON_CODES, *_BUILD_REASONS), "reason": _dropped, "fix": _dropped,
+        "error": _exception, "attributes": _dropped,
+    },
+    "graphs": {"fingerprint": _hash, "topology": _hash, "attributes": _dropped},
+    "graph_nodes": {"kind": _word("node", *_NODE_KINDS), "name": _activity, "entry_name": _named("entry"),
+                    "attributes": _dropped},
+    "graph_edges": {"attributes": _dropped},
+    "graph_events": {
+        "kind": _word("event", *_EVENT_KINDS), "api": _matching("api", _API),
+        "outcome": _word("outcome", "ok", "refused", "failed"), "error": _driver_error,
+        "change": _word("change", "none", "arguments", "configuration", "topology"), "changes": _dropped,
+        "attributes": _dropped,
     },
     "passes": {"kind": _word("kind", "pass", "phase"), "name": _word("pass", *_PASSES)},
     "ranges": {
@@ -213,7 +278,8 @@ RULES: dict[str, dict[str, Rule]] = {
 
 def _table(recording: Recording, name: str, names: Names) -> pa.Table:
     table = recording.arrow(name)
-    special = {("activities", "name"): _own_kernels, ("compilations", "argument"): _argument_names}
+    special = {("activities", "name"): _own_kernels, ("graph_nodes", "name"): _own_nodes,
+               ("compilations", "argument"): _argument_names}
     for index, column in enumerate(TABLES[name].columns):
         if column.dtype not in ("string", "category"):
             continue
@@ -243,17 +309,28 @@ def _changed(column: pa.ChunkedArray, change: Callable[[str], str | None], nulla
     return pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string())).cast(column.type)
 
 
-def _own_kernels(recording: Recording, names: Names) -> None:
+def _own_kernels(recording: Recording, names: Names, table: str = "activities") -> None:
     """Give kernels that the GPU ran the neutral names of the recorded kernels that they are."""
-    encoded = recording.arrow("activities").column("name").unify_dictionaries().combine_chunks()
+    column = recording.arrow(table).column("name")
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    encoded = column.unify_dictionaries().combine_chunks()
     words: list[str] = encoded.dictionary.to_pylist()
     code = encoded.indices.fill_null(UNKNOWN).to_numpy()
-    specialization = recording.column("activities", "specialization_id")
+    specialization = recording.column(table, "specialization_id")
     owners = recording.column("specializations", "dispatcher_id")
     kernels: list[str] = recording.arrow("dispatchers").column("name").to_pylist()
     ours = (specialization >= 0) & (code >= 0)
     for word, which in np.unique(np.stack([code[ours], specialization[ours]], axis=1), axis=0).tolist():
         names.same("other_kernel", words[word], names.of("kernel", kernels[owners[which]]))
+
+
+def _own_nodes(recording: Recording, names: Names) -> None:
+    """Give nodes of graphs the neutral names of the recorded kernels that they are; host functions have their own."""
+    _own_kernels(recording, names, "graph_nodes")
+    for name, kind in zip(recording.column("graph_nodes", "name").tolist(),
+                          recording.column("graph_nodes", "kind").tolist(), strict=True):
+        if kind == "host" and name:
+            names.same("other_kernel", name, names.of("function", name))
 
 
 def _argument_names(recording: Recording, names: Names) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.errors import UnknownCellError
-from kernelscope.recording.arrow import make_table
+from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES, UNKNOWN
 
-_EVENTS = ("launches", "activities", "api_calls", "compilations", "passes", "ranges")
+_EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges")
 
 #: An array that gives for each old row number the new one, or -1 where the row is left out.
 Renumbering = np.ndarray[Any, np.dtype[np.int64]]
@@ -23,11 +23,13 @@ Renumbering = np.ndarray[Any, np.dtype[np.int64]]
 def select_cell(recording: Recording, cell_id: int) -> Recording:
     """Return the sub-recording of one cell.
 
-    It has the cell's launches, activities, API calls and compilations, the compilations inside those launches and the
-    passes of all of these, and the rows of the other tables that they name, all renumbered. A parent launch or a
-    requesting launch in another cell becomes null. Ranges and marks stay that were open at any time while the cell
-    ran. A pass that belongs to no compilation is the cell's if it began while the cell ran. Health is of the recording
-    as a whole and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+    It has the cell's launches, activities, API calls, compilations, builds and events of graphs, the compilations and
+    builds inside those launches and the passes of all of these, and the rows of the other tables that they name, all
+    renumbered. A parent launch or a requesting launch in another cell becomes null. What made an executable graph in
+    another cell becomes a ``before``, as it would in a recording of this cell alone; a capture that began there stays
+    where one of the launches went into it. Ranges and marks stay that were open at any time while the cell ran. A pass
+    that belongs to no compilation is the cell's if it began while the cell ran. Health is of the recording as a whole
+    and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
 
     Parameters
     ----------
@@ -48,12 +50,17 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
     keep = _masks(recording, ("health",))
     keep["cells"][cell_id] = True
     keep["launches"] = recording.column("launches", "cell_id") == cell_id
-    for table in ("compilations", "activities", "api_calls"):
+    for table in ("compilations", "activities", "api_calls", "builds", "graph_events"):
         keep[table] = recording.column(table, "cell_id") == cell_id
     _mark(recording, keep, "launches", "compilations")
+    keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]
     keep["passes"] = _passes(recording, cell_id, keep["compilations"])
     keep["ranges"] = _ranges(recording, cell_id)
-    tables = _part(recording, keep)
+    for table in ("launches", "activities"):
+        _mark(recording, keep, table, "graph_events")
+    earlier = _earlier(recording, keep["graph_events"])
+    keep["graph_events"][earlier] = True
+    tables = _part(_with_before(recording, earlier, cell_id), keep)
     launches = recording.arrow("launches").num_rows
     share = tables["launches"].num_rows / launches if launches else 0.0
     health = tables["health"].to_pydict()
@@ -63,10 +70,11 @@ def select_cell(recording: Recording, cell_id: int) -> Recording:
 
 
 def keep_used(recording: Recording) -> Recording:
-    """Return the recording without the rows that none of its launches, activities, compilations and ranges names.
+    """Return the recording without the rows that none of its launches, activities, compilations and so on names.
 
-    Threads, devices, dispatchers, specializations, configurations and occupancies can be of other recordings that ran
-    at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it is.
+    Threads, devices, dispatchers, specializations, configurations, occupancies and graphs can be of other recordings
+    that ran at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it
+    is.
     """
     return Recording(_part(recording, _masks(recording, ("cells", "health", *_EVENTS))), recording.metadata)
 
@@ -108,6 +116,12 @@ def _masks(recording: Recording, whole: Sequence[str]) -> dict[str, Any]:
 def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     """The tables with the kept launches, compilations, passes and ranges and with what these name, renumbered."""
     for referring in _EVENTS:
+        for referred in ("graphs", "graph_nodes"):
+            _mark(recording, keep, referring, referred)
+    _mark(recording, keep, "graph_nodes", "graphs")
+    for table in ("graph_nodes", "graph_edges"):
+        keep[table] = keep["graphs"][recording.column(table, "graph_id")]
+    for referring in (*_EVENTS, "graph_nodes"):
         for referred in ("threads", "devices", "specializations", "configurations", "dispatchers"):
             _mark(recording, keep, referring, referred)
     _mark(recording, keep, "specializations", "dispatchers")
@@ -119,10 +133,20 @@ def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
     own = np.append(keep["specializations"], True)[specialization]
     keep["code"] = keep["dispatchers"][recording.column("code", "dispatcher_id")] & own
     renumbering = {name: _renumbering(mask) for name, mask in keep.items()}
-    return {
-        name: numbered(renumbered(_filtered(recording.arrow(name), keep[name]), name, renumbering), name)
-        for name in TABLES
-    }
+    order = _order(recording, keep["graph_events"])
+    if order is not None:
+        kept = np.flatnonzero(keep["graph_events"])[order]
+        renumbering["graph_events"][kept] = np.arange(len(kept))
+    tables = {name: renumbered(_filtered(recording.arrow(name), keep[name]), name, renumbering) for name in TABLES}
+    if order is not None:
+        tables["graph_events"] = tables["graph_events"].take(pa.array(order)).combine_chunks()
+    return {name: numbered(table, name) for name, table in tables.items()}
+
+
+def _order(recording: Recording, kept: Any) -> Any:
+    """The order of kept events of graphs by start; None where they are in it."""
+    starts = recording.arrow("graph_events").column("start_ns").fill_null(FIRST).to_numpy()[kept]
+    return np.argsort(starts, kind="stable") if (starts[1:] < starts[:-1]).any() else None
 
 
 def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: str) -> None:
@@ -131,6 +155,39 @@ def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: 
         if REFERENCES.get(column) == referred and column != own_id(referring):
             ids = recording.column(referring, column)[keep[referring]]
             keep[referred][ids[ids != UNKNOWN]] = True
+
+
+def _earlier(recording: Recording, kept: Any) -> Any:
+    """The events that made what kept events launch, update or rebuild, and are not kept themselves."""
+    named = np.concatenate([recording.column("graph_events", name)[kept] for name in ("exec_id", "rebuild_of")])
+    named = np.unique(named[named != UNKNOWN])
+    return named[~kept[named]]
+
+
+def _with_before(recording: Recording, earlier: Any, cell_id: int) -> Recording:
+    """The recording with these events as ``before``, the graphs as they were when the cell began, not in order yet."""
+    if not len(earlier):
+        return recording
+    events = recording.arrow("graph_events")
+    graph, execs = (recording.column("graph_events", name).copy() for name in ("graph_id", "exec_id"))
+    starts = recording.column("graph_events", "start_ns")
+    words = (recording.column("graph_events", name) for name in ("kind", "outcome"))
+    updates = np.logical_and(*(column == word for column, word in zip(words, ("update", "ok"), strict=True)))
+    begin = recording.arrow("cells").column("start_ns")[cell_id].as_py()
+    updates = np.flatnonzero(updates & (execs != UNKNOWN) & (starts < begin))
+    graph[execs[updates]] = graph[updates]  # of several assignments to one place the last one stays
+    rows = events.take(pa.array(earlier)).to_pylist()
+    is_earlier = np.zeros(events.num_rows, bool)
+    is_earlier[earlier] = True
+    made = table_of_rows("graph_events", [
+        {"graph_event_id": row["graph_event_id"], "kind": "before", "exec_id": row["graph_event_id"], "outcome": "ok",
+         "graph_id": None if at == UNKNOWN else at, "attributes": row["attributes"]}
+        for row, at in zip(rows, graph[earlier].tolist(), strict=True)])
+    # In their old places: ids are renumbered by these, and the rows put in order afterwards.
+    position = np.where(is_earlier, events.num_rows + np.cumsum(is_earlier) - 1, np.arange(events.num_rows))
+    whole = pa.concat_tables([events, made]).unify_dictionaries().combine_chunks().take(pa.array(position))
+    tables = {name: recording.arrow(name) for name in TABLES} | {"graph_events": whole}
+    return Recording(tables, recording.metadata)
 
 
 def _passes(recording: Recording, cell_id: int, compilations: Any) -> Any:

@@ -21,6 +21,7 @@ import pytest
 import standin_compute
 from standin_compute import Array
 
+import kernelscope
 from kernelscope.analysis.build_reasons import differing_parts, explain_builds
 from kernelscope.probes import cuda_compute
 from kernelscope.probes.base import hook_codes, without_frames
@@ -210,12 +211,39 @@ def test_recording_has_the_launches(compute: Any, detail: str) -> None:
         for _ in range(3):
             reduce(compute)
     finished = recorder.recording
+    builds = finished.builds
+    assert builds.outcome.tolist() == ["miss", "hit", "hit"]
+    assert builds.launch_id.tolist() == [0, 1, 2]
+    assert builds.reason_code[0] == "first_use" and builds.reason_code[1:].isna().all()
     frame = finished.launches
     assert frame.dispatcher_id.tolist() == [0, 0, 0]
     assert (frame.end_ns > frame.start_ns).all()
     assert frame.dispatch_end_ns.isna().all() and frame.specialization_id.isna().all()
     assert finished.dispatchers.framework.tolist() == ["cuda.compute"]
     assert finished.configurations.griddim_x.isna().all()
+
+
+def test_nested_recordings(compute: Any) -> None:
+    with Recorder(probes=[CudaComputeProbe()]) as outer:
+        reduce(compute)
+        with Recorder(probes=[CudaComputeProbe()]) as inner:
+            reduce(compute)
+            reduce(compute, op=plus)
+        reduce(compute)
+    assert inner.recording.builds.outcome.tolist() == ["hit", "miss"]
+    assert inner.recording.builds.nearest_build_id.fillna(-1).tolist() == [-1, 0]
+    assert outer.recording.builds.outcome.tolist() == ["miss", "hit", "miss", "hit"]
+    assert outer.recording.builds.launch_id.tolist() == [0, 1, 2, 3]
+
+
+def test_cost_is_that_of_its_own_launches(compute: Any) -> None:
+    with kernelscope.record() as r:
+        for _ in range(10):
+            reduce(compute)
+    health = {row["probe"]: row for row in r.recording.rows("health") if row["cost_ns"] is not None}
+    assert health["cuda.compute"]["total_cost_ns"] == 10 * health["cuda.compute"]["cost_ns"] > 0
+    assert all(row["total_cost_ns"] == 0 for probe, row in health.items() if probe != "cuda.compute")
+    assert "cuda.compute" in r.recording.summary() or "reduce_into" in r.recording.summary()
 
 
 def test_launch_around_a_call_goes_on(compute: Any) -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelscope.recording.calls import CallFinder, distinct, launches_of, selected
+from kernelscope.recording.calls import CallFinder, launches_of, selected
+from kernelscope.recording.columns import distinct
 
 THREADS = [{"ident": 11}, {"ident": 12}]
 

@@ -8,7 +8,14 @@ import pytest
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.arrow import arrow_schema, table_of_rows
-from kernelscope.recording.integrity import MAX_JSON_DEPTH, REFERENCES, check_depth, check_tables, own_id
+from kernelscope.recording.integrity import (
+    JSON_COLUMNS,
+    MAX_JSON_DEPTH,
+    REFERENCES,
+    check_depth,
+    check_tables,
+    own_id,
+)
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 
@@ -56,10 +63,11 @@ def test_wrong_id_is_found_in_a_later_chunk(rows: Rows) -> None:
 
 def test_every_id_column_of_the_schema_is_known() -> None:
     ids = {column for table in TABLES.values() for column in table.names if column.endswith("_id")}
-    assert ids - {"correlation_id", "graph_id", "graph_node_id"} == set(REFERENCES)
+    assert ids - {"correlation_id", "cupti_graph_id", "cupti_node_id"} == set(REFERENCES) - {"rebuild_of"}
 
 
-@pytest.mark.parametrize("table", ["launches", "activities", "api_calls", "compilations", "ranges"])
+@pytest.mark.parametrize("table", [
+    "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges"])
 def test_events_are_in_order_of_start(table: str, rows: Rows) -> None:
     rows[table][0]["start_ns"] = 100
     rows[table][1]["start_ns"] = -(2**63)
@@ -100,7 +108,7 @@ def test_deep_nesting_passes(rows: Rows) -> None:
 
 @pytest.mark.parametrize(("table", "column"), [
     (table, column) for table in TABLES for column in TABLES[table].names
-    if column in ("attributes", "options", "launch_config")
+    if column in JSON_COLUMNS
 ])
 @pytest.mark.parametrize(("text", "message"), [
     ("{", "not JSON"), ("", "not JSON"), ("[1]", "not an object"), ("3", "not an object"), ("[" * 99_999, "not JSON"),

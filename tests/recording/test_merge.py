@@ -33,8 +33,8 @@ def _resolved(recording: Recording, table: str) -> list[tuple[Any, ...]]:
                 continue
             referred = REFERENCES.get(column)
             # A compilation names its launch, and the launch its compilation: one of the two must end it.
-            if referred == "launches":
-                value = None if value is None else rows["launches"][value]["start_ns"]
+            if referred in ("launches", "graph_events"):
+                value = None if value is None else rows[referred][value]["start_ns"]
             elif referred is not None and value is not None:
                 value = resolve(referred, rows[referred][value])
             found.append(value)
@@ -74,6 +74,12 @@ def other(rows: Rows, recording_of: Make) -> Recording:
                              "launch_id": 1, "trigger": "launch", "signature": "()", "start_ns": 961,
                              "end_ns": 970, "outcome": "compiled"}]
     rows["passes"] = [{"compilation_id": 0, "kind": "pass", "name": "p", "duration_ns": 3}]
+    for row in rows["builds"]:
+        row.update(cell_id=None, launch_id=0)
+    for row in rows["graph_events"]:
+        row.update(cell_id=None, thread_id=0)
+    rows["graphs"][1]["fingerprint"] = "45" * 32
+    rows["graph_nodes"][0].update(specialization_id=1, configuration_id=1)
     rows["health"] = [
         {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 2, "errors": 5,
          "cost_ns": 100.0, "total_cost_ns": 8.5},
@@ -89,12 +95,14 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
     counts = {name: merged.arrow(name).num_rows for name in TABLES}
     assert counts == {
         "cells": 3, "threads": 2, "devices": 3, "dispatchers": 3, "specializations": 3, "configurations": 2,
-        "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4, "compilations": 3,
+        "occupancies": 3, "launches": 5, "activities": 4, "api_calls": 4, "compilations": 3, "builds": 4, "graphs": 3,
+        "graph_nodes": 5, "graph_edges": 2, "graph_events": 12,
         "passes": 3, "code": 4, "ranges": 4, "health": 3,
     }
     assert [row["name"] for row in merged.rows("cells")] == ["größe", "between", None]
     assert [row["name"] for row in merged.rows("dispatchers")][::2] == ["axpy.<locals>.kernel", "new"]
-    for table in ("cells", "launches", "activities", "api_calls", "compilations", "passes", "occupancies"):
+    for table in ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes",
+                  "occupancies"):
         # Every id leads to the same names and numbers as before.
         parts = Counter(_resolved(full, table)) + Counter(_resolved(other, table))
         assert Counter(_resolved(merged, table)) == parts
@@ -102,8 +110,8 @@ def test_merged_rows_are_those_of_both(full: Recording, other: Recording) -> Non
 
 def test_rows_are_in_order_of_start(full: Recording, other: Recording) -> None:
     merged = merge([other, full])
-    for table in ("cells", "launches", "api_calls", "compilations"):
-        starts = [row["start_ns"] for row in merged.rows(table)]
+    for table in ("cells", "launches", "api_calls", "compilations", "builds", "graph_events"):
+        starts = [-1 if row["start_ns"] is None else row["start_ns"] for row in merged.rows(table)]
         assert starts == sorted(starts)
 
 
@@ -140,7 +148,8 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
     merged = merge([full, full])
     _check(merged)
     for name in TABLES:
-        times = 2 if name in ("cells", "launches", "activities", "api_calls", "compilations", "passes", "ranges") else 1
+        times = 2 if name in ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events",
+                              "passes", "ranges") else 1
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows, name
 
 
@@ -178,6 +187,36 @@ def test_what_one_recording_knows_more_of_is_one_row(rows: Rows, recording_of: M
     assert [row["regs"] for row in merged.rows("specializations")] == [32, 99, 99]
 
 
+def test_equal_graphs_are_one_with_their_nodes_and_edges_once(rows: Rows, recording_of: Make) -> None:
+    whole = recording_of(rows)
+    rows["graph_nodes"][0].update(specialization_id=None, configuration_id=None)
+    bare = recording_of(rows)
+    for order in ([whole, bare], [bare, whole], [bare, whole, bare]):
+        merged = merge(order)
+        _check(merged)
+        for table in ("graphs", "graph_nodes", "graph_edges"):
+            assert merged.rows(table) == whole.rows(table), table
+    # Equal hashes and other nodes: not the same graph, whoever made them.
+    rows["graph_nodes"][2]["kind"] = "memset"
+    merged = merge([whole, recording_of(rows)])
+    _check(merged)
+    assert [row["graph_id"] for row in merged.rows("graph_nodes")] == [0, 0, 0, 1, 2, 2, 2]
+    assert [row["graph_id"] for row in merged.rows("graph_edges")] == [0, 0, 2, 2]
+    assert [row["graph_node_id"] for row in merged.rows("activities")[2:]] == [0, 4]
+
+
+def test_graphs_that_one_recording_keeps_apart_stay_apart(rows: Rows, recording_of: Make) -> None:
+    rows["graphs"][1]["fingerprint"] = rows["graphs"][0]["fingerprint"]
+    rows["graphs"][0].update(nodes=1, edges=0)
+    rows["graph_nodes"] = [{**rows["graph_nodes"][3], "graph_node_id": at, "graph_id": at} for at in range(2)]
+    rows["graph_edges"] = []
+    twice = recording_of(rows)
+    merged = merge([twice, twice])
+    _check(merged)
+    assert merged.rows("graph_nodes") == twice.rows("graph_nodes")
+    assert Counter(row["graph_id"] for row in merged.rows("graph_events")) == {0: 6, 1: 2, None: 4}
+
+
 def test_empty_recordings_merge(full: Recording, assert_same: Same) -> None:
     empty = Recording({}, {})
     assert merge([empty, empty]).arrow("launches").num_rows == 0
@@ -211,7 +250,7 @@ def test_times_of_another_boot_are_moved_by_the_wall_clock(full: Recording, rows
     # The second was made an hour before the first.
     assert [row["start_ns"] for row in merged.rows("cells")] == [100 - hour, 1000 - hour, 100, 1000]
     assert merged.rows("launches")[0] | {"launch_id": 0} == {
-        **merged.rows("launches")[3], "launch_id": 0, "cell_id": 0, "compilation_id": 0,
+        **merged.rows("launches")[3], "launch_id": 0, "cell_id": 0, "compilation_id": 0, "capture_event_id": 2,
         **{name: value - hour for name, value in rows["launches"][0].items()
            if name in ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")},
     }

@@ -97,14 +97,14 @@ def test_tables_left_out_are_empty() -> None:
 
 
 def test_unknown_and_wrong_tables_are_refused(full: Recording) -> None:
-    with pytest.raises(ValueError, match="no table is called graphs; known: cells, threads"):
-        Recording({"graphs": full.arrow("cells")}, {})
+    with pytest.raises(ValueError, match="no table is called plants; known: cells, threads"):
+        Recording({"plants": full.arrow("cells")}, {})
     with pytest.raises(ValueError, match="table 'cells' does not have the columns of its schema"):
         Recording({"cells": full.arrow("threads")}, {})
     with pytest.raises(KeyError):
-        full.arrow("graphs")
+        full.arrow("plants")
     with pytest.raises(KeyError):
-        full.table("graphs")
+        full.table("plants")
 
 
 @pytest.mark.parametrize(("metadata", "notice", "dry", "simulated"), [

@@ -45,6 +45,11 @@ def texts(recording: Recording) -> Iterator[tuple[str, str]]:
 
 def marked(rows: dict[str, list[dict[str, Any]]], how: Callable[[str, int], str]) -> dict[str, list[dict[str, Any]]]:
     """Put marker words into every text column of every row."""
+    # Events of unknown kinds cannot be named.
+    for row in (*rows["graph_events"], *rows["launches"], *rows["activities"]):
+        for column in ("exec_id", "source_event_id", "rebuild_of", "capture_event_id"):
+            row.pop(column, None)
+    rows["activities"][1]["graph_event_id"] = None
     number = 0
     for table, records in rows.items():
         for record in records:
@@ -126,6 +131,42 @@ def test_names_are_neutral_and_stay_distinct(full: Recording) -> None:
     assert dict(shown.metadata) == {
         "name": "redacted", "redacted": True, "schema_version": 1, "dry_run": False, "probes": [],
         "packages": {"numba-cuda": "0.30.4"}, "clock": {"host_ns": 10, "wall_ns": 10**18, "error_ns": 5}}
+
+
+def test_graphs_and_builds_keep_the_words_that_are_known(full: Recording) -> None:
+    shown = redact(full)
+    assert [row["name"] for row in shown.rows("graph_nodes")] == ["kernel_1", None, "HtoD", "function_1"]
+    assert shown.rows("graph_nodes")[0]["entry_name"] == shown.rows("activities")[1]["entry_name"]
+    first, second = shown.rows("graphs")
+    assert first["topology"] == second["topology"] != full.rows("graphs")[0]["topology"]
+    assert len({first["fingerprint"], second["fingerprint"], full.rows("graphs")[0]["fingerprint"]}) == 3
+    failed = shown.rows("graph_events")[3]
+    assert (failed["api"], failed["error"], failed["change"], failed["changes"]) == (
+        "cuGraphInstantiateWithParams", "CUDA_ERROR_INVALID_VALUE", "configuration", None)
+    build = shown.rows("builds")[1]
+    assert json.loads(build["key_parts"]) == {"operator": "value_1", "dtype": "value_2"}
+    assert (build["algorithm"], build["differing_parts"], build["reason_code"], build["reason"], build["fix"]) == (
+        "reduce_into", "operator, dtype", "new_operator", None, None)
+    assert shown.rows("builds")[0]["algorithm"] == "algorithm_1"
+
+
+def test_variables_in_a_build_caches_key_are_named_neutrally(rows: Any, recording_of: Any) -> None:
+    rows["builds"][1].update(differing_parts="op captured Gehe1m, d_in op 2 name, op captured kind, Gehe1m",
+                             key_parts=json.dumps({"op captured Gehe1m": "Gehe1m", "d_in dtype": ["Gehe1m"]}))
+    build = redact(recording_of(rows)).rows("builds")[1]
+    assert build["differing_parts"] == "op captured part_1, d_in op 2 name, op captured part_2, part_1"
+    assert json.loads(build["key_parts"]) == {"op captured part_1": "value_1", "d_in dtype": "value_2"}
+
+
+@pytest.mark.parametrize(("error", "left"), [
+    ("CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED at Gehe1m",
+     "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED"),
+    ("CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED", "CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED"),
+    ("CUresult 700", "CUresult 700"), ("Gehe1m CUDA_ERROR_X", "Error_1"),
+])
+def test_the_drivers_words_stay(error: str, left: str, rows: Any, recording_of: Any) -> None:
+    rows["graph_events"][3]["error"] = error
+    assert redact(recording_of(rows)).rows("graph_events")[3]["error"] == left
 
 
 def test_what_is_redacted_stays_what_it_was(full: Recording, assert_same: Any) -> None:

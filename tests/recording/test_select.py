@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from handmade import Script
 
 from kernelscope.errors import UnknownCellError
 from kernelscope.recording.integrity import check_tables
@@ -27,10 +28,15 @@ def test_first_cell_has_what_it_used(full: Recording) -> None:
     assert _check(cell) == {
         "cells": 1, "threads": 2, "devices": 1, "dispatchers": 1, "specializations": 1, "configurations": 1,
         "occupancies": 1, "launches": 1, "activities": 1, "api_calls": 1, "compilations": 1,
+        "builds": 1, "graphs": 2, "graph_nodes": 4, "graph_edges": 2, "graph_events": 4,
         "passes": 1, "code": 2, "ranges": 2, "health": 2,
     }
-    for name in ("cells", "devices", "dispatchers", "specializations", "launches", "compilations", "passes"):
+    for name in ("cells", "devices", "dispatchers", "specializations", "compilations", "passes"):
         assert cell.rows(name) == full.rows(name)[:1]
+    # What was there before the cell began is of no use to it: the capture comes first.
+    assert cell.rows("launches") == [{**full.rows("launches")[0], "capture_event_id": 0}]
+    assert [(row["kind"], row["exec_id"]) for row in cell.rows("graph_events")] == [
+        ("capture", None), ("instantiate", 1), ("instantiate", 2), ("launch", 1)]
     assert cell.metadata == full.metadata
 
 
@@ -128,6 +134,74 @@ def test_keep_used_leaves_out_what_nothing_names(rows: Rows, recording_of: Make,
 
 def test_keep_used_of_an_empty_recording() -> None:
     assert keep_used(Recording({}, {})).arrow("launches").num_rows == 0
+
+
+@pytest.fixture
+def replayed() -> Recording:
+    """Cell 0 captures, instantiates and updates graph 0 to 1; cell 1 launches it, and builds and rebuilds another."""
+    script = Script()
+    for _ in range(3):
+        graph = script.graph(fingerprint=f"f{len(script.rows.get('graphs', []))}")
+        script.graph_edge(script.graph_node(graph), script.graph_node(graph, "host", "print"))
+    script._add("threads", "thread_id", {"ident": 1})
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    script.cell(1_000)
+    first = script.now
+    captured = script.graph_event("capture", 0, 300)
+    made = script.graph_event("instantiate", 0, 100, source_event_id=captured)
+    rebuilt = script.graph_event("instantiate", 2, 100)
+    script.graph_event("update", 1, 50, exec_id=made)
+    script.graph_event("update", 0, 50, exec_id=made, outcome="refused")
+    open_one = script.graph_event("capture", 0, 0, end_ns=None)
+    script.now = script.rows["cells"][0]["end_ns"] = first + 20_000
+    script.now += 10_000
+    cell = script.cell(90_000)
+    script.launch(cell_id=cell, capture_event_id=open_one, graph_node_id=0)
+    launched = script.graph_event("launch", 1, exec_id=made, cell_id=cell)
+    script.graph_event("instantiate", 2, cell_id=cell, rebuild_of=rebuilt)
+    script.activity(cell_id=cell, graph_event_id=launched, graph_node_id=2)
+    script.build(cell_id=None, launch_id=0, duration_ns=10)
+    script.build(cell_id=0, duration_ns=10)
+    return script.recording()
+
+
+def test_a_cell_that_replays_a_graph_knows_it(replayed: Recording) -> None:
+    _check(replayed)
+    cell = select_cell(replayed, 1)
+    _check(cell)
+    events = [(row["kind"], row["graph_id"], row["exec_id"], row["start_ns"] is None, row["rebuild_of"])
+              for row in cell.rows("graph_events")]
+    assert events == [
+        ("before", 1, 0, True, None), ("before", 2, 1, True, None),  # the graph that the update made of it
+        ("capture", 0, None, False, None), ("launch", 1, 0, False, None), ("instantiate", 2, 4, False, 1)]
+    assert [row["cell_id"] for row in cell.rows("graph_events")] == [None, None, None, 0, 0]
+    assert cell.rows("launches")[0]["capture_event_id"] == 2
+    assert cell.rows("activities")[0]["graph_event_id"] == 3
+    assert [row["fingerprint"] for row in cell.rows("graphs")] == ["f0", "f1", "f2"]
+    assert len(cell.rows("graph_edges")) == 3
+    assert [row["launch_id"] for row in cell.rows("builds")] == [0]
+
+
+def test_a_cell_has_the_graphs_that_it_used_only(replayed: Recording) -> None:
+    first = select_cell(replayed, 0)
+    _check(first)
+    assert [row["kind"] for row in first.rows("graph_events")] == [
+        "capture", "instantiate", "instantiate", "update", "update", "capture"]
+    one = select_cell(first, 0)
+    for name in TABLES:
+        assert one.rows(name) == first.rows(name), name
+
+
+def test_keep_used_leaves_out_graphs_that_nothing_names(replayed: Recording) -> None:
+    tables = {name: replayed.arrow(name) for name in TABLES}
+    kept = keep_used(Recording({**tables, **{name: tables[name].slice(0, 0) for name in (
+        "launches", "activities", "builds")}, "graph_events": tables["graph_events"].slice(0, 2)}, {}))
+    _check(kept)
+    assert [row["fingerprint"] for row in kept.rows("graphs")] == ["f0"]
+    assert len(kept.rows("graph_nodes")) == 2
+    assert len(kept.rows("graph_edges")) == 1
 
 
 def test_ranges_stay_in_every_cell_in_which_they_were_open(full: Recording) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import kernelscope
@@ -98,6 +100,56 @@ def test_a_recorder_inside_another_sees_its_part_and_the_outer_all():
     assert Session.active is None
 
 
+def test_a_recorder_inside_another_knows_the_graphs_that_it_replays():
+    class GraphProbe(ScriptedProbe):
+        def install(self, sink, detail):
+            super().install(sink, detail)
+            self.sink = sink
+
+        def graph_event(self, kind, **row):
+            start = clock()
+            clock.advance(100)
+            self.sink.graphs.events.append({"kind": kind, "start_ns": start, "end_ns": start + 50, "outcome": "ok",
+                                            "thread_ident": threading.get_ident(), **row})
+
+        def build(self, **row):
+            self.sink.builds.append({"thread_id": self.sink.state().thread_id, "framework": "scripted",
+                                     "algorithm": "sort", "outcome": "hit", "start_ns": clock(), **row})
+
+    clock, probe = FakeClock(0, tick_ns=1), GraphProbe()
+    outer = Recorder("outer", probes=[probe], clock=clock).start()
+    outer.begin_cell()
+    probe.sink.graphs.graphs += [{"fingerprint": "f", "topology": "t"}, {"fingerprint": "g", "topology": "t"}]
+    probe.sink.graphs.nodes += [{"graph_id": 1, "kind": "kernel"}, {"graph_id": 0, "kind": "host", "name": "print"}]
+    probe.graph_event("instantiate", graph_id=0)
+    probe.graph_event("instantiate", graph_id=1)
+    probe.build()
+    clock.advance(20_000)
+    inner = Recorder("inner", clock=clock).start()
+    inner.begin_cell()
+    probe.emit(Launch("hidden", start_ns=clock()))
+    configuration = probe.sink.configuration(None, None, None, None)
+    probe.sink.launch(clock(), clock() + 9, probe.sink.target(0), configuration)
+    probe.graph_event("launch", exec_id=1)
+    probe.build(nearest_build_id=0)
+    probe.build(nearest_build_id=1)
+    clock.advance(20_000)
+    part, whole = inner.stop(), outer.stop()
+    assert whole.graph_events.kind.tolist() == ["instantiate", "instantiate", "launch"]
+    assert whole.graph_events.exec_id.tolist() == [0, 1, 1]
+    assert whole.graphs.fingerprint.tolist() == ["f", "g"]
+    assert whole.graph_nodes.name.fillna("").tolist() == ["print", ""]
+    assert part.graph_events.kind.tolist() == ["before", "launch"]
+    assert part.graph_events.exec_id.tolist() == [0, 0]
+    assert part.graph_events.graph_id.tolist() == [0, 0]
+    assert part.graphs.fingerprint.tolist() == ["g"]
+    assert len(part.graph_nodes) == 1
+    assert [len(each.builds) for each in (part, whole)] == [2, 3]
+    assert part.builds.nearest_build_id.fillna(-1).tolist() == [-1, 0]
+    assert whole.builds.nearest_build_id.fillna(-1).tolist() == [-1, 0, 1]
+    assert part.configurations.griddim_x.fillna(-1).tolist() == [1, -1]
+
+
 def test_the_inner_one_gets_the_detail_of_the_session():
     with kernelscope.record(detail="launch"), kernelscope.record(detail="phases") as inner:
         pass
@@ -132,7 +184,7 @@ def test_metadata_are_plain_and_say_what_was_on():
         pass
     metadata = r.recording.metadata
     json.dumps(dict(metadata))
-    assert metadata["probes"] == ["numba-cuda", "simulator", "nvtx", "cuda.compute"]
+    assert metadata["probes"] == ["numba-cuda", "simulator", "nvtx", "cuda.compute", "cuda.core"]
     assert metadata["packages"]["numba-cuda"] >= "0.30"
     assert metadata["clock"]["error_ns"] < 1_000_000
     with pytest.raises(TypeError):

@@ -27,8 +27,8 @@
  *
  * The parts: handles, settings, profiles, attributes, devices, contexts, errors; memory, pointers, pools, copies;
  * image, cubin, ptx, libraries, kernels, occupancy; streams, events, capture; launch; graphs, graph_nodes,
- * graph_parameters, graph_add, graph_exec, graph_update, graph_memory, graph_debug, user_objects; lookup, with its
- * tables entries.inc and missing.inc. This file holds what all of them stand on.
+ * graph_parameters, graph_add, graph_exec, graph_update, graph_memory, graph_debug, user_objects; watch, which tells a
+ * listener of graph calls (watched.inc); lookup, with its tables entries.inc and missing.inc. This file holds what all of them stand on.
  */
 #include "driver.h"
 

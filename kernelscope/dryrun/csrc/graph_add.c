@@ -56,7 +56,7 @@ static CUresult add_conditional(Node *node, CUDA_CONDITIONAL_NODE_PARAMS *parame
     node->as.conditional.count = count;
     for (unsigned i = 0; i < count; i++) {
         Graph *body = graph_new();
-        body->parent = node;
+        graph_put_inside(body, node);
         node->as.conditional.bodies[i] = body;
         node->as.conditional.handles[i] = body->handle;
     }

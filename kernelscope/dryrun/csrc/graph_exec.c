@@ -74,6 +74,8 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 
 /* ---- launch ---- */
 
+__thread bool graph_launch_was_captured;
+
 static CUresult run_graph(const Graph *graph);
 
 static CUresult run_conditional(const Node *node)
@@ -141,6 +143,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
     CHECK(stream_find(context, hStream, &stream));
     CHECK(stream_submit(stream, &capture));
     if (!capture) return exec_launch(exec);
+    graph_launch_was_captured = true;
     CHECK(stream_add_node(stream, CU_GRAPH_NODE_TYPE_GRAPH, &node));
     return node_set_child(node, exec->graph->handle);
 }

@@ -13,6 +13,7 @@ Node *node_new(Graph *graph, CUgraphNodeType type)
     node->type = type;
     node->graph = graph;
     node->id = new_id();
+    node->number = graph_outermost(graph)->next_number++;
     node->enabled = true;
     if (graph->node_count == graph->node_capacity) {
         graph->node_capacity = graph->node_capacity ? 2 * graph->node_capacity : 8;
@@ -89,9 +90,9 @@ static bool copy_conditional(Node *copy, const Node *source)
     for (unsigned i = 0; i < count; i++) {
         Graph *body = graph_clone(source->as.conditional.bodies[i]);
         if (!body) return false;
-        body->parent = copy;
         copy->as.conditional.bodies[i] = body;
         copy->as.conditional.handles[i] = body->handle;
+        graph_put_inside(body, copy);
     }
     return true;
 }
@@ -102,7 +103,7 @@ bool node_copy_parameters(Node *copy, const Node *source)
     case CU_GRAPH_NODE_TYPE_KERNEL: launch_copy(&copy->as.launch, &source->as.launch); return true;
     case CU_GRAPH_NODE_TYPE_GRAPH:
         copy->as.child = source->as.child ? graph_clone(source->as.child) : NULL;
-        if (copy->as.child) copy->as.child->parent = copy;
+        if (copy->as.child) graph_put_inside(copy->as.child, copy);
         return copy->as.child != NULL;
     case CU_GRAPH_NODE_TYPE_CONDITIONAL: return copy_conditional(copy, source);
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
@@ -153,8 +154,8 @@ CUresult node_set_child(Node *node, CUgraph child)
     Graph *clone = graph_clone(graph);
     REQUIRE_ARGUMENT(clone);
     if (node->as.child) graph_free(node->as.child);
-    clone->parent = node;
     node->as.child = clone;
+    graph_put_inside(clone, node);
     return CUDA_SUCCESS;
 }
 

@@ -59,6 +59,11 @@ int kernelscope_dryrun_missing_name(unsigned index, char *name, size_t capacity,
 
 /* ---- the table ---- */
 
+#define WATCHED(name) extern __typeof__(name) watched_##name;
+#include "watched.inc"
+WATCHED(cuGraphLaunch)
+#undef WATCHED
+
 typedef struct Entry {
     const char *name;
     int version; /* the CUDA version that this binary interface of the function came with */

@@ -236,6 +236,7 @@ typedef struct Node {
     NodeSet dependencies;
     CUgraphNode original; /* of a clone: the node that it was cloned from */
     unsigned long long id;
+    size_t number;   /* in its graph, graphs inside of it included, in the order of their making: it stays */
     size_t position; /* scratch for sorting and cloning */
     bool enabled;
     union {
@@ -278,7 +279,7 @@ typedef struct Graph {
     CUgraph original;
     Node *parent; /* of a child graph or a conditional body: the node that owns it */
     Node **nodes;
-    size_t node_count, node_capacity;
+    size_t node_count, node_capacity, next_number;
     OwnedObject *objects;
     size_t object_count;
     CUgraphConditionalHandle *conditionals; /* handles that no node uses yet */
@@ -299,6 +300,9 @@ Graph *graph_clone(const Graph *source); /* nodes in topological order; NULL whe
 void graph_free(Graph *graph);
 bool graph_sort(const Graph *graph, Node **order); /* writes each node's position, too; false for a cycle */
 
+Graph *graph_outermost(Graph *graph);
+void graph_put_inside(Graph *graph, Node *node); /* as a child graph or a body of it */
+
 Node *node_new(Graph *graph, CUgraphNodeType type);
 Node *node_find(CUgraphNode handle);
 Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type);
@@ -314,6 +318,7 @@ CUresult node_add_allocation(Node *node, CUDA_MEM_ALLOC_NODE_PARAMS *parameters,
 void graph_memory_release(GraphMemory *memory);
 
 Exec *exec_find(CUgraphExec handle);
+extern __thread bool graph_launch_was_captured; /* the thread's last cuGraphLaunch */
 
 void user_objects_clone(Graph *clone, const Graph *source);
 void user_objects_release(Graph *graph);

@@ -17,7 +17,7 @@ from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.probes.base import Patches, copy_function, hook_codes
 from kernelscope.probes.cuda_compute import hot
-from kernelscope.probes.cuda_compute.calls import FRAMEWORK
+from kernelscope.probes.cuda_compute.calls import FRAMEWORK, name_of
 from kernelscope.probes.cuda_compute.keys import KeyParts, Parts
 from kernelscope.probes.sink import Sink
 
@@ -223,8 +223,8 @@ class Requests:
             while stack and stack[-1].start >= start:
                 under = stack.pop()
             known: dict[str, Any] = {
-                "framework": FRAMEWORK, "algorithm": algorithm, "thread_id": self.sink.state().thread_id,
-                "compute_capability": None, "key_parts": None, "build_ns": 0, "outcome": "hit"}
+                "framework": FRAMEWORK, "algorithm": algorithm if result is None else name_of(result),
+                "thread_id": self.sink.state().thread_id, "compute_capability": None, "key_parts": None, "build_ns": 0, "outcome": "hit"}
             parts = self._parts(known, function, args, kwargs, result, under)
             if stack:
                 if under is not None:

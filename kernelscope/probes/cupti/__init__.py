@@ -109,7 +109,7 @@ class CuptiProbe:
         assert self._sink is not None
         try:
             cupti = self._given or _loaded()
-            self._tracing = Tracing(cupti, self._sink.clock)
+            self._tracing = Tracing(cupti, self._sink.clock, self._sink.driver_calls)
         except CuptiError as problem:
             self._sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem),
                                       "fix": problem.fix})

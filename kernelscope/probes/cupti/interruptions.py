@@ -1,4 +1,4 @@
-"""CUPTI's request for a buffer, and the Ctrl-C that comes in the middle of it.
+"""CUPTI's request for a buffer, its other callbacks, and the Ctrl-C that comes in the middle of them.
 
 CUPTI asks for buffers in the middle of the user's launches. A signal that came while the launch was in C is handled by
 Python at the first chance, which is that callback; ctypes cannot raise through CUPTI, and would print the exception and
@@ -11,7 +11,7 @@ import _thread
 import ctypes
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelscope.probes.base import from_signal_handler
@@ -41,7 +41,7 @@ def asking(lend: Callable[[], int], lent: dict[int, bool], size_bytes: int) -> C
             size[0] = 0
         most[0] = 0
 
-    _ask_codes.add(ask.__code__)
+    guard(ask)
     return ask
 
 
@@ -63,12 +63,33 @@ class Interruptions:
 
     def _seen(self, unraisable: Any) -> None:
         entry = unraisable.exc_traceback
-        if entry is not None and entry.tb_frame.f_code in _ask_codes and _again(unraisable.exc_value):
+        if entry is None or entry.tb_frame.f_code not in _callback_codes:
+            self._before(unraisable)
             return
-        self._before(unraisable)
+        again = _callback_codes[entry.tb_frame.f_code]
+        try:
+            if again is not None and not isinstance(unraisable.exc_value, Exception):
+                again(entry.tb_frame.f_locals)  # C waits for it still
+        finally:
+            if not raise_again(unraisable.exc_value):
+                self._before(unraisable)
 
 
-def _again(error: BaseException) -> bool:
+def guard(callback: Callable[..., Any], again: Callable[[Mapping[str, Any]], None] | None = None) -> None:
+    """Have an interruption raised again that comes out of a callback, which C calls.
+
+    Parameters
+    ----------
+    callback : function
+        What C calls, in the end.
+    again : callable, optional
+        Does what the callback was to do, given its arguments by name: a signal that came while C ran interrupts the
+        callback's first instruction, where no ``try`` of its own can help.
+    """
+    _callback_codes[getattr(callback, "__code__")] = again  # noqa: B009 - pyright knows of no code of a Callable
+
+
+def raise_again(error: BaseException) -> bool:
     """Raise an interruption once more in the main thread, when it is out of the callback; return whether it is one."""
     if threading.current_thread() is not threading.main_thread():
         return False
@@ -86,4 +107,4 @@ def _raise(ident: int, kind: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
 
 
-_ask_codes: set[Any] = set()
+_callback_codes: dict[Any, Callable[[Mapping[str, Any]], None] | None] = {}

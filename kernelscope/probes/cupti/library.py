@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.probes.callbacks import guarded
 from kernelscope.probes.cupti.buffers import BUFFER_BYTES, Buffers
-from kernelscope.probes.cupti.interruptions import asking
+from kernelscope.probes.cupti.interruptions import asking, guard
 
 #: The oldest version whose records have the fields that are read: CUDA 12.0's.
 OLDEST_VERSION = 18
@@ -77,6 +78,8 @@ class Cupti:
         Where it writes its records.
     version : int
         CUPTI's API version.
+    is_guarded : bool
+        Whether its callbacks leave an exception alone that is on its way to the user.
 
     Raises
     ------
@@ -92,7 +95,10 @@ class Cupti:
         self.path = path
         self._subscriber = ctypes.c_void_p()
         self._process: int | None = None
-        self._callback = _Callback(self._call_back)
+        callback = _Callback(self._call_back)
+        guard = guarded(callback)
+        self._callback = guard or callback
+        self.is_guarded = guard is not None
         self._called: Callable[[int], None] | None = None
         self._library.cuptiEnableCallback.argtypes = (
             ctypes.c_uint32, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32)
@@ -106,7 +112,8 @@ class Cupti:
         self.version = self._version()
         self.buffers = _buffers()
         ask = asking(self.buffers.lend, self.buffers.lent, BUFFER_BYTES)
-        self._callbacks = _BufferRequested(ask), _BufferCompleted(self.buffers.give)
+        callbacks = _BufferRequested(ask), _BufferCompleted(self.buffers.give)
+        self._callbacks = tuple(guarded(each) or each for each in callbacks)
         if self.version < OLDEST_VERSION:
             raise CuptiError(f"CUPTI {self.version} is too old: CUDA 12.0's or a newer one is needed", _INSTALL)
 
@@ -136,13 +143,21 @@ class Cupti:
         if subscriber:
             self._check("cuptiUnsubscribe", self._library.cuptiUnsubscribe(subscriber))
 
-    def watch(self, domain: int, function: int) -> bool:
+    def watch(self, domain: int, function: int, on: bool = True) -> bool:
         """Call back before and after one function of the driver's or the runtime's interface; False if it has none."""
-        result = self._library.cuptiEnableCallback(1, self._subscriber, domain, function)
+        result = self._library.cuptiEnableCallback(int(on), self._subscriber, domain, function)
         if result == _INVALID:  # CUPTI may be newer than the driver, and know functions that this one does not have
             return False
         self._check("cuptiEnableCallback", result)
         return True
+
+    def graph_exec_id(self, handle: int) -> int | None:
+        """Return CUPTI's id of an executable graph, which its activities have; None where it does not tell."""
+        return self._graph_id("cuptiGetGraphExecId", ctypes.c_uint32(), handle)
+
+    def graph_node_id(self, handle: int) -> int | None:
+        """Return CUPTI's id of a graph's node: its lower half is the same in executable graphs of the graph."""
+        return self._graph_id("cuptiGetGraphNodeId", ctypes.c_uint64(), handle)
 
     def register(self) -> None:
         """Have CUPTI write to `buffers`.
@@ -215,6 +230,12 @@ class Cupti:
             raise ValueError(f"CUPTI itself does not know one of its activity records (error {result})")
         return following.value - record
 
+    def _graph_id(self, name: str, found: Any, handle: int) -> int | None:
+        function = getattr(self._library, name, None)
+        if function is None or function(ctypes.c_void_p(handle), ctypes.byref(found)):
+            return None
+        return found.value
+
     def _silence(self) -> None:
         """Have CUPTI call nothing of Python's any more: the interpreter ends, and CUPTI may hold buffers for longer.
 
@@ -243,6 +264,9 @@ class Cupti:
         name = ctypes.c_char_p()
         self._library.cuptiGetResultString(result, ctypes.byref(name))
         raise CuptiError(f"{call} failed: {(name.value or b'').decode() or result}")
+
+
+guard(Cupti._call_back, lambda given: given["self"]._call_back(None, 0, 0, given["data"]))
 
 
 def _buffers() -> Buffers:

@@ -10,10 +10,12 @@ import numpy as np
 
 from kernelscope.clock import Clock, now
 from kernelscope.probes.cupti import records
+from kernelscope.probes.cupti.calls import CuptiCalls
 from kernelscope.probes.cupti.captures import Captures
 from kernelscope.probes.cupti.convert import Converter
 from kernelscope.probes.cupti.interruptions import Interruptions
 from kernelscope.probes.cupti.library import DRIVER_API, RUNTIME_API, Cupti, CuptiError
+from kernelscope.probes.driver_calls import DriverCalls
 from kernelscope.probes.gpu import GpuColumns
 
 _KINDS = (records.KERNEL, records.MEMCPY, records.MEMCPY_PEER, records.MEMSET, records.SYNCHRONIZATION,
@@ -50,6 +52,8 @@ class Tracing:
         The library.
     clock : callable
         The host clock, in nanoseconds.
+    calls : DriverCalls, optional
+        Who wants to be told of the driver's calls.
 
     Attributes
     ----------
@@ -72,8 +76,9 @@ class Tracing:
         CUPTI refuses; whatever was switched on is off again.
     """
 
-    def __init__(self, cupti: Cupti, clock: Clock = now) -> None:
+    def __init__(self, cupti: Cupti, clock: Clock = now, calls: DriverCalls | None = None) -> None:
         self._cupti = cupti
+        self._calls = calls or DriverCalls()
         self._clock = clock
         self.columns = GpuColumns()
         self.dropped = 0
@@ -141,13 +146,17 @@ class Tracing:
         cupti = self._cupti
         functions = {_RECORDS[domain]: _functions(cupti, domain) for domain in _CALLS}
         self._converter = Converter(self.columns, functions)
-        cupti.subscribe(self.captures.called)
+        cupti.subscribe(self._called)
         self._undo.append(cupti.unsubscribe)
         for domain in _CALLS:
             for function in Captures.watched(functions[_RECORDS[domain]]):
                 cupti.watch(domain, function)
         self._undo.append(self._interruptions.end)
         self._interruptions.begin()
+        source = CuptiCalls(cupti, functions[records.DRIVER])
+        self._undo.append(lambda: self._calls.withdraw(source))
+        if cupti.is_guarded:  # libraries destroy graphs while an exception of theirs is on its way
+            self._calls.offer(source)
         cupti.register()
         self._sample()
         cupti.dropped()
@@ -160,6 +169,13 @@ class Tracing:
             self._undo.append(lambda kind=kind: cupti.disable(kind))
             unwanted = {number: False for number, name in functions[kind].items() if not name.startswith(prefixes)}
             cupti.select(domain, unwanted)
+
+    def _called(self, data: int) -> None:
+        """CUPTI tells of a call; `data` is the address of its ``CUpti_CallbackData``."""
+        self.captures.called(data)
+        heard = self._calls.heard
+        if heard is not None:
+            heard(data)
 
     def _switch_off(self) -> None:
         first: CuptiError | None = None

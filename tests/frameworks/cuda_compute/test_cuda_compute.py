@@ -19,6 +19,7 @@ compute = pytest.importorskip("cuda.compute")
 from cuda.compute import OpKind, ProxyArray  # noqa: E402
 from cuda.core import Device  # noqa: E402
 
+import kernelscope  # noqa: E402
 from kernelscope.analysis.build_reasons import explain_builds  # noqa: E402
 from kernelscope.probes.cuda_compute import CudaComputeProbe, _homes, find_factories  # noqa: E402
 from kernelscope.probes.cuda_compute.calls import name_of  # noqa: E402
@@ -245,6 +246,37 @@ def test_call_for_the_current_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert errors_of_launches(sink) == [("reduce_into", None)] * 3
     assert [row["outcome"] for row in sink.builds] == ["hit"] * 3
     assert [row["stream"] for row in sink.configurations.rows] == [0, int(stream.handle)]
+
+
+def test_recording_of_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = sys.modules["cuda.compute.algorithms._reduce"]
+    monkeypatch.setattr(home._Reduce, "_bind_device_reduce_fn",
+                        lambda self: setattr(self, "device_reduce_fn", lambda *_: 8))
+    monkeypatch.setattr(home, "TempStorageBuffer", lambda size, stream: DeviceArray(size))
+    values, out = DeviceArray(64), DeviceArray(1)
+    with kernelscope.record("reduce") as r:
+        for op in (OpKind.PLUS, OpKind.PLUS, OpKind.MINIMUM):
+            compute.reduce_into(d_in=values, d_out=out, num_items=64, op=op, h_init=np.zeros(1, np.float32))
+    recording = r.recording
+    assert recording.builds.outcome.tolist() == ["miss", "hit", "miss"]
+    assert recording.builds.launch_id.tolist() == [0, 1, 2]
+    assert recording.builds.reason_code.tolist()[::2] == ["first_use", "new_operator"]
+    assert recording.launches.dispatcher_id.nunique() == 1
+    assert recording.metadata["packages"]["cuda-cccl"] == "1.2.1"
+    problems = [row for row in recording.rows("health") if row["probe"] == "cuda.compute" and row["status"] != "ok"]
+    assert problems == []
+    assert "reduce_into" in recording.summary()
+
+
+def test_algorithms_that_share_a_factory() -> None:
+    given = {"d_data": ProxyArray("int32"), "d_values": ProxyArray("int32"), "d_out": ProxyArray("int64"),
+             "compute_capability": 90}
+    with recording() as sink:
+        compute.make_lower_bound(**given)
+        compute.make_lower_bound(**given)
+        compute.make_upper_bound(**given)
+    assert [(row["algorithm"], row["outcome"]) for row in sink.builds] == [
+        ("lower_bound", "miss"), ("lower_bound", "hit"), ("upper_bound", "miss")]
 
 
 def test_every_algorithm_is_hooked() -> None:

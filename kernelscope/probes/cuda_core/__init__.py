@@ -1,0 +1,176 @@
+"""The probe of CUDA graphs and of cuda.core: whoever makes a graph, the driver's own calls tell its life."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kernelscope import dryrun
+from kernelscope.probes.base import ImportHook
+from kernelscope.probes.cuda_core.driver import Driver
+from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook
+from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core.null_calls import NullCalls
+from kernelscope.probes.cuda_core.rows import RowMaker
+from kernelscope.probes.cuda_core.unseen import UnseenGraphs
+from kernelscope.probes.cuda_core.walk import Conditionals
+from kernelscope.probes.cuda_core.watch import GraphWatch
+from kernelscope.probes.graph_rows import LAUNCH
+from kernelscope.probes.sink import Sink
+
+
+class CudaCoreProbe:
+    """Follows every graph of the process while a recording session lasts.
+
+    Parameters
+    ----------
+    driver : Driver, optional
+        The driver to ask instead of the process's own; for tests.
+    memory : Memory, optional
+        Instead of the process's own; for tests.
+    """
+
+    name = FRAMEWORK
+
+    def __init__(self, driver: Driver | None = None, memory: Memory | None = None) -> None:
+        self._driver = driver
+        self._memory = _memory if memory is None else memory
+        self._sink: Sink | None = None
+        self._watch: GraphWatch | None = None
+        self._rows: RowMaker | None = None
+        self._null: NullCalls | None = None
+        self._launches: LaunchHook | None = None
+        self._import_hook: ImportHook | None = None
+        # Another thread imports cuda.core while one uninstalls.
+        self._lock = threading.RLock()
+        self._installed = False
+        self._unseen = UnseenGraphs()
+        self._process = os.getpid()
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Hook ``cuda.core.launch``, and listen to the driver's calls of graphs. See `Probe.install`."""
+        self._sink = sink
+        self._installed = True
+        self._import_hook = ImportHook("cuda.core", self._imported)
+        self._import_hook.arm()
+        driver = self._driver or _found()
+        if driver is None:
+            return  # no driver, no graphs
+        self._watch = GraphWatch(sink, driver, _conditionals)
+        self._rows = RowMaker(sink, self._memory)
+        sink.driver_calls.listen(self._watch)
+        if sink.driver_calls.source is None and dryrun.is_enabled():
+            self._null = NullCalls(ctypes.CDLL("libcuda.so.1"), sink.driver_calls)
+            self._null.begin()
+            sink.is_capturing = self._is_capturing
+        self._unseen.begin()
+
+    def uninstall(self) -> None:
+        """Undo the hook and listen no more; what is still to be read of graphs is read now. See `Probe.uninstall`."""
+        with self._lock:
+            self._installed = False
+            if self._import_hook is not None:
+                self._import_hook.disarm()
+            if self._launches is not None:
+                self._launches.uninstall()
+        self._unseen.end()
+        if self._sink is None or self._watch is None:
+            return
+        if os.getpid() == self._process:  # in a child of fork() there is no driver
+            self._sink.driver_calls.leave(self._watch)
+        if self._null is not None:
+            self._null.end()
+
+    def synchronize(self) -> str | None:
+        """Wait for nothing: others do. See `Probe.synchronize`."""
+        return None
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Make rows of what was seen of graphs, and ask for kernels' registers and occupancy. See `Probe.describe`."""
+        if self._launches is not None:
+            self._launches.describe(used)
+        watch, rows = self._watch, self._rows
+        if watch is None or rows is None or os.getpid() != self._process:
+            return
+        with watch.lock:
+            if sink.driver_calls.heard is not None:
+                watch.settle()  # a recorder inside another one stops; else it was done when the watch ended
+            for number in _recorded(sink):
+                watch.executable_of(number)
+            launches = self._null.take_launches() if self._null is not None else None
+            if launches is not None:
+                known = {int(each): watch.executable_of(int(each)) for each in np.unique(launches["exec"])}
+                rows.finish(watch.events)
+                places = {number: rows.launched(executable) for number, executable in known.items()}
+                _add_launches(sink, launches, places)
+            else:
+                rows.finish(watch.events)
+        self._state(sink, watch, rows)
+
+    def attach(self, kernel: Any) -> str | None:
+        """Have nothing to attach to. See `Probe.attach`."""
+        return None
+
+    def cost_per_launch_ns(self, detail: str) -> float | None:
+        """Nothing of the probe runs at a launch, of a kernel or of a graph. See `Probe.cost_per_launch_ns`."""
+        return None
+
+    def _imported(self, module: ModuleType) -> None:
+        assert self._sink is not None
+        try:
+            with self._lock:
+                if self._installed and self._launches is None:
+                    self._launches = LaunchHook(self._sink)
+                    self._launches.install(module)
+        except Exception as problem:  # the user's import must not fail for it
+            self._sink.swallow(self.name, problem)
+
+    def _is_capturing(self) -> bool:
+        return self._null is not None and self._null.captures.under_way > 0
+
+    def _state(self, sink: Sink, watch: GraphWatch, rows: RowMaker) -> None:
+        """Say in health what is not known of graphs, where there were any."""
+        problems = list(dict.fromkeys(watch.problems)) if watch.events else []
+        if rows.left_out:
+            problems.append(f"{rows.left_out:,} graphs that updates made are without their nodes: there were too many")
+        fix = "please report it with this message and the driver's version"
+        if not watch.was_told and self._unseen.count:
+            problems = ["graphs are not seen: that needs CUPTI, which does not record here"]
+            fix = "record with gpu='cupti', and pip install 'kernelscope[cupti]'"
+        if problems:
+            sink.stated[self.name] = {"probe": self.name, "status": "degraded", "message": "; ".join(problems),
+                                      "fix": fix}
+
+
+def _found() -> Driver | None:
+    """The process's driver; in the simulator there is none."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
+        return None
+    try:
+        return Driver()
+    except OSError:
+        return None
+
+
+def _recorded(sink: Sink) -> list[int]:
+    """The executable graphs that activities are of."""
+    found = np.unique(sink.gpu.activities["cupti_graph_id"])
+    return [int(number) for number in found if number > 0]
+
+
+def _add_launches(sink: Sink, launches: np.ndarray, places: dict[int, int]) -> None:
+    columns = {name: launches[name].astype(np.int64) for name in LAUNCH}
+    columns["exec"] = np.array([places[int(number)] for number in launches["exec"]], np.int64)
+    columns["ident"] = columns["ident"] & 0xFFFFFFFF
+    held = sink.graphs.launches
+    sink.graphs.launches = {name: np.concatenate([held[name], columns[name]]) for name in LAUNCH}
+
+
+_memory = Memory()
+_conditionals: Conditionals = {}

@@ -1,0 +1,423 @@
+"""The life of every graph of the process, whoever makes it, from the driver's own calls."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kernelscope.clock import Clock
+from kernelscope.probes.cuda_core.changes import changed_node, conditional_of, refusal
+from kernelscope.probes.cuda_core.driver import SUCCESS, UPDATE_FAILURE, WRONG_THREAD, Driver
+from kernelscope.probes.cuda_core.holding import Held, Holder
+from kernelscope.probes.cuda_core.lives import Definition, Event, Executable, Row
+from kernelscope.probes.cuda_core.walk import Conditionals, Walker
+from kernelscope.probes.cupti.interruptions import raise_again
+from kernelscope.probes.driver_calls import BEFORE, CallData, Source
+from kernelscope.probes.sink import Sink
+
+#: Streams that stand for another one in each thread.
+_PER_THREAD = 2
+_MOST_CONDITIONALS = 10_000
+#: Functions that are watched while something else goes on: a capture, or the making of a conditional node.
+WAIT = ("cuStreamWaitEvent", "cuStreamWaitEvent_ptsz")
+ADD = ("cuGraphAddNode", "cuGraphAddNode_v2")
+#: A recording without one of each of these does not know graphs' lives.
+NEEDED = {
+    "the captures of graphs": ("cuStreamBeginCapture_v2", "cuStreamBeginCapture_v2_ptsz"),
+    "the ends of captures": ("cuStreamEndCapture", "cuStreamEndCapture_ptsz"),
+    "graphs that are instantiated": ("cuGraphInstantiateWithParams", "cuGraphInstantiateWithFlags",
+                                     "cuGraphInstantiate_v2"),
+    "updates of graphs": ("cuGraphExecUpdate_v2",),
+    "graphs that are closed": ("cuGraphExecDestroy",),
+}
+#: Beginnings of names whose functions would have to be known.
+_FAMILIES = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamBeginRecapture", "cuGraphInstantiate",
+             "cuGraphExecUpdate", "cuGraphExecDestroy", "cuGraphUpload", "cuGraphExecNodeSetParams",
+             "cuGraphExecKernelNodeSetParams")
+#: Of those, what programs have not called for years.
+_OLD = {"cuStreamBeginCapture", "cuStreamBeginCapture_ptsz", "cuGraphInstantiate", "cuGraphExecUpdate"}
+
+
+class _Call:
+    """One call of the driver."""
+
+    __slots__ = ("api", "correlation_id", "end_ns", "ident", "name", "params", "result", "start_ns")
+
+    def __init__(self, data: CallData, name: str, end_ns: int) -> None:
+        self.name = name
+        self.api = name.removesuffix("_ptsz")
+        self.params = data.params
+        self.result = data.result[0] if data.result else SUCCESS
+        self.start_ns = (data.kept[0] if data.kept else 0) or end_ns
+        self.end_ns = end_ns
+        self.ident = threading.get_ident()
+        self.correlation_id = data.correlation_id
+
+    def word(self, index: int) -> int:
+        """The parameter as a number."""
+        return ctypes.c_uint64.from_address(self.params + 8 * index).value
+
+    def pointed(self, index: int) -> int:
+        """What the parameter points to; 0 where it points nowhere."""
+        address = self.word(index)
+        return ctypes.c_uint64.from_address(address).value if address else 0
+
+
+class GraphWatch:
+    """Writes down what happens to graphs, as a `kernelscope.probes.driver_calls.Listener`.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where the rows of events go, as they happen.
+    driver : Driver
+        Whom to ask about a graph.
+    conditionals : Conditionals
+        What is known of conditional nodes, which lives longer than a recording.
+    """
+
+    def __init__(self, sink: Sink, driver: Driver, conditionals: Conditionals) -> None:
+        self._sink = sink
+        self._clock: Clock = sink.clock
+        self._driver = driver
+        self._conditionals = conditionals
+        self._walker = Walker(driver, conditionals)
+        self._holder = Holder(driver, self._walker)
+        self._source: Source | None = None
+        self._captures: dict[Any, Event] = {}
+        self._definitions: dict[int, Definition] = {}
+        self._executables: dict[int, Executable] = {}
+        self._numbered: dict[int | None, Executable] = {}
+        self._bodies: dict[int, list[Event]] = {}
+        self._conditions = 0
+        # Graphs of earlier times that were closed: if nothing else happens to them, that is nobody's business.
+        self._going: dict[int, int | None] = {}
+        self._strangers: dict[int | None, _Call] = {}
+        self._handlers = self._made_handlers()
+        self.lock = threading.RLock()
+        self.events: list[Event] = []
+        self.problems: list[str] = list(driver.missing)
+        self.was_told = False
+
+    # ---- the listener ----
+
+    def begin(self, source: Source) -> None:
+        """Have the source tell of graphs. See `Listener.begin`."""
+        self._source = source
+        self.was_told = True
+        known = {name.decode() for name in self._handlers}
+        for what, names in NEEDED.items():
+            if not source.functions.intersection(names):
+                self.problems.append(f"{what} are not seen: the driver has no {names[0]}")
+        strange = sorted(name for name in source.functions
+                         if name.startswith(_FAMILIES) and name not in known | _OLD)
+        if strange:
+            self.problems.append(f"calls of {', '.join(strange)} are not seen: they are newer than this KernelScope")
+        source.switch((name for name in known & source.functions if name not in WAIT + ADD), True)
+
+    def end(self) -> None:
+        """Read what is still to be read, and have the source tell no more. See `Listener.end`."""
+        try:
+            with self.lock:
+                self.settle()
+        except Exception as problem:
+            self._sink.swallow("cuda.core", problem)
+        source = self._source
+        if source is not None:
+            source.switch((name for name in {name.decode() for name in self._handlers} & source.functions), False)
+
+    def called(self, data: int) -> None:
+        """Hear of one call. See `Listener.called`."""
+        try:
+            self._hear(data)
+        except Exception as problem:
+            self._sink.swallow("cuda.core", problem)
+        except BaseException as interruption:
+            self._hear_again(data)
+            self._interrupt(interruption)
+
+    def _hear_again(self, data: int) -> None:
+        """Hear of a call which an interruption came into: what was written down already is not once more."""
+        try:
+            self._hear(data)
+        except Exception as problem:
+            self._sink.swallow("cuda.core", problem)
+        except BaseException as interruption:
+            self._interrupt(interruption)
+
+    def _interrupt(self, interruption: BaseException) -> None:
+        if not raise_again(interruption):
+            self._sink.swallow("cuda.core", interruption)
+
+    def _hear(self, data: int) -> None:
+        call = CallData.from_address(data)
+        found = self._handlers.get(call.name or b"")
+        if found is None:
+            return
+        before, after = found
+        if call.site != BEFORE:
+            name = (call.name or b"").decode()
+            told = _Call(call, name, self._clock())
+            if after is not None:
+                with self.lock:
+                    after(told)
+            return
+        if before is not None:
+            with self.lock:
+                before(_Call(call, "", 0))
+        if call.kept:
+            call.kept[0] = self._clock()  # last: what was done before is no part of the call
+
+    # ---- captures ----
+
+    def _captured(self, call: _Call) -> None:
+        stream = call.word(0)
+        into = call.word(1) if call.api == "cuStreamBeginCaptureToGraph" else 0
+        event = self._event("capture", call, stream=stream, streams=[stream], end_ns=None)
+        if call.result != SUCCESS:
+            event.row["end_ns"] = call.end_ns
+            return
+        key = self._driver.capture_of(stream, call.name.endswith("_ptsz")) or (stream, call.ident)
+        for stale in [each for each, other in self._captures.items() if other.row["stream"] == stream
+                      and (stream > _PER_THREAD or other.row["thread_ident"] == call.ident)]:
+            del self._captures[stale]  # its stream was destroyed meanwhile
+        self._captures[key] = event
+        if into in self._definitions:
+            self._definitions[into].events.append(event)
+        elif into:
+            self._bodies.setdefault(into, []).append(event)
+        self._switch(WAIT, True)
+
+    def _capture_ended(self, call: _Call) -> None:
+        stream = call.word(0)
+        if call.result == WRONG_THREAD:
+            return  # it goes on
+        key = next((key for key, event in self._captures.items() if event.row["stream"] == stream
+                    and (stream > _PER_THREAD or event.row["thread_ident"] == call.ident)), None)
+        if key is None:
+            return  # it began before recording did
+        event = self._captures[key]
+        event.row |= {"end_ns": call.end_ns, **self._outcome(call.result)}
+        graph = call.pointed(1) if call.result == SUCCESS else 0
+        if graph and event.row["api"] != "cuStreamBeginCaptureToGraph":
+            self._definitions[graph] = Definition(event)
+        del self._captures[key]
+        if not self._captures:
+            self._switch(WAIT, False)
+
+    def _waited(self, call: _Call) -> None:
+        stream = call.word(0)
+        event = self._captures.get(self._driver.capture_of(stream, call.name.endswith("_ptsz")))
+        if event is not None and stream not in event.row["streams"]:
+            event.row["streams"].append(stream)
+
+    # ---- definitions ----
+
+    def _created(self, call: _Call) -> None:
+        if call.result == SUCCESS and not self._holder.is_own_slot(call.word(0)):
+            self._definitions[call.pointed(0)] = Definition(self._event("define", call))
+
+    def _destroying(self, call: _Call) -> None:
+        graph = call.word(0)
+        if self._holder.is_own_copy(graph):
+            return
+        definition = self._definitions.get(graph)
+        if definition is not None and definition.held is None and not self._is_captured_into(graph):
+            definition.held = self._hold(graph)
+            self._share(definition)
+        self._holder.going(graph, self._number)
+
+    def _destroyed(self, call: _Call) -> None:
+        graph = call.word(0)
+        if call.result == SUCCESS and not self._holder.is_own_copy(graph):
+            self._definitions.pop(graph, None)
+
+    def _condition(self, call: _Call) -> None:
+        if call.result == SUCCESS:
+            self._conditions += 1
+            self._switch(ADD, True)
+
+    def _added(self, call: _Call) -> None:
+        found = conditional_of(call.word(5 if call.api.endswith("_v2") else 4))
+        if found is None or call.result != SUCCESS:
+            return
+        while len(self._conditionals) >= _MOST_CONDITIONALS:
+            self._conditionals.pop(next(iter(self._conditionals)))
+        self._conditionals[call.pointed(0)] = found
+        self._conditions = max(0, self._conditions - 1)
+        if not self._conditions:
+            self._switch(ADD, False)
+
+    # ---- executable graphs ----
+
+    def _instantiated(self, call: _Call) -> None:
+        graph = call.word(1)
+        handle = call.pointed(0) if call.result == SUCCESS else 0
+        held = self._hold(graph, *((graph, handle) if handle else ()))
+        definition = self._definitions.get(graph)
+        number = self._source.exec_id(handle) if handle and self._source is not None else None
+        event = self._event("instantiate", call, held=held, source=definition.made if definition else None)
+        if handle:
+            event.executable = self._executables[handle] = Executable(event, number, held.handles if held else [])
+            self._numbered[number] = event.executable
+        if definition is not None and definition.held is None:
+            definition.held = held
+            self._share(definition)
+
+    def _updated(self, call: _Call) -> None:
+        graph, refused = call.word(1), call.result == UPDATE_FAILURE
+        executable = self._executable(call.word(0))
+        # What is refused is read at once, so that it can be said where.
+        owners = () if refused else (graph, call.word(0))
+        held = self._hold(graph, *owners) if refused or call.result == SUCCESS else None
+        definition = self._definitions.get(graph)
+        more: Row = {}
+        if refused:
+            more = {"outcome": "refused", "error": refusal(call.word(2), held)}
+        self._event("update", call, held=held, source=definition.made if definition else None, executable=executable,
+                    **more)
+
+    def _node_changed(self, call: _Call) -> None:
+        executable = self._executable(call.word(0))
+        handle, handles = call.word(1), executable.handles
+        more: Row = {} if call.result == SUCCESS else {"outcome": "refused"}
+        event = self._event("update", call, executable=executable, **more)
+        if call.result == SUCCESS and handle in handles:
+            event.place = handles.index(handle)
+            if call.api == "cuGraphNodeSetEnabled":
+                event.enabled = bool(call.word(2) & 0xFFFFFFFF)
+            else:
+                event.node = changed_node(self._walker, call.api, call.word(2))
+
+    def _uploaded(self, call: _Call) -> None:
+        self._event("upload", call, executable=self._executable(call.word(0)), stream=call.word(1))
+
+    def _closing(self, call: _Call) -> None:
+        handle = call.word(0)
+        if handle not in self._executables and self._source is not None:
+            self._going[handle] = self._source.exec_id(handle)  # while the driver can still say which one it is
+        self._holder.going(handle, self._number)
+
+    def _closed(self, call: _Call) -> None:
+        handle = call.word(0)
+        executable = self._executables.get(handle)
+        if executable is not None:
+            self._event("close", call, executable=executable)
+        else:
+            self._strangers[self._going.pop(handle, None)] = call
+        if call.result == SUCCESS:
+            self._executables.pop(handle, None)
+
+    def _unloading(self, call: _Call) -> None:
+        self._holder.read_all(self._number)  # afterwards its kernels have no names any more
+
+    # ---- at stop ----
+
+    def settle(self) -> None:
+        """Read every graph that was copied, and those that live and were never instantiated."""
+        self._holder.read_all(self._number)
+        for graph, definition in list(self._definitions.items()):
+            if definition.held is None and not self._is_captured_into(graph):
+                held = self._hold(graph)
+                for event in definition.events:
+                    event.held = held
+        for event in self.events:
+            for body in event.held.walked.bodies if event.held is not None and event.held.walked is not None else ():
+                for captured in self._bodies.pop(body, ()):
+                    captured.held = event.held
+
+    def executable_of(self, number: int) -> Executable:
+        """Return the executable graph of an id, which was there before recording began where none is known."""
+        found = self._numbered.get(number)
+        if found is not None:
+            return found
+        executable = self._before(number)
+        closed = self._strangers.pop(number, None)
+        if closed is not None:
+            self._event("close", closed, executable=executable)
+        return executable
+
+    # ---- helpers ----
+
+    def _executable(self, handle: int) -> Executable:
+        found = self._executables.get(handle)
+        if found is None:
+            number = self._source.exec_id(handle) if self._source is not None else None
+            found = self._executables[handle] = self._before(number)
+        return found
+
+    def _before(self, number: int | None) -> Executable:
+        event = Event({"kind": "before", "thread_ident": None, "start_ns": None, "end_ns": None, "outcome": "ok"})
+        event.executable = self._numbered[number] = Executable(event, number, [])
+        self._write(event)
+        return event.executable
+
+    def _hold(self, graph: int, *owners: int) -> Held | None:
+        return self._holder.hold(graph, owners, self._number)
+
+    def _number(self, handle: int) -> int | None:
+        return self._source.node_number(handle) if self._source is not None else None
+
+    def _share(self, definition: Definition) -> None:
+        for event in definition.events:
+            event.held = definition.held
+
+    def _is_captured_into(self, graph: int) -> bool:
+        definition = self._definitions.get(graph)
+        return definition is not None and any(event in definition.events for event in self._captures.values())
+
+    def _event(self, kind: str, call: _Call, *, held: Held | None = None, source: Event | None = None,
+               executable: Executable | None = None, **more: Any) -> Event:
+        for written in reversed(self.events[-8:]):  # an interruption came after it had been written down
+            row = written.row
+            if row["start_ns"] == call.start_ns and row["thread_ident"] == call.ident and row["kind"] == kind:
+                return written
+        event = Event({"kind": kind, "thread_ident": call.ident, "start_ns": call.start_ns, "end_ns": call.end_ns,
+                       "api": call.api, **self._outcome(call.result), "correlation_id": call.correlation_id or None,
+                       **more})
+        event.held, event.source, event.executable = held, source, executable
+        self._write(event)
+        return event
+
+    def _write(self, event: Event) -> None:
+        rows = self._sink.graphs.events
+        event.position = len(rows)
+        rows.append(event.row)
+        self.events.append(event)
+
+    def _outcome(self, result: int) -> Row:
+        if result == SUCCESS:
+            return {"outcome": "ok", "error": None}
+        return {"outcome": "failed", "error": self._driver.error_name(result)}
+
+    def _switch(self, functions: tuple[str, ...], on: bool) -> None:
+        if self._source is not None:
+            self._source.switch((name for name in functions if name in self._source.functions), on)
+
+    def _made_handlers(self) -> dict[bytes, tuple[Callable[[_Call], None] | None, Callable[[_Call], None] | None]]:
+        """What is done before and after each function."""
+        nodes = ("cuGraphExecNodeSetParams", "cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2",
+                 "cuGraphExecMemcpyNodeSetParams", "cuGraphExecMemsetNodeSetParams", "cuGraphExecHostNodeSetParams",
+                 "cuGraphExecChildGraphNodeSetParams", "cuGraphExecEventRecordNodeSetEvent",
+                 "cuGraphExecEventWaitNodeSetEvent", "cuGraphNodeSetEnabled")
+        found: dict[str, Any] = {
+            "cuStreamBeginCapture_v2": (None, self._captured), "cuStreamBeginCaptureToGraph": (None, self._captured),
+            "cuStreamEndCapture": (None, self._capture_ended), "cuStreamWaitEvent": (None, self._waited),
+            "cuGraphCreate": (None, self._created), "cuGraphClone": (None, self._created),
+            "cuGraphDestroy": (self._destroying, self._destroyed),
+            "cuGraphConditionalHandleCreate": (None, self._condition),
+            "cuGraphAddNode": (None, self._added), "cuGraphAddNode_v2": (None, self._added),
+            "cuGraphInstantiate_v2": (None, self._instantiated),
+            "cuGraphInstantiateWithFlags": (None, self._instantiated),
+            "cuGraphInstantiateWithParams": (None, self._instantiated),
+            "cuGraphExecUpdate_v2": (None, self._updated), "cuGraphUpload": (None, self._uploaded),
+            "cuGraphExecDestroy": (self._closing, self._closed),
+            "cuModuleUnload": (self._unloading, None), "cuLibraryUnload": (self._unloading, None),
+            **dict.fromkeys(nodes, (None, self._node_changed)),
+        }
+        per_thread = ("cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
+                      "cuStreamWaitEvent", "cuGraphUpload", "cuGraphInstantiateWithParams")
+        found |= {f"{name}_ptsz": found[name] for name in per_thread}
+        return {name.encode(): what for name, what in found.items()}

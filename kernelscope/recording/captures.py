@@ -1,0 +1,89 @@
+"""Which launches went into a capture, and which nodes of its graph they became."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelscope.recording.columns import Row
+from kernelscope.recording.spans import Spans
+from kernelscope.schema import UNKNOWN
+
+_AXES = "xyz"
+
+
+def captured_launches(launches: dict[str, Any], configurations: Sequence[Row], capturing: Spans) -> np.ndarray:
+    """Return the span of `capturing`, spans by stream, in which each launch was submitted; -1 for none.
+
+    A launch that raised became no node, and is none of a capture.
+    """
+    handles = [row.get("stream") for row in configurations]
+    stream = np.array([UNKNOWN if handle is None else handle for handle in handles] + [UNKNOWN], np.int64)
+    is_known = np.array([handle is not None for handle in handles] + [False])
+    found = np.full(len(launches["start_ns"]), UNKNOWN)
+    candidates = (is_known & np.isin(stream, capturing.groups))[launches["configuration_id"]]
+    rows = np.flatnonzero(candidates & launches["error"].is_null().to_numpy(zero_copy_only=False))
+    submitted = launches["submit_start_ns"][rows]
+    time = np.where(submitted == UNKNOWN, launches["start_ns"][rows], submitted)
+    found[rows] = capturing.around(stream[launches["configuration_id"][rows]], time)
+    return found
+
+
+def nodes_of_launches(launches: dict[str, Any], capture: np.ndarray, graph_of_capture: np.ndarray,
+                      nodes: Sequence[Row], configurations: Sequence[Row],
+                      specializations: Sequence[Row]) -> np.ndarray:
+    """Return the row in `nodes` that each captured launch became, -1 for none.
+
+    The k-th launch of a kernel with a configuration, in one capture, is the k-th such node of the capture's graph;
+    nodes of child graphs were captured elsewhere.
+
+    Parameters
+    ----------
+    launches : dict of str to array
+        The launches' columns, in order of start.
+    capture : ndarray of int64
+        The capture that each launch went into, -1 for none.
+    graph_of_capture : ndarray of int64
+        The graph that each capture made, -1 for unknown.
+    nodes : sequence of dict
+        Rows of the table ``graph_nodes``, with ``graph_node_id``, in order.
+    configurations, specializations : sequence of dict
+        Rows of the tables of that name.
+    """
+    found = np.full(len(capture), UNKNOWN)
+    captured = np.flatnonzero(capture != UNKNOWN)
+    shapes = [_shape(row) for row in configurations]
+    wanted = set(graph_of_capture[capture[captured]].tolist())
+    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    child: set[int] = set()
+    for at, row in enumerate(nodes):
+        if row["graph_id"] not in wanted:
+            continue
+        if row["kind"] == "child" or row.get("parent_node_id") in child:
+            child.add(at)
+        elif row.get("entry_name") and row.get("configuration_id") is not None:
+            alike[row["graph_id"], row["entry_name"], shapes[row["configuration_id"]]].append(at)
+    numbers: Counter[Any] = Counter()
+    for launch, event, specialization, configuration in zip(
+            captured.tolist(), capture[captured].tolist(), launches["specialization_id"][captured].tolist(),
+            launches["configuration_id"][captured].tolist(), strict=True):
+        name = specializations[specialization].get("entry_name") if specialization != UNKNOWN else None
+        if not name:
+            continue
+        key = name, shapes[configuration]
+        same = alike.get((int(graph_of_capture[event]), *key), ())
+        number = numbers[event, key]
+        numbers[event, key] += 1
+        if number < len(same):
+            found[launch] = same[number]
+    return found
+
+
+def _shape(configuration: Row) -> tuple[Any, ...]:
+    """A configuration without its stream; a cluster of one block is none."""
+    cluster = tuple(configuration.get(f"cluster_{axis}") or 1 for axis in _AXES)
+    return (*(configuration.get(f"{kind}_{axis}") for kind in ("griddim", "blockdim") for axis in _AXES), cluster,
+            configuration.get("sharedmem_bytes") or 0)

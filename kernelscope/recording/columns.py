@@ -1,0 +1,112 @@
+"""Columns of numbers while a recording is put together: rows of other tables, words from codes, cells by time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kernelscope.schema import UNKNOWN
+
+#: The bits of a thread's ident that CUPTI gives.
+THREAD_BITS = 0xFFFFFFFF
+
+Row = dict[str, Any]
+Columns = dict[str, np.ndarray]
+
+
+class Rows:
+    """Rows of another table, of which -1 is none.
+
+    Attributes
+    ----------
+    missing : ndarray of int64
+        Where there is none.
+    """
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._rows = rows
+        self.missing = np.flatnonzero(rows == UNKNOWN)
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Return ``values[rows]``, -1 where there is none."""
+        if not len(values):
+            return np.full(len(self._rows), UNKNOWN, values.dtype)
+        found = values[self._rows]
+        found[self.missing] = UNKNOWN
+        return found
+
+
+def taken(columns: Columns, rows: np.ndarray) -> Columns:
+    """Return rows of all columns; those of one value stay what they are and take no memory."""
+    return {name: values[rows] if any(values.strides) or not len(values) else np.broadcast_to(values[0], len(rows))
+            for name, values in columns.items()}
+
+
+def none(count: int) -> np.ndarray:
+    """Return a column of unknown ids, which takes no memory."""
+    return np.broadcast_to(np.int32(UNKNOWN), count)
+
+
+def distinct(values: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """Return the distinct values, and each row's place among them: by hashing, no sort."""
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])], np.broadcast_to(np.int32(0), len(values))
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
+def mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
+    """Return what `lookup` has for each value."""
+    known, which = distinct(values)
+    if len(known) == 1:
+        return np.broadcast_to(np.int32(lookup[known[0]]), len(values))
+    return np.array([lookup[value] for value in known], np.int32)[which] if len(values) else values
+
+
+def words(codes: np.ndarray, texts: Sequence[str]) -> Any:
+    """Return a category column from codes into `texts`, of which several may be the same; -1 is null."""
+    used = np.zeros(len(texts) + 1, bool)
+    if len(codes) and not any(codes.strides):
+        used[codes[0]] = True
+    else:
+        used[codes] = True
+    found: dict[str, int] = {}
+    lookup = np.array([found.setdefault(text, len(found)) if is_used else UNKNOWN
+                       for text, is_used in zip(texts, used.tolist(), strict=False)] + [UNKNOWN], np.int32)
+    indices = lookup[codes]
+    missing = indices == UNKNOWN if used[-1] else None
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int32(), mask=missing), pa.array(list(found), pa.string()))
+
+
+def thread_rows(idents: np.ndarray, threads: list[Row]) -> np.ndarray:
+    """Return the threads' rows by the lower bits of their idents; those that are missing are added."""
+    rows: dict[int, int] = {}
+    for number, row in enumerate(threads):
+        rows.setdefault((row.get("ident") or 0) & THREAD_BITS, number)
+    found, which = distinct(idents)
+    numbers: list[int] = []
+    for ident in found:
+        if ident not in rows:
+            rows[ident] = len(threads)
+            threads.append({"ident": ident, "name": None})
+        numbers.append(rows[ident])
+    return np.array(numbers, np.int32)[which]
+
+
+def cell_finder(cells: Sequence[Row]) -> Any:
+    """Return a function that gives for each time the cell that ran, -1 for none."""
+    starts = np.array([row["start_ns"] for row in cells], np.int64)
+    ends = np.array([row["end_ns"] for row in cells], np.int64)
+
+    def cell_of(times: np.ndarray) -> np.ndarray:
+        if not len(starts):
+            return none(len(times))
+        found = (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
+        found[(found < 0) | (times > ends[found])] = UNKNOWN
+        return found
+
+    return cell_of
