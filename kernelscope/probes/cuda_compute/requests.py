@@ -224,7 +224,8 @@ class Requests:
                 under = stack.pop()
             known: dict[str, Any] = {
                 "framework": FRAMEWORK, "algorithm": algorithm if result is None else name_of(result),
-                "thread_id": self.sink.state().thread_id, "compute_capability": None, "key_parts": None, "build_ns": 0, "outcome": "hit"}
+                "thread_id": self.sink.state().thread_id,
+                "compute_capability": None, "key_parts": None, "build_ns": 0, "outcome": "hit"}
             parts = self._parts(known, function, args, kwargs, result, under)
             if stack:
                 if under is not None:

@@ -269,7 +269,7 @@ def test_recording_of_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_algorithms_that_share_a_factory() -> None:
-    given = {"d_data": ProxyArray("int32"), "d_values": ProxyArray("int32"), "d_out": ProxyArray("int64"),
+    given = {"d_data": ProxyArray("int32"), "d_values": ProxyArray("int32"), "d_out": ProxyArray("uint64"),
              "compute_capability": 90}
     with recording() as sink:
         compute.make_lower_bound(**given)
