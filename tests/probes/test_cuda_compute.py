@@ -380,6 +380,27 @@ def test_build_that_fails(compute: Any, error: BaseException) -> None:
     no_errors(sink)
 
 
+def test_interrupted_hooks_go_on_with_the_next_request(compute: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with recording() as sink:
+        with monkeypatch.context() as patch:
+            patch.setattr(cuda_compute.requests.KeyParts, "of_call", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                compute.select(d_in=IN, cond=add, num_items=4)
+        with monkeypatch.context() as patch:
+            patch.setattr(cuda_compute.requests.Requests, "_asked_for", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                reduce(compute, op=plus)
+        reduce(compute)
+        compute.select(d_in=IN, cond=add, num_items=4)
+        reduce(compute)
+    assert [(row["algorithm"], row["outcome"]) for row in list(sink.builds)[-3:]] == [
+        ("reduce_into", "hit"), ("select", "miss"), ("reduce_into", "hit")]
+    assert [launch.name for launch in launches(sink)][-3:] == ["reduce_into", "select", "reduce_into"]
+
+
 def test_waiting_for_a_build_that_fails(compute: Any) -> None:
     asked, go_on = threading.Event(), threading.Event()
 
@@ -552,4 +573,5 @@ def test_it_waits_for_the_import() -> None:
 @pytest.mark.parametrize("detail", ["phases", "launch"])
 def test_cost_is_measured(detail: str) -> None:
     assert 0 < cuda_compute.measure_cost(detail, rounds=5) < 20_000
-    assert "__signature__" not in vars(cuda_compute._nothing)
+    assert "__signature__" not in vars(cuda_compute._algorithm)
+    assert cuda_compute._factory.__code__.co_filename == cuda_compute.__file__

@@ -60,6 +60,8 @@ class Under:
 class _Threads(threading.local):
     def __init__(self) -> None:
         self.stack: list[Under] = []
+        #: The one that ended last, until its request is written.
+        self.last: Under | None = None
 
 
 class Requests:
@@ -71,9 +73,11 @@ class Requests:
         Where rows go.
     caching, interop : module
         ``cuda.compute._caching`` and ``cuda.compute._cccl_interop``.
+    by_thread : bool
+        Whether each thread has built objects of its own, so that what a hit returns tells its thread.
     """
 
-    def __init__(self, sink: Sink, caching: ModuleType, interop: ModuleType) -> None:
+    def __init__(self, sink: Sink, caching: ModuleType, interop: ModuleType, *, by_thread: bool) -> None:
         self.sink = sink
         self.caching = caching
         self.interop = interop
@@ -84,13 +88,12 @@ class Requests:
         self._clears = 0
         # Of versions whose objects do not tell it themselves.
         self._capabilities: dict[int, str] = {}
-        # Without caches of threads, a hit does not tell its thread by what it returns.
-        self._by_thread = hasattr(caching, "_get_thread_caches")
+        self._by_thread = by_thread
 
     def install(self, patches: Patches, factories: dict[str, FunctionType]) -> list[str]:
         """Put the hooks in; return what cannot be seen without the functions that this version does not have."""
         for name, factory in factories.items():
-            self._hook_factory(patches, name, factory)
+            self.hook_factory(patches, name, factory)
         lost: list[str] = []
         for owner, name, make, loss in (
             (self.caching, "_cache_single_flight", self._single_flight, "waits for another thread"),
@@ -104,7 +107,8 @@ class Requests:
                 lost.append(f"{loss} ({owner.__name__} has no function {name})")
         return lost
 
-    def _hook_factory(self, patches: Patches, name: str, factory: FunctionType) -> None:
+    def hook_factory(self, patches: Patches, name: str, factory: FunctionType) -> None:
+        """Have requests to one factory written; it is a function around another, which is its second free variable."""
         # The library's function keeps its identity, and what it calls on a miss is ours: the second free variable.
         function = factory.__closure__[1].cell_contents  # type: ignore[index]
         closure = (factory.__closure__[0], CellType(_seen(self._running(function))))  # type: ignore[index]
@@ -127,8 +131,13 @@ class Requests:
         now, threads, known = self.sink.clock, self._threads, self.known
 
         def make(*args: Any, **kwargs: Any) -> Any:
-            threads.stack.append(Under(now(), capabilities=self._asked_for(kwargs)))
-            result = function(*args, **kwargs)
+            under, depth = Under(now(), capabilities=self._asked_for(kwargs)), len(threads.stack)
+            try:
+                threads.stack.append(under)
+                result = function(*args, **kwargs)
+            finally:
+                del threads.stack[depth:]
+                threads.last = under
             known.pop(id(result), None)  # of something that is gone
             return result
 
@@ -219,9 +228,11 @@ class Requests:
         """Write a request that was no hit on something known, or let it be part of the request around it."""
         end = self.sink.clock()
         try:
-            stack, under = self._threads.stack, None
-            while stack and stack[-1].start >= start:
-                under = stack.pop()
+            threads = self._threads
+            stack, under = threads.stack, threads.last
+            threads.last = None
+            if under is not None and under.start < start:
+                under = None  # of a request that a Ctrl-C kept from being written
             known: dict[str, Any] = {
                 "framework": FRAMEWORK, "algorithm": algorithm if result is None else name_of(result),
                 "thread_id": self.sink.state().thread_id,
