@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import CubinError as CubinError
     from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
+    from kernelscope.errors import GraphError as GraphError
     from kernelscope.errors import KernelScopeError as KernelScopeError
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
     from kernelscope.errors import RecorderStateError as RecorderStateError
@@ -54,6 +55,7 @@ _HOMES = {
     "CubinError": "kernelscope.errors",
     "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",
+    "GraphError": "kernelscope.errors",
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
@@ -66,6 +68,7 @@ _ROOMS = {
     "clock": "kernelscope.clock",
     "dryrun": "kernelscope.dryrun",
     "errors": "kernelscope.errors",
+    "graphs": "kernelscope.graphs",
     "schema": "kernelscope.schema",
 }
 

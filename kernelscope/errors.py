@@ -23,6 +23,10 @@ class DryRunError(KernelScopeError):
     """The dry run cannot be switched on, or its settings are out of range."""
 
 
+class GraphError(KernelScopeError):
+    """A graph cannot be built, updated, launched or captured; the message says which node or call, and why."""
+
+
 class ProbeUnavailableError(KernelScopeError):
     """A probe cannot install: its framework is missing, too old, or held by another tool."""
 

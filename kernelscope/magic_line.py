@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "[CELL]",
     "timeline": "[CELL]",
     "inspect": "[KERNEL]",
+    "whatif": "graph [CELL]",
     "save": "FILE",
     "load": "FILE",
     "export": "PATH [--to perfetto|html|parquet|csv]",
@@ -129,6 +130,7 @@ def line_arguments() -> None:
     report: show the card of a cell again, of the newest without a number or name.
     timeline: show the timeline of a cell, of the newest without a number or name.
     inspect: show the specializations, code and compiles of a kernel, of all recorded ones without a name.
+    whatif graph: run a recorded cell AGAIN and compare its launches with one CUDA graph of them.
     save: write all recordings of this session into one file.
     load: read a file and show it.
     export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
@@ -153,7 +155,7 @@ def parse_line(line: str) -> Namespace:
         The line asks for what there is not; one line says what there is.
     """
     command, _, rest = line.strip().partition(" ")
-    if command in ("attach", "inspect") and rest.strip():  # An expression keeps its quotes and spaces.
+    if command in ("attach", "inspect", "whatif") and rest.strip():  # An expression keeps its quotes and spaces.
         return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, code=None,
                          to=None)
     found = _parsed(line_arguments, line, LINE_USAGE)

@@ -84,6 +84,9 @@ class KernelScopeMagics:
 
     def _run_command(self, line: str) -> None:
         asked = magic_line.parse_line(line)
+        if asked.command == "whatif":  # what the cell raises that is run again is the user's, and is left as it is
+            self._whatif(asked.target)
+            return
         try:
             if asked.command is None:
                 print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
@@ -146,6 +149,11 @@ class KernelScopeMagics:
         from kernelscope.magic_inspect import inspector_of
 
         inspector_of(self._shell, lambda: self.recordings, wanted)._ipython_display_()
+
+    def _whatif(self, asked: str | None = None) -> None:
+        from kernelscope.magic_whatif import run_whatif
+
+        run_whatif(self._shell, self.recordings, asked)
 
     def _save(self, path: str) -> None:
         whole = self._whole("save")

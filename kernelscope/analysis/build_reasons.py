@@ -37,6 +37,7 @@ as in ``d_in dtype``: see `PART_KINDS`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -52,9 +53,10 @@ REASON_CODES = (
 #: What of an argument a part is about, the word behind the argument's name; a variable's name may come after it.
 PART_KINDS = ("kind", "dtype", "name", "code", "state", "captured", "global")
 
+_OF_AN_OPERATOR = frozenset(("name", "code", "state", "captured", "global"))
 _COMPUTE_CAPABILITY = "compute_capability"
 # The nearest of so many known builds is looked for: each of them took seconds.
-_MOST_COMPARED = 400
+_MOST_COMPARED = 200
 _WRITTEN = ("nearest_build_id", "differing_parts", "reason_code", "reason", "fix")
 _READ = (*_WRITTEN, "framework", "algorithm", "start_ns", "end_ns", "outcome", "key_parts", "attributes")
 
@@ -97,24 +99,25 @@ class _Build:
 class _Known:
     """What one algorithm is known to have built; of equal keys the latest."""
 
-    builds: dict[tuple[tuple[str, str], ...], _Build] = field(default_factory=dict[Any, _Build])
+    builds: dict[frozenset[tuple[str, str]], _Build] = field(default_factory=dict[Any, _Build])
 
     def add(self, build: _Build) -> None:
-        key = _key(build.parts)
+        key = frozenset(build.parts.items())
         self.builds.pop(key, None)
         self.builds[key] = build
 
     def nearest(self, build: _Build) -> tuple[_Build, tuple[str, ...]] | None:
         """The known build that differs in the fewest parts, of several the latest, and those parts' names."""
-        same = self.builds.get(_key(build.parts))
+        key = frozenset(build.parts.items())
+        same = self.builds.get(key)
         if same is not None:
             return same, ()
-        best: tuple[_Build, tuple[str, ...]] | None = None
-        for known in list(self.builds.values())[:-_MOST_COMPARED - 1:-1]:
-            differing = differing_parts(build.parts, known.parts)
-            if best is None or _weight(differing) < _weight(best[1]):
-                best = known, differing
-        return best
+        best, least = None, None
+        for other, known in itertools.islice(reversed(self.builds.items()), _MOST_COMPARED):
+            weight = _weight({name for name, _ in key ^ other})
+            if least is None or weight < least:
+                best, least = known, weight
+        return None if best is None else (best, differing_parts(build.parts, best.parts))
 
 
 def explain_builds(recording: Recording) -> Recording:
@@ -285,16 +288,11 @@ def _is_operator(kind: str) -> bool:
     return kind == "function" or kind.startswith(("OpKind.", "RawOp")) or ", object " in kind
 
 
-def _weight(differing: tuple[str, ...]) -> tuple[int, int]:
+def _weight(differing: set[str]) -> tuple[int, int]:
     """How far two keys are apart: parts of one operator, which differ together, count as one."""
-    operators = {name.split(" ")[0] for name in differing
-                 if any(word in ("name", "code", "captured", "global", "state") for word in name.split(" ")[1:])}
-    others = [name for name in differing if name.split(" ")[0] not in operators]
-    return len(operators) + len(others), len(differing)
-
-
-def _key(parts: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(parts.items()))
+    words = [name.split(" ") for name in differing]
+    operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
+    return len(operators) + sum(each[0] not in operators for each in words), len(differing)
 
 
 def _read(columns: Mapping[str, list[Any]], at: int) -> _Build:

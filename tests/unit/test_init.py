@@ -23,8 +23,8 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "CubinError", "DisassemblerError", "DryRunError", "KernelScopeError", "ProbeUnavailableError", "Recorder",
-        "RecorderStateError", "Recording", "RecordingFileError", "UnknownCellError", "UnknownKernelError",
+        "CubinError", "DisassemblerError", "DryRunError", "GraphError", "KernelScopeError", "ProbeUnavailableError",
+        "Recorder", "RecorderStateError", "Recording", "RecordingFileError", "UnknownCellError", "UnknownKernelError",
         "__version__", "annotate", "inspect", "load", "load_ipython_extension", "record", "recorded", "timeline",
         "unload_ipython_extension",
     }

@@ -1,13 +1,14 @@
 """What two graphs have in common: plain data of nodes and edges, hashes of it, and differences in words.
 
 Two graphs of one topology have the same kinds of nodes, the same kernels and the same edges, by the order in which
-their nodes were made; the driver can update one into the other. Graphs of one fingerprint have the same launch configurations
-and sizes too: only pointers and scalars differ between them, if anything. Arguments are compared here as bytes, and
-leave this module in no other form than as words that say which one differs.
+their nodes were made; the driver can update one into the other. Graphs of one fingerprint have the same launch
+configurations and sizes too: only pointers and scalars differ between them, if anything. Arguments are compared here as
+bytes, and leave this module in no other form than as words that say which one differs.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
@@ -159,14 +160,19 @@ def short_name(name: str) -> str:
 
 
 def _topology(node: Node) -> str:
-    inside = ",".join(body.topology for body in node.bodies)
+    inside = ",".join(body.topology for body in node.bodies) if node.bodies else ""
     return f"{node.kind}|{node.entry or ''}|{inside}"
 
 
 def _fingerprint(node: Node) -> str:
-    inside = ",".join(body.fingerprint for body in node.bodies)
+    inside = ",".join(body.fingerprint for body in node.bodies) if node.bodies else ""
     name = "" if node.kind in ("kernel", "host") else node.name or ""
-    return f"{node.kind}|{node.entry or ''}|{name}|{node.shape}|{node.size}|{node.enabled}|{inside}"
+    return f"{node.kind}|{node.entry or ''}|{name}|{_shape_text(node.shape)}|{node.size}|{node.enabled}|{inside}"
+
+
+@functools.lru_cache(1024)
+def _shape_text(shape: Shape | None) -> str:
+    return str(shape)
 
 
 def _digest(nodes: list[str], edges: tuple[tuple[int, int], ...]) -> str:

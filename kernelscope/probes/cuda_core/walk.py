@@ -22,12 +22,14 @@ KERNEL_BYTES, COPY_BYTES, FILL_BYTES, HOST_BYTES = 72, 200, 40, 16
 #: Function, grid, block, shared memory; kernelParams, extra, kernel.
 _KERNEL = struct.Struct("<Q7I4xQQQ")
 _POINTER = struct.Struct("<Q")
+_DIMS = struct.Struct("<3I")
 _ALLOCATION_BYTES, _ALLOCATION_SIZE = 120, 104
 _TYPES = {EMPTY: "empty", 8: "other", 9: "other", 12: "other"}
 _CONDITIONAL_KINDS = ("if", "while", "switch")
 _LETTERS = {1: "H", 2: "D", 3: "A"}
 _UNIFIED = 4
 _MOST_KNOWN = 100_000
+_MOST_FUNCTIONS = 1_000
 
 #: By the handle of a conditional node: its type, and the definitions inside of it.
 Conditionals = dict[int, tuple[int, tuple[int, ...]]]
@@ -65,13 +67,16 @@ class Walker:
     def __init__(self, driver: Driver, conditionals: Conditionals) -> None:
         self._driver = driver
         self._conditionals = conditionals
-        self._functions: dict[tuple[int, int], tuple[str | None, str | None, Any]] = {}
+        self._functions: dict[tuple[int, int], _Function] = {}
+        self._confirmed: dict[tuple[int, int], _Function] = {}
+        self._buffer = bytearray(256)
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
         # Equal nodes are one object: of a thousand graphs that are the same, each is a tuple of references.
         self._known: dict[Node, Node] = {}
 
     def walk(self, graph: int, number: Callable[[int], int | None] | None = None) -> Walked | None:
         """Read a definition, or return None where the driver will not; `number` is asked of each node's handle."""
-        self._functions.clear()  # the driver may have given a handle to another kernel since
+        self._confirmed.clear()  # the driver may have given a handle to another kernel since
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         numbers: list[int | None] = []
@@ -84,16 +89,14 @@ class Walker:
         if handles is None:
             return None
         nodes: list[Node] = []
-        known, buffer, kind = self._known, ctypes.create_string_buffer(256), ctypes.c_int()
-        address, get_type = ctypes.addressof(buffer), self._driver.get_type
-        assert get_type is not None
+        known, kind = self._known, ctypes.c_int()
+        address, get_type = ctypes.addressof(kind), self._driver.get_type
         for handle in handles:
             numbers.append(number(handle) if number is not None else None)
-            pointer = ctypes.c_void_p(handle)
-            if get_type(pointer, ctypes.byref(kind)):
+            if get_type(handle, address):
                 node = Node("other", unknown="type")
             elif kind.value == KERNEL:
-                node = self._kernel(pointer, buffer, address)
+                node = self._kernel(handle)
             else:
                 node = self._other(kind.value, handle, (number, numbers, bodies))
             nodes.append(known.setdefault(node, node))
@@ -102,31 +105,39 @@ class Walker:
                        if first in places and then in places)
         return Snapshot(tuple(nodes), tuple(edges))
 
-    def _kernel(self, node: ctypes.c_void_p, buffer: Any, address: int) -> Node:
-        driver = self._driver
-        ctypes.memset(address, 0, KERNEL_BYTES)
-        if driver.get_kernel is None or driver.get_kernel(node, buffer):
+    def _kernel(self, node: int) -> Node:
+        driver, address = self._driver, self._address
+        if driver.get_kernel(node, address):
             return Node("kernel", unknown="parameters")
-        found = self.kernel_of(buffer.raw[:KERNEL_BYTES])
-        get, shape = driver.get_attribute, found.shape
-        if get is None or shape is None:
-            return found
+        found = self._buffer[:KERNEL_BYTES]
         cluster, cooperative = None, False
-        if not get(node, COOPERATIVE, buffer):
-            cooperative = buffer.raw[0] != 0
-        if not get(node, CLUSTER, buffer):
-            x, y, z = struct.unpack_from("<3I", buffer.raw)
-            cluster = (x, y, z) if x else None
-        return found._replace(shape=shape._replace(cluster=cluster, cooperative=cooperative)) \
-            if cluster or cooperative else found
+        get = driver.get_attribute
+        if get is not None:
+            if not get(node, COOPERATIVE, address):
+                cooperative = self._buffer[0] != 0
+            if not get(node, CLUSTER, address):
+                x, y, z = _DIMS.unpack_from(self._buffer)
+                cluster = (x, y, z) if x else None
+        return self.kernel_of(found, cluster, cooperative)
 
-    def kernel_of(self, data: bytes) -> Node:
+    def kernel_of(self, data: bytes | bytearray, cluster: tuple[int, int, int] | None = None,
+                  cooperative: bool = False) -> Node:
         """Read ``CUDA_KERNEL_NODE_PARAMS``, version 2 or 3; attributes are not in it."""
         function, gx, gy, gz, bx, by, bz, shared, pointers, _, kernel = _KERNEL.unpack_from(data)
-        entry, name, layout = self._function(function, kernel)
-        arguments, places = _arguments(pointers, layout) if layout and pointers else (b"", ())
-        return Node("kernel", name, entry, Shape((gx, gy, gz), (bx, by, bz), shared, None, False), None, arguments,
-                    places, (), None if entry else "name")
+        known = self._confirmed.get((function, kernel)) or self._function(function, kernel)
+        arguments, layout = known.arguments(pointers) if pointers and known.layout else (b"", ())
+        return Node("kernel", known.name, known.entry, Shape((gx, gy, gz), (bx, by, bz), shared, cluster, cooperative),
+                    None, arguments, layout, (), None if known.entry else "name")
+
+    def _function(self, function: int, kernel: int) -> _Function:
+        entry = self._driver.kernel_name(function, kernel)
+        known = self._functions.get((function, kernel))
+        if known is None or known.entry != entry:
+            if len(self._functions) > _MOST_FUNCTIONS:
+                self._functions.clear()
+            known = self._functions[function, kernel] = _Function(self._driver, function, kernel, entry)
+        self._confirmed[function, kernel] = known
+        return known
 
     def copy_of(self, data: bytes) -> Node:
         """Read ``CUDA_MEMCPY3D``."""
@@ -187,16 +198,6 @@ class Walker:
             found.append(Snapshot((), ()) if snapshot is None else snapshot)
         return Node(_CONDITIONAL_KINDS[kind] if kind < len(_CONDITIONAL_KINDS) else "other", bodies=tuple(found))
 
-    def _function(self, function: int, kernel: int) -> tuple[str | None, str | None, Any]:
-        key = (function, kernel)
-        found = self._functions.get(key)
-        if found is None:
-            entry = self._driver.kernel_name(function, kernel)
-            layout = self._driver.parameters(function, kernel)
-            found = (entry, readable(entry), layout) if entry else (None, None, layout)
-            self._functions[key] = found
-        return found
-
     def _end(self, data: bytes, kind: int, host: int, device: int, array: int) -> tuple[str | None, bytes]:
         """One end of a copy: its letter, and its pointer."""
         found = int.from_bytes(data[kind:kind + 4], "little")
@@ -208,22 +209,35 @@ class Walker:
         return (None if is_host is None else "H" if is_host else "D"), pointer
 
 
-def _arguments(pointers: int, layout: tuple[tuple[int, int], ...]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
-    """A kernel's argument values as one piece, and where each is in it."""
-    places = struct.unpack(f"<{len(layout)}Q", ctypes.string_at(pointers, 8 * len(layout)))
-    first, (start, _) = places[0], layout[0]
-    last, size = layout[-1]
-    if all(place - first == offset - start for place, (offset, _) in zip(places, layout, strict=True)):
-        found = ctypes.string_at(first, last + size - start)  # the driver keeps them as a kernel gets them
-        if not start:
-            return found, layout
-        return found, tuple((offset - start, size) for offset, size in layout)
-    values = [ctypes.string_at(place, size) for place, (_, size) in zip(places, layout, strict=True)]
-    at, where = 0, list[tuple[int, int]]()
-    for value in values:
-        where.append((at, len(value)))
-        at += len(value)
-    return b"".join(values), tuple(where)
+class _Function:
+    """What a kernel is called, and how it takes its arguments."""
+
+    __slots__ = ("_bytes", "_ones", "_shifts", "_size", "entry", "layout", "name")
+
+    def __init__(self, driver: Driver, function: int, kernel: int, entry: str | None) -> None:
+        self.entry = entry
+        self.name = readable(entry) if entry else None
+        found = driver.parameters(function, kernel) or ()
+        start = found[0][0] if found else 0
+        self.layout = tuple((offset - start, size) for offset, size in found)
+        self._bytes = 8 * len(found)
+        self._size = self.layout[-1][0] + self.layout[-1][1] if found else 0
+        self._ones = sum(1 << 64 * place for place in range(len(found)))
+        self._shifts = sum(offset << 64 * place for place, (offset, _) in enumerate(self.layout))
+
+    def arguments(self, pointers: int) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+        """The values as one piece, and where each is in it; `pointers` is where their addresses are."""
+        places = ctypes.string_at(pointers, self._bytes)
+        first = _POINTER.unpack_from(places)[0]
+        # All addresses at once, as one number: the driver keeps the values as a kernel gets them.
+        if int.from_bytes(places, "little") == first * self._ones + self._shifts:
+            return ctypes.string_at(first, self._size), self.layout
+        at, values, layout = 0, list[bytes](), list[tuple[int, int]]()
+        for place, (_, size) in zip(struct.iter_unpack("<Q", places), self.layout, strict=True):
+            values.append(ctypes.string_at(place[0], size))
+            layout.append((at, size))
+            at += size
+        return b"".join(values), tuple(layout)
 
 
 class _Symbol(ctypes.Structure):

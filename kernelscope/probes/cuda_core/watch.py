@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from kernelscope.clock import Clock
+from kernelscope.probes.cuda_core.calls import Call, unseen
 from kernelscope.probes.cuda_core.changes import changed_node, conditional_of, refusal
 from kernelscope.probes.cuda_core.driver import SUCCESS, UPDATE_FAILURE, WRONG_THREAD, Driver
 from kernelscope.probes.cuda_core.holding import Held, Holder
@@ -23,46 +23,6 @@ _MOST_CONDITIONALS = 10_000
 #: Functions that are watched while something else goes on: a capture, or the making of a conditional node.
 WAIT = ("cuStreamWaitEvent", "cuStreamWaitEvent_ptsz")
 ADD = ("cuGraphAddNode", "cuGraphAddNode_v2")
-#: A recording without one of each of these does not know graphs' lives.
-NEEDED = {
-    "the captures of graphs": ("cuStreamBeginCapture_v2", "cuStreamBeginCapture_v2_ptsz"),
-    "the ends of captures": ("cuStreamEndCapture", "cuStreamEndCapture_ptsz"),
-    "graphs that are instantiated": ("cuGraphInstantiateWithParams", "cuGraphInstantiateWithFlags",
-                                     "cuGraphInstantiate_v2"),
-    "updates of graphs": ("cuGraphExecUpdate_v2",),
-    "graphs that are closed": ("cuGraphExecDestroy",),
-}
-#: Beginnings of names whose functions would have to be known.
-_FAMILIES = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamBeginRecapture", "cuGraphInstantiate",
-             "cuGraphExecUpdate", "cuGraphExecDestroy", "cuGraphUpload", "cuGraphExecNodeSetParams",
-             "cuGraphExecKernelNodeSetParams")
-#: Of those, what programs have not called for years.
-_OLD = {"cuStreamBeginCapture", "cuStreamBeginCapture_ptsz", "cuGraphInstantiate", "cuGraphExecUpdate"}
-
-
-class _Call:
-    """One call of the driver."""
-
-    __slots__ = ("api", "correlation_id", "end_ns", "ident", "name", "params", "result", "start_ns")
-
-    def __init__(self, data: CallData, name: str, end_ns: int) -> None:
-        self.name = name
-        self.api = name.removesuffix("_ptsz")
-        self.params = data.params
-        self.result = data.result[0] if data.result else SUCCESS
-        self.start_ns = (data.kept[0] if data.kept else 0) or end_ns
-        self.end_ns = end_ns
-        self.ident = threading.get_ident()
-        self.correlation_id = data.correlation_id
-
-    def word(self, index: int) -> int:
-        """The parameter as a number."""
-        return ctypes.c_uint64.from_address(self.params + 8 * index).value
-
-    def pointed(self, index: int) -> int:
-        """What the parameter points to; 0 where it points nowhere."""
-        address = self.word(index)
-        return ctypes.c_uint64.from_address(address).value if address else 0
 
 
 class GraphWatch:
@@ -94,7 +54,7 @@ class GraphWatch:
         self._conditions = 0
         # Graphs of earlier times that were closed: if nothing else happens to them, that is nobody's business.
         self._going: dict[int, int | None] = {}
-        self._strangers: dict[int | None, _Call] = {}
+        self._strangers: dict[int | None, Call] = {}
         self._handlers = self._made_handlers()
         self.lock = threading.RLock()
         self.events: list[Event] = []
@@ -108,13 +68,7 @@ class GraphWatch:
         self._source = source
         self.was_told = True
         known = {name.decode() for name in self._handlers}
-        for what, names in NEEDED.items():
-            if not source.functions.intersection(names):
-                self.problems.append(f"{what} are not seen: the driver has no {names[0]}")
-        strange = sorted(name for name in source.functions
-                         if name.startswith(_FAMILIES) and name not in known | _OLD)
-        if strange:
-            self.problems.append(f"calls of {', '.join(strange)} are not seen: they are newer than this KernelScope")
+        self.problems += unseen(source.functions, known)
         source.switch((name for name in known & source.functions if name not in WAIT + ADD), True)
 
     def end(self) -> None:
@@ -159,20 +113,20 @@ class GraphWatch:
         before, after = found
         if call.site != BEFORE:
             name = (call.name or b"").decode()
-            told = _Call(call, name, self._clock())
+            told = Call(call, name, self._clock())
             if after is not None:
                 with self.lock:
                     after(told)
             return
         if before is not None:
             with self.lock:
-                before(_Call(call, "", 0))
+                before(Call(call, "", 0))
         if call.kept:
             call.kept[0] = self._clock()  # last: what was done before is no part of the call
 
     # ---- captures ----
 
-    def _captured(self, call: _Call) -> None:
+    def _captured(self, call: Call) -> None:
         stream = call.word(0)
         into = call.word(1) if call.api == "cuStreamBeginCaptureToGraph" else 0
         event = self._event("capture", call, stream=stream, streams=[stream], end_ns=None)
@@ -190,7 +144,7 @@ class GraphWatch:
             self._bodies.setdefault(into, []).append(event)
         self._switch(WAIT, True)
 
-    def _capture_ended(self, call: _Call) -> None:
+    def _capture_ended(self, call: Call) -> None:
         stream = call.word(0)
         if call.result == WRONG_THREAD:
             return  # it goes on
@@ -207,7 +161,7 @@ class GraphWatch:
         if not self._captures:
             self._switch(WAIT, False)
 
-    def _waited(self, call: _Call) -> None:
+    def _waited(self, call: Call) -> None:
         stream = call.word(0)
         event = self._captures.get(self._driver.capture_of(stream, call.name.endswith("_ptsz")))
         if event is not None and stream not in event.row["streams"]:
@@ -215,11 +169,11 @@ class GraphWatch:
 
     # ---- definitions ----
 
-    def _created(self, call: _Call) -> None:
+    def _created(self, call: Call) -> None:
         if call.result == SUCCESS and not self._holder.is_own_slot(call.word(0)):
             self._definitions[call.pointed(0)] = Definition(self._event("define", call))
 
-    def _destroying(self, call: _Call) -> None:
+    def _destroying(self, call: Call) -> None:
         graph = call.word(0)
         if self._holder.is_own_copy(graph):
             return
@@ -229,17 +183,17 @@ class GraphWatch:
             self._share(definition)
         self._holder.going(graph, self._number)
 
-    def _destroyed(self, call: _Call) -> None:
+    def _destroyed(self, call: Call) -> None:
         graph = call.word(0)
         if call.result == SUCCESS and not self._holder.is_own_copy(graph):
             self._definitions.pop(graph, None)
 
-    def _condition(self, call: _Call) -> None:
+    def _condition(self, call: Call) -> None:
         if call.result == SUCCESS:
             self._conditions += 1
             self._switch(ADD, True)
 
-    def _added(self, call: _Call) -> None:
+    def _added(self, call: Call) -> None:
         found = conditional_of(call.word(5 if call.api.endswith("_v2") else 4))
         if found is None or call.result != SUCCESS:
             return
@@ -252,7 +206,7 @@ class GraphWatch:
 
     # ---- executable graphs ----
 
-    def _instantiated(self, call: _Call) -> None:
+    def _instantiated(self, call: Call) -> None:
         graph = call.word(1)
         handle = call.pointed(0) if call.result == SUCCESS else 0
         held = self._hold(graph, *((graph, handle) if handle else ()))
@@ -266,7 +220,7 @@ class GraphWatch:
             definition.held = held
             self._share(definition)
 
-    def _updated(self, call: _Call) -> None:
+    def _updated(self, call: Call) -> None:
         graph, refused = call.word(1), call.result == UPDATE_FAILURE
         executable = self._executable(call.word(0))
         # What is refused is read at once, so that it can be said where.
@@ -279,7 +233,7 @@ class GraphWatch:
         self._event("update", call, held=held, source=definition.made if definition else None, executable=executable,
                     **more)
 
-    def _node_changed(self, call: _Call) -> None:
+    def _node_changed(self, call: Call) -> None:
         executable = self._executable(call.word(0))
         handle, handles = call.word(1), executable.handles
         more: Row = {} if call.result == SUCCESS else {"outcome": "refused"}
@@ -291,16 +245,16 @@ class GraphWatch:
             else:
                 event.node = changed_node(self._walker, call.api, call.word(2))
 
-    def _uploaded(self, call: _Call) -> None:
+    def _uploaded(self, call: Call) -> None:
         self._event("upload", call, executable=self._executable(call.word(0)), stream=call.word(1))
 
-    def _closing(self, call: _Call) -> None:
+    def _closing(self, call: Call) -> None:
         handle = call.word(0)
         if handle not in self._executables and self._source is not None:
             self._going[handle] = self._source.exec_id(handle)  # while the driver can still say which one it is
         self._holder.going(handle, self._number)
 
-    def _closed(self, call: _Call) -> None:
+    def _closed(self, call: Call) -> None:
         handle = call.word(0)
         executable = self._executables.get(handle)
         if executable is not None:
@@ -310,7 +264,7 @@ class GraphWatch:
         if call.result == SUCCESS:
             self._executables.pop(handle, None)
 
-    def _unloading(self, call: _Call) -> None:
+    def _unloading(self, call: Call) -> None:
         self._holder.read_all(self._number)  # afterwards its kernels have no names any more
 
     # ---- at stop ----
@@ -319,7 +273,7 @@ class GraphWatch:
         """Read every graph that was copied, and those that live and were never instantiated."""
         self._holder.read_all(self._number)
         for graph, definition in list(self._definitions.items()):
-            if definition.held is None and not self._is_captured_into(graph):
+            if definition.held is None and self._is_quiet(graph, definition):
                 held = self._hold(graph)
                 for event in definition.events:
                     event.held = held
@@ -364,11 +318,17 @@ class GraphWatch:
         for event in definition.events:
             event.held = definition.held
 
+    def _is_quiet(self, graph: int, definition: Definition) -> bool:
+        """Whether no other thread may be about to add to a definition: the driver has no lock on it."""
+        made = definition.made.row
+        return not self._is_captured_into(graph) and (made["kind"] == "capture"
+                                                      or made["thread_ident"] == threading.get_ident())
+
     def _is_captured_into(self, graph: int) -> bool:
         definition = self._definitions.get(graph)
         return definition is not None and any(event in definition.events for event in self._captures.values())
 
-    def _event(self, kind: str, call: _Call, *, held: Held | None = None, source: Event | None = None,
+    def _event(self, kind: str, call: Call, *, held: Held | None = None, source: Event | None = None,
                executable: Executable | None = None, **more: Any) -> Event:
         for written in reversed(self.events[-8:]):  # an interruption came after it had been written down
             row = written.row
@@ -396,7 +356,7 @@ class GraphWatch:
         if self._source is not None:
             self._source.switch((name for name in functions if name in self._source.functions), on)
 
-    def _made_handlers(self) -> dict[bytes, tuple[Callable[[_Call], None] | None, Callable[[_Call], None] | None]]:
+    def _made_handlers(self) -> dict[bytes, tuple[Callable[[Call], None] | None, Callable[[Call], None] | None]]:
         """What is done before and after each function."""
         nodes = ("cuGraphExecNodeSetParams", "cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2",
                  "cuGraphExecMemcpyNodeSetParams", "cuGraphExecMemsetNodeSetParams", "cuGraphExecHostNodeSetParams",

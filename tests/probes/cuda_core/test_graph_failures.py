@@ -119,7 +119,7 @@ def test_a_ctrl_c_reaches_the_user_and_no_event_is_lost(watch, capture, no_garba
                 interrupts += 1
         signal.signal(signal.SIGALRM, previous)
         instantiated = calls() - before
-    assert interrupts > 20
+    assert interrupts > 5
     rows = seen.events("instantiate")
     assert len(rows) == instantiated
     assert len({row["start_ns"] for row in rows}) == instantiated

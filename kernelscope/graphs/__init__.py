@@ -1,0 +1,63 @@
+"""CUDA graphs of numba kernels, and what a cell's launches would cost as a graph.
+
+Nodes are made first, are bound to no graph, and may be changed until they are built::
+
+    from kernelscope.graphs import KernelNode, MemcpyNode
+
+    upload = MemcpyNode(on_device, on_host)
+    work = KernelNode[4, 128](kernel, [on_device, 2.0], [upload])
+    with work.build() as graph:
+        graph.launch()
+
+`whatif` and `from_recording` run launches eagerly and as a graph, and compare time and results. Importing this package
+imports neither numba nor CUDA.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.graphs.built import BuiltGraph, build
+from kernelscope.graphs.nodes import (
+    Condition,
+    EmptyNode,
+    HostNode,
+    IfNode,
+    KernelNode,
+    MemcpyNode,
+    MemsetNode,
+    Node,
+    WhileNode,
+)
+from kernelscope.graphs.result import Comparison, Timing, Unequal, WhatIf
+
+if TYPE_CHECKING:
+    from kernelscope.graphs.comparing import from_recording as from_recording
+    from kernelscope.graphs.comparing import whatif as whatif
+    from kernelscope.graphs.device_side import set_condition as set_condition
+
+# The first two import the recorder and its tables, the last one numba.
+_HOMES = {
+    "from_recording": "kernelscope.graphs.comparing",
+    "whatif": "kernelscope.graphs.comparing",
+    "set_condition": "kernelscope.graphs.device_side",
+}
+
+__all__ = [
+    "BuiltGraph", "Comparison", "Condition", "EmptyNode", "HostNode", "IfNode", "KernelNode", "MemcpyNode",
+    "MemsetNode", "Node", "Timing", "Unequal", "WhatIf", "WhileNode", "build", "from_recording", "set_condition",
+    "whatif",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernelscope.graphs' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,188 @@
+"""Launches made again, eagerly and as a graph: captured, compared and timed, and the arrays put back as they were."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kernelscope import clock
+from kernelscope.errors import GraphError
+from kernelscope.graphs.libraries import core, numba_module
+from kernelscope.graphs.memory import Region, region_of
+from kernelscope.graphs.result import Unequal, unequal
+from kernelscope.graphs.snapshots import Snapshot, present, synchronize
+from kernelscope.graphs.streams import core_stream
+from kernelscope.graphs.watching import Step
+
+_WARM_UPS = 2
+_LEAST_SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Times in nanoseconds; the n-th of all four belong together."""
+
+    eager_host: list[float]
+    graph_host: list[float]
+    eager_gpu: list[float]
+    graph_gpu: list[float]
+
+
+class Captured:
+    """The steps as an executable graph; `close` destroys it.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        In order.
+
+    Attributes
+    ----------
+    graph : cuda.core.graph.Graph
+        The graph.
+    capture_ns, instantiate_ns : int
+        What making it cost the host.
+
+    Raises
+    ------
+    GraphError
+        A step cannot be captured; the message says which, and where it is. No capture is left open.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        begun = clock.now()
+        builder = core().Device().create_graph_builder()
+        try:
+            builder.begin_building()
+            step = steps[0]
+            try:
+                for step in steps:
+                    function, args = step.onto(builder.stream)
+                    function(*args)
+                builder.end_building()
+            except Exception as error:
+                why = " ".join(str(error).split())
+                raise GraphError(f"{step.name} at {step.where} cannot be captured: {why}") from error
+            captured = clock.now()
+            self.graph = builder.complete()
+            self.instantiate_ns = clock.now() - captured
+            self.capture_ns = captured - begun
+        finally:
+            builder.close()  # ends a capture that is under way, after a Ctrl-C for instance
+
+    def close(self) -> None:
+        """Destroy the graph."""
+        self.graph.close()
+
+
+def arrays_of(steps: Sequence[Step]) -> dict[Region, tuple[str, Any]]:
+    """Return the memory of all arrays of the steps, with what to call each and the array; each once."""
+    found: dict[Region, tuple[str, Any]] = {}
+    for step in steps:
+        for name, array in step.arrays:
+            region = region_of(array)
+            if region is not None and region.nbytes:
+                found.setdefault(region, (name, array))
+    return found
+
+
+def run(steps: Sequence[Step]) -> None:
+    """Make the steps as they were made."""
+    for step in steps:
+        step.function(*step.args)
+
+
+def differences(after: Snapshot, arrays: dict[Region, str]) -> list[Unequal]:
+    """Return the arrays whose memory differs now from the snapshot."""
+    synchronize()
+    found: list[Unequal] = []
+    for region, name in arrays.items():
+        dtype = region.dtype if region.contiguous else None
+        eager, now = after.read(region.address, region.nbytes), present(region.address, region.nbytes)
+        differs = unequal(name, eager, now, dtype)
+        if differs is not None:
+            found.append(differs)
+    return found
+
+
+def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: int, limit_s: float) -> Samples:
+    """Time the steps and the graph in turn; before each, the arrays are as they were before the first.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+        The eager way.
+    captured : Captured
+        The other.
+    before : Snapshot
+        Of the arrays before the steps.
+    samples : int
+        How many of each.
+    limit_s : float
+        After this many seconds no more are taken than 5.
+    """
+    calls = [(step.function, step.args) for step in steps]
+    streams = [core_stream(handle) for handle in dict.fromkeys(step.stream for step in steps)]
+    first = streams[0]
+    graph = captured.graph
+
+    def eager() -> None:
+        for function, args in calls:
+            function(*args)
+
+    def launched() -> None:
+        graph.launch(first)
+
+    stopwatch = _Stopwatch(streams)
+    taken = Samples([], [], [], [])
+    begun = clock.now()
+    with _no_garbage_collection():
+        for place in range(-_WARM_UPS, samples):
+            if place >= _LEAST_SAMPLES and clock.now() - begun > limit_s * 1e9:
+                break
+            before.restore()
+            eager_host, eager_gpu = stopwatch.time(eager, streams)
+            before.restore()
+            graph_host, graph_gpu = stopwatch.time(launched, [first])
+            if place >= 0:
+                taken.eager_host.append(eager_host)
+                taken.eager_gpu.append(eager_gpu)
+                taken.graph_host.append(graph_host)
+                taken.graph_gpu.append(graph_gpu)
+    return taken
+
+
+class _Stopwatch:
+    """Times work on the host and, by events around it, on the GPU, which must be idle before."""
+
+    def __init__(self, streams: Sequence[Any]) -> None:
+        cuda = numba_module("api")
+        self._start: Any = cuda.event()
+        self._ends = {int(stream.handle): cuda.event() for stream in streams}
+
+    def time(self, work: Callable[[], None], streams: Sequence[Any]) -> tuple[float, float]:
+        """Return how long `work` took on the host until it returned, and on the GPU until all was done, in ns."""
+        self._start.record(streams[0])
+        begun = clock.now()
+        work()
+        ended = clock.now()
+        ends = [self._ends[int(stream.handle)] for stream in streams]
+        for stream, end in zip(streams, ends, strict=True):
+            end.record(stream)
+        synchronize()
+        return float(ended - begun), max(float(self._start.elapsed_time(end)) for end in ends) * 1e6
+
+
+@contextmanager
+def _no_garbage_collection() -> Generator[None]:
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,517 @@
+"""Graphs of numba kernels and what-if on a real GPU, with results and times. KERNELSCOPE_TEST_GPU=1."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelscope
+from kernelscope.errors import GraphError
+from kernelscope.graphs import (
+    Condition,
+    EmptyNode,
+    HostNode,
+    IfNode,
+    KernelNode,
+    MemcpyNode,
+    MemsetNode,
+    WhileNode,
+    build,
+    trial,
+    whatif,
+)
+
+pytestmark = pytest.mark.gpu
+cuda = pytest.importorskip("numba.cuda")
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "graphs-from-kernels.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+LAUNCHES = 20
+
+
+@pytest.fixture(scope="module")
+def empty():
+    @cuda.jit
+    def empty(a):
+        pass
+
+    return empty
+
+
+@pytest.fixture(scope="module")
+def axpy():
+    @cuda.jit
+    def axpy(out, a, x):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] += a * x[i]
+
+    return axpy
+
+
+@pytest.fixture(scope="module")
+def countdown():
+    from kernelscope.graphs import set_condition
+
+    @cuda.jit
+    def countdown(left, rounds, goes_on):
+        left[0] -= 1
+        rounds[0] += 1
+        if left[0] == 0:
+            set_condition(goes_on, 0)
+
+    return countdown
+
+
+@pytest.fixture(scope="module")
+def decide():
+    from kernelscope.graphs import set_condition
+
+    @cuda.jit
+    def decide(number, condition):
+        set_condition(condition, number[0] > 10)
+
+    return decide
+
+
+# ---- the guide ----
+
+def test_the_guide_s_chain(capfd):
+    names = {}
+    exec(BLOCKS[0], names)
+    ctypes.CDLL(None).fflush(None)  # the kernels' output is C's
+    out = capfd.readouterr().out
+    assert re.findall(r"(?:add|multiply): [\d.]+", out) == ["add: 3.000000", "multiply: 9.000000"]
+    assert names["array"].copy_to_host().tolist() == [9.0]
+    names["graph"].launch()
+    assert names["array"].copy_to_host().tolist() == [33.0]
+    names["graph"].close()
+
+
+def test_the_guide_s_copies_and_host_function(capsys):
+    names = {}
+    exec(BLOCKS[1], names)
+    assert capsys.readouterr().out == "on the host: 9.0\n"
+    assert names["on_host"].tolist() == [9.0]
+
+
+def test_the_guide_s_update():
+    names = {}
+    exec(BLOCKS[2], names)
+    assert names["changed"] == 1
+    assert (names["array"].copy_to_host() == 6.0).all()
+
+
+def test_the_guide_s_loop():
+    names = {}
+    exec(BLOCKS[3], names)
+    assert names["value"].copy_to_host().tolist() == [100.0 / 128]
+    assert names["rounds"].copy_to_host().tolist() == [7]
+
+
+# ---- nodes ----
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_copies_both_ways_of_pageable_and_pinned_memory(pinned):
+    size = 300_000
+    make = cuda.pinned_array if pinned else np.empty
+    source, back = make(size, np.float32), make(size, np.float32)
+    source[:] = np.arange(size)
+    back[:] = 0
+    one, two = cuda.device_array(size, np.float32), cuda.device_array(size, np.float32)
+    up = MemcpyNode.to_device(one, source)
+    across = MemcpyNode.on_device(two, one, up)
+    stream = cuda.stream()
+    with MemcpyNode.to_host(back, two, across).build() as graph:
+        for factor in (1, 2):
+            source[:] = factor * np.arange(size)
+            graph.launch(stream)
+            stream.synchronize()
+            np.testing.assert_array_equal(back, factor * np.arange(size, dtype=np.float32))
+        other = np.full(size, 7, np.float32)
+        up.src = other
+        assert graph.update() == 1
+        graph.launch(stream)
+        stream.synchronize()
+        assert (back == 7).all()
+
+
+def test_fills_of_every_width():
+    for dtype, value in ((np.uint8, 7), (np.int16, -2), (np.float32, 1.5), (np.float64, 0.0), (np.int64, -1)):
+        filled = cuda.to_device(np.full((3, 500), 9, dtype))
+        node = MemsetNode(filled, value)
+        with node.build() as graph:
+            graph.launch()
+            assert (filled.copy_to_host() == value).all(), dtype
+            node.value = 0
+            assert graph.update() == (value != 0)
+            graph.launch()
+            assert (filled.copy_to_host() == 0).all(), dtype
+
+
+def test_a_diamond_is_ordered(axpy):
+    n = 100_000
+    ones = cuda.to_device(np.ones(n, np.float32))
+    left, right = (cuda.to_device(np.full(n, 50, np.float32)) for _ in range(2))
+    total = cuda.to_device(np.zeros(n, np.float32))
+    config = (-(-n // 256), 256)
+    first = [MemsetNode(each, 0) for each in (left, right)]
+    branches = [KernelNode[config](axpy, [each, factor, ones], node)
+                for each, factor, node in ((left, 2.0, first[0]), (right, 3.0, first[1]))]
+    sums = KernelNode[config](axpy, [total, 1.0, left], branches)
+    last = KernelNode[config](axpy, [total, 1.0, right], sums)
+    with last.build() as graph:
+        for launched in range(1, 4):
+            graph.launch()
+            assert (total.copy_to_host() == 5 * launched).all()
+
+
+def test_dynamic_shared_memory():
+    @cuda.jit
+    def reverse(a):
+        shared = cuda.shared.array(0, np.float64)
+        i = cuda.threadIdx.x
+        shared[i] = a[i]
+        cuda.syncthreads()
+        a[i] = shared[a.size - 1 - i]
+
+    array = cuda.to_device(np.arange(64.0))
+    with KernelNode[1, 64, 64 * 8](reverse, [array]).build() as graph:
+        graph.launch()
+        np.testing.assert_array_equal(array.copy_to_host(), np.arange(64.0)[::-1])
+
+
+def test_updates_of_arguments_grids_and_kernels(axpy, empty):
+    n = 1000
+    x, out, other = (cuda.to_device(np.full(n, value, np.float32)) for value in (1, 0, 0))
+    node = KernelNode[4, 256](axpy, [out, 2.0, x])
+    with node.build() as graph:
+        graph.launch()
+        node.args[:] = [other, 5.0, x]
+        node.grid = 2
+        assert graph.update() == 1
+        graph.launch()
+        assert (out.copy_to_host() == 2).all()
+        assert (other.copy_to_host() == np.where(np.arange(n) < 512, 5, 0)).all()
+        node.kernel, node.args[:] = empty, [other]
+        assert graph.update() == 1
+        graph.launch()
+        cuda.synchronize()
+        node.block = 4096
+        with pytest.raises(GraphError, match="the graph is as it was"):
+            graph.update()
+        graph.launch()
+        cuda.synchronize()
+
+
+def test_an_update_is_cheaper_than_building_again(axpy):
+    x, out = (cuda.to_device(np.ones(10, np.float32)) for _ in range(2))
+    nodes = [KernelNode[1, 32](axpy, [out, 1.0, x])]
+    for _ in range(199):
+        nodes.append(KernelNode[1, 32](axpy, [out, 1.0, x], nodes[-1]))
+    started = time.perf_counter()
+    graph = nodes[-1].build()
+    built = time.perf_counter() - started
+    updates = []
+    for factor in range(2, 22):
+        nodes[100].args[1] = float(factor)
+        started = time.perf_counter()
+        assert graph.update(nodes[100]) == 1
+        updates.append(time.perf_counter() - started)
+    print(f"build of 200 nodes {built * 1e3:.2f} ms, update of one {np.median(updates) * 1e6:.0f} µs")
+    assert np.median(updates) < built / 5
+    graph.launch()
+    assert out.copy_to_host()[0] == 1 + 199 + 21
+    graph.close()
+
+
+def test_host_functions_see_what_came_before_them(axpy):
+    n = 1000
+    x, out, back = cuda.to_device(np.ones(n, np.float32)), cuda.device_array(n, np.float32), np.zeros(n, np.float32)
+    seen = []
+    start = MemsetNode(out, 0)
+    work = KernelNode[4, 256](axpy, [out, 3.0, x], start)
+    copy = MemcpyNode(back, out, work)
+    host = HostNode(lambda a, place: seen.append((place, float(a.sum()))), [back, "first"], copy)
+    with host.build() as graph:
+        graph.launch()
+        cuda.synchronize()
+        host.args[1], work.args[1] = "second", 4.0
+        assert graph.update() == 2
+        graph.launch()
+        cuda.synchronize()
+    assert seen == [("first", 3000.0), ("second", 4000.0)]
+
+
+def test_arrays_live_as_long_as_the_graph(axpy):
+    n = 1_000_000
+    out = cuda.to_device(np.zeros(n, np.float32))
+    graph = KernelNode[-(-n // 256), 256](axpy, [out, 1.0, cuda.to_device(np.ones(n, np.float32))]).build()
+    gc.collect()
+    cuda.current_context().deallocations.clear()
+    garbage = [cuda.to_device(np.full(n, 1e9, np.float32)) for _ in range(4)]
+    graph.launch()
+    assert (out.copy_to_host() == 1).all()
+    graph.launch()
+    graph.close()  # while it may run
+    assert (out.copy_to_host() == 2).all()
+    del garbage
+
+
+def test_arrays_of_torch(axpy):
+    torch = pytest.importorskip("torch")
+    x, out = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
+    torch.cuda.synchronize()
+    with KernelNode[4, 256](axpy, [out, 2.0, x]).build() as graph:
+        graph.launch(torch.cuda.current_stream().cuda_stream)
+        torch.cuda.synchronize()
+    assert (out == 2).all()
+
+
+# ---- conditions ----
+
+def test_a_loop(countdown):
+    left, rounds = cuda.to_device(np.array([10])), cuda.to_device(np.zeros(1, np.int64))
+    goes_on = Condition(1)
+    reset = MemcpyNode(left, np.array([10]))
+    loop = WhileNode(goes_on, KernelNode[1, 1](countdown, [left, rounds, goes_on]), reset)
+    with loop.build() as graph:
+        for launched in range(1, 4):
+            graph.launch()
+            assert rounds.copy_to_host().tolist() == [10 * launched]
+
+
+def test_a_loop_that_does_not_begin(countdown):
+    left, rounds = cuda.to_device(np.array([10])), cuda.to_device(np.zeros(1, np.int64))
+    goes_on = Condition(0)
+    with WhileNode(goes_on, KernelNode[1, 1](countdown, [left, rounds, goes_on])).build() as graph:
+        graph.launch()
+        assert rounds.copy_to_host().tolist() == [0]
+
+
+def test_a_kernel_before_the_branch_decides(decide):
+    number, out = cuda.to_device(np.array([5])), cuda.to_device(np.zeros(1, np.float32))
+    chosen = Condition()
+    kernel = KernelNode[1, 1](decide, [number, chosen])
+    branch = IfNode(chosen, MemsetNode(out, 1.0), MemsetNode(out, 2.0), kernel)
+    try:
+        graph = branch.build()
+    except Exception as error:  # a driver before CUDA 12.8
+        pytest.skip(f"no second branch: {error}")
+    with graph:
+        for value, expected in ((5, 2.0), (50, 1.0), (3, 2.0)):
+            number.copy_to_device(np.array([value]))
+            graph.launch()
+            assert out.copy_to_host().tolist() == [expected]
+
+
+def test_a_loop_in_a_branch_and_an_update_of_its_body(countdown, axpy):
+    left, rounds = cuda.to_device(np.array([4])), cuda.to_device(np.zeros(1, np.int64))
+    out, x = (cuda.to_device(np.array([value], np.float32)) for value in (0, 1))
+    goes_on = Condition(1)
+    work = KernelNode[1, 1](axpy, [out, 2.0, x])
+    loop = WhileNode(goes_on, KernelNode[1, 1](countdown, [left, rounds, goes_on], work))
+    reset = MemcpyNode(left, np.array([4]))
+    with IfNode(Condition(1), EmptyNode(loop), deps=reset).build() as graph:
+        graph.launch()
+        assert (out.copy_to_host().tolist(), rounds.copy_to_host().tolist()) == ([8.0], [4])
+        work.args[1] = 10.0
+        try:
+            assert graph.update() == 1
+        except GraphError as error:
+            assert "the graph is as it was" in str(error)
+            graph.launch()
+            assert out.copy_to_host().tolist() == [16.0]
+            pytest.skip(f"this driver does not update a body: {error}")
+        graph.launch()
+        assert out.copy_to_host().tolist() == [48.0]
+
+
+# ---- refusals ----
+
+def test_another_context_s_array(empty):
+    from cuda.bindings import driver
+
+    cuda.current_context()
+    made = driver.cuCtxCreate(None, 0, 0) if driver.CUDA_VERSION >= 13000 else driver.cuCtxCreate(0, 0)
+    assert not made[0], made
+    pointer = driver.cuMemAlloc(32)[1]
+    driver.cuCtxPopCurrent()
+
+    class Foreign:
+        def __init__(self):
+            self.__cuda_array_interface__ = {"shape": (4,), "typestr": "<f8", "data": (int(pointer), False),
+                                             "version": 3}
+
+    try:
+        with pytest.raises(GraphError, match="memory of another CUDA context"):
+            KernelNode[1, 1](empty, [Foreign()]).build()
+    finally:
+        driver.cuCtxDestroy(made[1])
+    with build(KernelNode[1, 1](empty, [cuda.managed_array(4)])) as graph:
+        graph.launch()
+        cuda.synchronize()
+
+
+# ---- what if ----
+
+def by_hand(kernel, array, samples=60):
+    """Twenty launches and one graph of them, timed in turn: medians of the host's time in µs."""
+    from cuda.core import Device, Stream
+
+    builder = Device().create_graph_builder()
+    builder.begin_building()
+    for _ in range(LAUNCHES):
+        kernel[1, 32, builder.stream](array)
+    builder.end_building()
+    graph = builder.complete()
+    stream = Stream.from_handle(0)
+    eager, replay = [], []
+    for _ in range(samples):
+        cuda.synchronize()
+        started = time.perf_counter_ns()
+        for _ in range(LAUNCHES):
+            kernel[1, 32](array)
+        eager.append(time.perf_counter_ns() - started)
+        cuda.synchronize()
+        started = time.perf_counter_ns()
+        graph.launch(stream)
+        replay.append(time.perf_counter_ns() - started)
+    cuda.synchronize()
+    graph.close()
+    builder.close()
+    return np.median(eager[5:]) / 1e3, np.median(replay[5:]) / 1e3
+
+
+def test_twenty_empty_launches_as_a_hand_made_test_times_them(empty):
+    array = cuda.to_device(np.zeros(1000))
+
+    def launches():
+        for _ in range(LAUNCHES):
+            empty[1, 32](array)
+
+    launches()
+    before = by_hand(empty, array)
+    result = whatif(launches)
+    after = by_hand(empty, array)
+    eager, replay = (np.mean(pair) for pair in zip(before, after, strict=True))
+    found = result.host.eager.median_ns / 1e3, result.host.graph.median_ns / 1e3
+    print(f"by hand {eager:.1f} and {replay:.1f} µs (before {before}, after {after}), what-if {found[0]:.1f} and "
+          f"{found[1]:.1f} µs\n{result}")
+    assert found[0] == pytest.approx(eager, rel=0.10)
+    assert found[1] == pytest.approx(replay, rel=0.10)
+    assert result.equal and not result.is_dry_run
+    assert result.gpu is not None
+    assert 0 < result.gpu.graph.median_ns < result.gpu.eager.median_ns
+    assert not result.host.saved.covers_zero
+
+
+def test_the_same_twice_is_no_difference(empty):
+    """The graph replaced by the launches themselves."""
+    array = cuda.to_device(np.zeros(1000))
+    original = trial.Captured
+
+    class Same(original):
+        def __init__(self, steps):
+            super().__init__(steps)
+            graph, calls = self.graph, [(step.function, step.args) for step in steps]
+
+            class Graph:
+                close = staticmethod(graph.close)
+
+                def launch(self, stream):
+                    for function, args in calls:
+                        function(*args)
+
+            self.graph = Graph()
+
+    from kernelscope.graphs import comparing
+
+    comparing.Captured = Same
+    try:
+        result = whatif(lambda: [empty[1, 32](array) for _ in range(LAUNCHES)], samples=200)
+    finally:
+        comparing.Captured = original
+    print(result)
+    assert abs(result.host.saved.median_ns) < 0.03 * result.host.eager.median_ns
+
+
+def test_results_and_state_of_a_computation(axpy):
+    n = 1_000_000
+    x, out = cuda.to_device(np.ones(n, np.float32)), cuda.to_device(np.zeros(n, np.float32))
+    config = (-(-n // 256), 256)
+
+    def launches():
+        for factor in range(10):
+            axpy[config](out, factor, x)
+        out[:10].copy_to_device(x[:10])
+        axpy[config](x, 1.0, out)
+        cuda.synchronize()
+
+    result = whatif(launches)
+    print(result)
+    assert result.equal and result.copies == 1
+    assert (out.copy_to_host()[10:] == 45).all()
+    assert (x.copy_to_host()[:10] == 2).all() and (x.copy_to_host()[10:] == 46).all()
+
+
+def test_a_cell_of_a_recording(axpy):
+    source = "y = cuda.to_device(np.zeros(1000, np.float32))\nfor _ in range(5):\n    axpy[4, 256](y, 2.0, x)\n"
+    names = {"cuda": cuda, "np": np, "axpy": axpy, "x": cuda.to_device(np.ones(1000, np.float32))}
+    recorder = kernelscope.record()
+    with recorder:
+        recorder.begin_cell(execution_count=3, source=source)
+        exec(source, names)
+    result = kernelscope.graphs.from_recording(recorder.recording, 3, names)
+    assert (result.launches, result.equal, result.label) == (5, True, "cell 3")
+    assert (names["y"].copy_to_host() == 10).all()
+
+
+def test_several_streams_give_equal_results(axpy):
+    n = 100_000
+    x, one, two = (cuda.to_device(np.full(n, value, np.float32)) for value in (1, 0, 0))
+    first, second = cuda.stream(), cuda.stream()
+    config = (-(-n // 256), 256)
+
+    def launches():
+        for _ in range(4):
+            axpy[(*config, first)](one, 1.0, x)
+            axpy[(*config, second)](two, 2.0, x)
+
+    result = whatif(launches)
+    assert (result.streams, result.equal) == (2, True)
+    cuda.synchronize()
+    assert (two.copy_to_host() == 8).all()
+
+
+def test_an_interruption_leaves_no_capture(axpy, monkeypatch):
+    x, out = cuda.to_device(np.ones(1000, np.float32)), cuda.to_device(np.zeros(1000, np.float32))
+    original, calls = trial._Stopwatch.time, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    monkeypatch.setattr(trial._Stopwatch, "time", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whatif(lambda: axpy[4, 256](out, 1.0, x))
+    assert (out.copy_to_host() == 1).all()
+    monkeypatch.undo()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernelscope.graphs.watching.Step.onto", stop)
+    with pytest.raises(KeyboardInterrupt):
+        whatif(lambda: axpy[4, 256](out, 1.0, x))
+    monkeypatch.undo()
+    assert (out.copy_to_host() == 2).all()
+    cuda.device_array(10)  # an allocation and waiting would fail in a capture
+    cuda.synchronize()

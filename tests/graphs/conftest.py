@@ -1,0 +1,67 @@
+"""Kernels and a namespace for the tests of graphs, on the dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelscope import dryrun
+
+
+@pytest.fixture(scope="session")
+def cuda() -> Any:
+    from numba import cuda
+
+    return cuda
+
+
+@pytest.fixture(scope="session")
+def step(cuda: Any) -> Any:
+    @cuda.jit
+    def step(a):
+        a[0] += 1
+
+    return step
+
+
+@pytest.fixture(scope="session")
+def scale(cuda: Any) -> Any:
+    @cuda.jit
+    def scale(a, factor, more):
+        a[0] *= factor + more[0]
+
+    return scale
+
+
+@pytest.fixture
+def array(cuda: Any) -> Any:
+    return cuda.to_device(np.arange(4.0))
+
+
+@pytest.fixture
+def counted() -> Callable[[], tuple[int, int, int, int]]:
+    """Return what was launched since the last call: launches, captured ones, graphs, kernels in graphs."""
+    last = dryrun.counters()[:4]
+
+    def since() -> tuple[int, int, int, int]:
+        nonlocal last
+        now = dryrun.counters()[:4]
+        difference = tuple(a - b for a, b in zip(now, last, strict=True))
+        last = now
+        return difference  # type: ignore[return-value]
+
+    return since
+
+
+@pytest.fixture
+def capturing() -> Callable[[], int]:
+    """Captures that began and did not end since the test began."""
+    def under_way() -> int:
+        calls = dryrun.counters().calls
+        return calls.get("cuStreamBeginCapture", 0) - calls.get("cuStreamEndCapture", 0)
+
+    before = under_way()
+    return lambda: under_way() - before
