@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from kernelscope.analysis.build_reasons import explain_builds
 from kernelscope.analysis.reasons import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
@@ -130,7 +131,7 @@ class Recorder:
             self._session = None
             alone = session.leave()
         recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
-        self._recording = explain(recording if alone else keep_used(recording))
+        self._recording = explain_builds(explain(recording if alone else keep_used(recording)))
         if part.interrupt is not None:
             raise part.interrupt
         return self._recording

@@ -17,6 +17,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
+from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
@@ -34,8 +35,8 @@ from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "quadrants",
-             "numpy", "nvtx", "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
+             "quadrants", "numpy", "nvtx", "ipython")
 
 
 class Session:
@@ -131,7 +132,8 @@ def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
-    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe()]
+    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
+                           CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at

@@ -10,7 +10,7 @@ import inspect
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from types import CodeType, FunctionType, ModuleType, TracebackType
+from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
 
 from kernelscope.probes.sink import Sink
@@ -28,7 +28,7 @@ class Probe(Protocol):
     (`Sink.swallow`), keeps no argument alive, and does nothing at a launch that was not measured there.
     """
 
-    #: The name that health rows and ``kernelscope doctor`` show.
+    #: The name that health rows and ``kernelscope doctor`` show: that of the framework which its launches are of.
     name: str
 
     def install(self, sink: Sink, detail: str) -> None:
@@ -85,6 +85,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._swapped: list[tuple[FunctionType, CodeType, Any, Any]] = []
+        self._signed: list[FunctionType] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     def hook(self, owner: Any, name: str, make: Callable[[Any], Any], *, lend: bool = True) -> FunctionType | None:
@@ -117,12 +118,27 @@ class Patches:
             raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
         function = inspect.unwrap(current)
         if lend and isinstance(function, FunctionType) and function.__closure__ is None:
-            self._swap(function, make(_copy(function)))
+            self._swap(function, make(copy_function(function)))
             return function
         replacement = make(current)
         self._replaced.append((owner, name, current, replacement))
         setattr(owner, name, replacement)
         return None
+
+    def lend(self, function: FunctionType, hook: FunctionType) -> None:
+        """Have `function` run the code of `hook` itself, with its keyword-only defaults; it shows its own signature.
+
+        This is for hooks that take any arguments, and for functions with a closure: the hook must have as many free
+        variables. What the function did, `copy_function` goes on doing.
+        """
+        hook_codes.add(hook.__code__)
+        if "__signature__" not in vars(function) and "__wrapped__" not in vars(function):
+            self._signed.append(function)
+            vars(function)["__signature__"] = inspect.signature(function)
+        self._swapped.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
+        # Another thread may be calling: either code finds its own defaults there.
+        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **(hook.__kwdefaults__ or {})}
+        function.__code__ = hook.__code__
 
     def undo(self) -> list[str]:
         """Restore in reverse order; return the names of attributes that another wrapper now covers."""
@@ -134,6 +150,9 @@ class Patches:
             if function.__code__ is code:
                 function.__defaults__, function.__kwdefaults__ = defaults, keywords
             self._swapped.pop()
+        while self._signed:
+            vars(self._signed[-1]).pop("__signature__", None)
+            self._signed.pop()
         covered: list[str] = []
         while self._replaced:
             owner, name, original, replacement = self._replaced[-1]
@@ -161,9 +180,10 @@ def _hand_over(*args: Any, _kernelscope_hook: Any, **kwargs: Any) -> Any:
     return _kernelscope_hook(*args, **kwargs)
 
 
-def _copy(function: FunctionType) -> FunctionType:
-    """A function that goes on doing what `function` does now."""
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+def copy_function(function: FunctionType, closure: tuple[CellType, ...] | None = None) -> FunctionType:
+    """Return a function that goes on doing what `function` does now, with its free variables or those of `closure`."""
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                        function.__closure__ if closure is None else closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__qualname__ = function.__qualname__
     copy.__module__ = function.__module__

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
+from kernelscope.probes.build_rows import BuildRows
 from kernelscope.probes.driver_calls import DriverCalls
 from kernelscope.probes.gpu import GpuColumns
 from kernelscope.probes.graph_rows import GraphRows
@@ -60,8 +61,10 @@ class Sink:
         one of the ``RANGE_`` numbers, or for start/end ranges the n-th of a session 4 + 2n and 5 + 2n.
     range_labels : Interner
         What a range label stands for: dicts with ``name``, ``domain``, ``category``, ``color`` and ``payload``.
-    compilations, passes, occupancies, code, builds, health : list of dict
+    compilations, passes, occupancies, code, health : list of dict
         Rows as they happened; `list.append` is atomic, so that threads need no lock.
+    builds : BuildRows
+        Requests to build caches, as they ended; read like a list of dict.
     graphs : GraphRows
         Graphs, their nodes and edges, and the events in their lives.
     captures_code : bool
@@ -107,7 +110,7 @@ class Sink:
         self.passes: list[dict[str, Any]] = []
         self.occupancies: list[dict[str, Any]] = []
         self.code: list[dict[str, Any]] = []
-        self.builds: list[dict[str, Any]] = []
+        self.builds = BuildRows()
         self.graphs = GraphRows()
         self.captures_code = False
         self.health: list[dict[str, Any]] = []

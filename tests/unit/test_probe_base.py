@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import textwrap
+from types import FunctionType
 
 import pytest
 
-from kernelscope.probes.base import ImportHook, Patches, without_frames
+from kernelscope.probes.base import ImportHook, Patches, copy_function, without_frames
 
 
 class Owner:
@@ -214,3 +216,55 @@ def test_without_frames_drops_only_the_hidden_ones():
         names.append(entry.tb_frame.f_code.co_name)
         entry = entry.tb_next
     assert names == ["test_without_frames_drops_only_the_hidden_ones", "theirs"]
+
+
+def any_arguments(*args, _ks_original, **kwargs):
+    return "lent", _ks_original(*args, **kwargs)
+
+
+def of_any_arguments(original):
+    hook = FunctionType(any_arguments.__code__, {})
+    hook.__kwdefaults__ = {"_ks_original": original}
+    return hook
+
+
+def test_lent_code_leaves_the_function_its_signature_and_its_defaults():
+    def add(a, /, b=2, *, c=3):
+        return a + b + c
+
+    before = (add.__code__, add.__defaults__, add.__kwdefaults__, dict(vars(add)), inspect.signature(add))
+    patches = Patches()
+    patches.lend(add, of_any_arguments(copy_function(add)))
+    assert add(1) == ("lent", 6) and add(1, 1, c=1) == ("lent", 3)
+    assert inspect.signature(add) == before[-1]
+    with pytest.raises(TypeError):
+        add()
+    patches.undo()
+    assert (add.__code__, add.__defaults__, add.__kwdefaults__, dict(vars(add)), inspect.signature(add)) == before
+    assert add(1) == 6
+
+
+def test_lent_code_for_a_function_with_a_closure():
+    function = closed_over("theirs")
+    hook_maker = closed_over("ours")
+    original = copy_function(function)
+    patches = Patches()
+    patches.lend(function, hook_maker)
+    assert function(None) == "theirs"  # the code's free variable is the function's own
+    patches.undo()
+    replaced = copy_function(function, hook_maker.__closure__)
+    assert (function(None), original(None), replaced(None)) == ("theirs", "theirs", "ours")
+
+
+def test_lent_code_of_two_is_undone_in_reverse():
+    def one():
+        return 1
+
+    first, second = Patches(), Patches()
+    first.lend(one, of_any_arguments(copy_function(one)))
+    second.lend(one, of_any_arguments(copy_function(one)))
+    assert one() == ("lent", ("lent", 1))
+    second.undo()
+    assert one() == ("lent", 1)
+    first.undo()
+    assert one() == 1 and not vars(one)

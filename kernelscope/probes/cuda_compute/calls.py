@@ -1,0 +1,162 @@
+"""Calls of cuda.compute's algorithms, each a launch: of ``reduce_into`` and the like, and of what factories build."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from threading import get_ident
+from types import FunctionType, ModuleType
+from typing import Any
+
+from kernelscope.probes.base import Patches, copy_function
+from kernelscope.probes.cuda_compute import hot
+from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink
+from kernelscope.schema import UNKNOWN
+
+FRAMEWORK = "cuda.compute"
+# The classes that are not called as their algorithm is.
+_NAMES = {"_Reduce": "reduce_into", "_Histogram": "histogram_even"}
+_NOWHERE = float(UNKNOWN)
+
+
+class Calls:
+    """Writes each call as a launch: an algorithm's dispatcher, and a configuration of which the stream is known.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where launches go.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        #: Idents of the threads that are in the middle of a call: what it calls itself is part of it.
+        self.inside: set[int] = set()
+        self._configurations: dict[int, int] = {}
+
+    def install(self, patches: Patches, algorithms: ModuleType, modules: list[ModuleType]) -> int:
+        """Hook every algorithm that has a factory, and what factories build; return how many functions were hooked."""
+        hooked = 0
+        for name in vars(algorithms).get("__all__", ()):
+            function = _unwrapped(algorithms, name)
+            if f"make_{name}" in vars(algorithms) and _is_plain(function):
+                self.hook(patches, function, name)
+                hooked += 1
+        for module in modules:
+            for each in list(vars(module).values()):
+                if isinstance(each, type) and each.__module__ == module.__name__:
+                    call = _unwrapped(each, "__call__")
+                    if _is_plain(call):
+                        alone = not each.__subclasses__() and not hasattr(each, "force_inclusive")
+                        self.hook(patches, call, _name_of_class(each) if alone else None, method=True)
+                        hooked += 1
+        return hooked
+
+    def hook(self, patches: Patches, function: FunctionType, name: str | None, *, method: bool = False) -> None:
+        """Have calls of `function` written; a `method` without a name has an object that tells the algorithm."""
+        hook = hot.call_template(function, method=method)
+        hook.__kwdefaults__ = {
+            **(hook.__kwdefaults__ or {}), "_ks_original": copy_function(function), "_ks_ident": get_ident,
+            "_ks_inside": self.inside, "_ks_now": self.sink.seconds, "_ks_write": self._writer(name)}
+        patches.lend(function, hook)
+
+    def _writer(self, name: str | None) -> Callable[..., None]:
+        """A function that writes one call; what it needs most is local to it."""
+        sink, pack, size = self.sink, self.sink.record.pack_into, self.sink.record.size
+        states, room, phases = sink.states, size * RECORDS_A_CHUNK, sink.record is PHASES
+        known: dict[str, tuple[int, int]] = {}
+
+        def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
+            try:
+                if end is not None and stream is None:
+                    target, configuration = known[name or name_of(built)]
+                    state = states[me]
+                    offset = state.offset
+                    if offset < room:
+                        state.offset = offset + size
+                        if phases:
+                            pack(state.buffer, offset, start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+                        else:
+                            pack(state.buffer, offset, start, end, target, configuration)
+                        return
+            except KeyError:  # the first of its algorithm, or of its thread
+                pass
+            except Exception as problem:
+                sink.swallow(FRAMEWORK, problem)
+            self._write_slowly(name, known, start, end, stream, built)
+
+        return write
+
+    def _write_slowly(self, name: str | None, known: dict[str, tuple[int, int]], start: float, end: float | None,
+                      stream: Any, built: Any) -> None:
+        """Write a call that failed, is on a stream, is the first of its algorithm, or finds its chunk full."""
+        try:
+            name = name or name_of(built)
+            error = None
+            if end is None:
+                end = self.sink.seconds()
+                raised = sys.exception()
+                error = None if raised is None else type(raised).__name__
+            target = self.sink.target(self.dispatcher(name), error=error)
+            configuration = self._configuration(0 if stream is None else _handle(stream))
+            if error is None and stream is None:
+                known[name] = target, configuration
+            state = self.sink.state()
+            under_way = state.launch_config  # of a launch around this one, which `write` would take for written
+            try:
+                state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+            finally:
+                state.launch_config = under_way
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+            self.sink.dropped[FRAMEWORK] += 1
+
+    def dispatcher(self, name: str) -> int:
+        """Return the row of an algorithm."""
+        return self.sink.dispatchers.intern((FRAMEWORK, name), lambda: {
+            "framework": FRAMEWORK, "name": name, "module": "cuda.compute"})
+
+    def _configuration(self, stream: int | None) -> int:
+        known = self._configurations.get(-1 if stream is None else stream)
+        if known is None:
+            known = self.sink.configuration(None, None, None, stream)
+            self._configurations[-1 if stream is None else stream] = known
+        return known
+
+
+def name_of(built: Any) -> str:
+    """Return the algorithm of what a factory has built."""
+    inclusive = getattr(built, "force_inclusive", None)
+    if inclusive is not None:
+        return "inclusive_scan" if inclusive else "exclusive_scan"
+    return _names.get(type(built)) or _name_of_class(type(built))
+
+
+_names: dict[type, str] = {}
+
+
+def _name_of_class(cls: type) -> str:
+    name = _NAMES.get(cls.__name__) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__.strip("_")).lower()
+    if cls.__module__.startswith("cuda.compute."):  # few, and there for good
+        _names[cls] = name
+    return name
+
+
+def _handle(stream: Any) -> int | None:
+    """The handle of a stream; None for what is none, which the library refuses."""
+    try:
+        return int(stream.__cuda_stream__()[1])
+    except Exception:
+        return None
+
+
+def _unwrapped(owner: Any, name: str) -> Any:
+    """What `owner` itself has by that name, without the wrappers of others around it."""
+    found = vars(owner).get(name)
+    return None if found is None else inspect.unwrap(found)
+
+
+def _is_plain(function: Any) -> bool:
+    return isinstance(function, FunctionType) and function.__closure__ is None

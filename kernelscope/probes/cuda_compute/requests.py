@@ -1,0 +1,330 @@
+"""Requests to cuda.compute's build cache: hit, miss or wait, what the key was, and what a miss built.
+
+A factory such as ``make_reduce_into`` looks in a cache of its thread first. Only where that has nothing does it run,
+and ask the process's cache of builds (`_cache_single_flight`), where one thread builds and the others wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+from kernelscope import cubin
+from kernelscope.errors import CubinError
+from kernelscope.probes.base import Patches, copy_function, hook_codes
+from kernelscope.probes.cuda_compute import hot
+from kernelscope.probes.cuda_compute.calls import FRAMEWORK, name_of
+from kernelscope.probes.cuda_compute.keys import KeyParts, Parts
+from kernelscope.probes.sink import Sink
+
+_MOST_KERNELS = 50
+
+
+@dataclass
+class Under:
+    """A factory that is running: what is known of its request so far; times in nanoseconds."""
+
+    start: int
+    built: bool = False
+    waited: bool = False
+    asked: bool = False
+    build_ns: int = 0
+    load_ns: int = 0
+    capabilities: set[str] = field(default_factory=set[str])
+    cubin_bytes: int = 0
+    kernels: list[str] = field(default_factory=list[str])
+
+    def absorb(self, inner: Under) -> None:
+        """Add what a factory did that this one called."""
+        self.asked |= inner.asked
+        self.built |= inner.built or not inner.asked
+        self.waited |= inner.waited
+        self.build_ns += inner.build_ns
+        self.load_ns += inner.load_ns
+        self.capabilities |= inner.capabilities
+        self.cubin_bytes += inner.cubin_bytes
+        self.kernels += inner.kernels
+
+    @property
+    def outcome(self) -> str:
+        """The schema's word; without a cache of builds, whoever runs the factory builds."""
+        if self.built or not self.asked:
+            return "miss"
+        return "wait" if self.waited else "hit"
+
+
+class _Threads(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Under] = []
+        #: The one that ended last, until its request is written.
+        self.last: Under | None = None
+
+
+class Requests:
+    """Hooks the factories and what they call, and writes a row for each request.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where rows go.
+    caching, interop : module
+        ``cuda.compute._caching`` and ``cuda.compute._cccl_interop``.
+    by_thread : bool
+        Whether each thread has built objects of its own, so that what a hit returns tells its thread.
+    """
+
+    def __init__(self, sink: Sink, caching: ModuleType, interop: ModuleType, *, by_thread: bool) -> None:
+        self.sink = sink
+        self.caching = caching
+        self.interop = interop
+        #: By ``id()`` of what a factory returned. It needs no reference: whoever gets its id next is a miss first.
+        self.known: dict[int, int] = {}
+        self.parts = KeyParts()
+        self._threads = _Threads()
+        self._clears = 0
+        # Of versions whose objects do not tell it themselves.
+        self._capabilities: dict[int, str] = {}
+        self._by_thread = by_thread
+
+    def install(self, patches: Patches, factories: dict[str, FunctionType]) -> list[str]:
+        """Put the hooks in; return what cannot be seen without the functions that this version does not have."""
+        for name, factory in factories.items():
+            self.hook_factory(patches, name, factory)
+        lost: list[str] = []
+        for owner, name, make, loss in (
+            (self.caching, "_cache_single_flight", self._single_flight, "waits for another thread"),
+            (self.interop, "call_build", self._build, "build times"),
+            (self.interop, "call_compile", self._build, "build times ahead of time"),
+            (self.caching, "clear_all_caches", self._clear, "clear_all_caches()"),
+        ):
+            if isinstance(vars(owner).get(name), FunctionType):
+                patches.hook(owner, name, lambda original, make=make: _seen(make(original)))
+            elif name != "call_compile" or hasattr(self.interop, "normalize_compute_capabilities"):
+                lost.append(f"{loss} ({owner.__name__} has no function {name})")
+        return lost
+
+    def hook_factory(self, patches: Patches, name: str, factory: FunctionType) -> None:
+        """Have requests to one factory written; it is a function around another, which is its second free variable."""
+        # The library's function keeps its identity, and what it calls on a miss is ours: the second free variable.
+        function = factory.__closure__[1].cell_contents  # type: ignore[index]
+        closure = (factory.__closure__[0], CellType(_seen(self._running(function))))  # type: ignore[index]
+        algorithm = algorithm_of(name)
+
+        def settle(args: Any, kwargs: Any, start: int, result: Any) -> None:
+            self._settle(algorithm, function, args, kwargs, start, result, None)
+
+        def failed(args: Any, kwargs: Any, start: int, error: BaseException) -> None:
+            self._settle(algorithm, function, args, kwargs, start, None, error)
+
+        template = hot.request_template(None, None)
+        template.__kwdefaults__ = {
+            "_ks_original": copy_function(factory, closure), "_ks_now": self.sink.clock, "_ks_known": self.known.get,
+            "_ks_write": self.sink.builds.append, "_ks_settle": settle, "_ks_failed": failed}
+        patches.lend(factory, template)
+
+    def _running(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Around a factory's own function, which runs where its thread's cache has nothing."""
+        now, threads, known = self.sink.clock, self._threads, self.known
+
+        def make(*args: Any, **kwargs: Any) -> Any:
+            under, depth = Under(now(), capabilities=self._asked_for(kwargs)), len(threads.stack)
+            try:
+                threads.stack.append(under)
+                result = function(*args, **kwargs)
+            finally:
+                del threads.stack[depth:]
+                threads.last = under
+            known.pop(id(result), None)  # of something that is gone
+            return result
+
+        return make
+
+    def _asked_for(self, kwargs: dict[str, Any]) -> set[str]:
+        """What a factory is to build for: what it was told, or else the device that its cache has just asked for."""
+        try:
+            told = kwargs.get("compute_capability")
+            if told is not None:
+                return {".".join(map(str, each)) for each in self.interop.normalize_compute_capabilities(told)}
+            device = getattr(getattr(self.caching, "_thread_local", None), "factory_device_info", None)
+            return set() if device is None else {".".join(map(str, device.cc))}
+        except Exception:
+            return set()  # the library refuses it too, or is another version
+
+    def _single_flight(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def single_flight(cache: Any, cache_key: Any, builder: Callable[[], Any]) -> Any:
+            under = self._under()
+            if under is None:
+                return original(cache, cache_key, builder)
+            start = self.sink.clock()
+            if cache is not getattr(self.caching, "_process_wide_build_results_cache", None):
+                result = original(cache, cache_key, builder)  # its machine code for this device
+                under.load_ns += self.sink.clock() - start
+                return result
+            before = cache.get(cache_key)
+            under.asked = True
+
+            def build() -> Any:
+                under.built = True
+                return builder()
+
+            hook_codes.add(build.__code__)
+            under.capabilities |= _capabilities(cache_key)
+            built = under.built
+            result = original(cache, cache_key, build)
+            if under.built == built:  # somebody else built it: before this, or meanwhile
+                under.waited |= before is None or type(before).__name__ == "_InFlightBuild"
+            return result
+
+        return single_flight
+
+    def _build(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def build(*args: Any, **kwargs: Any) -> Any:
+            start = self.sink.clock()
+            result: Any = None
+            try:
+                result = original(*args, **kwargs)
+                return result
+            finally:
+                under = self._under()
+                if under is not None:
+                    under.build_ns += self.sink.clock() - start
+                    self._add_code(under, result, kwargs.get("cc"))
+
+        return build
+
+    def _add_code(self, under: Under, result: Any, capability: Any) -> None:
+        try:
+            under.built = True
+            if capability is not None:
+                under.capabilities.add(".".join(map(str, capability)))
+            image = result._get_cubin() if hasattr(result, "_get_cubin") else None
+            if image:
+                under.cubin_bytes += len(image)
+                facts = cubin.read(bytes(image))
+                under.capabilities.add(".".join(map(str, facts.compute_capability)))
+                under.kernels += [kernel.name for kernel in facts.kernels]
+        except CubinError:
+            pass  # of a kind that is not known here: its size is
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+
+    def _clear(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def clear() -> Any:
+            self._clears += 1
+            return original()
+
+        return clear
+
+    def _under(self) -> Under | None:
+        stack = self._threads.stack
+        return stack[-1] if stack else None
+
+    def _settle(self, algorithm: str, function: Callable[..., Any], args: Any, kwargs: Any, start: int, result: Any,
+                error: BaseException | None) -> None:
+        """Write a request that was no hit on something known, or let it be part of the request around it."""
+        end = self.sink.clock()
+        try:
+            threads = self._threads
+            stack, under = threads.stack, threads.last
+            threads.last = None
+            if under is not None and under.start < start:
+                under = None  # of a request that a Ctrl-C kept from being written
+            known: dict[str, Any] = {
+                "framework": FRAMEWORK, "algorithm": algorithm if result is None else name_of(result),
+                "thread_id": self.sink.state().thread_id,
+                "compute_capability": None, "key_parts": None, "build_ns": 0, "outcome": "hit"}
+            parts = self._parts(known, function, args, kwargs, result, under)
+            if stack:
+                if under is not None:
+                    stack[-1].absorb(under)
+            else:
+                self.sink.builds.append({**known, **self._outcome(under, error), "start_ns": start, "end_ns": end})
+            if error is None and self._by_thread and parts is not None:
+                self.known[id(result)] = self.sink.builds.know(known)
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+
+    def _parts(self, known: dict[str, Any], function: Callable[..., Any], args: Any, kwargs: Any, result: Any,
+               under: Under | None) -> Parts | None:
+        capabilities = set() if under is None else set(under.capabilities)
+        capabilities |= _built_for(result)
+        told = ", ".join(sorted(capabilities, key=_order)) or self._capabilities.get(id(result))
+        if result is not None and told and not self._by_thread:
+            self._capabilities[id(result)] = told
+        known["compute_capability"] = told
+        try:
+            parts = self.parts.of_call(function, args, kwargs)
+        except TypeError:  # arguments that it does not take: the library has said so
+            return None
+        except Exception as problem:
+            self.sink.swallow(FRAMEWORK, problem)
+            return None
+        if known["compute_capability"]:
+            parts["compute_capability"] = known["compute_capability"]
+        known["key_parts"] = json.dumps(parts)
+        return parts
+
+    def _outcome(self, under: Under | None, error: BaseException | None) -> dict[str, Any]:
+        """The columns of a row that its hits do not have."""
+        row: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
+        if under is not None:
+            row["outcome"] = under.outcome
+            row["build_ns"] = under.build_ns if under.build_ns or under.outcome != "miss" else None
+            row["cubin_bytes"] = under.cubin_bytes or None
+            attributes |= {"kernels": under.kernels[:_MOST_KERNELS]} if under.kernels else {}
+            attributes |= {"load_ns": under.load_ns} if under.load_ns else {}
+        if error is not None:
+            row |= {"outcome": "failed", "error": f"{type(error).__name__}: {_first_line(error)}".removesuffix(": ")}
+        if self._clears:
+            attributes["clears"] = self._clears
+        row["attributes"] = json.dumps(attributes) if attributes else None
+        return row
+
+
+def algorithm_of(factory: str) -> str:
+    """Return the algorithm that a factory is for: ``reduce_into`` for ``make_reduce_into``."""
+    return factory.strip("_").removeprefix("make_").removesuffix("_impl")
+
+
+def _capabilities(cache_key: Any) -> set[str]:
+    """What a key of the cache of builds is for: it has a tuple whose fields tell."""
+    for each in cache_key if isinstance(cache_key, tuple) else ():
+        fields = getattr(each, "_fields", ())
+        if "cc_key" in fields:
+            return {_packed(each.cc_key)}
+        if "cc_keys" in fields:
+            return {_packed(key) for key in each.cc_keys}
+        if "cc" in fields:
+            return {".".join(map(str, each.cc))}
+    return set()
+
+
+def _built_for(result: Any) -> set[str]:
+    """What a built object is for."""
+    held = getattr(getattr(result, "partitioner", result), "build_results", None)
+    return {_packed(key) for key in held} if isinstance(held, dict) else set()
+
+
+def _packed(key: int) -> str:
+    return f"{key // 10}.{key % 10}"
+
+
+def _order(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split(".") if part.isdigit())
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("Failed in "):  # numba-cuda-mlir says where first, and then what
+        del lines[0]
+    return lines[0][:300] if lines else ""
+
+
+def _seen(hook: Any) -> Any:
+    hook_codes.add(hook.__code__)
+    return hook
