@@ -95,8 +95,10 @@ class Graph:
         For each such place its edges, as (number of the first, number of the one that waits); no edge is there twice.
     instantiations, launches : int
         How often it was seen to be instantiated and launched.
+    timed_launches : int
+        Launches of which nodes' times are known.
     total_ns : int or None
-        Time of all its nodes on the GPU, over all launches.
+        Time of all its nodes on the GPU, over those launches.
     left_out : int
         Edges that join nodes of different places or a node with itself, which no CUDA graph has.
     """
@@ -107,8 +109,18 @@ class Graph:
     edges: dict[Place, tuple[tuple[int, int], ...]]
     instantiations: int
     launches: int
+    timed_launches: int
     total_ns: int | None
     left_out: int
+
+    @property
+    def launch_ns(self) -> float | None:
+        """Time of all its nodes on the GPU, a launch; None where it is not known."""
+        return self.by_launch(self.total_ns)
+
+    def by_launch(self, total_ns: int | None) -> float | None:
+        """Return a time over all launches as one a launch; None where either is not known."""
+        return None if total_ns is None or not self.timed_launches else total_ns / self.timed_launches
 
     @property
     def edge_count(self) -> int:
@@ -172,7 +184,7 @@ def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:
     for number, place in enumerate(places):
         bodies.setdefault(place, []).append(number)
     edges, left_out = _edges(recording, graph_id, number_of, places)
-    runs, median, total = _times(recording, rows)
+    runs, median, total, timed_launches = _times(recording, rows)
     totals = _with_insides([int(each) if runs[at] else None for at, each in enumerate(total.tolist())], places)
     # Only what is at the top adds up to the whole: what is in a body is a part of the node around it.
     whole = [totals[at] for at, place in enumerate(places) if place == TOP]
@@ -194,7 +206,7 @@ def read_graph(recording: Recording, graph_id: int | None = None) -> Graph:
     return Graph(
         graph_id, nodes, {place: tuple(numbers) for place, numbers in bodies.items()},
         {place: tuple(pairs) for place, pairs in edges.items()}, seen.get("instantiate", 0), seen.get("launch", 0),
-        whole_ns, left_out,
+        timed_launches or seen.get("launch", 0), whole_ns, left_out,
     )
 
 
@@ -235,19 +247,22 @@ def _edges(
     return {place: list(pairs) for place, pairs in found.items()}, strange
 
 
-def _times(recording: Recording, rows: Ints) -> tuple[Ints, Floats, Ints]:
-    """How often each node ran, the median and the sum."""
+def _times(recording: Recording, rows: Ints) -> tuple[Ints, Floats, Ints, int]:
+    """How often each node ran, the median and the sum; and in how many launches of the graph."""
     size = len(rows)
     node = ints(recording, "activities", "graph_node_id")
     if not size or not len(node):
-        return np.zeros(size, np.int64), np.full(size, np.nan), np.zeros(size, np.int64)
+        return np.zeros(size, np.int64), np.full(size, np.nan), np.zeros(size, np.int64), 0
     group: NDArray[np.int64] = np.full(max(int(node.max()), int(rows.max())) + 2, UNKNOWN, dtype=np.int64)
     group[rows] = np.arange(size)
     group = group[node]  # An unknown node is -1, the last place, which is of none.
     start, end = ints(recording, "activities", "start_ns"), ints(recording, "activities", "end_ns")
     lasted = np.where((start >= 0) & (end >= start), end - start, UNKNOWN)
     group = np.where(lasted >= 0, group, UNKNOWN)
-    return count_by(group, size), percentiles_by(group, lasted, size, (0.5,))[:, 0], sum_by(group, lasted, size)
+    launch = ints(recording, "activities", "graph_event_id")
+    launches = len(np.unique(launch[(group >= 0) & (launch >= 0)]))
+    median = percentiles_by(group, lasted, size, (0.5,))[:, 0]
+    return count_by(group, size), median, sum_by(group, lasted, size), launches
 
 
 def _with_insides(totals: list[int | None], places: list[Place]) -> list[int | None]:

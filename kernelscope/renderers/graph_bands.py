@@ -96,8 +96,8 @@ def _drawn(graph: Graph, band: Band, y: int, at: int) -> Iterator[str]:
         yield (f"<path d='M{x:g} {y - _STEP + _HEIGHT}v{_STEP - _HEIGHT - 6}' stroke='{INK}' stroke-width='1.4'/>"
                f"<path d='M{x:g} {y}l-4 -7h8z'/>")
     size = f"{counted(len(band.numbers), 'node')} in {counted(band.layers, 'layer')}"
-    cost = "" if band.total_ns is None or not graph.launches else (
-        f"{duration(band.total_ns / graph.launches)} · {percent(band.share)}")
+    a_launch = graph.by_launch(band.total_ns)
+    cost = "" if a_launch is None else f"{duration(a_launch)} · {percent(band.share)}"
     room = int((_WIDTH - 40 - (len(size) + len(cost)) * LETTER) / LETTER)
     yield (
         f"<rect x='.75' y='{y + .75}' width='{_WIDTH - 1.5}' height='{_HEIGHT - 1.5}' rx='8' fill='{INK}' "

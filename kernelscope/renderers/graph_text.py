@@ -108,7 +108,7 @@ def _summary(graph: Graph, layout: Layout, width: int) -> str:
             total[words.title(node)] += node.total_ns or 0
     named = sorted(number, key=lambda name: (-total[name], -number[name], name))
     rows = [[clean(name), f"{number[name]:,}",
-             duration(total[name] / graph.launches) if graph.launches and total[name] else MISSING,
+             duration(graph.by_launch(total[name] or None)),
              percent(total[name] / graph.total_ns) if graph.total_ns else MISSING] for name in named[:_MOST_NAMES]]
     parts += ["", table(["most time", "nodes", "a launch", "share"], rows, width)]
     if len(named) > _MOST_NAMES:
@@ -124,6 +124,5 @@ def _shape(level: Level) -> str:
 
 def _bands(graph: Graph, layout: Layout, width: int) -> str:
     rows = [[f"{band.layers:,}", f"{len(band.numbers):,}", mostly(graph, band),
-             duration(band.total_ns / graph.launches) if band.total_ns is not None and graph.launches else MISSING,
-             percent(band.share)] for band in group(graph, layout)]
+             duration(graph.by_launch(band.total_ns)), percent(band.share)] for band in group(graph, layout)]
     return table(["layers", "nodes", "mostly", "a launch", "share"], rows, width, left=(2,), flexible=2)

@@ -50,9 +50,8 @@ def time_of(graph: Graph, node: Node) -> str:
     """Return the median of a node's time; of a node with bodies what they took a launch; empty where not recorded."""
     if node.execute_ns is not None:
         return duration(node.execute_ns)
-    if node.total_ns is not None and graph.launches:
-        return duration(node.total_ns / graph.launches)
-    return ""
+    a_launch = graph.by_launch(node.total_ns)
+    return "" if a_launch is None else duration(a_launch)
 
 
 def facts(graph: Graph, node: Node) -> list[tuple[str, str]]:
@@ -106,8 +105,8 @@ def headline(graph: Graph) -> str:
         ("instantiated", graph.instantiations), ("launched", graph.launches)) if number]
     if lived:
         parts.append(", ".join(lived))
-    if graph.total_ns is not None and graph.launches:
-        parts.append(f"{duration(graph.total_ns / graph.launches)} of GPU time a launch")
+    if graph.launch_ns is not None:
+        parts.append(f"{duration(graph.launch_ns)} of GPU time a launch")
     return " · ".join(parts)
 
 

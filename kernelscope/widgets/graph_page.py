@@ -10,7 +10,7 @@ from kernelscope.analysis.units import counted
 from kernelscope.renderers import graph_words as words
 from kernelscope.renderers.base import escape
 from kernelscope.renderers.graph_bands import bands
-from kernelscope.renderers.graph_svg import draw
+from kernelscope.renderers.graph_svg import draw, image
 from kernelscope.renderers.style import PAGE
 from kernelscope.widgets.frontend import front_end
 from kernelscope.widgets.graph_wire import pack
@@ -41,12 +41,12 @@ def twin_html(graph: Graph, layout: Layout, notice: str = "") -> str:
     if len(shown) > MOST_NODES:
         said = (f"A summary: the picture of {counted(len(graph.nodes), 'node')} is in the live view, and in what "
                 "to_html() and to_svg() write.")
-        return f'<div>{_image(bands(graph, layout), words.headline(graph))}</div>{_soft(said)}'
+        return f'<div>{image(bands(graph, layout), words.headline(graph))}</div>{_soft(said)}'
     picture = draw(graph, layout, notice=notice)
     boxes = _closed(graph, layout)
     more = _soft(f"and {counted(len(boxes) - MOST_BOXES, 'more box', 'more boxes')}") if len(boxes) > MOST_BOXES else ""
     folded = "".join(_folded(graph, layout, number, places) for number, places in boxes[:MOST_BOXES])
-    return f"{_scrolled(_image(picture, words.headline(graph)))}{folded}{more}"
+    return f"{_scrolled(image(picture, words.headline(graph)))}{folded}{more}"
 
 
 def page(graph: Graph, layout: Layout, notice: str = "") -> str:
@@ -88,14 +88,9 @@ def _folded(graph: Graph, layout: Layout, number: int, places: list[Place]) -> s
     for place in places:
         name = words.body_name(node, place)
         drawn = draw(graph, layout, (), at=place, foot=False)
-        parts.append((_soft(name) if name else "") + _scrolled(_image(drawn, f"{words.line(graph, node)} {name}")))
+        parts.append((_soft(name) if name else "") + _scrolled(image(drawn, f"{words.line(graph, node)} {name}")))
     summary = escape(f"node {number}: {words.line(graph, node)}")
     return f'<details style="margin: 4px 0"><summary>{summary}</summary>{"".join(parts)}</details>'
-
-
-def _image(drawn: str, said: str) -> str:
-    data = base64.b64encode(drawn.encode("utf-8", "replace")).decode("ascii")
-    return f'<img alt="{escape(said)}" style="max-width: none" src="data:image/svg+xml;base64,{data}">'
 
 
 def _scrolled(inside: str) -> str:

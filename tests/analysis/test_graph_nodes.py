@@ -40,6 +40,18 @@ def test_times_are_medians_of_a_node_and_shares_of_the_graph() -> None:
     assert (other.runs, other.execute_ns, other.total_ns, other.share) == (0, None, None, None)
 
 
+def test_times_a_launch_are_those_of_launches_that_were_timed() -> None:
+    made = script()
+    graph = made.graph()
+    node = made.graph_node(graph)
+    launches = [made.graph_event("launch", graph) for _ in range(5)]
+    for launch in launches[:2]:
+        made.activity(duration_ns=4_000, graph_event_id=launch, graph_node_id=node)
+    read = read_graph(made.recording())
+    assert (read.launches, read.timed_launches, read.launch_ns) == (5, 2, 4_000)
+    assert read.by_launch(None) is None
+
+
 def test_without_activities_there_is_no_time() -> None:
     graph = read_graph(every_kind(launches=0))
     assert {(node.execute_ns, node.total_ns, node.share) for node in graph.nodes} == {(None, None, None)}
