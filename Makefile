@@ -40,6 +40,9 @@ lint: $(VENV)/.test-$(CUDA)  ## check style (ruff), types (pyright) and the dire
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-logo
 
+# Frameworks that cannot live beside numba-cuda are tested in environments that the tests make and keep, for Python 3.12
+# or newer, in the user's cache folder (KERNELSCOPE_TEST_ENVIRONMENTS names another): ARGS="-m 'not environments'" leaves
+# them out. Continuous integration runs them once, with the default Python.
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import RecorderStateError as RecorderStateError
     from kernelscope.errors import RecordingFileError as RecordingFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
+    from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
     from kernelscope.inspector import inspect as inspect
     from kernelscope.magics import load_ipython_extension as load_ipython_extension
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kernelscope.recorder import recorded as recorded
     from kernelscope.recording.io import load as load
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.widgets.graph import graph as graph
     from kernelscope.widgets.timeline import timeline as timeline
 
 __version__ = "0.1.0"
@@ -48,6 +50,7 @@ _HOMES = {
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.io",
     "timeline": "kernelscope.widgets.timeline",
+    "graph": "kernelscope.widgets.graph",
     "inspect": "kernelscope.inspector",
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
@@ -60,6 +63,7 @@ _HOMES = {
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",
+    "UnknownGraphError": "kernelscope.errors",
     "UnknownKernelError": "kernelscope.errors",
 }
 

@@ -21,6 +21,7 @@ _HOMES = {
     "run": "kernelscope.cli_run",
     "show": "kernelscope.cli_show",
     "inspect": "kernelscope.cli_inspect",
+    "graph": "kernelscope.cli_graph",
     "export": "kernelscope.cli_export",
     "demo": "kernelscope.cli_demo",
     "doctor": "kernelscope.cli_doctor",
@@ -51,6 +52,12 @@ KERNEL is a kernel's qualified name, the last part of it, or its row. Specializa
 Code is in a file that was recorded with --code; SASS needs nvdisasm where it was not recorded.
 
 --json prints one object: notice, and kernels with their specializations, uses, compiles and steps."""
+
+_GRAPH = """\
+Show a CUDA graph of a .kscope file: its nodes in layers, with kernel, launch configuration and time; of a graph of more
+than 80 nodes a summary.
+
+ID is the graph's row in the table graphs; a file with one graph needs none."""
 
 _EXPORT = """\
 Write a .kscope file in another format, beside it unless -o says where.
@@ -156,6 +163,15 @@ def _parser() -> argparse.ArgumentParser:
                          help="what to sort kernels by, largest first (default: %(default)s)")
     inspect.add_argument("--json", action="store_true", help="the same, for programs")
     inspect.set_defaults(parser=inspect)
+
+    graph = verbs.add_parser("graph", help="show a file's CUDA graph: as text, picture, page or Graphviz text",
+                             description=_GRAPH, formatter_class=raw)
+    graph.add_argument("file", metavar="FILE.kscope")
+    graph.add_argument("graph", metavar="ID", nargs="?", type=int, help="which graph")
+    form = graph.add_mutually_exclusive_group()
+    form.add_argument("--dot", action="store_true", help="print it in Graphviz's language")
+    form.add_argument("--svg", metavar="OUT.svg", help="write its picture")
+    form.add_argument("--html", metavar="OUT.html", help="write a page in which it is moved, zoomed and opened")
 
     export = verbs.add_parser("export", help="write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
                               description=_EXPORT, formatter_class=raw)

@@ -43,5 +43,9 @@ class UnknownCellError(KernelScopeError):
     """A cell was asked for by a number or name that no recording has."""
 
 
+class UnknownGraphError(KernelScopeError):
+    """A CUDA graph was asked for that a recording does not have, or none was named where there are several."""
+
+
 class UnknownKernelError(KernelScopeError):
     """A kernel, one of its specializations or a form of its code was asked for that a recording does not have."""

@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "[CELL]",
     "timeline": "[CELL]",
     "inspect": "[KERNEL]",
+    "graph": "[ID]",
     "whatif": "graph [CELL]",
     "save": "FILE",
     "load": "FILE",
@@ -112,7 +113,7 @@ def cell_arguments() -> None:
 @magic_arguments("kernelscope")
 @argument("command", nargs="?", help="; ".join(
     " ".join(part for part in pair if part) for pair in COMMANDS.items()))
-@argument("target", nargs="?", help="the CELL (its number or name), FILE or KERNEL of the command")
+@argument("target", nargs="?", help="the CELL (its number or name), FILE, KERNEL or ID of the command")
 @argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
 @argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
@@ -129,6 +130,7 @@ def line_arguments() -> None:
     cells: list the recorded cells.
     report: show the card of a cell again, of the newest without a number or name.
     timeline: show the timeline of a cell, of the newest without a number or name.
+    graph: show a CUDA graph of the newest recording that has one; without an ID the only one of it.
     inspect: show the specializations, code and compiles of a kernel, of all recorded ones without a name.
     whatif graph: run a recorded cell AGAIN and compare its launches with one CUDA graph of them.
     save: write all recordings of this session into one file.

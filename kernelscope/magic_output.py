@@ -75,7 +75,7 @@ def show_timeline(shell: Any, recording: Recording, *, asked: bool = False) -> N
         if asked:
             print("kernelscope: a terminal shows no timeline; recording.to_html(\"report.html\") writes it into a file "
                   "for the browser, and _kernelscope is the newest recording")
-    elif recording.arrow("launches").num_rows or recording.arrow("activities").num_rows:
+    elif any(recording.arrow(name).num_rows for name in ("launches", "activities", "graph_events", "builds")):
         try:
             from kernelscope.widgets.timeline import timeline
 
@@ -150,6 +150,8 @@ def _rows(text: str) -> int:
 
 def counts(recordings: list[Recording]) -> str:
     """Return how much was recorded: ``2 recordings with 120 launches``."""
-    launches = sum(each.arrow("launches").num_rows for each in recordings)
+    from kernelscope.analysis.columns import ran
+
+    launches = sum(int(ran(each).sum()) for each in recordings)
     return (f"{len(recordings):,} recording{'' if len(recordings) == 1 else 's'} "
             f"with {launches:,} launch{'' if launches == 1 else 'es'}")

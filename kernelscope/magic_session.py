@@ -344,6 +344,6 @@ def _error(result: Any) -> BaseException | None:
 
 def _has_news(recording: Recording) -> bool:
     """Whether a cell that nobody asked about in particular has anything to show."""
-    if recording.arrow("launches").num_rows or recording.arrow("compilations").num_rows:
+    if any(recording.arrow(name).num_rows for name in ("launches", "compilations", "graph_events", "builds")):
         return True
     return any(row["errors"] or row["dropped"] for row in recording.rows("health"))

@@ -1,13 +1,18 @@
-"""Finding one of the recorded cells: for ``%kernelscope``, and for the command line."""
+"""Finding one of the recorded cells or graphs: for ``%kernelscope``, and for the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from kernelscope.errors import UnknownCellError
+from kernelscope.analysis.graph_nodes import known_graphs
+from kernelscope.errors import UnknownCellError, UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import select_cell
 from kernelscope.renderers.base import clean, shorten
+
+if TYPE_CHECKING:
+    from kernelscope.widgets.graph import GraphWidget
 
 _LABEL_WIDTH = 40
 
@@ -39,6 +44,31 @@ def find_cell(recordings: Sequence[Recording], wanted: str | None = None) -> Rec
     if wanted is None:
         raise UnknownCellError(f"no recorded cell: {listed}")
     raise UnknownCellError(f"no recorded cell {wanted!r}; known: {listed}")
+
+
+def newest_graph(recordings: Sequence[Recording], wanted: str | None = None) -> GraphWidget:
+    """Return the picture of a graph of the newest recording that has one.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        Where to look, the oldest first.
+    wanted : str, optional
+        The graph's row in the table ``graphs``; without it, the only graph.
+
+    Raises
+    ------
+    UnknownGraphError
+        There is no such graph, or several and none was named; the message lists those that there are.
+    """
+    from kernelscope.widgets.graph import GraphWidget
+
+    found = next((each for each in reversed(recordings) if each.arrow("graphs").num_rows), None)
+    if found is None:
+        raise UnknownGraphError("no recorded graph: no cell that was recorded built or launched a CUDA graph")
+    if wanted is not None and not wanted.isdecimal():
+        raise UnknownGraphError(f"{wanted!r} is no graph's number; {known_graphs(found)}")
+    return GraphWidget(found, None if wanted is None else int(wanted))
 
 
 def _known(row: dict[str, object]) -> str:

@@ -150,6 +150,11 @@ class KernelScopeMagics:
 
         inspector_of(self._shell, lambda: self.recordings, wanted)._ipython_display_()
 
+    def _graph(self, wanted: str | None = None) -> None:
+        from kernelscope.magic_tables import newest_graph
+
+        newest_graph(self._session.recordings, wanted)._ipython_display_()
+
     def _whatif(self, asked: str | None = None) -> None:
         from kernelscope.magic_whatif import run_whatif
 

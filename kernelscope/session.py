@@ -24,6 +24,7 @@ from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.plugins import plugin_probes
+from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink, ThreadState
 from kernelscope.recording.activities import RawActivities
@@ -33,8 +34,8 @@ from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
 
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "numpy", "nvtx",
-             "ipython")
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "quadrants",
+             "numpy", "nvtx", "ipython")
 
 
 class Session:
@@ -134,6 +135,7 @@ def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
+    probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
     plugins, problems = plugin_probes([probe.name for probe in probes])
     return probes + plugins, problems
 

@@ -52,11 +52,14 @@ def no_hook_is_left() -> Iterator[None]:
 
 
 def still_hooked() -> list[str]:
-    """Names of numba-cuda's, numba-cuda-mlir's and nvtx's functions that run code of ours."""
+    """Names of the hooked frameworks' functions that run code of ours."""
     owners: list[Any] = []
     nvtx = sys.modules.get("nvtx.nvtx")
     if nvtx is not None:
         owners += [nvtx, sys.modules["nvtx"], nvtx.annotate, nvtx.Domain, nvtx.DummyDomain]
+    quadrants = sys.modules.get("quadrants.lang.kernel")
+    if quadrants is not None:
+        owners += [quadrants.Kernel, quadrants.KernelCxx, sys.modules["quadrants.lang.impl"].Program]
     dispatcher = sys.modules.get("numba.cuda.dispatcher")
     if dispatcher is not None:
         owners += _owners_of_numba(dispatcher)

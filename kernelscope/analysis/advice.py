@@ -36,9 +36,11 @@ class Advice:
     code : str
         The rule: argument_types, recreated, same_code, repeated_layouts, repeated_dtypes, repeated_scalars,
         repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, pageable_copies,
-        slow_prepare, few_blocks or partial_warps.
+        slow_prepare, few_blocks or partial_warps; of graphs and build caches rebuilt_graph, unlaunched_graph,
+        graph_launched_once, refused_updates, repeated_sequence, graph_fell_back
+        or operator_names.
     kernel : str
-        The kernel that it is about; empty for several.
+        The kernel, the graph or the algorithm that it is about; empty for several.
     text : str
         What is so, with numbers, and what to do.
     weight_ns : float
@@ -58,6 +60,7 @@ def advise(
     multiprocessors: int | None = None,
     gpu: GpuSummary | None = None,
     churn: Sequence[Advice] = (),
+    graphs: Sequence[Advice] = (),
 ) -> list[Advice]:
     """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits.
 
@@ -73,12 +76,14 @@ def advise(
         What `gpu_summary` returns, where the GPU was recorded.
     churn : sequence of Advice
         What `kernelscope.analysis.churn.churn_advice` returns.
+    graphs : sequence of Advice
+        What `kernelscope.analysis.graph_advice.graph_advice` returns.
     """
     named = {each.kernel for each in churn if each.code == "argument_types"}
     # What is said of one argument says more than that dtypes differ.
     repeated = [each for each in _repeated_compiles(compiled)
                 if each.kernel not in named or each.code == "launch_configurations"]
-    found = [*churn, *repeated, *_no_disk_cache(compiled)]
+    found = [*churn, *graphs, *repeated, *_no_disk_cache(compiled)]
     bound = _launch_bound(kernels, gpu)
     found += [*bound, *_pageable_copies(gpu)]
     for kernel in kernels:
@@ -229,7 +234,7 @@ def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
 
 def _few_blocks(kernel: KernelSummary, multiprocessors: int | None) -> list[Advice]:
     most = kernel.most_blocks
-    if not multiprocessors or kernel.launches < MANY_LAUNCHES or most * 4 > multiprocessors:
+    if not multiprocessors or not most or kernel.launches < MANY_LAUNCHES or most * 4 > multiprocessors:
         return []
     text = (
         f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a GPU "

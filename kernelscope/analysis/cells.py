@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, codes, count_by, distinct_by, ints, matches, row_count
+from kernelscope.analysis.columns import Ints, codes, count_by, distinct_by, ints, matches, ran
 from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 
@@ -27,8 +27,8 @@ class CellSummary:
         ok, error or interrupted; an empty string between cells.
     error : str or None
         Type and message of the exception that ended the cell.
-    launches, kernels, errors : int
-        Launches, distinct kernels among them, launches that raised.
+    launches, captured, kernels, errors : int
+        Launches that ran, those that went into the capture of a graph, distinct kernels of both, launches that raised.
     compiles, disk_hits, memory_hits, failed_compiles : int
         Compiles, disk-cache loads, launches that found their overload in memory, compiles that raised.
     totals : PhaseTotals
@@ -45,6 +45,7 @@ class CellSummary:
     status: str
     error: str | None
     launches: int
+    captured: int
     kernels: int
     errors: int
     compiles: int
@@ -73,11 +74,12 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
     launched = _placed(ints(recording, "launches", "cell_id"), between)
     compiled = _placed(ints(recording, "compilations", "cell_id"), between)
 
-    launches = count_by(launched, size)
+    run = ran(recording)
+    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
     kernels = distinct_by(launched, ints(recording, "launches", "dispatcher_id"), size)
     failed, _ = codes(recording, "launches", "error")
     errors = count_by(launched, size, failed >= 0)
-    memory = count_by(launched, size, matches(recording, "launches", "cache", "memory"))
+    memory = count_by(launched, size, run & matches(recording, "launches", "cache", "memory"))
     outcomes = {
         word: count_by(compiled, size, matches(recording, "compilations", "outcome", word))
         for word in ("compiled", "disk", "failed")
@@ -98,6 +100,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
             status=str(held.get("status") or ""),
             error=None if error is None else str(error),
             launches=int(launches[at]),
+            captured=int(captured[at]),
             kernels=int(kernels[at]),
             errors=int(errors[at]),
             compiles=int(outcomes["compiled"][at]),
@@ -110,7 +113,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
         )
 
     summaries = [summary(at, row) for at, row in enumerate(rows)]
-    if launches[between] or (row_count(recording, "compilations") and bool((compiled == between).any())):
+    if launches[between] or captured[between] or bool((compiled == between).any()):
         summaries.append(summary(between, None))
     return summaries
 

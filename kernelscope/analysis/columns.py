@@ -55,6 +55,14 @@ def matches(recording: Recording, table: str, name: str, word: str) -> Bools:
     return values == words.index(word)
 
 
+def ran(recording: Recording) -> Bools:
+    """Return which launches ran: a launch that went into the capture of a graph only became a node of it."""
+    source: Any = recording.arrow("launches").column("capture_event_id")
+    if source.null_count == len(source):
+        return np.ones(len(source), dtype=np.bool_)
+    return ints(recording, "launches", "capture_event_id") < 0
+
+
 def row_count(recording: Recording, table: str) -> int:
     """Return how many rows the table has."""
     source: Any = recording

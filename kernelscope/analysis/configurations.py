@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import (
+    Bools,
     Ints,
     codes,
     count_by,
     floats,
     ints,
     percentiles_by,
+    ran,
     ranges_by,
     row_count,
     sum_by,
@@ -22,8 +25,11 @@ from kernelscope.analysis.columns import (
 )
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
 
 Dims = tuple[int, int, int]
+
+_SHAPE = (*(f"{what}_{axis}" for what in ("griddim", "blockdim", "cluster") for axis in "xyz"), "sharedmem_bytes")
 
 
 @dataclass(frozen=True)
@@ -34,16 +40,16 @@ class ConfigurationSummary:
     ----------
     dispatcher_id, configuration_id : int
         The kernel, and the row in ``configurations``.
-    griddim, blockdim : tuple of int
-        Blocks, and threads a block, along x, y, z.
+    griddim, blockdim : tuple of int, or None
+        Blocks, and threads a block, along x, y, z; None where the framework hides them.
     cluster : tuple of int, or None
         Blocks a cluster along x, y, z; None without clusters.
-    sharedmem_bytes : int
-        Dynamic shared memory a block.
+    sharedmem_bytes : int or None
+        Dynamic shared memory a block; None likewise.
     stream : int or None
         The stream's handle; 0 is the default stream.
-    launches, errors : int
-        Launches with it, and how many of them raised.
+    launches, captured, errors : int
+        Launches with it that ran, those that went into the capture of a graph, and how many raised.
     host_ns : int
         Own host time of those launches.
     median_ns : float or None
@@ -56,12 +62,13 @@ class ConfigurationSummary:
 
     dispatcher_id: int
     configuration_id: int
-    griddim: Dims
-    blockdim: Dims
+    griddim: Dims | None
+    blockdim: Dims | None
     cluster: Dims | None
-    sharedmem_bytes: int
+    sharedmem_bytes: int | None
     stream: int | None
     launches: int
+    captured: int
     errors: int
     host_ns: int
     median_ns: float | None
@@ -69,14 +76,14 @@ class ConfigurationSummary:
     occupancy: tuple[float, float] | None
 
     @property
-    def blocks(self) -> int:
-        """Blocks of the grid."""
-        return self.griddim[0] * self.griddim[1] * self.griddim[2]
+    def blocks(self) -> int | None:
+        """Blocks of the grid; None where the framework hides it."""
+        return None if self.griddim is None else math.prod(self.griddim)
 
     @property
-    def threads_per_block(self) -> int:
-        """Threads of a block."""
-        return self.blockdim[0] * self.blockdim[1] * self.blockdim[2]
+    def threads_per_block(self) -> int | None:
+        """Threads of a block; None where the framework hides it."""
+        return None if self.blockdim is None else math.prod(self.blockdim)
 
 
 class Configurations:
@@ -93,15 +100,16 @@ class Configurations:
     def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
         phases = phases or launch_phases(recording)
         dispatcher = ints(recording, "launches", "dispatcher_id")
-        pairs, pair = unique_pairs(dispatcher, ints(recording, "launches", "configuration_id"))
+        run = ran(recording)
+        pairs, pair = unique_pairs(dispatcher, configurations_of(recording, run))
         count = len(pairs)
-        self._launches = count_by(pair, count)
+        self._launches, self._captured = count_by(pair, count, run), count_by(pair, count, ~run)
         failed, _ = codes(recording, "launches", "error")
         self._errors = count_by(pair, count, failed >= 0)
         self._host = sum_by(pair, phases.own_ns, count)
         self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
         self._owner, self._which = pairs[:, 0], pairs[:, 1]
-        self._order = np.lexsort((self._which, -self._launches, self._owner))
+        self._order = np.lexsort((self._which, -self._captured, -self._launches, self._owner))
         size = row_count(recording, "dispatchers")
         self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
 
@@ -140,10 +148,11 @@ class Configurations:
             configuration_id=int(self._which[at]),
             griddim=dims(row, "griddim"),
             blockdim=dims(row, "blockdim"),
-            cluster=None if row["cluster_x"] is None else dims(row, "cluster"),
+            cluster=dims(row, "cluster"),
             sharedmem_bytes=row["sharedmem_bytes"],
             stream=row["stream"],
             launches=int(self._launches[at]),
+            captured=int(self._captured[at]),
             errors=int(self._errors[at]),
             host_ns=int(self._host[at]),
             median_ns=median if np.isfinite(median) else None,
@@ -160,8 +169,41 @@ def by_configuration(
     return {dispatcher: held.of(dispatcher) for dispatcher in held.dispatchers}
 
 
-def dims(row: Mapping[str, Any], what: str) -> Dims:
-    """Return the three dimensions called `what` (griddim, blockdim or cluster) of a row of ``configurations``."""
+def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
+    """Return the launch configuration of each launch: a row of ``configurations``, -1 where it has none.
+
+    A graph's node has no stream: a captured launch counts to a configuration that is the same but for its stream, of
+    launches that ran where there is one.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    run : ndarray of bool, optional
+        `kernelscope.analysis.columns.ran` of it, where it is at hand.
+    """
+    own = ints(recording, "launches", "configuration_id")
+    run = ran(recording) if run is None else run
+    if run.all():
+        return own
+    rows = recording.rows("configurations")
+    shapes = [tuple(row[name] for name in _SHAPE) for row in rows]
+    used = np.zeros(len(rows) + 1, dtype=np.bool_)
+    used[own[run]] = True
+    first: dict[tuple[Any, ...], int] = {}
+    for at in sorted(range(len(rows)), key=lambda each: not used[each]):
+        first.setdefault(shapes[at], at)
+    shared = np.array([*(first[shape] for shape in shapes), UNKNOWN], dtype=np.int64)
+    return np.where(run, own, shared[own])
+
+
+def dims(row: Mapping[str, Any], what: str) -> Dims | None:
+    """Return the three dimensions called `what` (griddim, blockdim or cluster) of a row of ``configurations``.
+
+    None where there are none: a framework that hides its grid, a launch without clusters.
+    """
+    if row[f"{what}_x"] is None:
+        return None
     x, y, z = (int(row[f"{what}_{axis}"] or 1) for axis in "xyz")
     return x, y, z
 

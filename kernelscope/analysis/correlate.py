@@ -1,7 +1,8 @@
 """The join of both sides: each launch with the kernel that it made, and the kernels that no recorded launch made.
 
-A kernel belongs to the launch that its ``launch_id`` names. The others are kernels of graph launches, where they have
-a ``cupti_graph_id``, or of libraries that no probe of a framework knows: *other* kernels.
+A kernel belongs to the launch that its ``launch_id`` names; a launch that is one call of an algorithm has several. The
+others are kernels of graph launches, where they have a ``cupti_graph_id``, or of libraries that no probe of a framework
+knows: *other* kernels. A launch that was captured into a graph has none: its node's kernels are the graph's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from kernelscope.analysis.activities import KERNEL
-from kernelscope.analysis.columns import Ints, ints, matches
+from kernelscope.analysis.columns import Ints, count_by, ints, matches, ran, sum_by
 from kernelscope.analysis.phases import PHASES, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -34,7 +35,8 @@ class Joined:
     kernel : ndarray of int64, shape (launches,)
         The row in ``activities`` of each launch's kernel: of several, the one that started first.
     queue_ns, execute_ns : ndarray of int64, shape (launches,)
-        From the end of submit to the kernel's start, 0 where it started before the call returned; and how long it ran.
+        From the end of submit to the kernel's start, 0 where it started before the call returned; and how long it ran,
+        or all kernels of the launch together.
     activity : ndarray of int64, shape (kernels,)
         The rows in ``activities`` of all kernels.
     launch : ndarray of int64, shape (kernels,)
@@ -73,7 +75,8 @@ def join(recording: Recording) -> Joined:
         values = ints(recording, "activities", name)
         return values if len(rows) == len(values) else values[rows]
 
-    launched, graph = of_kernels("launch_id"), of_kernels("cupti_graph_id")
+    launched = of_kernels("launch_id")
+    graph = np.maximum(of_kernels("cupti_graph_id"), of_kernels("graph_event_id"))
     start, end = of_kernels("start_ns"), of_kernels("end_ns")
     returned = of_kernels("submit_end_ns")
     submitted = ints(recording, "launches", "submit_end_ns")
@@ -88,12 +91,12 @@ def join(recording: Recording) -> Joined:
     is_joined = place >= 0
     first = np.flatnonzero(is_joined)
     chosen = place if len(first) == count else place[first]
-    joined_to = np.full(len(rows), UNKNOWN, dtype=np.int64)
-    joined_to[chosen] = first
     if len(first) == len(rows):
-        source = np.zeros(len(rows), dtype=np.int64)
+        joined_to, source = np.empty(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        joined_to[chosen] = first
     else:
-        source = np.where(joined_to >= 0, 0, np.where((graph >= 0) & (launched < 0), 1, 2))
+        joined_to = launched
+        source = np.where(joined_to >= 0, 0, np.where(graph >= 0, 1, 2))
 
     execute = end - start
     execute[(start < 0) | (execute < 0)] = UNKNOWN
@@ -104,10 +107,13 @@ def join(recording: Recording) -> Joined:
         since[chosen] = own if (own >= 0).all() else np.where(own >= 0, own, returned[chosen])
     queue = np.maximum(start - since, 0)
     queue[(since < 0) | (execute < 0)] = UNKNOWN
+    took = execute[chosen]
+    if int((joined_to >= 0).sum()) > len(first):
+        took = np.where(count_by(joined_to, count, execute >= 0) > 0, sum_by(joined_to, execute, count), UNKNOWN)[first]
     return Joined(
         kernel=_spread(count, first, rows[chosen]),
         queue_ns=_told(recording, "queue_ns", _spread(count, first, queue[chosen])),
-        execute_ns=_told(recording, "execute_ns", _spread(count, first, execute[chosen])),
+        execute_ns=_told(recording, "execute_ns", _spread(count, first, took)),
         activity=rows, launch=joined_to, source=source, kernel_queue_ns=queue, kernel_execute_ns=execute,
     )
 
@@ -125,10 +131,10 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
     Returns
     -------
     DataFrame
-        ``source`` (launch, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or else of the
-        kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
-        ``execute_ns``, ``cupti_graph_id``, ``cupti_node_id`` and ``correlation_id``, which is one for all kernels of
-        one graph launch. What is unknown is null.
+        ``source`` (launch, captured, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or
+        else of the kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
+        ``execute_ns``, ``graph_event_id`` and ``graph_node_id``, ``cupti_graph_id`` and ``cupti_node_id``, and
+        ``correlation_id``, which is one for all kernels of one graph launch. What is unknown is null.
     """
     import pandas as pd
 
@@ -157,13 +163,15 @@ def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFram
         **{f"{name}_ns": np.concatenate((phases.phases[name], none)) for name in PHASES},
         "queue_ns": np.concatenate((joined.queue_ns, joined.kernel_queue_ns[rest])),
         "execute_ns": np.concatenate((joined.execute_ns, joined.kernel_execute_ns[rest])),
+        **{name: _at(recording, "activities", name, activity) for name in ("graph_event_id", "graph_node_id")},
         "cupti_graph_id": _at(recording, "activities", "cupti_graph_id", activity),
         "cupti_node_id": _at(recording, "activities", "cupti_node_id", activity),
         "correlation_id": correlation,
     }
     table: Any = pd.DataFrame({name: pd.array(_masked(values), dtype="Int64") for name, values in columns.items()})
-    source = np.concatenate((np.zeros(count, dtype=np.int64), joined.source[rest]))
-    table.insert(0, "source", np.array(SOURCES, dtype=object)[source])
+    captured = len(SOURCES)
+    source = np.concatenate((np.where(ran(recording), 0, captured), joined.source[rest]))
+    table.insert(0, "source", np.array([*SOURCES, "captured"], dtype=object)[source])
     table.insert(3, "name", _names(recording, dispatcher, activity))
     return cast("pd.DataFrame", table)
 

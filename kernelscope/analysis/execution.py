@@ -91,9 +91,10 @@ def by_execution(recording: Recording, joined: Joined | None = None) -> list[Ker
     # What the launches say goes before the kernels' own: it begins where their submit phase ended.
     launched = joined.launch >= 0
     of_launch = np.append(joined.queue_ns, UNKNOWN)[joined.launch]
-    # A graph's kernels wait for those before them: that is no queue.
+    # A graph's kernels wait for those before them, and so do all of a call but its first: that is no queue.
+    first = np.append(joined.kernel, UNKNOWN)[joined.launch] == joined.activity
     in_graph = joined.source == SOURCES.index("graph")
-    queue = np.where(launched, of_launch, np.where(in_graph, UNKNOWN, joined.kernel_queue_ns))
+    queue = np.where(launched, np.where(first, of_launch, UNKNOWN), np.where(in_graph, UNKNOWN, joined.kernel_queue_ns))
     known = (dispatcher >= 0) & (dispatcher < len(called))
     key = np.where(known, dispatcher, len(called) + name[joined.activity])
     key = np.concatenate((key, ints(recording, "launches", "dispatcher_id")[alone]))

@@ -14,7 +14,6 @@ from kernelscope.analysis.columns import floats
 from kernelscope.analysis.correlate import Joined, join
 from kernelscope.analysis.execution import KernelExecution, Spread, by_execution, spread
 from kernelscope.analysis.gaps import LaneGaps, gaps
-from kernelscope.analysis.graph_launches import GraphLaunches, by_graph
 from kernelscope.analysis.overlap import CopySummary, overlap
 from kernelscope.recording.model import Recording
 
@@ -45,8 +44,6 @@ class GpuSummary:
         By kernel, in order of total execution time.
     copies : tuple of CopySummary
         By direction.
-    graphs : tuple of GraphLaunches
-        By graph.
     reversed, untimed : int
         Activities that were left out, because their end is before their start or a time was not measured.
     clock_error_ns : float or None
@@ -64,7 +61,6 @@ class GpuSummary:
     queue: Spread | None
     execution: tuple[KernelExecution, ...]
     copies: tuple[CopySummary, ...]
-    graphs: tuple[GraphLaunches, ...]
     reversed: int
     untimed: int
     clock_error_ns: float | None
@@ -117,7 +113,6 @@ def gpu_summary(recording: Recording, joined: Joined | None = None) -> GpuSummar
         queue=spread(joined.queue_ns),
         execution=execution,
         copies=tuple(overlap(recording, activities=activities)),
-        graphs=tuple(by_graph(recording)),
         reversed=activities.reversed,
         untimed=activities.untimed,
         clock_error_ns=float(known.max()) if len(known) else None,

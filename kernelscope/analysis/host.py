@@ -3,7 +3,8 @@
 Every moment has one state. Where several threads are in different ones, or a launch is made inside another one, it is
 the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases (*unsplit*), a
 driver call that is no launch (*call*), a wait for the device (*wait*). The rest is *outside*: Python and other code.
-The dispatch of a launch that compiles is without all compiles, whichever launch they are of.
+The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a library builds
+for its cache is a compile too; building, updating and launching graphs are driver calls.
 """
 
 from __future__ import annotations
@@ -196,15 +197,22 @@ def _compiles(recording: Recording, start: Ints, dispatched: Ints) -> tuple[Ints
     compiled = np.flatnonzero((spent > 0) & (dispatched >= 0))
     # Without times of its own a compile is the last thing that dispatch does.
     alone = np.setdiff1d(compiled, inside)
+    asked_for = _both(ints(recording, "builds", "start_ns"), ints(recording, "builds", "end_ns"),
+                      ~matches(recording, "builds", "outcome", "hit"))
     return np.union1d(compiled, inside).astype(np.int64), union(
-        np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]))),
-        np.concatenate((ended[timed], dispatched[alone])),
+        np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]), asked_for[0])),
+        np.concatenate((ended[timed], dispatched[alone], asked_for[1])),
     )
 
 
 def _calls(recording: Recording) -> Intervals:
     """When a thread was in a driver call that was no recorded launch."""
     begun, ended = _both(ints(recording, "api_calls", "start_ns"), ints(recording, "api_calls", "end_ns"))
+    if row_count(recording, "graph_events"):
+        # A capture is no call: between its two ends other code runs.
+        graphs = _both(ints(recording, "graph_events", "start_ns"), ints(recording, "graph_events", "end_ns"),
+                       ~matches(recording, "graph_events", "kind", "capture"))
+        begun, ended = np.concatenate((begun, graphs[0])), np.concatenate((ended, graphs[1]))
     if not row_count(recording, "activities"):
         return union(begun, ended)
     alone = (ints(recording, "activities", "launch_id") < 0) & ~matches(recording, "activities", "kind", "sync")

@@ -6,6 +6,7 @@ The same facts for every view: the widget, its static picture, the text of ``ker
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from kernelscope.analysis.columns import (
     ints,
     json_object,
     percentiles_by,
+    ran,
     row_count,
     sum_by,
     unique_pairs,
@@ -40,14 +42,14 @@ class Use:
 
     Attributes
     ----------
-    griddim, blockdim : tuple of int
-        Blocks, and threads a block, along x, y, z.
+    griddim, blockdim : tuple of int, or None
+        Blocks, and threads a block, along x, y, z; None where the framework hides them.
     cluster : tuple of int, or None
         Blocks a cluster; None without clusters.
-    sharedmem_bytes : int
-        Dynamic shared memory a block.
+    sharedmem_bytes : int or None
+        Dynamic shared memory a block; None likewise.
     launches : int
-        Launches with it.
+        Launches with it that ran.
     median_ns, execute_ns : float or None
         Median own host time, and median time on the GPU, of a launch.
     occupancy : float or None
@@ -58,10 +60,10 @@ class Use:
         What keeps it from holding more: threads, registers, shared memory, blocks. Empty where it is not known.
     """
 
-    griddim: Dims
-    blockdim: Dims
+    griddim: Dims | None
+    blockdim: Dims | None
     cluster: Dims | None
-    sharedmem_bytes: int
+    sharedmem_bytes: int | None
     launches: int
     median_ns: float | None
     execute_ns: float | None
@@ -128,8 +130,8 @@ class Specialization:
         The launch configuration that it is bound to: ``griddim``, ``blockdim``, ``sharedmem_bytes``.
     compile_ns : int or None
         What compiling or loading it took here; None where that was before.
-    launches, host_ns : int
-        Launches that ran it and their own host time.
+    launches, captured, host_ns : int
+        Launches that ran it; those that went into the capture of a graph; and the own host time of the former.
     median_ns : float or None
         Own host time a launch.
     uses : tuple of Use
@@ -160,6 +162,7 @@ class Specialization:
     launch_config: dict[str, Any] | None
     compile_ns: int | None
     launches: int
+    captured: int
     host_ns: int
     median_ns: float | None
     uses: tuple[Use, ...]
@@ -251,7 +254,8 @@ def code_text(recording: Recording, specialization_id: int, kind: str) -> str | 
 def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, list[Specialization]]:
     size = row_count(recording, "specializations")
     launched = ints(recording, "launches", "specialization_id")
-    launches = count_by(launched, size)
+    run = ran(recording)
+    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
     host = sum_by(launched, phases.own_ns, size)
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0] if size else np.empty(0)
     names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in recording.rows("dispatchers")}
@@ -284,6 +288,7 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
             launch_config=bound or None,
             compile_ns=sum(spent) if spent else None,
             launches=int(launches[at]),
+            captured=int(captured[at]),
             host_ns=int(host[at]),
             median_ns=_finite(medians[at]),
             uses=tuple(uses.get(at, ())),
@@ -305,7 +310,7 @@ def _uses(recording: Recording, phases: LaunchPhases) -> dict[int, list[Use]]:
     count = len(pairs)
     if not count:
         return {}
-    launches = count_by(pair, count)
+    launches = count_by(pair, count, ran(recording))
     host = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
     executed = percentiles_by(pair, ints(recording, "launches", "execute_ns"), count, (0.5,))[:, 0]
     occupancy = {(row["specialization_id"], shape_of[row["configuration_id"]]): row
@@ -321,15 +326,14 @@ def _uses(recording: Recording, phases: LaunchPhases) -> dict[int, list[Use]]:
             griddim=grid, blockdim=block, cluster=cluster, sharedmem_bytes=shared, launches=int(launches[at]),
             median_ns=_finite(host[at]), execute_ns=_finite(executed[at]), occupancy=known.get("occupancy"),
             active_blocks=active,
-            limited_by=() if active is None else limited_by(
-                devices[known["device_id"]], kernels[specialization], active, block[0] * block[1] * block[2], shared),
+            limited_by=() if active is None or block is None or shared is None else limited_by(
+                devices[known["device_id"]], kernels[specialization], active, math.prod(block), shared),
         ))
-    return {key: sorted(own, key=lambda use: (-use.launches, use.griddim)) for key, own in result.items()}
+    return {key: sorted(own, key=lambda use: (-use.launches, use.griddim or ())) for key, own in result.items()}
 
 
-def _shape(row: dict[str, Any]) -> tuple[Dims, Dims, Dims | None, int]:
-    cluster = None if row["cluster_x"] is None else dims(row, "cluster")
-    return dims(row, "griddim"), dims(row, "blockdim"), cluster, row["sharedmem_bytes"]
+def _shape(row: dict[str, Any]) -> tuple[Dims | None, Dims | None, Dims | None, int | None]:
+    return dims(row, "griddim"), dims(row, "blockdim"), dims(row, "cluster"), row["sharedmem_bytes"]
 
 
 def _compiles(recording: Recording) -> dict[int, list[Compile]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelscope.analysis.columns import (
+    Bools,
     Floats,
     Ints,
     codes,
@@ -16,10 +17,12 @@ from kernelscope.analysis.columns import (
     ints,
     matches,
     percentiles_by,
+    ran,
     ranges_by,
     row_count,
     unique_pairs,
 )
+from kernelscope.analysis.configurations import configurations_of
 from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 
@@ -42,7 +45,9 @@ class KernelSummary:
     lineno : int or None
         First line of the definition.
     launches, configurations, specializations : int
-        Launches; distinct launch configurations among them; distinct overloads launched or compiled.
+        Launches that ran; distinct launch configurations and overloads of all launches, or compiled.
+    captured : int
+        Launches that went into the capture of a graph, and did not run.
     compiles, disk_hits, memory_hits, waits : int
         Compiles and disk-cache loads (those outside launches too), launches that found their overload in
         memory, and requests that waited for another thread's compile.
@@ -63,7 +68,7 @@ class KernelSummary:
     occupancy : tuple of float, or None
         Least and most occupancy, 0 to 1.
     most_blocks : int
-        Blocks of its largest grid; 0 without launches.
+        Blocks of its largest grid; 0 without launches, and where the framework hides its grids.
     partial_warps : tuple of int
         Launches whose blocks are no multiple of a warp's 32 threads, and the threads of the largest such block.
     """
@@ -75,6 +80,7 @@ class KernelSummary:
     filename: str | None
     lineno: int | None
     launches: int
+    captured: int
     configurations: int
     specializations: int
     compiles: int
@@ -115,14 +121,16 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
         return []
     phases = phases or launch_phases(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
-    configuration = ints(recording, "launches", "configuration_id")
+    configuration = configurations_of(recording)
     typical = _typical(phases, dispatcher, size)
     spread = percentiles_by(dispatcher, phases.own_ns, size, (0.5, 0.95))
     totals = phases.totals_by(dispatcher, size)
-    launches = count_by(dispatcher, size)
+    run = ran(recording)
+    launches = count_by(dispatcher, size, run)
+    captured = count_by(dispatcher, size, ~run)
     configurations = distinct_by(dispatcher, configuration, size)
     specializations = _specializations(recording, dispatcher, size)
-    outcomes = _outcomes(recording, dispatcher, size)
+    outcomes = _outcomes(recording, dispatcher, run, size)
     failed, _ = codes(recording, "launches", "error")
     errors = count_by(dispatcher, size, failed >= 0)
     compile_ns = _compile_ns(recording, size)
@@ -143,6 +151,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             filename=row["filename"],
             lineno=row["lineno"],
             launches=int(launches[at]),
+            captured=int(captured[at]),
             configurations=int(configurations[at]),
             specializations=int(specializations[at]),
             compiles=int(outcomes["compiled"][at]),
@@ -165,15 +174,16 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     return sorted(summaries, key=lambda kernel: (-(kernel.host_ns or 0), -kernel.launches, kernel.name))
 
 
-def _outcomes(recording: Recording, dispatcher: Ints, size: int) -> dict[str, Ints]:
-    """Compiles, disk loads, waits and memory hits by dispatcher."""
+def _outcomes(recording: Recording, dispatcher: Ints, run: Bools, size: int) -> dict[str, Ints]:
+    """Compiles, disk loads and waits, and memory hits of launches that ran, by dispatcher."""
     asked = ints(recording, "compilations", "dispatcher_id")
     counts = {
         word: count_by(asked, size, matches(recording, "compilations", "outcome", word))
         for word in ("compiled", "disk", "wait", "failed")
     }
     for word in ("compiled", "disk", "wait", "memory"):
-        launched = count_by(dispatcher, size, matches(recording, "launches", "cache", word))
+        found = matches(recording, "launches", "cache", word)
+        launched = count_by(dispatcher, size, found & run if word == "memory" else found)
         # Eager compiles belong to no launch, and a probe without a compile hook writes no compilation: each
         # table knows some that the other does not, and those that both know are the same.
         counts[word] = np.maximum(counts[word], launched) if word in counts else launched
@@ -214,7 +224,8 @@ def _shared(
     owner = ints(recording, "specializations", "dispatcher_id")
     pairs, _ = unique_pairs(ints(recording, "launches", "specialization_id"), configuration)
     overload, used = pairs[:, 0], pairs[:, 1]
-    values = np.where(static[overload] >= 0, static[overload] + dynamic[used], -1)
+    known = (static[overload] >= 0) & (dynamic[used] >= 0)
+    values = np.where(known, static[overload] + dynamic[used], -1)
     return ranges_by(owner[overload], _known(values), size)
 
 
@@ -225,12 +236,7 @@ def _occupancy(recording: Recording, owner: Ints, size: int) -> list[tuple[float
 
 def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: int) -> tuple[Ints, Ints, Ints]:
     """Blocks of the largest grid, launches with partial warps, and their largest block, by dispatcher."""
-    blocks, threads = (
-        ints(recording, "configurations", f"{what}_x")
-        * ints(recording, "configurations", f"{what}_y")
-        * ints(recording, "configurations", f"{what}_z")
-        for what in ("griddim", "blockdim")
-    )
+    blocks, threads = (_product(recording, what) for what in ("griddim", "blockdim"))
     most = np.zeros(size, dtype=np.int64)
     np.maximum.at(most, dispatcher, blocks[configuration])
     # In a grid of one small block there is nothing to gain.
@@ -238,6 +244,12 @@ def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: i
     largest = np.zeros(size, dtype=np.int64)
     np.maximum.at(largest, dispatcher[partial], threads[configuration[partial]])
     return most, count_by(dispatcher, size, partial), largest
+
+
+def _product(recording: Recording, what: str) -> Ints:
+    """Blocks of each configuration's grid, or threads of its block; 0 where a framework hides them."""
+    sides = [ints(recording, "configurations", f"{what}_{axis}") for axis in "xyz"]
+    return np.where(np.minimum.reduce(sides) < 0, 0, sides[0] * sides[1] * sides[2])
 
 
 def _known(values: Ints) -> Floats:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelscope.analysis.advice import Advice, advise
+from kernelscope.analysis.advice import LARGE_SHARE, Advice, advise
+from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.churn import churn_advice
-from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, row_count
+from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, ran
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
-from kernelscope.analysis.configurations import Configurations
+from kernelscope.analysis.configurations import Configurations, configurations_of
 from kernelscope.analysis.correlate import join
+from kernelscope.analysis.executables import executables
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
+from kernelscope.analysis.graph_advice import graph_advice
+from kernelscope.analysis.graph_runs import graph_runs
+from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
+from kernelscope.analysis.quadrants_graphs import plain_launch_advice
 from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
+from kernelscope.analysis.repetition import repetition
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
 from kernelscope.analysis.units import brief
 from kernelscope.recording.model import Recording
@@ -74,9 +81,11 @@ class Overview:
         The exception that ended a cell.
     detail, device : str or None
         How much was recorded, and the names of the devices launched on.
-    launches, nested, kernels, configurations, specializations : int
-        Launches, and how many of them were made inside another; kernels, launch configurations and overloads
-        that were launched or compiled.
+    launches, captured, nested, kernels, configurations, specializations : int
+        Launches that ran, those that went into the capture of a graph, and how many of both were made inside another;
+        kernels, launch configurations and overloads that were launched or compiled.
+    graph_launches : int
+        Launches of graphs.
     compiles, disk_hits, memory_hits, waits, failed_compiles, errors, threads : int
         Sums over the kernels; launches that raised; host threads that launched.
     compile_ns : int
@@ -103,6 +112,12 @@ class Overview:
         What recording itself cost.
     gpu : GpuSummary or None
         The GPU's side; None where it was not recorded.
+    by_topology, by_graph : tuple of GraphSummary
+        Graphs, those of one topology as one, and each by itself.
+    builds : tuple of BuildSummary
+        Requests to build caches, by algorithm.
+    frameworks : tuple of str
+        Whose kernels these are, each once, in order of the kernels.
     """
 
     title: str
@@ -112,6 +127,8 @@ class Overview:
     detail: str | None
     device: str | None
     launches: int
+    captured: int
+    graph_launches: int
     nested: int
     kernels: int
     configurations: int
@@ -140,12 +157,17 @@ class Overview:
     cost: Cost | None
     health: tuple[HealthRow, ...]
     gpu: GpuSummary | None
+    by_topology: tuple[GraphSummary, ...]
+    by_graph: tuple[GraphSummary, ...]
+    builds: tuple[BuildSummary, ...]
+    frameworks: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was launched and nothing compiled, and the GPU did nothing."""
+        """Whether nothing was launched, compiled or built, and the GPU did nothing."""
         ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
-        return not self.launches and not self.compilations and not ran
+        made = self.compilations or self.by_topology or self.builds
+        return not self.launches and not self.captured and not made and not ran
 
     @property
     def host_share(self) -> float | None:
@@ -160,7 +182,8 @@ def overview(recording: Recording) -> Overview:
     phases = launch_phases(recording)
     kernels = tuple(
         kernel for kernel in by_kernel(recording, phases)
-        if kernel.launches or kernel.compiles or kernel.disk_hits or kernel.waits or kernel.failed_compiles
+        if kernel.launches or kernel.captured or kernel.compiles or kernel.disk_hits or kernel.waits
+        or kernel.failed_compiles
     )
     cells = tuple(by_cell(recording, phases))
     compiled = tuple(compilations(recording))
@@ -179,6 +202,15 @@ def overview(recording: Recording) -> Overview:
     everything = ints(recording, "launches", "launch_id") * 0
     joined = join(recording)
     gpu = gpu_summary(recording, joined)
+    runs, run = graph_runs(recording), ran(recording)
+    graphs, builds = tuple(by_topology(recording, runs)), tuple(by_algorithm(recording))
+    multiprocessors = _multiprocessors(recording)
+    churn = [*churn_advice(recording), *plain_launch_advice(recording)]
+    on_graphs = graph_advice(
+        graphs, executables(recording) if graphs else (), builds,
+        {cell.cell_id: cell.label for cell in cells if cell.cell_id is not None},
+        repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None,
+        [str(row["name"]) for row in recording.rows("dispatchers")], wall, gpu)
     return Overview(
         title=_title(recording, cells),
         notice=recording.notice,
@@ -186,10 +218,12 @@ def overview(recording: Recording) -> Overview:
         error=next((brief(cell.error) for cell in cells if cell.error), None),
         detail=_text(recording, "detail"),
         device=_devices(recording),
-        launches=row_count(recording, "launches"),
+        launches=int(run.sum()),
+        captured=int((~run).sum()),
+        graph_launches=sum(graph.launches for graph in graphs),
         nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
         kernels=len(kernels),
-        configurations=int(distinct_by(everything, ints(recording, "launches", "configuration_id"), 1)[0]),
+        configurations=int(distinct_by(everything, configurations_of(recording, run), 1)[0]),
         specializations=sum(kernel.specializations for kernel in kernels),
         compiles=sum(kernel.compiles for kernel in kernels),
         disk_hits=sum(kernel.disk_hits for kernel in kernels),
@@ -211,10 +245,14 @@ def overview(recording: Recording) -> Overview:
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, wall, _multiprocessors(recording), gpu, churn_advice(recording))),
+        advice=tuple(advise(kernels, compiled, wall, multiprocessors, gpu, churn, on_graphs)),
         cost=cost,
         health=health,
         gpu=gpu,
+        by_topology=graphs,
+        by_graph=tuple(by_graph(recording, runs)),
+        builds=builds,
+        frameworks=tuple(dict.fromkeys(kernel.framework for kernel in kernels)),
     )
 
 

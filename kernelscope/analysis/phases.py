@@ -7,6 +7,8 @@ A launch can be made inside another one (``parent_launch_id``): from a pre-launc
 compiles. Its time is inside its parent's. So that totals count each nanosecond once, what is summed is a
 launch's *own* time: its host time less that of the launches directly inside it, taken out of the phase of the
 parent in which they began. The own times of a launch and of all launches inside it add up to its host time.
+
+A launch that was captured into a graph did not run: it has phases, but no own time, and so is in no total.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, count_by, ints, row_count, sum_by
+from kernelscope.analysis.columns import Bools, Ints, count_by, ints, ran, row_count, sum_by
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
@@ -72,7 +74,7 @@ class LaunchPhases:
     host_ns : ndarray
         End less start, launches inside included.
     own_ns : ndarray
-        The same without the launches directly inside.
+        The same without the launches directly inside; -1 for a launch that was captured into a graph.
     phases : mapping of str to ndarray
         Time in each of `PHASES`, launches inside included: they add up to `host_ns` where all are known.
     own_phases : mapping of str to ndarray
@@ -135,6 +137,10 @@ def launch_phases(recording: Recording) -> LaunchPhases:
         inside = _inside(recording, parent, host, start, (dispatched, submitting, submitted))
         own_phases = {name: _less(phases[name], inside[name]) for name in PHASES}
         own = _less(host, sum_by(parent, host, len(host)))
+    run = ran(recording)
+    if not run.all():
+        own = np.where(run, own, UNKNOWN)
+        own_phases = {name: np.where(run, values, UNKNOWN) for name, values in own_phases.items()}
     return LaunchPhases(host_ns=host, own_ns=own, phases=phases, own_phases=own_phases)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from kernelscope.analysis.activities import COPY, KERNEL, distinct, is_gpu_recorded
-from kernelscope.analysis.columns import Bools, Ints, count_by, ints, matches, row_count, sum_by
+from kernelscope.analysis.columns import Bools, Ints, count_by, ints, matches, ran, row_count, sum_by
 from kernelscope.analysis.correlate import Joined, join
 from kernelscope.analysis.phases import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
@@ -44,7 +44,7 @@ class RangeSummary:
     unclosed : int
         How many of them were open when recording ended.
     launches : int
-        Launches that belong to them, and to no range inside them.
+        Launches that ran and belong to them, and to no range inside them.
     totals : PhaseTotals
         Own host time of those launches, and its phases.
     activities : int or None
@@ -144,7 +144,7 @@ def by_range(
     path_at = np.append(path_of, UNKNOWN)
     innermost = attribute(recording)
     group = path_at[innermost]
-    launches = count_by(group, size)
+    launches = count_by(group, size, ran(recording))
     totals = (phases or launch_phases(recording)).totals_by(group, size)
     gpu: list[tuple[int | None, int | None, int | None]] = [(None, None, None)] * size
     if is_gpu_recorded(recording):

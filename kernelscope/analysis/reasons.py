@@ -302,8 +302,10 @@ def _listed(known: ShapeIndex, most: int = 3) -> str:
     return shown if len(known) <= most else f"{shown} and {len(known) - most:,} more"
 
 
-def _shape(row: Mapping[str, Any]) -> Shape:
-    """A row of ``configurations``."""
+def _shape(row: Mapping[str, Any]) -> Shape | None:
+    """A row of ``configurations``; None where the framework hides the launch configuration."""
+    if row["griddim_x"] is None or row["sharedmem_bytes"] is None:
+        return None
     return Shape(_dims([row[f"griddim_{axis}"] for axis in "xyz"]), _dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
                  row["sharedmem_bytes"])
 

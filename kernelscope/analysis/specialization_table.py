@@ -27,9 +27,9 @@ def specialization_table(recording: Recording) -> pd.DataFrame:
 
         ``kernel``, ``arguments``
             The kernel's name; each argument's name and type in short, as in ``x: float32[:] C, n: int64``.
-        ``launches``, ``compile_ns``, ``median_ns``
-            Launches that ran it; what compiling or loading it took here, null where that was before; median own host
-            time of a launch.
+        ``launches``, ``captured``, ``compile_ns``, ``median_ns``
+            Launches that ran it, and those that went into the capture of a graph; what compiling or loading it took
+            here, null where that was before; median own host time of a launch.
         ``configurations``, ``occupancy``, ``limited_by``
             How many launch configurations it was launched with, streams apart; the least theoretical occupancy of
             these, 0 to 1, and what limits it there.
@@ -49,9 +49,9 @@ def specialization_table(recording: Recording) -> pd.DataFrame:
 
 
 _COLUMNS = {
-    "kernel": "text", "arguments": "text", "launches": "int64", "compile_ns": "Int64", "median_ns": "float64",
-    "configurations": "int64", "occupancy": "float64", "limited_by": "text", "cache_file": "text",
-    "reason_code": "text",
+    "kernel": "text", "arguments": "text", "launches": "int64", "captured": "int64", "compile_ns": "Int64",
+    "median_ns": "float64", "configurations": "int64", "occupancy": "float64", "limited_by": "text",
+    "cache_file": "text", "reason_code": "text",
 }
 
 
@@ -63,6 +63,7 @@ def _facts(kernel: Kernel, each: Specialization) -> dict[str, Any]:
         "kernel": kernel.name,
         "arguments": short_arguments(each.arguments),
         "launches": each.launches,
+        "captured": each.captured,
         "compile_ns": each.compile_ns,
         "median_ns": float("nan") if each.median_ns is None else each.median_ns,
         "configurations": len(each.uses),

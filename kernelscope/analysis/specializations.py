@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import count_by, ints, matches, percentiles_by, row_count, sum_by
+from kernelscope.analysis.columns import count_by, ints, matches, percentiles_by, ran, row_count, sum_by
 from kernelscope.analysis.phases import LaunchPhases, launch_phases
 from kernelscope.recording.model import Recording
 
@@ -29,8 +29,8 @@ class SpecializationSummary:
         Whether it depends on the launch configuration (LC-S).
     launch_config : str or None
         The launch configuration it is bound to, as JSON.
-    launches : int
-        Launches that ran it.
+    launches, captured : int
+        Launches that ran it, and those that went into the capture of a graph.
     host_ns : int
         Their own host time.
     median_ns : float or None
@@ -51,6 +51,7 @@ class SpecializationSummary:
     launch_config_sensitive: bool | None
     launch_config: str | None
     launches: int
+    captured: int
     host_ns: int
     median_ns: float | None
     compile_ns: int | None
@@ -71,7 +72,8 @@ def by_specialization(
         return {}
     phases = phases or launch_phases(recording)
     launched = ints(recording, "launches", "specialization_id")
-    launches = count_by(launched, size)
+    run = ran(recording)
+    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
     host = sum_by(launched, phases.own_ns, size)
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
     # Threads that waited meanwhile did not compile.
@@ -94,6 +96,7 @@ def by_specialization(
             launch_config_sensitive=row["launch_config_sensitive"],
             launch_config=row["launch_config"],
             launches=int(launches[at]),
+            captured=int(captured[at]),
             host_ns=int(host[at]),
             median_ns=float(medians[at]) if np.isfinite(medians[at]) else None,
             compile_ns=int(compile_ns[at]) if compiled[at] else None,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelscope.analysis.columns import ran
 from kernelscope.analysis.compilations import CompilationSummary, compilations
 from kernelscope.analysis.units import brief, count, counted, duration
 from kernelscope.pytest_plugin.limits import Limits
@@ -33,8 +34,8 @@ class KernelUse:
         The function's qualified name, and the module that defines it.
     dispatchers : tuple of int
         Its rows in ``dispatchers``: more than one where the definition ran again.
-    launches : int
-        Launches.
+    launches, captured : int
+        Launches that ran, and those that went into the capture of a graph.
     specializations : tuple of int
         Rows of ``specializations`` that were launched, compiled or loaded.
     """
@@ -43,6 +44,7 @@ class KernelUse:
     module: str
     dispatchers: tuple[int, ...]
     launches: int
+    captured: int
     specializations: tuple[int, ...]
 
     def is_called(self, name: str) -> bool:
@@ -78,7 +80,8 @@ def kernels_used(recording: Recording) -> list[KernelUse]:
     for at, row in rows.items():
         key = (row["framework"], row["module"], row["name"], row["filename"], row["lineno"])
         found.setdefault(key, []).append(at)
-    launches = Counter[int](recording.column("launches", "dispatcher_id").tolist())
+    owner, run = recording.column("launches", "dispatcher_id"), ran(recording)
+    launches, captured = Counter[int](owner[run].tolist()), Counter[int](owner[~run].tolist())
     made: dict[int, set[int]] = {}
     for table in ("launches", "compilations"):
         owners = recording.column(table, "dispatcher_id").tolist()
@@ -88,7 +91,7 @@ def kernels_used(recording: Recording) -> list[KernelUse]:
     uses = [
         KernelUse(
             name=str(name), module=str(module or ""), dispatchers=tuple(ids),
-            launches=sum(launches[each] for each in ids),
+            launches=sum(launches[each] for each in ids), captured=sum(captured[each] for each in ids),
             specializations=tuple(sorted(at for each in ids for at in made.get(each, ()))),
         )
         for (_, module, name, _, _), ids in found.items() if any(each in made for each in ids)
@@ -232,13 +235,14 @@ def entry(recording: Recording) -> dict[str, Any]:
     used = kernels_used(recording)
     return {
         "launches": sum(each.launches for each in used),
+        "captured": sum(each.captured for each in used),
         "compiles": outcomes["compiled"],
         "compile_ns": sum(each.duration_ns for each in found if each.outcome == "compiled"),
         "disk_loads": outcomes["disk"],
         "waits": outcomes["wait"],
         "failed_compiles": outcomes["failed"],
         "kernels": [
-            {"kernel": each.name, "module": each.module, "launches": each.launches,
+            {"kernel": each.name, "module": each.module, "launches": each.launches, "captured": each.captured,
              "specializations": len(each.specializations), "dispatchers": len(each.dispatchers)} for each in used
         ],
         "compilations": [

@@ -140,7 +140,8 @@ def _packed(recording: Recording) -> dict[str, Any]:
 
 
 def _has_events(recording: Recording) -> bool:
-    return any(recording.arrow(name).num_rows for name in ("launches", "compilations", "passes", "ranges"))
+    shown = ("launches", "compilations", "passes", "builds", "graph_events", "ranges")
+    return any(recording.arrow(name).num_rows for name in shown)
 
 
 def _cell_only(recording: Recording) -> Recording:

@@ -61,9 +61,11 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def dims(values: Sequence[int]) -> str:
-    """Return a grid or block without trailing ones: ``256``, and 16 times 16."""
-    kept = list(values)
+def dims(values: Sequence[int | None] | None) -> str:
+    """Return a grid or block without trailing ones: ``256``, and 16 times 16; ``unknown`` for None."""
+    kept = [each for each in values or () if each is not None]
+    if not kept:
+        return "unknown"
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return " × ".join(f"{each:,}" for each in kept)  # noqa: RUF001 - the sign of multiplication is meant

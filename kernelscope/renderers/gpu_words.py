@@ -12,6 +12,7 @@ from kernelscope.analysis.host import LAUNCHING, STATES
 from kernelscope.analysis.overlap import CopySummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import count, counted, duration, percent, size
+from kernelscope.renderers import graph_sentences
 from kernelscope.renderers.base import clean, shorten
 
 #: What the host was doing, by its state, as the end of "while the host was ...".
@@ -103,14 +104,17 @@ def lines(shown: Overview) -> list[str]:
     if gpu.kernels:
         found.append(_kernels(gpu))
     found += [_copies(each, device(shown, each.device_id)) for each in gpu.copies]
-    if gpu.graphs:
-        found.append(_graphs(gpu))
+    in_graphs = graph_sentences.ran(shown)
+    if in_graphs:
+        found.append(in_graphs)
     if gpu.others:
         found.append(others(gpu.others))
     missing = missing_kernels(shown)
     if missing:
         have = counted(missing, "launch has", "launches have")
-        found.append(f"{have} no kernel: captured into a graph, or not recorded.")
+        # Where captures were seen, what went into them is not among these.
+        why = "not recorded" if shown.captured else "captured into a graph, or not recorded"
+        found.append(f"{have} no kernel: {why}.")
     if gpu.reversed:
         left_out = counted(gpu.reversed, "activity", "activities")
         found.append(f"{left_out} left out: the end is before the start, as after a jump of a clock.")
@@ -164,14 +168,3 @@ def _copies(each: CopySummary, where: str) -> str:
     if each.pageable:
         line += f"; {count(each.pageable)} with pageable memory of the host"
     return line + "."
-
-
-def _graphs(gpu: GpuSummary) -> str:
-    launches = sum(each.launches or 0 for each in gpu.graphs)
-    times = [each.execute_ns for each in gpu.graphs if each.execute_ns is not None]
-    took = f", {duration(sum(times))}" if times else ""
-    nodes = counted(sum(each.kernels for each in gpu.graphs), "kernel")
-    others_ = sum(each.others for each in gpu.graphs)
-    more = f" and {counted(others_, 'copy or memset', 'copies and memsets')}" if others_ else ""
-    how = f"{counted(launches, 'graph launch', 'graph launches')} of " if launches else ""
-    return f"{how}{counted(len(gpu.graphs), 'graph')} ran {nodes}{more}{took}."

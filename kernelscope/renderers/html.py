@@ -6,7 +6,7 @@ in one notebook, and a saved or exported notebook shows them as they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kernelscope.analysis.overview import Overview, overview
 from kernelscope.recording.model import Recording
@@ -14,6 +14,7 @@ from kernelscope.renderers import words
 from kernelscope.renderers.base import Makes, escape
 from kernelscope.renderers.elements import heading, sentence
 from kernelscope.renderers.gpu_parts import gpu_part
+from kernelscope.renderers.graph_card import builds_part, graphs_part
 from kernelscope.renderers.parts import (
     bars,
     cells_part,
@@ -53,14 +54,15 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
     )
 
 
-def _body(shown: Overview) -> str:
+def _body(shown: Overview, picture: Callable[[int], str] | None = None) -> str:
     parts = [_head(shown)]
     if shown.is_empty:
         parts += [_empty(), ranges_part(shown)]
     else:
         parts += [
             _figures(shown), _phases(shown), gpu_part(shown), _advice(shown), cells_part(shown),
-            kernels_part(shown), ranges_part(shown), compiles_part(shown), configurations_part(shown),
+            kernels_part(shown), graphs_part(shown, picture), ranges_part(shown), compiles_part(shown),
+            builds_part(shown), configurations_part(shown),
         ]
     parts.append(_foot(shown))
     return f'<div class="kscope">{"".join(parts)}</div>'

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 from kernelscope.analysis.inspection import Compile, Kernel, Specialization
-from kernelscope.analysis.units import counted, duration, size
+from kernelscope.analysis.units import MISSING, counted, duration, size
 from kernelscope.renderers.base import dims
 
 #: Makes labels with their texts for a specialization of a kernel.
@@ -103,9 +103,10 @@ def origin(each: Specialization) -> str:
 def launches(each: Specialization) -> str:
     """Return how often it was launched, and its host time a launch."""
     if not each.launches:
-        return "none recorded"
+        return f"{each.captured:,} captured into a graph" if each.captured else "none recorded"
     median = "" if each.median_ns is None else f", median {duration(each.median_ns)} of host time"
-    return f"{each.launches:,}{median}"
+    captured = f", {each.captured:,} more captured into a graph" if each.captured else ""
+    return f"{each.launches:,}{median}{captured}"
 
 
 def sensitivity(each: Specialization) -> str:
@@ -163,8 +164,10 @@ def compile_facts(each: Compile) -> list[tuple[str, str]]:
             ("LC-S marker", NOT_RECORDED if each.lcs_marker is None else marker)]
 
 
-def bytes_of(value: int) -> str:
-    """Return bytes in full below 10,000, for these are compared, and rounded above."""
+def bytes_of(value: int | None) -> str:
+    """Return bytes in full below 10,000, for these are compared, and rounded above; a dash for None."""
+    if value is None:
+        return MISSING
     return f"{value:,} B" if value < 10_000 else size(value)
 
 

@@ -86,22 +86,23 @@ def kernels_part(shown: Overview) -> str:
     if gpu is not None:
         columns.insert(6, ("execute", "GPU time", "median"))
     html = heading("Kernels", "by host time in launches")
-    html += table_of(columns, [_kernel_row(kernel, host, gpu) for kernel in top], left=(0, len(columns) - 1))
+    rows = [_kernel_row(kernel, shown.frameworks, host, gpu) for kernel in top]
+    html += table_of(columns, rows, left=(0, len(columns) - 1))
     if rest:
         html += _more_kernels(rest, host)
     return html
 
 
-def _kernel_row(kernel: KernelSummary, host: int | None, gpu: dict[int, KernelExecution] | None) -> str:
+def _kernel_row(
+    kernel: KernelSummary, frameworks: Sequence[str], host: int | None, gpu: dict[int, KernelExecution] | None
+) -> str:
     run = None if gpu is None or kernel.dispatcher_id not in gpu else gpu[kernel.dispatcher_id].execute
-    failed = f"{counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
-    place = escape(words.place(kernel))
-    if failed:
-        failed = f"<small>{escape(failed)}</small>"
+    notes = "".join(f"<small>{escape(note)}</small>" for note in words.launch_notes(kernel))
+    place = escape(words.place(kernel, frameworks))
     share = kernel.host_ns / host if host and kernel.host_ns is not None else None
     phases = bars(kernel.totals) if kernel.totals.segments else MISSING
     return (
-        f'<td class="ks-left">{name_of(kernel.name)}<small class="ks-line" title="{place}">{place}</small>{failed}</td>'
+        f'<td class="ks-left">{name_of(kernel.name)}<small class="ks-line" title="{place}">{place}</small>{notes}</td>'
         + two(count(kernel.launches), count(kernel.configurations))
         + two(count(kernel.compiles), count(kernel.specializations))
         + two(count(kernel.memory_hits), count(kernel.disk_hits))

@@ -23,6 +23,7 @@ from kernelscope.renderers.base import (
     stream,
     width_of,
 )
+from kernelscope.renderers.graph_summary import builds_lines, graphs_lines
 from kernelscope.renderers.layout import INDENT as _INDENT
 from kernelscope.renderers.layout import columns as _columns
 from kernelscope.renderers.layout import rest as _rest
@@ -63,9 +64,11 @@ def summary(recording: Recording, width: int | None = None) -> str:
         parts += [
             _gpu(shown, columns),
             _kernels(shown, columns),
+            graphs_lines(shown, columns),
             _phases(shown, columns),
             _ranges(shown, columns),
             _compiles(shown, columns),
+            builds_lines(shown, columns),
             _configurations(shown, columns),
             _advice(shown, columns),
         ]
@@ -136,7 +139,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
             dims([used[f"griddim_{axis}"] for axis in "xyz"]),
             dims([used[f"blockdim_{axis}"] for axis in "xyz"]),
             *(duration(None if time < 0 else float(time)) for time in times),
-            clean(row["error"] or row["cache"] or ""),
+            clean(row["error"] or ("captured" if row["capture_event_id"] is not None else row["cache"]) or ""),
         ])
     headers = ["launch", "kernel", "grid", "block", "host", *PHASES, "from"]
     table = _table(headers, lines, columns, left=(1, 10), flexible=1)
@@ -167,6 +170,7 @@ def _kernels(shown: Overview, width: int) -> str:
         return ""
     host = shown.totals.host_ns
     top = shown.by_kernel[:TOP_KERNELS]
+    below = [_below(kernel, shown, width) for kernel in top]
     headers = ["kernel", "launches", "compiled", "disk", "memory", "host", "share", "median", "p95"]
     rows: list[list[str]] = []
     for kernel in top:
@@ -178,14 +182,14 @@ def _kernels(shown: Overview, width: int) -> str:
         ])
     if width < _WIDE:
         headers, rows = headers[:-1], [row[:-1] for row in rows]
-    table = _table(headers, rows, width, below=[_below(kernel, width) for kernel in top])
+    table = _table(headers, rows, width, below=below)
     return f"Kernels by host time in launches\n{table}{_rest(len(shown.by_kernel), TOP_KERNELS, 'kernel')}"
 
 
-def _below(kernel: KernelSummary, width: int) -> list[str]:
+def _below(kernel: KernelSummary, shown: Overview, width: int) -> list[str]:
     """A kernel's place and resources, on one line where they fit."""
-    failed = f", {counted(kernel.errors, 'launch', 'launches')} failed" if kernel.errors else ""
-    parts = [clean(words.place(kernel)), clean(words.resources(kernel) + failed)]
+    notes = "".join(f", {note}" for note in words.launch_notes(kernel))
+    parts = [clean(words.place(kernel, shown.frameworks)), clean(words.resources(kernel) + notes)]
     room = width - 2 * len(_INDENT)
     joined = " · ".join(parts)
     return [joined] if width_of(joined) <= room else [shorten(part, room) for part in parts]
@@ -295,9 +299,17 @@ def configuration_columns(each: ConfigurationSummary) -> list[str]:
     if each.cluster is not None:
         grid += f" in clusters of {dims(each.cluster)}"
     return [
-        grid, dims(each.blockdim), size(each.sharedmem_bytes), stream(each.stream), count(each.launches),
+        grid, dims(each.blockdim), size(each.sharedmem_bytes), stream(each.stream), launched(each),
         duration(each.median_ns), percents(each.occupancy), span(each.regs),
     ]
+
+
+def launched(each: ConfigurationSummary) -> str:
+    """Return how many launches ran, and how many were captured into a graph."""
+    if not each.captured:
+        return count(each.launches)
+    return f"{count(each.launches)} + {count(each.captured)} captured" if each.launches else (
+        f"{count(each.captured)} captured")
 
 
 def _advice(shown: Overview, width: int) -> str:

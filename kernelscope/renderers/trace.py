@@ -1,8 +1,8 @@
 """What a trace file of a recording shows: its lanes from top to bottom, with every fact that is known of each slice.
 
 Cells; NVTX ranges by domain; for each host thread its launches with their phases, nested launches, compiles, passes,
-driver calls and waits; graph launches; and for each GPU its streams. Arrows lead from a launch to its kernel, and from
-a driver call to the graph, the kernel or the copy that it asked for.
+what it did for graphs and in build caches, driver calls and waits; graph launches; and for each GPU its streams. Arrows
+lead from a launch to its kernel, and from a driver call to the graph, the kernel or the copy that it asked for.
 """
 
 from __future__ import annotations
@@ -13,9 +13,20 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.columns import Ints, codes, ints, matches, row_count
+from kernelscope.analysis.graph_names import build_names, event_names
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean
-from kernelscope.renderers.lanes import Arguments, Lane, Slices, Track, Words, always, combinations, rows
+from kernelscope.renderers.lanes import (
+    OPEN,
+    Arguments,
+    Lane,
+    Slices,
+    Track,
+    Words,
+    always,
+    combinations,
+    rows,
+)
 from kernelscope.renderers.trace_calls import (
     CALL_FLOW,
     call_flows,
@@ -28,7 +39,7 @@ from kernelscope.schema import UNKNOWN
 
 # Top to bottom, as the timeline has them.
 _CELLS, _NVTX, _HOST, _GPU = range(4)
-_LAUNCHES, _NESTED, _COMPILES, _PASSES, _CALLS, _WAITS = range(6)
+_LAUNCHES, _NESTED, _COMPILES, _PASSES, _EVENTS, _BUILDS, _CALLS, _WAITS = range(8)
 
 
 def lanes(recording: Recording) -> Iterator[Lane]:
@@ -39,6 +50,8 @@ def lanes(recording: Recording) -> Iterator[Lane]:
     yield from _launches(facts)
     yield from _compiles(facts)
     yield from _passes(facts)
+    yield from _graph_events(facts)
+    yield from _builds(facts)
     yield from _calls(facts)
     yield from _waits(facts)
     yield from _gpu(facts)
@@ -67,7 +80,7 @@ def event_count(recording: Recording) -> int:
     return sum(row_count(recording, name) for name in _SHOWN)
 
 
-_SHOWN = ("cells", "ranges", "launches", "compilations", "passes", "api_calls", "activities")
+_SHOWN = ("cells", "ranges", "launches", "compilations", "passes", "graph_events", "builds", "api_calls", "activities")
 
 
 def _cells(facts: Facts) -> list[Lane]:
@@ -97,11 +110,11 @@ def _ranges(facts: Facts) -> Iterator[Lane]:
     start, end = facts.range_times()
     mark = matches(recording, "ranges", "kind", "mark")
     free = matches(recording, "ranges", "kind", "start_end")
-    rows_of = facts.range_arguments
+    heldof = facts.range_arguments
     slices = Slices(
         start, np.where(mark, UNKNOWN, end), facts.range_names,
         Words(np.where(category < 0, len(categories), category), [*map(clean, categories), "nvtx"]),
-        Words(np.arange(count), []), rows_of, {"range": np.arange(count)})
+        Words(np.arange(count), []), heldof, {"range": np.arange(count)})
     thread = ints(recording, "ranges", "thread_id")
     place, distinct = combinations(domain, np.where(free, UNKNOWN, thread))
     for number, (where, on) in enumerate(distinct.tolist()):
@@ -171,6 +184,41 @@ def _passes(facts: Facts) -> Iterator[Lane]:
         yield from rows(Track(("host", str(thread), "passes"), "compiler passes", _PASSES, about), slices)
 
 
+def _graph_events(facts: Facts) -> Iterator[Lane]:
+    """Captures, instantiates, updates and so on, on the thread that made them; a capture holds what went into it."""
+    recording = facts.recording
+    shown = np.flatnonzero(ints(recording, "graph_events", "start_ns") >= 0)
+    if not len(shown):
+        return
+    start, end = ints(recording, "graph_events", "start_ns"), ints(recording, "graph_events", "end_ns")
+    name, names = event_names(recording)
+    kind, kinds = codes(recording, "graph_events", "kind")
+    count = len(start)
+    numbers = {
+        argument: ints(recording, "graph_events", column) for argument, column in (
+            ("graph", "graph_id"), ("executable graph", "exec_id"), ("rebuild of event", "rebuild_of"),
+            ("queue_ns", "queue_ns"), ("execute_ns", "execute_ns"), ("correlation_id", "correlation_id"))
+    }
+    slices = Slices(
+        start, np.where(end >= 0, end, OPEN), Words(name, [clean(each) for each in names]),
+        Words(kind, [f"graph {each}" for each in kinds]), Words(np.arange(count), []), facts.graph_event_arguments,
+        {"graph event": np.arange(count)} | numbers)
+    thread = ints(recording, "graph_events", "thread_id")[shown]
+    yield from _by_thread(slices.take(shown), thread, "graphs", "graphs", _EVENTS, nested=True)
+
+
+def _builds(facts: Facts) -> Iterator[Lane]:
+    """Requests to build caches of libraries."""
+    held = facts.recording.rows("builds")
+    if held:
+        slices = _named(
+            [row["start_ns"] for row in held], [UNKNOWN if row["end_ns"] is None else row["end_ns"] for row in held],
+            [clean(each) for each in build_names(facts.recording)], ["build cache"] * len(held),
+            [facts.build_arguments(row) for row in held])
+        thread = ints(facts.recording, "builds", "thread_id")
+        yield from _by_thread(slices, thread, "builds", "build caches", _BUILDS, nested=True)
+
+
 def _calls(facts: Facts) -> Iterator[Lane]:
     """Driver calls: those that made no activity, and those behind activities that no recorded launch made."""
     recording = facts.recording
@@ -209,11 +257,13 @@ def _waits(facts: Facts) -> Iterator[Lane]:
         yield from _by_thread(facts.activity_slices().take(waits), thread, "waits", "waits for the GPU", _WAITS)
 
 
-def _by_thread(slices: Slices, thread: Ints, key: str, title: str, rank: int) -> Iterator[Lane]:
+def _by_thread(
+    slices: Slices, thread: Ints, key: str, title: str, rank: int, *, nested: bool = False
+) -> Iterator[Lane]:
     for on in np.unique(thread).tolist():
         path = ("host", str(on), key) if on >= 0 else ("host", key)
         named = title if on >= 0 else f"{title}, thread unknown"
-        yield from rows(Track(path, named, rank), slices.take(np.flatnonzero(thread == on)))
+        yield from rows(Track(path, named, rank), slices.take(np.flatnonzero(thread == on)), nested=nested)
 
 
 def _gpu(facts: Facts) -> Iterator[Lane]:
@@ -236,10 +286,10 @@ def _graphs(facts: Facts) -> Iterator[Lane]:
     found = graph_launches(facts.recording)
     if not len(found.correlation):
         return
-    names = Words(*_coded(found.graph, "graph "))
     slices = Slices(
-        found.start, found.end, names, always("graph launch", len(found.start)),
-        numbers={"cupti_graph_id": found.graph, "activities": found.activities, "correlation_id": found.correlation},
+        found.start, found.end, found.names, always("graph launch", len(found.start)),
+        numbers={"graph": found.graph, "graph event": found.event, "cupti_graph_id": found.cupti_graph,
+                 "activities": found.activities, "correlation_id": found.correlation},
         flow_in=np.where(is_called(facts.recording, found.correlation), found.correlation + CALL_FLOW, 0))
     for on in np.unique(found.device).tolist():
         yield from rows(Track((f"gpu {on}", "graphs"), "graph launches", 0),
@@ -257,11 +307,6 @@ def _named(
         Words(np.array([known[name] for name in names], dtype=np.int64), list(known)),
         Words(np.array([kinds[name] for name in categories], dtype=np.int64), list(kinds)),
         Words(np.arange(len(names)), []), lambda code: described[code])
-
-
-def _coded(values: Ints, prefix: str) -> tuple[Ints, list[str]]:
-    distinct, places = np.unique(values, return_inverse=True)
-    return places.astype(np.int64), [f"{prefix}{value}" for value in distinct.tolist()]
 
 
 def _depths(parent: Ints) -> Ints:

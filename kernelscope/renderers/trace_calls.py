@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches
+from kernelscope.analysis.graph_names import run_names
+from kernelscope.analysis.graph_runs import graph_runs
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.lanes import OPEN
-from kernelscope.schema import UNKNOWN
+from kernelscope.renderers.base import clean
+from kernelscope.renderers.lanes import Words
 
 #: Numbers of arrows: a launch has its row number and the one, a driver call its correlation id and the other.
 LAUNCH_FLOW = 1
@@ -17,10 +19,13 @@ CALL_FLOW = 1 << 48
 
 
 class GraphLaunches(NamedTuple):
-    """Launches of graphs by column: the activities of one have one correlation id."""
+    """Launches of graphs by column, in order of start; `names` are those of their graphs."""
 
+    names: Words
+    event: Ints
     correlation: Ints
     graph: Ints
+    cupti_graph: Ints
     device: Ints
     start: Ints
     end: Ints
@@ -41,18 +46,14 @@ class Calls(NamedTuple):
 
 def graph_launches(recording: Recording) -> GraphLaunches:
     """Return the launches of graphs that made an activity with a time."""
-    graph = ints(recording, "activities", "cupti_graph_id")
-    correlation = ints(recording, "activities", "correlation_id")
-    rows = np.flatnonzero((graph >= 0) & (correlation >= 0) & is_timed(recording))
-    distinct, first, group = np.unique(correlation[rows], return_index=True, return_inverse=True)
-    start = ints(recording, "activities", "start_ns")[rows]
-    ends = np.maximum(ints(recording, "activities", "end_ns")[rows], start)
-    begun, done = np.full(len(distinct), OPEN), np.full(len(distinct), UNKNOWN, dtype=np.int64)
-    np.minimum.at(begun, group, start)
-    np.maximum.at(done, group, ends)
-    device = ints(recording, "activities", "device_id")[rows]
-    return GraphLaunches(distinct, graph[rows][first], device[first], begun, done,
-                         np.bincount(group, minlength=len(distinct)).astype(np.int64))
+    runs = graph_runs(recording)
+    of = np.flatnonzero((runs.start >= 0) & (runs.activities > 0))
+    of = of[np.argsort(runs.start[of], kind="stable")]
+    name, names = run_names(recording, runs)
+    return GraphLaunches(
+        Words(name[of], [clean(each) for each in names]), runs.event[of], runs.correlation[of], runs.graph[of],
+        runs.cupti_graph[of], runs.device[of], runs.start[of], np.maximum(runs.end[of], runs.start[of]),
+        runs.activities[of])
 
 
 def calls_with_activities(recording: Recording) -> Calls:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.cells import by_cell
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count
+from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, ran, row_count
 from kernelscope.analysis.ranges import SEPARATOR, UNNAMED, attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import clean, dims, stream
@@ -26,6 +26,12 @@ _COMPILE_FACTS = {
     "trigger": "trigger", "outcome": "outcome", "signature": "signature", "reason_code": "reason code",
     "reason": "reason", "fix": "fix", "cache_file": "cache file", "error": "error", "wait_ns": "wait_ns",
     "launch_id": "launch", "compilation_id": "compilation",
+}
+_EVENT_FACTS = {"outcome": "outcome", "error": "error", "change": "changed", "changes": "changes", "api": "api"}
+_BUILD_FACTS = {
+    "framework": "framework", "outcome": "outcome", "reason_code": "reason code", "reason": "reason", "fix": "fix",
+    "differing_parts": "differs in", "key_parts": "key", "build_ns": "build_ns", "error": "error",
+    "launch_id": "launch", "build_id": "build",
 }
 
 
@@ -59,7 +65,8 @@ class Facts:
         """Each host thread's name."""
         known = {row["thread_id"]: clean(row["name"] or "") for row in self.recording.rows("threads")}
         highest = max([*known, *(int(ints(self.recording, table, "thread_id").max(initial=UNKNOWN))
-                                 for table in ("launches", "compilations", "ranges", "api_calls", "activities"))],
+                                 for table in ("launches", "compilations", "ranges", "graph_events", "builds",
+                                               "api_calls", "activities"))],
                       default=UNKNOWN)
         return [known.get(at) or f"thread {at}" for at in range(highest + 1)]
 
@@ -97,6 +104,16 @@ class Facts:
         where = {} if row["configuration_id"] is None else self.configuration_arguments(row["configuration_id"])
         return _facts(row, _COMPILE_FACTS) | where | cell
 
+    def graph_event_arguments(self, number: int) -> Arguments:
+        """Return the arguments of an event in the life of a graph."""
+        source: Any = self.recording.arrow("graph_events")
+        row = source.slice(number, 1).to_pylist()[0]
+        return _facts(row, _EVENT_FACTS) | self.in_cell(UNKNOWN if row["cell_id"] is None else row["cell_id"])
+
+    def build_arguments(self, row: Mapping[str, Any]) -> Arguments:
+        """Return the arguments of a request to a build cache."""
+        return _facts(row, _BUILD_FACTS) | self.in_cell(UNKNOWN if row["cell_id"] is None else row["cell_id"])
+
     def specialization_arguments(self, number: int | None) -> dict[str, str | int | float]:
         """Return the arguments of a specialization; nothing for None and for -1."""
         if number is None or number < 0:
@@ -109,12 +126,13 @@ class Facts:
             return {}
         row = self._configurations[number]
         held: dict[str, str | int | float] = {
-            "grid": dims([row[f"griddim_{axis}"] for axis in "xyz"]),
-            "block": dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
+            word: dims([row[f"{word}dim_{axis}"] for axis in "xyz"])
+            for word in ("grid", "block") if row[f"{word}dim_x"] is not None
         }
         if row["cluster_x"] is not None:
             held["cluster"] = dims([row[f"cluster_{axis}"] or 1 for axis in "xyz"])
-        held["shared memory (bytes)"] = row["sharedmem_bytes"]
+        if row["sharedmem_bytes"] is not None:
+            held["shared memory (bytes)"] = row["sharedmem_bytes"]
         if row["stream"] is not None:
             held["stream"] = stream(row["stream"])
         return held
@@ -160,14 +178,16 @@ class Facts:
         numbers = {"launch": np.arange(count)}
         for argument, column in (("parent launch", "parent_launch_id"), ("correlation_id", "correlation_id"),
                                  ("queue_ns", "queue_ns"), ("execute_ns", "execute_ns"),
-                                 ("compilation", "compilation_id")):
+                                 ("compilation", "compilation_id"), ("captured by event", "capture_event_id"),
+                                 ("graph node", "graph_node_id")):
             numbers[argument] = ints(recording, "launches", column)
         # An arrow leads to the first activity of a launch: a flow ends where it arrives.
         has_kernel = np.zeros(count, dtype=np.bool_)
         made = ints(recording, "activities", "launch_id")[self.arrivals]
         has_kernel[made] = True
         return Slices(
-            start, end, Words(dispatcher, self.kernels), Words(np.zeros(count, dtype=np.int64), ["launch"]),
+            start, end, Words(dispatcher, self.kernels),
+            Words(np.where(ran(recording), 0, 1), ["launch", "captured launch"]),
             Words(detail, []), described, numbers,
             flow_out=np.where(has_kernel, np.arange(count) + LAUNCH_FLOW, 0), parts=self._phases(start, end, bounds))
 
@@ -233,7 +253,8 @@ class Facts:
     def first_ns(self) -> int:
         """The earliest time of the recording."""
         found: list[int] = []
-        for table in ("cells", "launches", "compilations", "ranges", "activities", "api_calls"):
+        for table in ("cells", "launches", "compilations", "ranges", "activities", "api_calls", "graph_events",
+                      "builds"):
             times = ints(self.recording, table, "start_ns")
             found += times[times >= 0][:1].tolist() if table != "cells" else times.tolist()
             ends = ints(self.recording, table, "end_ns") if table == "ranges" else times[:0]
@@ -320,6 +341,7 @@ class Facts:
         flow_in[called] = ints(recording, "activities", "correlation_id")[called] + CALL_FLOW
         numbers = {"activity": np.arange(len(start)), "launch": launch}
         for argument, column in (("correlation_id", "correlation_id"), ("bytes", "size_bytes"),
+                                 ("graph event", "graph_event_id"), ("graph node", "graph_node_id"),
                                  ("cupti_graph_id", "cupti_graph_id"), ("cupti_node_id", "cupti_node_id")):
             numbers[argument] = ints(recording, "activities", column)
         return Slices(start, end, Words(shown, [*map(clean, names), *self.kernels]), Words(kind, list(kinds)),

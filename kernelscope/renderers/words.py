@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelscope.analysis.cells import CellSummary
@@ -67,8 +68,12 @@ def figures(shown: Overview) -> list[Figure]:
 
 
 def launches_note(shown: Overview) -> str:
-    """Return what is worth knowing about the launches: configurations, failures, nesting, threads."""
+    """Return what is worth knowing about the launches: configurations, graphs, failures, nesting, threads."""
     notes = [counted(shown.configurations, "configuration")]
+    if shown.captured:
+        notes.append(f"{count(shown.captured)} captured")
+    if shown.graph_launches:
+        notes.append(counted(shown.graph_launches, "graph launch", "graph launches"))
     if shown.errors:
         notes.append(f"{count(shown.errors)} failed")
     if shown.nested:
@@ -94,11 +99,15 @@ def synchronize_note(shown: Overview) -> str:
     return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
 
 
-def place(kernel: KernelSummary) -> str:
-    """Return where a kernel is defined: its module, file and line, without the path of this machine."""
+def place(kernel: KernelSummary, frameworks: Sequence[str] = ()) -> str:
+    """Return where a kernel is defined: its module, file and line, without the path of this machine.
+
+    Its framework stands first where it is another than numba-cuda, or one of several `frameworks`.
+    """
     file = kernel.filename
+    parts = [kernel.framework] if kernel.framework != "numba-cuda" or len(frameworks) > 1 else []
     # Beside a file or a cell, __main__ tells nothing.
-    parts = [kernel.module] if kernel.module and not (file and kernel.module == "__main__") else []
+    parts += [kernel.module] if kernel.module and not (file and kernel.module == "__main__") else []
     if file:
         prompt = _PROMPT_FILE.match(file)
         if prompt:
@@ -111,6 +120,12 @@ def place(kernel: KernelSummary) -> str:
         line = "" if kernel.lineno is None else f", line {kernel.lineno}" if spoken else f":{kernel.lineno}"
         parts.append(name + line)
     return " · ".join(parts) or MISSING
+
+
+def launch_notes(kernel: KernelSummary) -> list[str]:
+    """Return how many launches of a kernel were captured and did not run, and how many failed."""
+    notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
+    return notes + ([f"{counted(kernel.errors, 'launch', 'launches')} failed"] if kernel.errors else [])
 
 
 def resources(kernel: KernelSummary) -> str:

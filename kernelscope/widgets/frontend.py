@@ -49,6 +49,8 @@ BUNDLES = {
         "inspector_passes", "inspector_code", "inspector_compare", "inspector_tabs", "inspector",
     ), ("code", "inspector")),
     "inspector_widget": Bundle(("hosting", "inspector_widget"), exports=""),
+    "graph": Bundle(("text", "graph_place", "graph_draw", "graph_view", "graph_relations", "graph"), ("graph",)),
+    "graph_widget": Bundle(("hosting", "widget"), exports=""),
 }
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.columns import codes, ints, matches, row_count
+from kernelscope.analysis.graph_names import run_names
+from kernelscope.analysis.graph_runs import graph_runs
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.widgets.packing_clock import Clock
@@ -47,6 +49,8 @@ class Calls:
         Graph launches: from their first node to their last.
     graph_columns : dict of str to ndarray
         More of each graph launch.
+    graph_names : list of str
+        What their column ``name`` stands for.
     queue, execute : ndarray, shape (launches,)
         As the kernels of the launches have it, -1 where there is none.
     """
@@ -70,6 +74,7 @@ class Calls:
     graph_start: Ints
     graph_end: Ints
     graph_columns: dict[str, Ints]
+    graph_names: list[str]
     queue: Ints
     execute: Ints
 
@@ -118,6 +123,7 @@ def host_calls(recording: Recording, clock: Clock) -> Calls:
         called=calls.start, returned=calls.end, called_by=calls.columns["thread_id"], call_flags=calls.flags,
         columns=calls.columns, names=calls.names,
         graph_start=graphs.start, graph_end=graphs.end, graph_columns=graphs.columns,
+        graph_names=graphs.names,
         queue=queue, execute=execute,
     )
 
@@ -170,37 +176,32 @@ class _Merged:
 
 
 class _Graphs:
-    """Activities of one graph and one correlation id, as one graph launch."""
+    """Launches of graphs of which an activity is drawn, in order of their first one's start."""
 
     def __init__(
         self, recording: Recording, rows: Ints, at: Ints | slice, start: Ints, end: Ints, call_of: Ints
     ) -> None:
-        graph = ints(recording, "activities", "cupti_graph_id")[at]
-        nodes = np.flatnonzero(graph >= 0)
+        runs = graph_runs(recording)
+        run = runs.of_activity[at]
+        nodes = np.flatnonzero(run >= 0)
         self.of = np.full(len(rows), UNKNOWN, dtype=np.int64)
-        if not len(nodes):
-            self.start = self.end = np.empty(0, dtype=np.int64)
-            names = ("cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes", "first", "call", "busy")
-            self.columns = {name: self.start for name in names}
-            return
-        correlation = ints(recording, "activities", "correlation_id")[at]
-        pairs, first, of = np.unique(
-            np.stack((graph[nodes], correlation[nodes]), axis=1), axis=0, return_index=True, return_inverse=True)
-        of = of.reshape(-1)
-        order = np.argsort(start[rows[nodes[first]]], kind="stable")
+        # Rows are in order of start, so the first of a run is the one that began first.
+        shown, first, of = np.unique(run[nodes], return_index=True, return_inverse=True)
+        order = np.argsort(nodes[first], kind="stable")
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         self.of[nodes] = place[of]
-        leaders = rows[nodes[first[order]]]
+        shown, leaders = shown[order], rows[nodes[first[order]]]
         self.start = start[leaders]
         self.end = self.start.copy()
         np.maximum.at(self.end, self.of[nodes], end[rows[nodes]])
+        name, self.names = run_names(recording, runs)
         busy = np.zeros(len(order), dtype=np.int64)
         np.add.at(busy, self.of[nodes], np.maximum(end[rows[nodes]] - start[rows[nodes]], 0))
         self.columns = {
-            "cupti_graph_id": pairs[order, 0], "correlation_id": pairs[order, 1],
-            "cell_id": ints(recording, "activities", "cell_id")[leaders],
-            "thread_id": ints(recording, "activities", "thread_id")[leaders],
+            "name": name[shown], "event": runs.event[shown], "graph_id": runs.graph[shown],
+            "cupti_graph_id": runs.cupti_graph[shown], "correlation_id": runs.correlation[shown],
+            "cell_id": runs.cell[shown], "thread_id": runs.thread[shown],
             "nodes": np.bincount(self.of[nodes], minlength=len(order)).astype(np.int64),
             "first": nodes[first[order]], "call": call_of[leaders], "busy": busy,
         }

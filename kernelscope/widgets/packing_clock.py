@@ -22,6 +22,8 @@ _TIMES = {
     "compilations": ("start_ns", "end_ns"),
     "passes": ("start_ns",),
     "ranges": ("start_ns", "end_ns"),
+    "graph_events": ("start_ns", "end_ns"),
+    "builds": ("start_ns", "end_ns"),
 }
 
 

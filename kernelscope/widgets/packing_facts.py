@@ -89,8 +89,9 @@ def _specialization(row: dict[str, Any]) -> dict[str, Any]:
 def _configuration(row: dict[str, Any]) -> dict[str, Any]:
     cluster = [row[f"cluster_{axis}"] for axis in "xyz"]
     return _kept({
-        "grid": dims([row[f"griddim_{axis}"] for axis in "xyz"]),
-        "block": dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
+        # A framework may hide its grid: then the tooltip has no such line.
+        **{word: None if row[f"{word}dim_x"] is None else dims([row[f"{word}dim_{axis}"] for axis in "xyz"])
+           for word in ("grid", "block")},
         "cluster": dims([value or 1 for value in cluster]) if any(cluster) else None,
         "shared": row["sharedmem_bytes"], "stream": None if row["stream"] is None else stream(row["stream"]),
     })

@@ -1,9 +1,9 @@
 """The tables on the wire: what of a recording is drawn, in which track, and what its tooltip tells.
 
-``cells``, ``ranges``, ``launches``, ``compiles``, ``passes``; ``gpu`` (activities of the GPU), ``graphs`` (one row a
-graph launch) and ``calls`` (what the host called or waited for: API calls, waits, and the calls that asked for
-activities outside of our launches). Each has ``start``, ``dur``, ``track`` and ``flags``: 1 where the end is
-unknown, 2 where the start is.
+``cells``, ``ranges``, ``launches``, ``compiles``, ``passes``; ``events`` (what the host did for graphs) and ``builds``
+(requests to build caches); ``gpu`` (activities of the GPU), ``graphs`` (one row a graph launch on the GPU) and
+``calls`` (what the host called or waited for: API calls, waits, and the calls that asked for activities outside of our
+launches). Each has ``start``, ``dur``, ``track`` and ``flags``: 1 where the end is unknown, 2 where the start is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kernelscope.widgets.packing_calls import Calls, host_calls
 from kernelscope.widgets.packing_clock import Clock
 from kernelscope.widgets.packing_columns import LONG, Columns, Link
 from kernelscope.widgets.packing_facts import thread_label
+from kernelscope.widgets.packing_graphs import HostEvents
 from kernelscope.widgets.packing_lanes import Lane, Lanes
 from kernelscope.widgets.packing_rows import numbered, ranked
 
@@ -61,6 +62,7 @@ class Builder:
         self._recording = recording
         self._columns = columns
         self._lanes = lanes
+        self._events = HostEvents(recording, self.clock)
         self._range: Ints = np.empty(0, dtype=np.int64)
         self._threads = [thread_label(row) for row in recording.rows("threads")]
 
@@ -81,6 +83,7 @@ class Builder:
         self._ranges()
         self._launches()
         self._compiles()
+        self._events.add(self._columns, self._lanes, self._host, self.texts["words"])
 
     def _cells(self) -> None:
         start, _ = self.clock.times("cells", "start_ns")
@@ -162,6 +165,7 @@ class Builder:
         self._range = attribute(self._recording)
         self._columns.add("launches", "range", self._range)
         self._words("launches", "cache", "error")
+        self._columns.add("launches", "capture", self._events.row_of(self._ints("launches", "capture_event_id")))
 
     def _compiles(self) -> None:
         start, _ = self.clock.times("compilations", "start_ns")
@@ -218,7 +222,7 @@ class Builder:
         for name in ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id"):
             self._columns.add("gpu", name, self._ints("activities", name)[at],
                               link=Link("launch", "launches", name))
-        for name in ("device_id", "stream", "regs", "size_bytes", "cupti_graph_id", "cupti_node_id"):
+        for name in ("device_id", "stream", "regs", "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id"):
             self._columns.add("gpu", name, self._ints("activities", name)[at], like="name")
         self._columns.add("gpu", "range", attribute_activities(self._recording, self._range)[at],
                           link=Link("launch", "launches", "range"))
@@ -253,7 +257,8 @@ class Builder:
         self._lanes.place(lane, "graphs", calls.graph_start, calls.graph_end, slice(None), track)
         self._times("graphs", calls.graph_start, calls.graph_end, track, 0 * track)
         for name, values in calls.graph_columns.items():
-            self._columns.add("graphs", name, values)
+            self._columns.add("graphs", name, self._events.row_of(values) if name == "event" else values)
+        self.texts["words"]["graphs.name"] = calls.graph_names
 
     def _names(self, at: Ints | slice, duration: Ints) -> None:
         """Kernels' names in order of the time that they took: the front end's colors go by it."""

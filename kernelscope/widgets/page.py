@@ -68,7 +68,7 @@ def page(recording: Recording) -> str:
     script = front_end() + _START
     title = escape(packed.header["title"])
     policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src 'unsafe-inline'; base-uri 'none'; "
+        f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; base-uri 'none'; "
         "form-action 'none'"
     )
     return (
@@ -99,6 +99,7 @@ def _data(packed: Packed) -> str:
     )
 
 
-def _hash(script: str) -> str:
+def hash_of(script: str) -> str:
+    """Return what a content security policy allows a script by."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

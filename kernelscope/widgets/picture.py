@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Floats, Ints, row_count
+from kernelscope.analysis.columns import Bools, Floats, Ints, ran, row_count
 from kernelscope.analysis.units import counted, duration
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.base import escape, shorten
@@ -77,7 +77,10 @@ def describe(recording: Recording) -> str:
     start, end = extent(recording)
     if (start, end) == NOTHING:
         return f"KernelScope timeline: {_NOTHING}"
-    parts = [counted(row_count(recording, "launches"), "launch", "launches")]
+    run = ran(recording)
+    parts = [counted(int(run.sum()), "launch", "launches")]
+    if not run.all():
+        parts.append(f"{int((~run).sum()):,} captured")
     if activities := row_count(recording, "activities"):
         parts.append(counted(activities, "GPU activity", "GPU activities"))
     return f"KernelScope timeline: {', '.join(parts)} in {duration(end - start)}"

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count, unique_pairs
+from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, ran, row_count, unique_pairs
+from kernelscope.analysis.graph_names import build_names, event_names, run_names
+from kernelscope.analysis.graph_runs import graph_runs
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.schema import UNKNOWN
@@ -23,8 +25,11 @@ CELL_COLOR = "#9aa7b8"
 COMPILE_COLOR = PHASE_COLORS["compile"]
 WAIT_COLOR = "#c9a9c0"
 GRAPH_COLOR = "#6b9f7f"
+EVENT_COLOR = "#4f8f8b"
 RANGE_COLOR = "#76a88f"
 WHOLE_COLOR = "#9aa0a8"
+#: The live timeline draws launches that were captured hollow, which strokes cannot be.
+CAPTURED_COLOR = "#cdd3da"
 # Of -2 and -1 too.
 _ACTIVITY_COLORS = (*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR)
 
@@ -92,7 +97,7 @@ def lanes_of(recording: Recording, most: int = MOST_LANES) -> Lanes:
 def extent(recording: Recording) -> tuple[int, int]:
     """Return the first and the last time of the recording, in nanoseconds; an empty one lasts a nanosecond."""
     known: list[Ints] = []
-    for table in ("cells", "launches", "compilations", "activities", "ranges", "api_calls"):
+    for table in ("cells", "launches", "compilations", "activities", "ranges", "api_calls", "graph_events", "builds"):
         for name in ("start_ns", "end_ns"):
             values = ints(recording, table, name)
             known.append(values[values >= 0])
@@ -164,7 +169,9 @@ def _threads(recording: Recording, last: int) -> Iterator[Lane]:
     words = [str(row["name"]) for row in recording.rows("dispatchers")]
     waits = matches(recording, "activities", "kind", "sync")
     waiting = ints(recording, "activities", "thread_id")
-    used = [each[each >= 0] for each in (thread, compile_thread, waiting[waits])]
+    known = ints(recording, "graph_events", "start_ns") >= 0
+    for_graphs, building = ints(recording, "graph_events", "thread_id"), ints(recording, "builds", "thread_id")
+    used = [each[each >= 0] for each in (thread, compile_thread, for_graphs[known], building, waiting[waits])]
     size = max(int(each.max(initial=0)) for each in used) + 1
     for which in np.flatnonzero(sum(np.bincount(each, minlength=size) for each in used)).tolist():
         label = names.get(which) or f"thread {which}"
@@ -176,6 +183,17 @@ def _threads(recording: Recording, last: int) -> Iterator[Lane]:
         if of.any():
             compiled = ints(recording, "compilations", "dispatcher_id")
             yield _plain(label or "compiles", recording, "compilations", of, last, COMPILE_COLOR, compiled, words)
+            label = ""
+        of = known & (for_graphs == which)
+        if of.any():
+            named, called = event_names(recording)
+            yield _plain(label or "graphs", recording, "graph_events", of, last, EVENT_COLOR, named, called)
+            label = ""
+        of = building == which
+        if of.any():
+            found = build_names(recording)
+            yield _plain(label or "build caches", recording, "builds", of, last, COMPILE_COLOR,
+                         np.arange(len(found)), found)
             label = ""
         of = waits & (waiting == which)
         if of.any():
@@ -205,29 +223,23 @@ def _launch_lane(label: str, recording: Recording, of: Bools, last: int, name: I
     submitted = np.minimum(np.maximum(submit_end, submitting), end)
     compiled = np.maximum(dispatched - np.maximum(compiling, 0), start)
     edges = [start, compiled, dispatched, submitting, submitted, end]
-    whole = Part(WHOLE_COLOR, start[~split], end[~split])
-    if not split.all():
-        edges = [edge[split] for edge in edges]
+    run = ran(recording)[which]
+    whole = Part(WHOLE_COLOR, start[~split & run], end[~split & run])
+    captured = Part(CAPTURED_COLOR, start[~run], end[~run])
+    if not (split & run).all():
+        edges = [edge[split & run] for edge in edges]
     parts = [Part(PHASE_COLORS[phase], edges[place], edges[place + 1]) for place, phase in enumerate(PHASE_COLORS)]
-    return Lane(label, tuple(part for part in (*parts, whole) if len(part.start)), start, end, name[which], words)
+    parts = [part for part in (*parts, whole, captured) if len(part.start)]
+    return Lane(label, tuple(parts), start, end, name[which], words)
 
 
 def _graphs(recording: Recording, last: int) -> Iterator[Lane]:
-    graph = ints(recording, "activities", "cupti_graph_id")
-    start = ints(recording, "activities", "start_ns")
-    end = ints(recording, "activities", "end_ns")
-    of = np.flatnonzero((graph >= 0) & (start >= 0) & (end >= 0))
-    if not len(of):
-        return
-    _, first, group = np.unique(ints(recording, "activities", "correlation_id")[of], return_index=True,
-                                return_inverse=True)
-    begin = np.full(len(first), np.iinfo(np.int64).max)
-    finish = np.zeros(len(first), dtype=np.int64)
-    np.minimum.at(begin, group, start[of])
-    np.maximum.at(finish, group, end[of])
-    ids, name = np.unique(graph[of][first], return_inverse=True)
-    words = [f"graph {each}" for each in ids.tolist()]
-    yield Lane("graph launches", (Part(GRAPH_COLOR, begin, finish),), begin, finish, name, words)
+    runs = graph_runs(recording)
+    of = np.flatnonzero((runs.start >= 0) & (runs.end >= 0))
+    if len(of):
+        begin, finish = runs.start[of], runs.end[of]
+        name, words = run_names(recording, runs)
+        yield Lane("graph launches", (Part(GRAPH_COLOR, begin, finish),), begin, finish, name[of], words)
 
 
 def _streams(recording: Recording, last: int) -> Iterator[Lane]:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.analysis.configurations import Configurations, by_configuration
+from kernelscope.analysis.configurations import Configurations, by_configuration, configurations_of
+from kernelscope.analysis.kernels import by_kernel
 
 
 def _recording(script: Any) -> Any:
@@ -44,3 +45,21 @@ def test_only_rows_that_are_asked_for(script: Any) -> None:
 
 def test_nothing_launched(script: Any) -> None:
     assert by_configuration(script().recording()) == {}
+
+
+def test_a_captured_launch_counts_to_the_configuration_of_its_shape(script: Any) -> None:
+    made = script()
+    made.kernel()
+    made.specialization()
+    for stream in (17, 18, 0):
+        made.configuration((4,), stream=stream)
+    made.configuration((8,), stream=19)
+    made.configuration((8,), stream=20)
+    for configuration in (0, 1, 3, 4):
+        made.launch(configuration=configuration, capture_event_id=0)
+    made.launch(configuration=2)
+    recording = made.recording()
+    assert configurations_of(recording).tolist() == [2, 2, 3, 3, 2]
+    found = [(each.griddim, each.stream, each.launches, each.captured) for each in by_configuration(recording)[0]]
+    assert found == [((4, 1, 1), 0, 1, 2), ((8, 1, 1), 19, 0, 2)]
+    assert by_kernel(recording)[0].configurations == 2

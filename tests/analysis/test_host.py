@@ -150,3 +150,14 @@ def test_as_moment_by_moment(script: Any, seed: int) -> None:
         sets.append(windows)
     assert found.times_in(sets) == [found.time_in(windows) for windows in sets]
     assert found.times_in([]) == []
+
+
+def test_building_for_a_cache_is_a_compile_and_what_is_done_for_graphs_a_call(script: Any) -> None:
+    made = script()
+    made.build(start_ns=0, end_ns=100)
+    made.build(outcome="hit", start_ns=100, end_ns=150)
+    made.graph_event("capture", 0, start_ns=200, end_ns=400)
+    made.graph_event("instantiate", 0, start_ns=400, end_ns=450)
+    made.graph_event("before", 0, start_ns=None)
+    found = host_states(made.recording()).time_in(spans((0, 500)))
+    assert (found["compile"], found["call"], found["outside"]) == (100, 50, 350)

@@ -10,8 +10,8 @@ from kernelscope import Recording
 from kernelscope.analysis.inspection import inspect_kernels
 from kernelscope.schema import TABLES
 
-MORE = ["kernel", "arguments", "launches", "compile_ns", "median_ns", "configurations", "occupancy", "limited_by",
-        "cache_file", "reason_code"]
+MORE = ["kernel", "arguments", "launches", "captured", "compile_ns", "median_ns", "configurations", "occupancy",
+        "limited_by", "cache_file", "reason_code"]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from browsing import Timeline
 from everything import everything
+from graph_stories import rebuilt, with_builds
 from handmade import MS, US, Script, many_launches
 
 from kernelscope.analysis.phases import PHASES, phase_totals
@@ -149,12 +150,58 @@ def test_the_tooltip_tells_everything_of_a_launch(opened: Any) -> None:
     for table, row, texts in (
         ("gpu", 1, ("HtoD", "copy", "4.0 MiB", "pinned to device", "host call\ncuMemcpyHtoDAsync_v2", "stream\n14",
                     "NVTX\nstep 0")),
-        ("graphs", 0, ("graph 5", "nodes\n3", "cuGraphLaunch", "correlation 1050")),
+        ("graphs", 0, ("CUPTI graph 5", "activities\n3", "cuGraphLaunch", "correlation 1050")),
         ("ranges", 1, ("NVTX loader", "loader")),
     ):
         told = timeline.hover(table, row) if table != "ranges" else timeline.page.locator(".kst-gutter").inner_text()
         for text in texts:
             assert text in told, (table, text)
+
+
+def test_graphs_are_told_and_captured_launches_are_hollow(opened: Any) -> None:
+    recording = with_builds(rebuilt()).recording()
+    timeline = opened(recording)
+    timeline.show(0, 140_000)
+    hollow = timeline.colors()
+    told = timeline.hover("launches", 0)
+    for text in ("captured launch", "it did not run: it went into the capture graph 0 · 4 nodes"):
+        assert text in told, text
+    told = timeline.hover("events", 0)
+    for text in ("capture graph 0 · 4 nodes", "outcome\nok", "stream\n0x11", "thread\nMainThread"):
+        assert text in told, text
+    begin = int(recording.graph_events.start_ns.min())
+    ran = int(recording.launches[recording.launches.capture_event_id.isna()].start_ns.min()) - begin
+    timeline.show(ran - 5_000, ran + 135_000)
+    # As long launches as the captured ones, filled.
+    color = PHASE_COLORS["prepare"]
+    assert hollow[color] < timeline.colors()[color] / 3
+    timeline.show(ran - 500_000, ran)
+    rebuild = int(recording.graph_events[recording.graph_events.kind == "instantiate"].index[-1])
+    told = timeline.hover("events", rebuild)
+    for text in ("instantiate graph 0", "changed\narguments", "argument 1 of axpy", "a rebuild of"):
+        assert text in told, text
+    run = len(recording.graph_events[recording.graph_events.kind == "launch"]) - 1
+    told = timeline.hover("graphs", run)
+    for text in ("graph 0 · 4 nodes", "graph launch", "activities\n4", "cuGraphLaunch"):
+        assert text in told, text
+    timeline.show(0, 4e9)
+    told = timeline.hover("builds", 2)
+    for text in ("build reduce_into", "built now", "linker\n1.70 s", "the operator's name", "cuda.compute"):
+        assert text in told, text
+
+
+def test_search_finds_graphs_and_captured_launches_are_in_no_sum(opened: Any) -> None:
+    recording = rebuilt().recording()
+    timeline = opened(recording)
+    page = timeline.page
+    page.locator(".kst-body").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("instantiate graph")
+    assert page.locator(".kst-count").inner_text() == "7 matches"
+    page.locator(".kst-search").press("Escape")
+    sums = timeline.tell("k.select(a[0], a[1]); return k.sums();", [0, 6_000_000])
+    assert (sums["launches"], sums["host"]) == (4, 40_000)
+    assert [(each["name"], each["launches"]) for each in sums["byLaunch"]] == [("block_sum", 4)]
 
 
 def test_a_click_pins_and_an_arrow_leads_to_the_kernel(opened: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 LAUNCH = "axpy[2, 32](a, 2.0, a)"
+HELPERS = Path(__file__).resolve().parents[1] / "helpers"
 
 
 def test_without_a_command_it_is_one_line(notebook: Any) -> None:
@@ -97,6 +98,19 @@ def test_timeline(notebook: Any) -> None:
     assert notebook.ok("%kernelscope timeline one").timelines == ["widget", "picture"]
     assert "nothing was launched" in notebook.ok("%kernelscope timeline").stdout
     assert notebook.run("%kernelscope timeline 9999").stderr.startswith("UsageError: no recorded cell '9999'")
+
+
+def test_graph(notebook: Any) -> None:
+    assert "no recorded graph" in notebook.run("%kernelscope graph").stderr
+    notebook.ok(f"import sys; sys.path.insert(0, {str(HELPERS)!r})\n"
+                "from drawn_graphs import chain\n"
+                "shell._kernelscope_magics.recordings.append(chain(3))")
+    for line in ("%kernelscope graph", "%kernelscope graph 0"):
+        widget, picture = (content["data"] for _, content in notebook.ok(line).messages)
+        assert "application/vnd.jupyter.widget-view+json" in widget
+        assert picture["text/plain"].startswith("graph 0 · 3 nodes")
+    assert "no graph 7; the recording has graph 0 (3 nodes)" in notebook.run("%kernelscope graph 7").stderr
+    assert "'x' is no graph's number" in notebook.run("%kernelscope graph x").stderr
 
 
 def test_the_timeline_follows_the_card(notebook: Any) -> None:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from graph_stories import rebuilt
 from handmade import MS, Script
 
 from kernelscope.pytest_plugin.check import entry, exceeded, kernels_used, message, unrecorded
@@ -206,3 +207,15 @@ def test_an_outcome_of_old_pluggy_is_replaced_too() -> None:
     outcome, error = SimpleNamespace(_excinfo=None), ValueError("beyond")
     _replace(outcome, error)
     assert outcome._excinfo == (ValueError, error, None)
+
+
+def test_captured_launches_are_no_launches() -> None:
+    recording = rebuilt().recording()
+    assert exceeded(recording, Limits(max_launches=4)) == []
+    told, = exceeded(recording, Limits(max_launches=3))
+    assert told.text == "4 launches, at most 3 allowed"
+    assert "launches: block_sum 4" in message(recording, [told])
+    held = entry(recording)
+    assert (held["launches"], held["captured"]) == (4, 3)
+    assert {each["kernel"]: (each["launches"], each["captured"]) for each in held["kernels"]} == {
+        "axpy": (0, 3), "block_sum": (4, 0)}

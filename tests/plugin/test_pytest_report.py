@@ -79,7 +79,7 @@ def test_the_json_report_has_every_test(pytester: pytest.Pytester, run_pytest: A
 
     first = tests["test_compiles"]
     assert first["kernels"] == [
-        {"kernel": "axpy", "module": "kernels", "launches": 2, "specializations": 2, "dispatchers": 1}]
+        {"kernel": "axpy", "module": "kernels", "launches": 2, "captured": 0, "specializations": 2, "dispatchers": 1}]
     assert {each["outcome"] for each in first["compilations"]} == {"compiled"}
     assert {"reason_code", "reason", "argument", "fix", "signature", "duration_ns"} <= set(first["compilations"][0])
     assert tests["test_limited"]["limits"] == {"max_launches": 0}

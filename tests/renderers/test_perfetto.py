@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_stories import rebuilt, with_builds
 from handmade import MS, US, Script, many_launches
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
@@ -271,7 +272,7 @@ def test_a_graph_launch_spans_its_kernels(tmp_path: Path) -> None:
     trace = written(odd(), tmp_path)
     found, = trace.of("graph launch")
     nodes = [each for each in trace.slices if each.name.startswith("node_")]
-    assert (found.name, found.arguments["activities"]) == ("graph 4", 3)
+    assert (found.name, found.arguments["activities"]) == ("CUPTI graph 4", 3)
     assert (found.start, found.end) == (min(each.start for each in nodes), max(each.end or 0 for each in nodes))
     call, = (each for each in trace.slices if each.name == "cuGraphLaunch")
     assert call.flows == found.arriving
@@ -328,7 +329,7 @@ def test_a_lane_is_what_the_packages_builder_makes(tmp_path: Path) -> None:
             event.category_iids.append(1)
             event.debug_annotations.add(name_iid=1, int_value=0)
             event.debug_annotations.add(name_iid=3, int_value=5)
-            event.debug_annotations.add(name_iid=7, string_value_iid=1)
+            event.debug_annotations.add(name_iid=9, string_value_iid=1)
     assert content.endswith(builder.serialize())
 
 
@@ -433,3 +434,28 @@ def test_microseconds_keep_nanoseconds() -> None:
 
     assert [_us(time) for time in (0, 7, 1_000, 1_234_567)] == ["0.000", "0.007", "1.000", "1234.567"]
     assert US == 1_000
+
+
+def test_graphs_build_caches_and_captured_launches(tmp_path: Path) -> None:
+    recording = with_builds(rebuilt()).recording()
+    trace = written(recording, tmp_path)
+    events = recording.rows("graph_events")
+    drawn = [each for each in trace.slices if each.category.startswith("graph ") and "graph event" in each.arguments
+             and "activities" not in each.arguments]
+    wanted = sorted((row["start_ns"], row["end_ns"]) for row in events)
+    assert sorted((each.start, each.end) for each in drawn) == wanted
+    names = [each.name for each in drawn]
+    assert names.count("instantiate graph 0 · 4 nodes") == 7
+    assert names.count("refused update of graph 0 · 4 nodes") == 1
+    changed = [each for each in drawn if each.arguments.get("changes") == "argument 1 of axpy"]
+    assert len(changed) == 2
+    assert {each.arguments["changed"] for each in changed} == {"arguments"}
+    assert [each.name for each in trace.of("captured launch")] == ["axpy"] * 3
+    assert {each.arguments["captured by event"] for each in trace.of("captured launch")} == {0}
+    assert len(trace.of("launch")) == 5
+    assert [each.name for each in trace.of("build cache")] == [
+        "build reduce_into", "found reduce_into", "build reduce_into", "wait for merge_sort"]
+    assert "grid" not in trace.of("launch")[-1].arguments
+    runs = [each for each in trace.slices if "activities" in each.arguments]
+    assert {each.name for each in runs} == {"graph 0 · 4 nodes", "graph 1 · 4 nodes"}
+    assert [each.arguments["activities"] for each in runs] == [4] * 12

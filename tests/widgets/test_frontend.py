@@ -20,8 +20,9 @@ def source(name: str) -> str:
 
 each_bundle = pytest.mark.parametrize("bundle", BUNDLES)
 #: What a bundle leaves in a page under a name: its views' function, or anywidget's.
-EXPORTS = {"timeline": "export { mount };", "inspector": "export { mount };",
+EXPORTS = {"timeline": "export { mount };", "inspector": "export { mount };", "graph": "export { mount };",
            "timeline_widget": "export default function timeline() {",
+           "graph_widget": "export default function timeline() {",
            "inspector_widget": "export default function inspector() {"}
 
 
@@ -87,7 +88,8 @@ def test_phases_have_the_card_s_colors() -> None:
     assert re.findall(r'"(\w+)"', order[1])[:5] == list(PHASE_COLORS)
 
 
-@pytest.mark.parametrize(("bundle", "scopes"), [("timeline", (".kst",)), ("inspector", (".ksi", ".ksc"))])
+@pytest.mark.parametrize(("bundle", "scopes"), [("timeline", (".kst",)), ("inspector", (".ksi", ".ksc")),
+                                              ("graph", (".ksg",))])
 def test_the_style_sheet_is_scoped(bundle: str, scopes: tuple[str, ...]) -> None:
     style = re.sub(r"/\*.*?\*/", "", style_sheet(bundle), flags=re.DOTALL)
     selectors = re.findall(r"(?:^|[{}])\s*([^{}@]+?)\s*\{", style)
@@ -105,6 +107,7 @@ def test_the_picture_has_the_timeline_s_colors() -> None:
     for name, color in (("COPY", picture_lanes.COPY_COLOR), ("MEMSET", picture_lanes.MEMSET_COLOR),
                         ("CELL", picture_lanes.CELL_COLOR), ("COMPILE", picture_lanes.COMPILE_COLOR),
                         ("WAIT", picture_lanes.WAIT_COLOR), ("GRAPH", picture_lanes.GRAPH_COLOR),
+                        ("EVENT", picture_lanes.EVENT_COLOR),
                         ("RANGE", picture_lanes.RANGE_COLOR)):
         assert named[name] == color, name
     unsplit = re.findall(r"#\w{6}", re.search(r"PHASE_COLORS = \[([^\]]*)\]", text)[1])[5]  # type: ignore[index]

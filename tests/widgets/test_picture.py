@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from graph_stories import rebuilt, with_builds
 from handmade import MS, US, Script, many_launches
 from timing import processor_seconds
 from unpack import Unpacked
@@ -16,7 +17,15 @@ import kernelscope
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.widgets.packing import pack
 from kernelscope.widgets.picture import MOST_BYTES, describe, image, picture
-from kernelscope.widgets.picture_lanes import COPY_COLOR, KERNEL_COLORS, MOST_LANES, RANGE_COLOR, WHOLE_COLOR
+from kernelscope.widgets.picture_lanes import (
+    CAPTURED_COLOR,
+    COPY_COLOR,
+    KERNEL_COLORS,
+    MOST_LANES,
+    RANGE_COLOR,
+    WHOLE_COLOR,
+    lanes_of,
+)
 
 RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "recordings").glob("*.kscope"))
 HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
@@ -231,3 +240,16 @@ def test_a_busy_picture_becomes_coarser_and_not_larger() -> None:
         made.activity("kernel", f"kernel_{at % 7}", 9 * US, stream=at % 24, start_ns=made.now + at * 25 * US)
         made.launch(phases=(3_000, 0, 4_000, 2_000, 1_000), thread_id=at % 3, start_ns=made.now)
     assert len(picture(made.recording(), width=4_000)) <= MOST_BYTES
+
+
+def test_captured_launches_are_pale_and_graphs_have_lanes() -> None:
+    recording = with_builds(rebuilt()).recording()
+    lanes = {lane.label: lane for lane in lanes_of(recording).lanes}
+    first = lanes["MainThread"]
+    captured, = (part for part in first.parts if part.color == CAPTURED_COLOR)
+    assert len(captured.start) == 3
+    assert sum(len(part.start) for part in first.parts if part.color == PHASE_COLORS["submit"]) == 4
+    words = {lane.words[place] for lane in lanes_of(recording).lanes for place in lane.name.tolist()}
+    assert {"instantiate graph 0 · 4 nodes", "graph 1 · 4 nodes", "build reduce_into"} <= words
+    assert describe(recording).startswith("KernelScope timeline: 5 launches, 3 captured, ")
+    assert CAPTURED_COLOR in picture(recording)

@@ -6,7 +6,7 @@ export const KERNEL_COLORS = [
   "#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1", "#b9a58a",
 ];
 const COPY = "#6f8f9f", MEMSET = "#98a39f", CELL = "#9aa7b8", COMPILE = "#e69f00", PASS = "#f0c765";
-const API = "#7d8fa6", WAIT = "#c9a9c0", ASKING = "#8fa9c4", GRAPH = "#6b9f7f", RANGE = "#76a88f";
+const API = "#7d8fa6", WAIT = "#c9a9c0", ASKING = "#8fa9c4", GRAPH = "#6b9f7f", EVENT = "#4f8f8b", RANGE = "#76a88f";
 const HEX = /^#[0-9a-f]{6}$/i;
 
 /** Reads the theme from the root element's style; `rgb` takes any color that CSS knows. */
@@ -106,7 +106,14 @@ export function colorsOf(model, theme, table) {
     const sources = held.col("source"), found = [API, WAIT, ASKING].map(color);
     return (row) => found[sources[row]];
   }
-  const only = color({ cells: CELL, compiles: COMPILE, passes: PASS, graphs: GRAPH, launches: PHASE_COLORS[0] }[table]);
+  if (table === "builds") {
+    const outcomes = held.col("outcome"), hit = model.words["builds.outcome"].indexOf("hit");
+    const [found, built] = [API, COMPILE].map(color);
+    return (row) => (outcomes[row] === hit ? found : built);
+  }
+  const only = color({
+    cells: CELL, compiles: COMPILE, passes: PASS, graphs: GRAPH, events: EVENT, launches: PHASE_COLORS[0],
+  }[table]);
   return () => only;
 }
 

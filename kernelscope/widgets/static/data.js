@@ -70,6 +70,15 @@ export class Model {
     return this._kernelOfLaunch;
   }
 
+  /** By the row of `events` that launched a graph, the row of `graphs` that ran for it. */
+  get runOfEvent() {
+    if (!this._runOfEvent) {
+      const event = this.tables.graphs.col("event");
+      this._runOfEvent = new Map(Array.from(event, (asked, run) => [asked, run]).filter(([asked]) => asked >= 0));
+    }
+    return this._runOfEvent;
+  }
+
   /** The rows of `gpu` that a row of `calls` asked for. */
   activitiesOfCall(row) {
     if (!this._activitiesOfCall) {

@@ -13,7 +13,6 @@ export function nameOf(model, table, row) {
     case "launches": return line(facts.kernels[held.at("dispatcher_id", row)].name);
     case "compiles": return line(`${OUTCOMES[facts.compiles[row].outcome] ?? "compile"} ${
       facts.kernels[held.at("dispatcher_id", row)].name}`);
-    case "graphs": return `graph ${held.at("cupti_graph_id", row)}`;
     case "gpu": return activityName(model, held, row);
     case "ranges": return line(model.word("ranges", "name", row) || "(no message)");
     default: return line(model.word(table, "name", row) ?? "");
@@ -63,7 +62,8 @@ const DETAILS = {
     phases(track, index, add);
     add("cache", { memory: "found in memory", disk: "loaded from disk", compiled: "compiled now",
       wait: "waited for another thread" }[model.word("launches", "cache", row)]);
-    const compile = table.at("compilation_id", row);
+    const compile = table.at("compilation_id", row), capture = table.at("capture", row);
+    add("captured", capture >= 0 ? `it did not run: it went into the ${nameOf(model, "events", capture)}` : null);
     if (compile >= 0) why(model.facts.compiles[compile], add);
     gpuTimes(model, row, add);
     add("error", model.word("launches", "error", row));
@@ -74,7 +74,7 @@ const DETAILS = {
     add("inside launch", parent >= 0 ? `${nameOf(model, "launches", parent)} (${parent})` : null);
     place(model, table, row, add);
     ids(add, [["launch", row], ["correlation", table.at("correlation_id", row)]]);
-    return "launch";
+    return capture >= 0 ? "captured launch" : "launch";
   },
 
   compiles(model, row, add) {
@@ -131,14 +131,51 @@ const DETAILS = {
     return ["driver call", "wait of the host", "driver call"][source];
   },
 
+  events(model, row, add) {
+    const table = model.table("events"), before = table.at("rebuild_of", row);
+    span(model, "events", row, add);
+    for (const name of ["outcome", "error", "change", "changes", "api"]) {
+      const value = model.word("events", name, row);
+      add(name === "change" ? "changed" : name, value && clean(value));
+    }
+    add("a rebuild of", before >= 0 ? `that of ${moment(table.at("start", before), 1000)}` : null);
+    const stream = table.at("stream", row);
+    for (const name of ["queue", "execute"]) {
+      const value = table.at(`${name}_ns`, row);
+      add(name, value >= 0 ? duration(value) : null);
+    }
+    add("stream", stream > 0 ? `0x${stream.toString(16)}` : stream === 0 ? "default" : null);
+    place(model, table, row, add);
+    ids(add, [["event", table.at("id", row)], ["graph", table.at("graph_id", row)],
+      ["executable", table.at("exec_id", row)], ["correlation", table.at("correlation_id", row)]]);
+    return model.word("events", "kind", row) === "launch" ? "graph launch (host)" : "graph";
+  },
+
+  builds(model, row, add) {
+    const table = model.table("builds"), built = table.at("build_ns", row);
+    span(model, "builds", row, add);
+    add("outcome", { hit: "found in the cache", miss: "built now", wait: "waited for another thread",
+      failed: "failed" }[model.word("builds", "outcome", row)]);
+    add("compiler and linker", built > 0 ? duration(built) : null);
+    for (const name of ["reason", "differing_parts", "fix", "error"]) {
+      const value = model.word("builds", name, row);
+      add(name === "differing_parts" ? "differs in" : name, value && clean(value));
+    }
+    add("of", clean(model.word("builds", "framework", row)));
+    place(model, table, row, add);
+    ids(add, [["build", table.at("id", row)], ["launch", table.at("launch_id", row)]]);
+    return "request to a build cache";
+  },
+
   graphs(model, row, add) {
     const table = model.table("graphs");
     span(model, "graphs", row, add);
-    add("nodes", count(table.at("nodes", row)));
-    add("nodes' time", duration(table.at("busy", row)));
+    add("activities", count(table.at("nodes", row)));
+    add("their time", duration(table.at("busy", row)));
     callTimes(model, table.at("call", row), table.at("start", row), add);
     place(model, table, row, add);
-    ids(add, [["graph", table.at("cupti_graph_id", row)], ["correlation", table.at("correlation_id", row)]]);
+    ids(add, [["graph", table.at("graph_id", row)], ["CUPTI graph", table.at("cupti_graph_id", row)],
+      ["correlation", table.at("correlation_id", row)]]);
     return "graph launch";
   },
 
@@ -161,6 +198,8 @@ const DETAILS = {
         add("driver call", duration(table.at("call_end", row) - table.at("call_start", row)));
       }
     }
+    const graph = table.at("graph", row);
+    add("of", graph >= 0 ? nameOf(model, "graphs", graph) : null);
     callTimes(model, table.at("call", row), table.at("start", row), add);
     add("asked for by", model.word("gpu", "api", row));
     launched(model, table, row, add);
@@ -170,9 +209,10 @@ const DETAILS = {
     add("entry", entry && line(entry));
     place(model, table, row, add);
     ids(add, [["activity", table.at("id", row)], ["launch", launch], ["correlation", table.at("correlation_id", row)],
-      ["graph", table.at("cupti_graph_id", row)], ["node", table.at("cupti_node_id", row)]]);
+      ["node", table.at("graph_node_id", row)], ["CUPTI graph", table.at("cupti_graph_id", row)],
+      ["CUPTI node", table.at("cupti_node_id", row)]]);
     if (kind !== "kernel") return kind === "memset" ? "memset" : "copy";
-    return table.at("cupti_graph_id", row) >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
+    return graph >= 0 ? "kernel of a graph" : launch >= 0 ? "kernel" : "kernel (other)";
   },
 };
 

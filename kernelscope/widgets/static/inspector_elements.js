@@ -89,6 +89,7 @@ export function bytes(value) { return known(value, (each) => (each === 0 ? "0" :
 export function time(value) { return known(value, duration); }
 
 export function dims(values) {
+  if (!values) return "unknown";
   const kept = [...values];
   while (kept.length > 1 && kept.at(-1) === 1) kept.pop();
   return kept.map((each) => count(each)).join(" × ");

@@ -29,7 +29,8 @@ export function launchesPane(each) {
   const rows = each.uses.map((use) => ({ cells: [
     dims(use.grid), dims(use.block), count(use.launches), occupancy(use.occupancy),
     use.limits.length ? use.limits.map(clean).join(", ") : ["–", "not known"], missing(use.blocks, count),
-    missing(use.median_ns, time), missing(use.execute_ns, time), [bytes(use.shared), `${count(use.shared)} bytes`],
+    missing(use.median_ns, time), missing(use.execute_ns, time),
+    missing(use.shared, (value) => [bytes(value), `${count(value)} bytes`]),
     use.cluster ? dims(use.cluster) : "none",
   ] }));
   return plainTable(heads, rows, ["ksi-text", "ksi-text", "", "", "ksi-text", "", "", "", "", "ksi-text"]);

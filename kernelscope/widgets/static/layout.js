@@ -1,7 +1,7 @@
 // Where lanes and tracks are, from the top down, in CSS pixels.
 
 export const HEIGHTS = {
-  cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, calls: 13, graphs: 17, gpu: 22,
+  cells: 18, ranges: 17, launches: 26, compiles: 16, passes: 13, events: 16, builds: 16, calls: 13, graphs: 17, gpu: 22,
 };
 const MARKS = 12, NESTED = 20, GAP = 2, PADDING = 5, LEAST = 36, FOLDED = 20;
 

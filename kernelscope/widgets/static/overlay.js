@@ -41,8 +41,12 @@ export function flows(view, event) {
       pair(event, graph >= 0 ? view.find("graphs", graph) : view.find("gpu", asked[0]));
     }
   } else if (table === "graphs") {
-    const call = model.table("graphs").at("call", id);
-    if (call >= 0) pair(view.find("calls", call), event);
+    const graphs = model.table("graphs"), call = graphs.at("call", id), asked = graphs.at("event", id);
+    if (asked >= 0) pair(view.find("events", asked), event);
+    else if (call >= 0) pair(view.find("calls", call), event);
+  } else if (table === "events") {
+    const run = model.runOfEvent.get(id);
+    if (run !== undefined) pair(event, view.find("graphs", run));
   } else if (table === "compiles") {
     const launch = model.table("compiles").at("launch_id", id);
     if (launch >= 0) pair(view.find("launches", launch), event);

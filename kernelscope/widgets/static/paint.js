@@ -119,7 +119,8 @@ function paintLaunch(view, context, row, top, i) {
     context.fillRect(left, top + named, 1, bar);
     return;
   }
-  paintSegments(view, context, track, top + named, bar);
+  const isCaptured = model.table("launches").at("capture", track.id(i)) >= 0;
+  paintSegments(view, context, track, top + named, bar, isCaptured);
   if (right - left > 5) {
     context.fillStyle = theme.ground;
     context.fillRect(right - 1, top + named, 1, bar);
@@ -136,18 +137,23 @@ function paintLaunch(view, context, row, top, i) {
   }
 }
 
-function paintSegments(view, context, { times, kinds }, top, high) {
+/** What was captured into a graph did not run: it is hollow. */
+function paintSegments(view, context, { times, kinds }, top, high, isHollow) {
   const { theme, width } = view;
   for (let at = 0; at < 6; at++) {
     if (times[at + 1] <= times[at]) continue;
     const x0 = Math.max(-4, view.x(times[at])), x1 = Math.min(width + 4, view.x(times[at + 1]));
     if (x1 <= x0) continue;
     const hex = PHASE_COLORS[kinds[at]], color = theme.color(hex), isUnknown = kinds[at] === 5;
-    context.fillStyle = isUnknown ? theme.stripes(context, hex, true) : color.css;
+    context.fillStyle = isHollow ? theme.ground : isUnknown ? theme.stripes(context, hex, true) : color.css;
     context.fillRect(x0, top, x1 - x0, high);
+    if (isHollow) {
+      context.strokeStyle = color.css;
+      context.strokeRect(x0 + 0.5, top + 0.5, Math.max(x1 - x0 - 1, 0.5), high - 1);
+    }
     if (x1 - x0 > 44) {
       label(view, context, PHASES[kinds[at]], Math.max(x0, 0) + 4, Math.min(x1, width) - 3, top + high / 2 + 0.5,
-        isUnknown ? theme.ink : color.ink, true);
+        isUnknown || isHollow ? theme.ink : color.ink, true);
     }
   }
 }

@@ -111,11 +111,14 @@ export function legend(view) {
       if (name !== "unsplit") key(PHASE_COLORS[phase], name);
     });
     key(PHASE_COLORS[5], "phase unknown", "kst-striped");
+    const captured = model.table("launches").specs.get("capture");
+    if (captured.k || captured.p || captured.b >= 0) key(PHASE_COLORS[0], "captured, not run", "kst-hollow");
   }
   if (model.table("gpu").rows) {
     key("#3f7fc4", "kernels, a color a name");
     key("#6f8f9f", "copies, memsets", "kst-striped");
   }
+  if (model.table("events").rows) key("#4f8f8b", "graphs: capture, build, update, launch");
   if (model.table("calls").rows) {
     key("#7d8fa6", "driver calls");
     key("#c9a9c0", "waits for the GPU", "kst-striped");

@@ -72,8 +72,5 @@ function namesOf(model, table) {
   if (table === "launches") return { codes: held.col("dispatcher_id"), names: facts.kernels.map((each) => each.name) };
   if (table === "compiles") return { codes: held.col("dispatcher_id"), names: facts.kernels.map((each) => each.name) };
   if (table === "cells") return { codes: held.col("id"), names: facts.cells.map((each) => each.label) };
-  if (table === "graphs") {
-    return { codes: null, names: Array.from({ length: held.rows }, (_, row) => `graph ${held.at("cupti_graph_id", row)}`) };
-  }
   return { codes: held.col("name"), names: words[`${table}.name`] };
 }

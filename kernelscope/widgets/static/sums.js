@@ -18,7 +18,7 @@ function hostSums(view, from, to) {
   const { model } = view, table = model.table("launches"), kernels = model.facts.kernels;
   const spent = new Float64Array(6), before = new Float64Array(6), inside = new Float64Array(6);
   const counts = new Float64Array(kernels.length), host = new Float64Array(kernels.length);
-  const kernel = table.col("dispatcher_id"), parent = table.col("parent_launch_id");
+  const kernel = table.col("dispatcher_id"), parent = table.col("parent_launch_id"), capture = table.col("capture");
   for (const track of view.tracks.values()) {
     if (!track.segments) continue;
     track.phasesUntil(from, before);
@@ -26,11 +26,15 @@ function hostSums(view, from, to) {
     for (let phase = 0; phase < 6; phase++) spent[phase] += inside[phase] - before[phase];
     const [first, after] = track.visible(from, to), { start, end, ids } = track;
     for (let i = first; i < after; i++) {
-      const id = ids ? ids[i] : i;
-      if (start[i] >= from && start[i] < to) counts[kernel[id]] += 1;
-      host[kernel[id]] += Math.max(0, Math.min(to, end[i]) - Math.max(from, start[i]));
+      const id = ids ? ids[i] : i, isCaptured = capture[id] >= 0;
       const begin = Math.max(from, start[i]), finish = Math.min(to, end[i]);
-      if (parent[id] >= 0) takeFromParent(view, parent[id], begin, finish, spent, host);
+      // What was captured into a graph did not run.
+      if (isCaptured) takeOut(track, i, begin, finish, spent);
+      else {
+        if (start[i] >= from && start[i] < to) counts[kernel[id]] += 1;
+        host[kernel[id]] += Math.max(0, finish - begin);
+      }
+      if (parent[id] >= 0 && capture[parent[id]] < 0) takeFromParent(view, parent[id], begin, finish, spent, host);
     }
   }
   const byLaunch = kernels.map(({ name }, id) => ({ name, launches: counts[id], host: host[id] }))
@@ -45,14 +49,20 @@ function hostSums(view, from, to) {
 function takeFromParent(view, parent, from, to, spent, host) {
   const found = view.find("launches", parent);
   if (!found || to <= from) return;
-  const { track, index } = found;
+  host[found.track.table.at("dispatcher_id", parent)] -= takeOut(found.track, found.index, from, to, spent);
+}
+
+/** Take the time of a launch between two times out of the phases, and return how much that is. */
+function takeOut(track, index, from, to, spent) {
+  let taken = 0;
   track.segments(index);
   for (let at = 0; at < 6; at++) {
     const shared = Math.min(to, track.times[at + 1]) - Math.max(from, track.times[at]);
     if (shared <= 0) continue;
     spent[track.kinds[at]] -= shared;
-    host[track.table.at("dispatcher_id", parent)] -= shared;
+    taken += shared;
   }
+  return taken;
 }
 
 function gpuSums(model, from, to) {

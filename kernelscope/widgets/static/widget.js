@@ -31,7 +31,7 @@ export default function timeline() {
 
     render({ model, el }) {
       const view = { gone: false, undo: [] };
-      show(model, el, box, view).catch((problem) => view.gone || say(el, "the timeline", problem));
+      show(model, el, box, view).catch((problem) => view.gone || say(el, model.get("what") ?? "the timeline", problem));
       return () => {
         view.gone = true;
         for (const undo of view.undo.splice(0).reverse()) undo();

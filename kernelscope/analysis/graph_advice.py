@@ -1,0 +1,180 @@
+"""Advice on graphs and build caches: what was built for nothing, and what could be launched as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelscope.analysis.advice import LARGE_SHARE, LOW_BUSY, Advice, cut, listed
+from kernelscope.analysis.builds import BuildSummary
+from kernelscope.analysis.executables import Executable
+from kernelscope.analysis.gpu import GpuSummary
+from kernelscope.analysis.graphs import GraphSummary
+from kernelscope.analysis.repetition import Repetition
+from kernelscope.analysis.units import counted, duration, percent
+
+#: Of a library's cache: only the operator's name differs from what was built before.
+OPERATOR_NAME = "new_operator_name"
+#: Time that a graph which is launched once must have cost to be worth a word.
+WORTH_NS = 100_000
+
+_FEW_CHANGES = 3
+_DIFFERS = {
+    "arguments": "arguments had changed", "configuration": "launch configurations or sizes had",
+    "topology": "nodes or edges had",
+}
+
+
+def graph_advice(
+    graphs: Sequence[GraphSummary],
+    made: Sequence[Executable],
+    builds: Sequence[BuildSummary],
+    cells: Mapping[int, str],
+    loop: Repetition | None = None,
+    names: Sequence[str] = (),
+    wall_ns: int | None = None,
+    gpu: GpuSummary | None = None,
+) -> list[Advice]:
+    """Return the advice that the data proves.
+
+    Parameters
+    ----------
+    graphs, made, builds
+        What `by_topology`, `executables` and `by_algorithm` return.
+    cells : mapping of int to str
+        What to call each cell, by its id.
+    loop : Repetition, optional
+        What `repetition` returns.
+    names : sequence of str
+        Names of the dispatchers.
+    wall_ns : int, optional
+        The cells' wall time.
+    gpu : GpuSummary, optional
+        What `gpu_summary` returns, where the GPU was recorded.
+    """
+    found: list[Advice] = []
+    owner = {graph: at for at, each in enumerate(graphs) for graph in each.graph_ids}
+    mine: dict[int, list[Executable]] = {}
+    for each in made:
+        if each.graph_id is not None and each.build_ns is not None and each.graph_id in owner:
+            mine.setdefault(owner[each.graph_id], []).append(each)
+    for at, graph in enumerate(graphs):
+        rebuilt = _rebuilt(graph, cells)
+        found += rebuilt or _launched_once(graph, mine.get(at, []))
+        found += [*_unlaunched(graph, mine.get(at, [])), *_refused(graph)]
+    return [*found, *_operator_names(builds), *_repeated_sequence(loop, names, wall_ns, gpu)]
+
+
+def _rebuilt(graph: GraphSummary, cells: Mapping[int, str]) -> list[Advice]:
+    count = sum(graph.replaced.values())
+    if count < 2 or graph.build is None:
+        return []
+    what: list[str] = []
+    if graph.replaced.get("none"):
+        what.append(f"{_times(graph.replaced['none'])} nothing had changed, so reuse the executable graph")
+    others = [change for change in graph.replaced if change in _DIFFERS]
+    if others:
+        how = ", ".join(f"{_times(graph.replaced[change])} {_DIFFERS[change]}" for change in others)
+        took = f" (an update took {duration(graph.update.p50_ns)} here)" if graph.update else ""
+        what.append(f"{how}{_named(graph.changes)}, so update it{took}")
+    text = (
+        f"{_where(graph, cells)} instantiated one topology ({graph.name}, {counted(graph.nodes or 0, 'node')}) "
+        f"{graph.builds:,} times, {graph.builds:,} × {duration(graph.build.p50_ns)}: {'; '.join(what)}."  # noqa: RUF001
+    )
+    return [Advice("rebuilt_graph", graph.name, text, float(graph.replaced_ns))]
+
+
+def _where(graph: GraphSummary, cells: Mapping[int, str]) -> str:
+    if len(cells) < 2 and len(graph.cells) == 1:
+        return "this cell"
+    if len(graph.cells) == 1:
+        return cut(cells.get(graph.cells[0], "a cell"))
+    return counted(len(graph.cells), "cell") if graph.cells else "code between cells"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _named(changes: Sequence[str]) -> str:
+    if not changes:
+        return ""
+    more = f" and {len(changes) - _FEW_CHANGES:,} more" if len(changes) > _FEW_CHANGES else ""
+    return f" ({', '.join(changes[:_FEW_CHANGES])}{more})"
+
+
+def _launched_once(graph: GraphSummary, made: Sequence[Executable]) -> list[Advice]:
+    """Executable graphs of which all that became is known: they were closed."""
+    once = [each for each in made if each.is_closed and each.launches == 1]
+    spent = sum(each.build_ns or 0 for each in once)
+    if not once or spent < WORTH_NS or graph.launch is None:
+        return []
+    took = [f"instantiating took {duration(spent / len(once))}"]
+    if graph.captures and graph.capture is not None:
+        took.append(f"capturing {duration(graph.capture.p50_ns)}")
+    took.append(f"the launch {duration(graph.launch.p50_ns)} on the host")
+    if graph.execute is not None:
+        took.append(f"{duration(graph.execute.p50_ns)} on the GPU")
+    how = "was" if len(once) == 1 else f"was {len(once):,} times"
+    text = (
+        f"{graph.name} ({counted(graph.nodes or 0, 'node')}) {how} instantiated, launched once and closed: "
+        f"{', '.join(took)}. A graph saves time only where it is launched again."
+    )
+    return [Advice("graph_launched_once", graph.name, text, float(spent))]
+
+
+def _unlaunched(graph: GraphSummary, made: Sequence[Executable]) -> list[Advice]:
+    never = [each for each in made if each.is_closed and not each.launches]
+    if not never:
+        return []
+    spent = sum(each.build_ns or 0 for each in never)
+    text = (
+        f"{graph.name} ({counted(graph.nodes or 0, 'node')}) was instantiated {_times(len(never))} and closed without "
+        f"a launch, {duration(spent)} in all: instantiate it where it is needed."
+    )
+    return [Advice("unlaunched_graph", graph.name, text, float(spent))]
+
+
+def _refused(graph: GraphSummary) -> list[Advice]:
+    if not graph.refused:
+        return []
+    took = "" if graph.refusal is None else f", {duration(graph.refusal.p50_ns)} each (median)"
+    text = (
+        f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused by the "
+        f"driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or edges change, "
+        "instantiate without trying."
+    )
+    return [Advice("refused_updates", graph.name, text, float(graph.refusal.total_ns if graph.refusal else 0))]
+
+
+def _operator_names(builds: Sequence[BuildSummary]) -> list[Advice]:
+    found: list[Advice] = []
+    for each in builds:
+        named = [miss for miss in each.not_hits if miss.outcome == "miss" and miss.reason_code == OPERATOR_NAME]
+        spent = sum(miss.duration_ns or 0 for miss in named)
+        if named:
+            text = (
+                f"{cut(each.algorithm)} was built {counted(len(named), 'more time')} for an operator's name alone, "
+                f"{duration(spent)} in all: {cut(each.framework)} keeps what it built by the operator's name too. "
+                "Define the operator once, under one name."
+            )
+            found.append(Advice("operator_names", each.algorithm, text, float(spent)))
+    return found
+
+
+def _repeated_sequence(
+    loop: Repetition | None, names: Sequence[str], wall_ns: int | None, gpu: GpuSummary | None
+) -> list[Advice]:
+    """A loop of the same launches that takes much of the time, while the GPU waits for it or was not recorded."""
+    if loop is None or not wall_ns or loop.host_ns < LARGE_SHARE * wall_ns:
+        return []
+    shares = [] if gpu is None else [each.share for each in gpu.busy if each.share is not None]
+    if any(share >= LOW_BUSY for share in shares):
+        return []
+    size = len(loop.dispatchers)
+    kernels = listed(list(dict.fromkeys(names[at] for at in loop.dispatchers)))
+    text = (
+        f"the same {size:,} launches ({kernels}) were made {loop.rounds:,} times one after another: "
+        f"{duration(loop.round_ns)} of host time a round (median), {percent(loop.host_ns / wall_ns)} of the wall time. "
+        "As a CUDA graph a round is one launch: %kernelscope whatif graph measures what that would save."
+    )
+    return [Advice("repeated_sequence", "", text, float(loop.host_ns))]

@@ -1,0 +1,230 @@
+"""The picture of a CUDA graph as SVG: of any number of nodes, and a small one that fits into a card.
+
+It runs no script and loads nothing, and needs to know no theme: see `kernelscope.renderers.graph_style`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kernelscope.analysis.graph_layout import Layout, lay_out
+from kernelscope.analysis.graph_nodes import BOXES, TOP, Graph, Node, Place, read_graph
+from kernelscope.analysis.graph_place import HEAD, Frame, Placed, place
+from kernelscope.recording.model import Recording
+from kernelscope.renderers import graph_words as words
+from kernelscope.renderers.base import Makes, clean, escape, shorten
+from kernelscope.renderers.graph_bands import bands
+from kernelscope.renderers.graph_style import (
+    DETAIL_LETTER,
+    DETAIL_Y,
+    FONT,
+    INK,
+    LETTER,
+    LONE_Y,
+    MONO,
+    NAME_LETTER,
+    NAME_Y,
+    SIGN_X,
+    SIGN_Y,
+    TEXT_X,
+    kind_of,
+    outline,
+)
+
+MAKES = Makes("image/svg+xml", ".svg")
+
+#: Nodes that a small picture shows; of more it shows groups of layers.
+MOST_SMALL = 40
+_SMALL_WIDTH, _SMALL_HEIGHT = 1100, 560
+
+_MARGIN = 14
+_FOOT = 22
+
+
+def graph_svg(recording: Recording, graph_id: int | None = None, opened: Iterable[int] | None = None) -> str:
+    """Return the picture of a graph as an SVG document.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the graph.
+    graph_id : int, optional
+        Its row in ``graphs``; the only one by default.
+    opened : iterable of int, optional
+        Numbers of the child graphs and conditional nodes that are open; by default all of a small graph.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element; names from user code are escaped in it.
+
+    Raises
+    ------
+    UnknownGraphError
+        The recording has no such graph, or several and none was named.
+    """
+    graph = read_graph(recording, graph_id)
+    return draw(graph, lay_out(graph), opened, notice=recording.notice)
+
+
+def small(recording: Recording, graph_id: int | None = None) -> str:
+    """Return a picture of a graph that fits into a card, as an SVG document of at most 1,100 by 560 pixels.
+
+    A graph of more than `MOST_SMALL` nodes is drawn as groups of its layers.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the graph.
+    graph_id : int, optional
+        Its row in ``graphs``; the only one by default.
+
+    Raises
+    ------
+    UnknownGraphError
+        The recording has no such graph, or several and none was named.
+    """
+    graph = read_graph(recording, graph_id)
+    layout = lay_out(graph)
+    if len(graph.nodes) > MOST_SMALL:
+        return bands(graph, layout)
+    return draw(graph, layout, foot=False, most=(_SMALL_WIDTH, _SMALL_HEIGHT))
+
+
+def draw(
+    graph: Graph, layout: Layout, opened: Iterable[int] | None = None, *, at: Place = TOP, notice: str = "",
+    foot: bool = True, most: tuple[int, int] | None = None,
+) -> str:
+    """Return the picture of a graph that was laid out.
+
+    Parameters
+    ----------
+    graph, layout : Graph, Layout
+        What to draw.
+    opened : iterable of int, optional
+        Numbers of open boxes; those that the layout opens by default.
+    at : tuple of int
+        The level that is drawn: the graph's own nodes by default, or one body alone.
+    notice : str
+        What every output of the recording must say.
+    foot : bool
+        Whether a line below says what graph it is.
+    most : tuple of int, optional
+        The width and height that it is scaled down to where it is larger.
+    """
+    placed = place(layout, opened, at)
+    said = [words.headline(graph), *words.notes(graph, layout), *([notice] if notice else [])] if foot else []
+    if not placed.nodes:
+        said = [words.headline(graph) + " · nothing to draw"]
+    needed = max((len(line) * LETTER for line in said), default=0)
+    width = max(placed.width, needed) + 2 * _MARGIN
+    height = placed.height + 2 * _MARGIN + (_FOOT + 15 * (len(said) - 1) if said else 0)
+    scale = min(1.0, *(limit / each for limit, each in zip(most, (width, height), strict=True))) if most else 1.0
+    body = "".join(_drawn(graph, layout, placed))
+    lines = "".join(
+        f"<text x='{_MARGIN}' y='{placed.height + 2 * _MARGIN + 12 + 15 * at:.0f}' fill='{INK}'>{escape(line)}</text>"
+        for at, line in enumerate(said))
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width * scale:.0f}' height='{height * scale:.0f}' "
+        f"viewBox='0 0 {width:.0f} {height:.0f}' role='img' font-family=\"{FONT}\" font-size='11'>"
+        f"<title>{escape(words.headline(graph))}</title><g transform='translate({_MARGIN} {_MARGIN})'>{body}</g>"
+        f"{lines}</svg>"
+    )
+
+
+def _drawn(graph: Graph, layout: Layout, placed: Placed) -> Iterator[str]:
+    """Boxes from the outside in, then lines, then nodes."""
+    open_boxes = {body[0] for body in placed.bodies}
+    for number, frame in placed.nodes.items():
+        if number in open_boxes:
+            yield from _box(graph, graph.nodes[number], frame)
+            yield from (_body(graph.nodes[number], body, inside)
+                        for body, inside in placed.bodies.items() if body[0] == number)
+    yield from _lines(placed)
+    for number, frame in placed.nodes.items():
+        if number not in open_boxes:
+            yield _node(graph, graph.nodes[number], frame)
+
+
+def _lines(placed: Placed) -> Iterator[str]:
+    """All lines as one path, those that close a cycle as another, and their heads."""
+    for is_backward, dashes in ((False, ""), (True, " stroke-dasharray='5 4'")):
+        paths = [(line, path) for _, line, path in placed.lines if line.is_backward is is_backward]
+        if paths:
+            yield (f"<path d='{''.join(path for _, path in paths)}' fill='none' stroke='{INK}' stroke-width='1.4'"
+                   f"{dashes}/>")
+    heads: list[str] = []
+    for _, line, _ in placed.lines:
+        if line.is_backward:
+            to = placed.nodes[line.then]
+            heads.append(f"M{to.x + to.width / 2 + line.out:.1f} {to.y + to.height:.1f}l-4 7h8z")
+        else:
+            to = placed.nodes[line.then]
+            heads.append(f"M{to.x + to.width / 2 + line.into:.1f} {to.y:.1f}l-4 -7h8z")
+    if heads:
+        yield f"<path d='{''.join(heads)}' fill='{INK}'/>"
+
+
+def _node(graph: Graph, node: Node, frame: Frame) -> str:
+    kind = kind_of(node.kind)
+    width, height = frame.width, frame.height
+    time = words.time_of(graph, node)
+    is_box = node.kind in BOXES and bool(graph.bodies_of(node.number))
+    name, said = texts(graph, node, width)
+    aside = (f"<text x='{width - 13:g}' y='{DETAIL_Y}' text-anchor='end' font-size='10.5'>{escape(time)}</text>"
+             if time else "")
+    below = (f"<text x='{TEXT_X}' y='{DETAIL_Y}' font-size='10.5' fill-opacity='.85'>{escape(said)}</text>"
+             if said else "")
+    arrow = f"<path d='M{width - 19:g} 10.5l5 4.5-5 4.5z'/>" if is_box else ""
+    return (
+        f"<g transform='translate({frame.x:.1f} {frame.y:.1f})' fill='#fff'>"
+        f"<path d='{outline(kind, width, height)}' fill='{kind.color}'/>"
+        f"<path d='{kind.sign}' transform='translate({SIGN_X} {SIGN_Y})' fill='none' stroke='#fff' stroke-width='1.5' "
+        f"stroke-linejoin='round' stroke-linecap='round'/>"
+        f"<text x='{TEXT_X}' y='{NAME_Y if said or time else LONE_Y}' font-family=\"{MONO}\" font-size='11.5' "
+        f"font-weight='600'>{escape(name)}</text>"
+        f"{below}{aside}{arrow}{_share(node, width, height)}</g>"
+    )
+
+
+def texts(graph: Graph, node: Node, width: float) -> tuple[str, str]:
+    """Return the two lines of a node of that width, each as much of it as fits; they are cleaned and not escaped."""
+    room = width - TEXT_X - (24 if graph.bodies_of(node.number) else 10)
+    left = width - TEXT_X - 18 - len(words.time_of(graph, node)) * DETAIL_LETTER
+    return (shorten(clean(words.title(node)), int(room / NAME_LETTER)),
+            shorten(words.detail(graph, node), int(left / DETAIL_LETTER)))
+
+
+def _share(node: Node, width: float, height: float) -> str:
+    """The node's share of the graph's time, as a bar at its foot."""
+    if node.share is None:
+        return ""
+    whole = width - TEXT_X - 13
+    return (f"<path d='M{TEXT_X} {height - 7:g}h{whole:g}' stroke='#000' stroke-opacity='.28' stroke-width='3'/>"
+            f"<path d='M{TEXT_X} {height - 7:g}h{max(whole * min(node.share, 1.0), 1):.1f}' stroke='#fff' "
+            "stroke-width='3'/>")
+
+
+def _box(graph: Graph, node: Node, frame: Frame) -> Iterator[str]:
+    kind = kind_of(node.kind)
+    time = words.time_of(graph, node)
+    said = shorten(words.line(graph, node), int((frame.width - TEXT_X - 40 - len(time) * LETTER) / LETTER))
+    x, y, width, height = frame.x, frame.y, frame.width, frame.height
+    yield (
+        f"<g transform='translate({x:.1f} {y:.1f})'>"
+        f"<rect width='{width:.1f}' height='{height:.1f}' rx='10' fill='{kind.color}' fill-opacity='.1' "
+        f"stroke='{kind.color}' stroke-width='1.5'/>"
+        f"<path d='M0 10Q0 0 10 0H{width - 10:.1f}Q{width:.1f} 0 {width:.1f} 10V{HEAD - 8}H0z' fill='{kind.color}'/>"
+        f"<path d='{kind.sign}' transform='translate(11 5)' fill='none' stroke='#fff' stroke-width='1.5' "
+        "stroke-linejoin='round' stroke-linecap='round'/>"
+        f"<text x='{TEXT_X}' y='17.5' fill='#fff' font-weight='600'>{escape(said)}</text>"
+        f"<text x='{width - 28:.1f}' y='17.5' fill='#fff' text-anchor='end'>{escape(time)}</text>"
+        f"<path d='M{width - 21:.1f} 10.5h9l-4.5 5z' fill='#fff'/></g>"
+    )
+
+
+def _body(node: Node, at: Place, frame: Frame) -> str:
+    name = words.body_name(node, at)
+    label = f"<text x='{frame.x + 9:.1f}' y='{frame.y + 14:.1f}' fill='{INK}'>{escape(name)}</text>" if name else ""
+    return (f"<rect x='{frame.x:.1f}' y='{frame.y:.1f}' width='{frame.width:.1f}' height='{frame.height:.1f}' rx='7' "
+            f"fill='none' stroke='{INK}' stroke-opacity='.5' stroke-dasharray='3 3'/>{label}")

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+from graph_stories import GraphScript, rebuilt, with_builds
+from handmade import MS, US, Script
+
+from kernelscope.analysis.overview import overview
+
+
+def _advice(made: Any) -> dict[str, str]:
+    return {each.code: each.text for each in overview(made.recording()).advice}
+
+
+def test_rebuilt_for_nothing_and_for_an_argument() -> None:
+    found = _advice(rebuilt())
+    assert found["rebuilt_graph"] == (
+        "this cell instantiated one topology (graph 0, 4 nodes) 7 times, 7 × 402 µs: 4 times nothing had changed, so "  # noqa: RUF001
+        "reuse the executable graph; 2 times arguments had changed (argument 1 of axpy), so update it (an update took "
+        "90.0 µs here).")
+    assert "1 update of graph 0 was refused by the driver, 60.0 µs each (median)" in found["refused_updates"]
+    assert "graph_launched_once" not in found, "one line says it all"
+
+
+def test_one_topology_fifty_times_in_one_of_two_cells() -> None:
+    made = GraphScript()
+    made.cell(execution_count=6)
+    before = made.instantiate(cell_id=1)
+    for _ in range(49):
+        made.graph_event("launch", 0, exec_id=before, cell_id=1)
+        before = made.instantiate(cell_id=1, rebuild_of=before, change="none")
+    text = _advice(made)["rebuilt_graph"]
+    assert text.startswith("In [6] instantiated one topology (graph 0, 4 nodes) 50 times, 50 × 400 µs: 49 times ")  # noqa: RUF001
+
+
+def test_graphs_kept_for_several_sizes_get_no_advice() -> None:
+    made = GraphScript()
+    first = made.instantiate()
+    second = made.instantiate(1, rebuild_of=first, change="configuration")
+    for _ in range(4):
+        made.replay(first)
+        made.replay(second, 1)
+    for executable in (first, second):
+        made.close(executable)
+    assert _advice(made) == {}
+
+
+def test_launched_once_and_never() -> None:
+    made = GraphScript()
+    executable = made.instantiate(source_event_id=made.capture())
+    made.replay(executable)
+    assert _advice(made) == {}, "it may still be launched"
+    made.close(executable)
+    assert _advice(made) == {"graph_launched_once": (
+        "graph 0 (4 nodes) was instantiated, launched once and closed: instantiating took 400 µs, capturing 120 µs, "
+        "the launch 8.00 µs on the host, 43.0 µs on the GPU. A graph saves time only where it is launched again.")}
+    made = GraphScript()
+    made.close(made.instantiate())
+    assert _advice(made) == {"unlaunched_graph": (
+        "graph 0 (4 nodes) was instantiated once and closed without a launch, 400 µs in all: instantiate it where it "
+        "is needed.")}
+
+
+def test_an_operator_s_name_alone(script: type[Script]) -> None:
+    made = script()
+    made.cell()
+    assert _advice(with_builds(made))["operator_names"] == (
+        "reduce_into was built 1 more time for an operator's name alone, 1.80 s in all: cuda.compute keeps what it "
+        "built by the operator's name too. Define the operator once, under one name.")
+
+
+def _loop(script: type[Script], wall_ns: int, **metadata: Any) -> Any:
+    made = script(**metadata)
+    made.cell(wall_ns=wall_ns)
+    for at in range(3):
+        made.kernel(f"k{at}")
+        made.specialization(at)
+    made.configuration((400,))
+    for _ in range(30):
+        for at in range(3):
+            made.launch(at, specialization=at)
+    return made
+
+
+def test_the_same_launches_again_and_again(script: type[Script]) -> None:
+    assert _advice(_loop(script, 2 * MS)) == {"repeated_sequence": (
+        "the same 3 launches (k0, k1, k2) were made 30 times one after another: 30.0 µs of host time a round (median), "
+        "45 % of the wall time. As a CUDA graph a round is one launch: %kernelscope whatif graph measures what that "
+        "would save.")}
+    assert _advice(_loop(script, 20 * MS)) == {}, "that is little of the time"
+
+
+def test_a_busy_gpu_gains_nothing_from_a_graph(script: type[Script]) -> None:
+    made = _loop(script, 2 * MS, gpu={"source": "cupti"})
+    made.device()
+    made.activity(start_ns=made.rows["cells"][0]["start_ns"], duration_ns=1_900 * US)
+    assert "repeated_sequence" not in _advice(made)

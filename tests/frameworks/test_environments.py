@@ -1,0 +1,182 @@
+"""Frameworks that cannot live beside numba-cuda are tested in environments of their own, and how those are made."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import environments
+import pytest
+from environments import CannotInstallError, Outcome
+
+HERE = Path(__file__).parent
+#: Frameworks that are installed and tested at a time.
+AT_ONCE = 3
+REQUIREMENTS = sorted(HERE.glob("*/requirements*.txt"))
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[Path, Future[Outcome]]]:
+    """The runs of all frameworks that were asked for, a few at a time: pip spends half of its time waiting."""
+    asked = [item.callspec.params["requirements"] for item in request.session.items
+             if getattr(item, "originalname", None) == "test_framework_in_its_environment"]
+    pool = ThreadPoolExecutor(max_workers=AT_ONCE)
+    try:
+        yield {requirements: pool.submit(environments.run_tests, requirements) for requirements in asked}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.environments
+@pytest.mark.timeout(1200)  # the first time an environment is downloaded and installed
+@pytest.mark.parametrize("requirements", REQUIREMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_framework_in_its_environment(runs: dict[Path, Future[Outcome]], requirements: Path) -> None:
+    try:
+        outcome = runs[requirements].result()
+    except (LookupError, CannotInstallError) as problem:
+        if os.environ.get("CI") or not getattr(problem, "offline", True):
+            raise
+        pytest.skip(f"no environment for {requirements.parent.name}: {str(problem).strip().splitlines()[-1]}")
+    assert outcome.status == 0, outcome.output
+    assert outcome.tests
+    assert not outcome.skipped, f"nothing may be skipped inside:\n{outcome.output}"
+
+
+def test_failures_and_skips_inside_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "environment", lambda *_: Path(sys.executable))
+    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "test_toy.py").write_text("""
+import os
+import pytest
+
+def test_inside():
+    assert os.environ["KERNELSCOPE_TEST_FRAMEWORK"] == "1"
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+
+def test_fails():
+    assert False, "as it should"
+""")
+    outcome = environments.run_tests(tmp_path / "requirements.txt")
+    assert (outcome.status, outcome.tests, outcome.skipped) == (1, 3, 1)
+    assert "as it should" in outcome.output
+
+
+def test_every_framework_has_requirements() -> None:
+    folders = {path.parent for path in HERE.glob("*/test_*.py")}
+    assert folders == {path.parent for path in REQUIREMENTS}
+
+
+class Installer:
+    """Stands in for pip: counts, and fails or dawdles if told to."""
+
+    def __init__(self, fails: bool = False, seconds: float = 0) -> None:
+        self.calls: list[tuple[Path, list[str]]] = []
+        self.fails = fails
+        self.seconds = seconds
+
+    def __call__(self, python: Path, requirements: list[str]) -> None:
+        self.calls.append((python, list(requirements)))
+        time.sleep(self.seconds)
+        if self.fails:
+            raise CannotInstallError("No matching distribution found for nonsense")
+
+
+def make(where: Path, install: Installer, *requirements: str) -> Path:
+    return environments.environment("toy", requirements, where=where, python=sys._base_executable, install=install)
+
+
+def test_environment_is_made_once(tmp_path: Path) -> None:
+    install = Installer()
+    python = make(tmp_path, install, "a", "b")
+    assert make(tmp_path, install, "b", "a") == python
+    assert install.calls == [(python, ["a", "b"])]
+    prefix = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True, check=True)
+    assert prefix.stdout.strip() == str(python.parents[1])
+
+
+def test_other_requirements_are_another_environment(tmp_path: Path) -> None:
+    install = Installer()
+    assert make(tmp_path, install, "a") != make(tmp_path, install, "b")
+    assert len(install.calls) == 2
+
+
+def test_half_made_environment_is_made_again(tmp_path: Path) -> None:
+    with pytest.raises(CannotInstallError, match="nonsense"):
+        make(tmp_path, Installer(fails=True), "a")
+    install = Installer()
+    python = make(tmp_path, install, "a")
+    assert len(install.calls) == 1
+    python.unlink()  # what it was made with is gone
+    python.symlink_to(tmp_path / "no-such-python")
+    make(tmp_path, install, "a")
+    assert len(install.calls) == 2
+
+
+def test_two_that_ask_at_once_make_one(tmp_path: Path) -> None:
+    install = Installer(seconds=0.5)
+    found: list[Path] = []
+    threads = [threading.Thread(target=lambda: found.append(make(tmp_path, install, "a"))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(install.calls) == 1
+    assert len(set(found)) == 1 and len(found) == 3
+
+
+def test_environment_that_nobody_used_is_removed(tmp_path: Path) -> None:
+    install = Installer()
+    old, kept = make(tmp_path, install, "a"), make(tmp_path, install, "b")
+    long_ago = time.time() - 31 * 24 * 3600
+    os.utime(old.parents[1] / "complete", (long_ago, long_ago))
+    make(tmp_path, install, "c")
+    assert not old.parents[1].exists()
+    assert kept.exists()
+
+
+@pytest.mark.parametrize(("output", "offline"), [
+    ("Failed: NewConnectionError('<pip...>: Failed to establish a new connection')", True),
+    ("ERROR: Could not find a version that satisfies the requirement a (from versions: none)", True),
+    ("ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 1.0, 1.1)", False),
+    ("ERROR: ResolutionImpossible", False),
+])
+def test_offline_is_told_from_wrong_requirements(output: str, offline: bool) -> None:
+    assert CannotInstallError(output).offline is offline
+
+
+def test_requirements_have_kernelscopes_own(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("# of the toy\ntoy==1.0  # the newest\n\n")
+    wanted = environments.requirements_of(file)
+    assert wanted[-1] == "toy==1.0"
+    assert any(each.startswith("pyarrow") for each in wanted)
+    assert any(each.startswith("pytest") for each in wanted)
+
+
+def test_python_of_pyenv_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "OLDEST", (99, 1))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LookupError, match=r"no Python 99\.1 or 99\.2"):
+        environments.find_python(tmp_path)
+    python = tmp_path / "versions" / "99.2.0" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho 99.2.0\n")
+    python.chmod(0o755)
+    assert environments.find_python(tmp_path) == str(python)
+
+
+def test_cache_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(environments.FOLDER, str(tmp_path))
+    assert environments.cache_folder() == tmp_path
+    monkeypatch.delenv(environments.FOLDER)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert environments.cache_folder() == Path("/caches/kernelscope/environments")

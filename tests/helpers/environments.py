@@ -1,0 +1,198 @@
+"""Virtual environments for frameworks that cannot live beside numba-cuda: made once, kept, and used by many runs."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The oldest Python that every framework runs on.
+OLDEST = (3, 12)
+#: What the tests inside need besides KernelScope's own dependencies and the framework.
+TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3")
+#: Set inside of such an environment; `tests/frameworks/conftest.py` collects the frameworks' tests there only.
+INSIDE = "KERNELSCOPE_TEST_FRAMEWORK"
+#: The folder that environments are kept in.
+FOLDER = "KERNELSCOPE_TEST_ENVIRONMENTS"
+
+# An environment that no run has used for so long is removed by the next one that makes one.
+_FORGOTTEN_S = 30 * 24 * 3600
+# What pip says where it cannot reach its index. A requirement that does not exist has a list of versions after "from".
+_OFFLINE = re.compile(r"NewConnectionError|ConnectTimeout|ProxyError|NameResolutionError|from versions: none")
+
+
+class CannotInstallError(Exception):
+    """pip failed.
+
+    Attributes
+    ----------
+    offline : bool
+        Whether it was because the index cannot be reached.
+    """
+
+    def __init__(self, output: str) -> None:
+        super().__init__(output)
+        self.offline = _OFFLINE.search(output) is not None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of tests ended: pytest's exit status, its output, and how many tests there were and were skipped."""
+
+    status: int
+    output: str
+    tests: int
+    skipped: int
+
+
+def run_tests(requirements: Path) -> Outcome:
+    """Run the tests beside `requirements` in the environment of it, which is made if there is none yet.
+
+    Raises
+    ------
+    LookupError
+        No interpreter is new enough.
+    CannotInstallError
+        pip failed.
+    """
+    name = f"{requirements.parent.name}-{requirements.stem}"
+    python = environment(name, requirements_of(requirements))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        ran = _run(python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
+                   f"--junitxml={report}", requirements.parent, cwd=ROOT, env=_inner_environment())
+        tests, skipped = _counts(report)
+    return Outcome(ran.returncode, ran.stdout, tests, skipped)
+
+
+def requirements_of(file: Path) -> list[str]:
+    """KernelScope's own dependencies, the test tools, and the lines of a requirements file that say something."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    return [*project["dependencies"], *TEST_TOOLS, *filter(None, lines)]
+
+
+def environment(name: str, requirements: Sequence[str], *, where: Path | None = None, python: str | None = None,
+                install: Callable[[Path, Sequence[str]], None] | None = None) -> Path:
+    """Return the interpreter of an environment that has `requirements`; it is made where there is none yet.
+
+    Its folder is named after all that went into it. Others that ask for the same one meanwhile, in this process or in
+    another, wait until it is made; what a run that was killed has left is thrown away.
+
+    Parameters
+    ----------
+    name : str
+        What its folder's name begins with.
+    requirements : sequence of str
+        For pip.
+    where : Path, optional
+        The folder that environments are kept in: KERNELSCOPE_TEST_ENVIRONMENTS, or one in the user's cache folder.
+    python : str, optional
+        The interpreter to make it with: this one, or `find_python`.
+    install : callable, optional
+        Given the environment's interpreter and the requirements, installs them: `pip_install`.
+    """
+    python = python or find_python()
+    key = hashlib.sha256("\n".join([_version(python), os.path.realpath(python), *sorted(requirements)]).encode())
+    where = where or cache_folder()
+    made = where / f"{name}-{key.hexdigest()[:12]}"
+    inner, stamp = made / "bin" / "python", made / "complete"
+    where.mkdir(parents=True, exist_ok=True)
+    with _locked(where / f"{made.name}.lock"):
+        if not (stamp.exists() and _runs(inner)):
+            _forget_old(where)
+            shutil.rmtree(made, ignore_errors=True)
+            subprocess.run([python, "-m", "venv", "--without-pip", made], check=True)
+            (install or pip_install)(inner, requirements)
+        stamp.write_text("\n".join(requirements), encoding="utf-8")
+    return inner
+
+
+def pip_install(python: Path, requirements: Sequence[str]) -> None:
+    """Install into the environment of that interpreter; raises `CannotInstallError`."""
+    subprocess.run([python, "-m", "ensurepip"], stdout=subprocess.DEVNULL, check=True)
+    ran = _run(python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *requirements)
+    if ran.returncode:
+        raise CannotInstallError(ran.stdout)
+
+
+def find_python(root: Path | None = None) -> str:
+    """Return an interpreter that is new enough: this one, one on the PATH, or one of pyenv's; raises `LookupError`."""
+    if sys.version_info[:2] >= OLDEST:
+        return sys._base_executable  # that of the environment that runs this would carry its packages' path along
+    versions = [f"{OLDEST[0]}.{minor}" for minor in (OLDEST[1], OLDEST[1] + 1)]
+    pyenv = (root or Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))) / "versions"
+    for version in versions:
+        for candidate in (f"python{version}", *sorted(map(str, pyenv.glob(f"{version}.*/bin/python")))):
+            found = shutil.which(candidate)
+            if found and _version(found).startswith(version):
+                return found
+    raise LookupError(f"no Python {' or '.join(versions)} on the PATH or in {pyenv}")
+
+
+def cache_folder() -> Path:
+    """Return the folder that environments are kept in."""
+    chosen = os.environ.get(FOLDER)
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelscope" / "environments"
+
+
+def _run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whichever that is, its errors among its output."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+
+
+def _inner_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("PYTEST_", "COV_", "PYTHON", "VIRTUAL_ENV"))}
+    return kept | {"PYTHONPATH": str(ROOT), "PYTHONNOUSERSITE": "1", INSIDE: "1"}
+
+
+def _counts(report: Path) -> tuple[int, int]:
+    """How many tests a JUnit report tells of, and how many of them were skipped."""
+    if not report.exists():
+        return 0, 0
+    suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
+    return tuple(sum(int(suite.get(name, 0)) for suite in suites) for name in ("tests", "skipped"))  # type: ignore
+
+
+def _version(python: str | Path) -> str:
+    """Such as 3.12.1, or an empty text for what does not run."""
+    code = "import platform; print(platform.python_version())"
+    try:
+        ran = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return ""
+    return "" if ran.returncode else ran.stdout.strip()
+
+
+def _runs(python: Path) -> bool:
+    return bool(_version(python))
+
+
+def _forget_old(where: Path) -> None:
+    for stamp in where.glob("*/complete"):
+        if time.time() - stamp.stat().st_mtime > _FORGOTTEN_S:
+            shutil.rmtree(stamp.parent, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,52 @@
+"""Large graphs as groups of layers."""
+
+# ruff: noqa: RUF001 - the sign of multiplication is meant
+from __future__ import annotations
+
+from drawn_graphs import chain, independent, script, tangle
+
+from kernelscope.analysis.graph_layout import lay_out
+from kernelscope.analysis.graph_nodes import read_graph
+from kernelscope.recording.model import Recording
+from kernelscope.renderers.graph_bands import Band, bands, group, mostly
+
+
+def grouped(recording: Recording, most: int = 6) -> list[Band]:
+    graph = read_graph(recording)
+    return group(graph, lay_out(graph), most)
+
+
+def test_each_node_is_in_one_band() -> None:
+    for recording in (tangle(200), chain(100), chain(3)):
+        made = grouped(recording)
+        assert len(made) <= 6
+        numbers = [number for band in made for number in band.numbers]
+        assert sorted(numbers) == list(range(len(numbers)))
+
+
+def test_bands_of_a_chain_are_equal() -> None:
+    assert [(band.layers, len(band.numbers)) for band in grouped(chain(120))] == [(20, 20)] * 6
+
+
+def test_independent_nodes_are_one_layer() -> None:
+    assert [(band.layers, len(band.numbers)) for band in grouped(independent(500))] == [(1, 500)]
+
+
+def test_times_add_up() -> None:
+    recording = tangle(100)
+    made = grouped(recording)
+    assert sum(band.total_ns or 0 for band in made) == read_graph(recording).total_ns
+    assert abs(sum(band.share or 0 for band in made) - 1) < 1e-9
+    assert {(band.total_ns, band.share) for band in grouped(chain(50))} == {(None, None)}
+
+
+def test_the_most_frequent_are_named() -> None:
+    graph = read_graph(chain(7))
+    assert mostly(graph, group(graph, lay_out(graph), 1)[0]) == "axpy × 7"
+    assert bands(graph, lay_out(graph)).count("<rect") > 7
+
+
+def test_a_graph_without_nodes_has_no_bands() -> None:
+    made = script()
+    made.graph()
+    assert grouped(made.recording()) == []

@@ -1,0 +1,137 @@
+"""Pictures of graphs."""
+
+from __future__ import annotations
+
+import re
+import time
+from xml.etree import ElementTree
+
+import pytest
+from drawn_graphs import chain, every_kind, independent, nested, script, strange, tangle
+
+from kernelscope.analysis.graph_layout import lay_out
+from kernelscope.analysis.graph_nodes import read_graph
+from kernelscope.errors import UnknownGraphError
+from kernelscope.recording.model import Recording
+from kernelscope.renderers.graph_style import KINDS, OTHER
+from kernelscope.renderers.graph_svg import MOST_SMALL, draw, graph_svg, small
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(drawn: str) -> list[str]:
+    return [each.text or "" for each in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("recording", [
+    pytest.param(make(), id=name) for name, make in {
+        "every kind": every_kind, "untimed": lambda: every_kind(0), "chain": lambda: chain(50),
+        "nested": lambda: nested(8), "strange": strange, "tangle": lambda: tangle(300),
+        "independent": lambda: independent(100),
+    }.items()
+])
+@pytest.mark.parametrize("function", [graph_svg, small])
+def test_it_is_well_formed_and_runs_nothing(recording: Recording, function: object) -> None:
+    drawn = function(recording)  # type: ignore[operator]
+    root = ElementTree.fromstring(drawn)
+    assert root.tag == f"{SVG}svg"
+    assert {each.tag.removeprefix(SVG) for each in root.iter()} <= {
+        "svg", "title", "g", "path", "rect", "text", "tspan"}
+    names = {name for each in root.iter() for name in each.attrib}
+    assert not {name for name in names if name.startswith("on") or "href" in name or name == "style"}
+    assert "\u202e" not in drawn
+    assert "\x1b" not in drawn
+
+
+def test_nodes_say_kernel_configuration_and_time() -> None:
+    drawn = graph_svg(every_kind())
+    said = texts(drawn)
+    for text in ("axpy", "kernel · [4, 128]", "20.0 µs", "copy HtoD", "memcpy · 1.0 MiB", "print_result",
+                 "host function", "while · 2 nodes", "if · 3 nodes", "body", "then", "else", "90.0 µs"):
+        assert text in said, text
+    assert said[-1].startswith("graph 0 · 14 nodes, 13 edges · instantiated once, launched 20 times · ")
+
+
+def test_shares_are_bars() -> None:
+    made = script()
+    graph = made.graph()
+    for lasted in (3_000, 1_000):
+        made.activity(duration_ns=lasted, graph_node_id=made.graph_node(graph))
+    bars = [float(width) for width in re.findall(r"h([\d.]+)' stroke='#fff'", graph_svg(made.recording()))]
+    assert bars[0] / bars[1] == pytest.approx(3, rel=0.01)
+
+
+def test_boxes_open_and_close() -> None:
+    recording = every_kind()
+    closed = texts(graph_svg(recording, opened=()))
+    assert "reduce_blocks" not in closed
+    assert "while" in closed
+    assert "2 nodes" in closed
+    one = texts(graph_svg(recording, opened=[4]))
+    assert "reduce_blocks" in one
+    assert "then" not in one
+
+
+def test_one_body_is_drawn_alone() -> None:
+    graph = read_graph(every_kind())
+    said = texts(draw(graph, lay_out(graph), at=(7, 1), foot=False))
+    assert said == ["scale", "kernel · [4, 128]", "empty"]
+
+
+def test_edges_that_close_a_cycle_are_dashed_and_said() -> None:
+    drawn = graph_svg(strange())
+    assert "stroke-dasharray='5 4'" in drawn
+    assert "1 edge closes a cycle (dashed): no CUDA graph has one" in texts(drawn)
+    assert "stroke-dasharray='5 4'" not in graph_svg(every_kind())
+
+
+def test_long_names_are_shortened() -> None:
+    assert max(map(len, texts(graph_svg(strange())))) < 120
+
+
+def test_a_dry_run_says_so() -> None:
+    assert "dry run: kernels did not execute" in texts(graph_svg(chain(3, dry_run=True)))
+
+
+def test_a_graph_without_nodes_says_so() -> None:
+    made = script()
+    made.graph()
+    assert texts(graph_svg(made.recording())) == ["graph 0 · 0 nodes, 0 edges · nothing to draw"]
+    assert texts(small(made.recording())) == ["graph 0 · 0 nodes, 0 edges · nothing to draw"]
+
+
+def test_no_such_graph() -> None:
+    for function in (graph_svg, small):
+        with pytest.raises(UnknownGraphError, match="no graph 3"):
+            function(chain(2), 3)
+
+
+@pytest.mark.parametrize("nodes", [1, 14, MOST_SMALL, MOST_SMALL + 1, 2_000])
+def test_a_small_picture_fits_a_card(nodes: int) -> None:
+    root = ElementTree.fromstring(small(tangle(nodes)))
+    assert float(root.get("width", 0)) <= 1_100
+    assert float(root.get("height", 0)) <= 560
+    assert len(small(tangle(nodes))) < 60_000
+
+
+def test_two_thousand_nodes_are_drawn_soon() -> None:
+    recording = tangle(2_000)
+    start = time.perf_counter()
+    drawn = graph_svg(recording)
+    assert time.perf_counter() - start < 5
+    assert len(drawn) < 2_500_000
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), OTHER], ids=lambda kind: kind.word)
+def test_white_is_readable_on_every_kind(kind: object) -> None:
+    color = kind.color  # type: ignore[attr-defined]
+    parts = [int(color[at:at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    light = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    assert 1.05 / (light + 0.05) >= 4.5
+
+
+def test_kinds_differ_in_word_sign_and_color() -> None:
+    held = [*KINDS.values(), OTHER]
+    for what in ("word", "sign", "color"):
+        assert len({getattr(kind, what) for kind in held}) == len(held), what
