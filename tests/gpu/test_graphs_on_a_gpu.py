@@ -177,7 +177,6 @@ def test_many_nodes_keep_their_places(device, kernels, array, stream):
     r.assert_joined(100)
     (made,) = r.events("instantiate")
     assert r.rows.graphs[made["graph_id"]]["nodes"] == 100
-    assert array.copy_to_host()[0] == 100
     assert len(r.events("capture")[0]["streams"]) == 3
 
 
@@ -242,6 +241,7 @@ def test_updates_and_rebuilds(capture, stream, array):
     with Recorded() as r:
         graph = capture().complete()
         graph.launch(stream)
+        stream.sync()
         graph.update(capture(grid=4, out=other))
         graph.launch(stream)
         for _ in range(3):

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 import threading
 
 import pytest
 
+from kernelscope.dryrun.build import find_compiler
 from kernelscope.probes.callbacks import guarded
 
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
+_DESTRUCTOR = """
+#include <stdint.h>
+
+/* Raises, and calls back as a library does whose destructors call the driver; with or without Python's lock. */
+void raise_and_call(void (*raise)(void *, const char *), void *type, void *(*release)(void), void (*take)(void *),
+                    void (*callback)(void *, int, uint32_t, void *), int held)
+{
+    raise(type, "mine");
+    void *state = held ? 0 : release();
+    callback((void *)1, 2, 3, (void *)4);
+    if (!held) take(state);
+}
+"""
 
 
-def call_with_exception(callback):
-    """Have C call back while an exception is set, as a destructor in C++ does."""
-    destructor = ctypes.CFUNCTYPE(None, ctypes.py_object)
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    capsule = [new(1, None, ctypes.cast(callback, ctypes.c_void_p))]
-    assert destructor
-
-    def drop():
-        # The capsule dies while `KeyError` unwinds this frame: the interpreter has the exception set then.
-        held = capsule.pop()
-        raise KeyError(type(held).__name__)
-
-    drop()
+@pytest.fixture(scope="module")
+def raise_and_call(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("destructor")
+    (folder / "destructor.c").write_text(_DESTRUCTOR)
+    subprocess.run([*find_compiler(), "-shared", "-fPIC", str(folder / "destructor.c"), "-o",
+                    str(folder / "destructor.so")], check=True)
+    function = ctypes.PyDLL(str(folder / "destructor.so")).raise_and_call
+    function.argtypes = (ctypes.c_void_p, ctypes.py_object, *[ctypes.c_void_p] * 3, ctypes.c_int)
+    function.restype = None
+    python = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p)
+              for name in ("PyErr_SetString", "PyEval_SaveThread", "PyEval_RestoreThread")]
+    return lambda callback, held: function(
+        python[0], KeyError, python[1], python[2], ctypes.cast(callback, ctypes.c_void_p), held)
 
 
 def test_arguments_arrive():
@@ -35,16 +50,28 @@ def test_arguments_arrive():
     assert seen == [(1 << 40, -2, 0xFFFFFFFF, 4)]
 
 
-def test_an_exception_that_is_set_stays():
+def read() -> int:
+    """As callbacks look at what they are given; it fails where an exception is set already."""
+    return ctypes.c_int.from_address(ctypes.addressof(_number)).value
+
+
+_number = ctypes.c_int(7)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_an_exception_that_is_set_stays(raise_and_call, held):
     seen = []
-    guard = guarded(Callback(lambda *_: seen.append(ctypes.string_at(b"whole"))))
-    set_object = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)
-    kind = ctypes.pythonapi.PyErr_SetString
-    kind.argtypes, kind.restype = (ctypes.py_object, ctypes.c_char_p), None
-    assert set_object
-    with pytest.raises(KeyError, match="PyCapsule"):
-        call_with_exception(guard)
-    assert seen == [b"whole"]
+    guard = guarded(Callback(lambda *_: seen.append(read())))
+    with pytest.raises(KeyError, match="mine"):
+        raise_and_call(guard, held)
+    assert seen == [7]
+
+
+def test_without_the_guard_it_would_not(raise_and_call, monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: reported.append(each.exc_type))
+    raise_and_call(Callback(lambda *_: read()), True)
+    assert len(reported) == 1, "and the user has no exception"
 
 
 def test_from_a_thread_that_python_does_not_know():
@@ -59,8 +86,6 @@ def test_from_a_thread_that_python_does_not_know():
 
 
 def test_what_the_callback_raises_is_pythons_to_report(monkeypatch):
-    import sys
-
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda each: reported.append(each.exc_type))
     guarded(ctypes.CFUNCTYPE(None)(lambda: 1 / 0))()

@@ -19,7 +19,6 @@ from kernelscope.probes.cuda_core.memory import Memory
 from kernelscope.probes.cuda_core.null_calls import NullCalls
 from kernelscope.probes.cuda_core.rows import RowMaker
 from kernelscope.probes.cuda_core.unseen import UnseenGraphs
-from kernelscope.probes.cuda_core.walk import Conditionals
 from kernelscope.probes.cuda_core.watch import GraphWatch
 from kernelscope.probes.graph_rows import LAUNCH
 from kernelscope.probes.sink import Sink
@@ -62,7 +61,7 @@ class CudaCoreProbe:
         driver = self._driver or _found()
         if driver is None:
             return  # no driver, no graphs
-        self._watch = GraphWatch(sink, driver, _conditionals)
+        self._watch = GraphWatch(sink, driver)
         self._rows = RowMaker(sink, self._memory)
         sink.driver_calls.listen(self._watch)
         if sink.driver_calls.source is None and dryrun.is_enabled():
@@ -173,4 +172,3 @@ def _add_launches(sink: Sink, launches: np.ndarray, places: dict[int, int]) -> N
 
 
 _memory = Memory()
-_conditionals: Conditionals = {}

@@ -9,6 +9,7 @@ destroyed, and when a module is unloaded.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -60,6 +61,7 @@ class Holder:
         self._slots: dict[int, ctypes.c_uint64] = {}
         self._copies: set[int] = set()
         self._nodes = 0
+        self._handles: list[int] = []
 
     def is_own_slot(self, address: int) -> bool:
         """Whether a copy is being written there that is made here, and not by the user."""
@@ -84,6 +86,9 @@ class Holder:
         handles = self._driver.nodes(graph)
         if handles is None:
             return None
+        if handles == self._handles:  # a definition that is instantiated again and again
+            handles = self._handles
+        self._handles = handles
         held = Held(handles, owners)
         if not held.owners or not self._copy(graph, held):
             held.walked = self._walker.walk(graph, number)
@@ -147,12 +152,19 @@ def _numbers(handles: list[int], number: Number) -> tuple[int | None, ...]:
         return ()
     first, last = number(handles[0]), number(handles[-1])
     if first is not None and last is not None and last - first == len(handles) - 1:
-        return tuple(range(first, last + 1))
+        return _consecutive(first, last)
     return tuple(number(handle) for handle in handles)
+
+
+@functools.lru_cache(256)
+def _consecutive(first: int, last: int) -> tuple[int, ...]:
+    return tuple(range(first, last + 1))
 
 
 def _through(walked: Walked, top: tuple[int | None, ...]) -> tuple[int | None, ...]:
     """All numbers: those of the definition's own nodes are `top`, of nodes inside of them the copy's where they fit."""
+    if len(walked.numbers) == len(top):
+        return top
     found: list[int | None] = []
     copied = iter(walked.numbers)
     for node, number in zip(walked.snapshot.nodes, top, strict=False):

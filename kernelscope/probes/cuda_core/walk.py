@@ -73,6 +73,7 @@ class Walker:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._buffer))
         # Equal nodes are one object: of a thousand graphs that are the same, each is a tuple of references.
         self._known: dict[Node, Node] = {}
+        self._snapshots: dict[tuple[int, int], Snapshot] = {}
 
     def walk(self, graph: int, number: Callable[[int], int | None] | None = None) -> Walked | None:
         """Read a definition, or return None where the driver will not; `number` is asked of each node's handle."""
@@ -103,7 +104,15 @@ class Walker:
         places = {handle: place for place, handle in enumerate(handles)}
         edges = sorted((places[first], places[then]) for first, then in self._driver.edges(graph)
                        if first in places and then in places)
-        return Snapshot(tuple(nodes), tuple(edges))
+        return self._same(tuple(nodes), tuple(edges))
+
+    def _same(self, nodes: tuple[Node, ...], edges: tuple[tuple[int, int], ...]) -> Snapshot:
+        """The snapshot that was made last of a graph of this size, where it is the same."""
+        size = len(nodes), len(edges)
+        last = self._snapshots.get(size)
+        if last is None or last.nodes != nodes or last.edges != edges:
+            last = self._snapshots[size] = Snapshot(nodes, edges)
+        return last
 
     def _kernel(self, node: int) -> Node:
         driver, address = self._driver, self._address
@@ -195,7 +204,7 @@ class Walker:
         for body in bodies:
             inside[2].add(body)
             snapshot = self._graph(body, *inside)
-            found.append(Snapshot((), ()) if snapshot is None else snapshot)
+            found.append(self._same((), ()) if snapshot is None else snapshot)
         return Node(_CONDITIONAL_KINDS[kind] if kind < len(_CONDITIONAL_KINDS) else "other", bodies=tuple(found))
 
     def _end(self, data: bytes, kind: int, host: int, device: int, array: int) -> tuple[str | None, bytes]:

@@ -19,7 +19,6 @@ from kernelscope.probes.sink import Sink
 
 #: Streams that stand for another one in each thread.
 _PER_THREAD = 2
-_MOST_CONDITIONALS = 10_000
 #: Functions that are watched while something else goes on: a capture, or the making of a conditional node.
 WAIT = ("cuStreamWaitEvent", "cuStreamWaitEvent_ptsz")
 ADD = ("cuGraphAddNode", "cuGraphAddNode_v2")
@@ -34,16 +33,16 @@ class GraphWatch:
         Where the rows of events go, as they happen.
     driver : Driver
         Whom to ask about a graph.
-    conditionals : Conditionals
-        What is known of conditional nodes, which lives longer than a recording.
     """
 
-    def __init__(self, sink: Sink, driver: Driver, conditionals: Conditionals) -> None:
+    def __init__(self, sink: Sink, driver: Driver) -> None:
         self._sink = sink
         self._clock: Clock = sink.clock
         self._driver = driver
-        self._conditionals = conditionals
-        self._walker = Walker(driver, conditionals)
+        # Of this recording only: of a handle of an earlier one nobody knows what it is by now.
+        self._conditionals: Conditionals = {}
+        self._conditional_nodes: dict[int, list[int]] = {}
+        self._walker = Walker(driver, self._conditionals)
         self._holder = Holder(driver, self._walker)
         self._source: Source | None = None
         self._captures: dict[Any, Event] = {}
@@ -187,6 +186,14 @@ class GraphWatch:
         graph = call.word(0)
         if call.result == SUCCESS and not self._holder.is_own_copy(graph):
             self._definitions.pop(graph, None)
+            self._forget_conditionals(graph)
+
+    def _forget_conditionals(self, graph: int) -> None:
+        """Forget what is inside of a definition that is gone: its handles may soon be something else."""
+        for node in self._conditional_nodes.pop(graph, ()):
+            for body in self._conditionals.pop(node, (0, ()))[1]:
+                self._forget_conditionals(body)
+                self._bodies.pop(body, None)
 
     def _condition(self, call: Call) -> None:
         if call.result == SUCCESS:
@@ -197,9 +204,8 @@ class GraphWatch:
         found = conditional_of(call.word(5 if call.api.endswith("_v2") else 4))
         if found is None or call.result != SUCCESS:
             return
-        while len(self._conditionals) >= _MOST_CONDITIONALS:
-            self._conditionals.pop(next(iter(self._conditionals)))
         self._conditionals[call.pointed(0)] = found
+        self._conditional_nodes.setdefault(call.word(1), []).append(call.pointed(0))
         self._conditions = max(0, self._conditions - 1)
         if not self._conditions:
             self._switch(ADD, False)

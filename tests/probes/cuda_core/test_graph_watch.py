@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 
 import numpy as np
@@ -298,3 +299,66 @@ def test_nothing_of_ours_is_left_in_the_driver(watch, capture, device):
     assert not holder._slots
     assert seen.kinds() == ["capture", "instantiate"], "copies are no events"
     del graph
+
+
+def test_what_was_in_a_conditional_node_is_forgotten_with_its_graph(watch, device, k, arrays):
+    """Its handles may be given to something else: nobody may look into them then."""
+    with watch() as seen:
+        builder = device.create_graph_builder().begin_building()
+        body = builder.if_then(builder.create_condition(default_value=1)).begin_building()
+        inner = body.if_then(body.create_condition(default_value=1)).begin_building()
+        k.fill[1, 32, inner.stream](arrays[0])
+        inner.end_building()
+        body.end_building()
+        builder.end_building()
+        watch_ = seen.probe._watch
+        assert len(watch_._conditionals) == 2
+        del builder, body, inner
+        gc.collect()
+        assert not watch_._conditionals
+        assert not watch_._bodies
+    (outer, *_), nodes = seen.events("capture"), seen.nodes(0)
+    assert [node["kind"] for node in nodes] == ["if", "if", "kernel"]
+    assert [node["parent_node_id"] for node in nodes] == [None, 0, 1]
+    assert outer["graph_id"] == 0
+
+
+def test_a_conditional_node_of_an_earlier_recording_is_not_looked_into(watch, device, k, arrays):
+    with watch():
+        builder = device.create_graph_builder().begin_building()
+        body = builder.if_then(builder.create_condition(default_value=1)).begin_building()
+        k.fill[1, 32, body.stream](arrays[0])
+        body.end_building()
+        builder.end_building()
+    with watch() as seen:
+        builder.complete()
+    assert [(node["kind"], node["name"], node["attributes"]) for node in seen.nodes(0)] == [
+        ("other", "conditional", '{"unknown": "inside"}')]
+
+
+def test_equal_graphs_share_what_was_read_of_them(watch, capture):
+    with watch() as seen:
+        builder = capture()
+        graphs = [builder.complete() for _ in range(10)]
+        seen.probe._watch.settle()
+        held = [event.held for event in seen.probe._watch.events if event.held is not None]
+        assert len({id(each.walked.snapshot) for each in held}) == 1
+        assert len({id(each.handles) for each in held}) == 1
+    del graphs
+
+
+def test_a_thousand_nodes_are_written_down_within_20_ms(watch, device, k, arrays):
+    builder = device.create_graph_builder().begin_building()
+    for number in range(1_000):
+        k.axpy[1 + number % 3, 32, builder.stream](arrays[0], number)
+    builder.end_building()
+    best = 1.0
+    for _ in range(5):
+        with watch() as seen:
+            graph = builder.complete()
+            start = time.perf_counter()
+        best = min(best, time.perf_counter() - start)
+        assert seen.rows.graphs[0]["nodes"] == 1_000
+        assert seen.rows.graphs[0]["edges"] == 999
+        graph.close()
+    assert best < 0.04, f"{best * 1e3:.1f} ms; a quiet machine takes 12"
