@@ -56,7 +56,8 @@ class CudaCoreProbe:
             self._null = NullCalls(ctypes.CDLL("libcuda.so.1"), sink.driver_calls)
             self._null.begin()
             sink.is_capturing = self._is_capturing
-        self._unseen.begin()
+        if sink.driver_calls.source is None:
+            self._unseen.begin()
 
     def uninstall(self) -> None:
         """Listen no more; what is still to be read of graphs is read now. See `Probe.uninstall`."""

@@ -6,7 +6,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, hook_codes
 
 
 class UnseenGraphs:
@@ -43,4 +43,5 @@ class UnseenGraphs:
             self.count += 1
             return original(*args, **kwargs)
 
+        hook_codes.add(create_graph_builder.__code__)
         return create_graph_builder
