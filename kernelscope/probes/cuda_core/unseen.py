@@ -38,10 +38,9 @@ class UnseenGraphs:
             self._patches.hook(device, "create_graph_builder", self._counting, lend=False)
 
     def _counting(self, original: Any) -> Any:
-        @functools.wraps(original)
         def create_graph_builder(*args: Any, **kwargs: Any) -> Any:
             self.count += 1
             return original(*args, **kwargs)
 
         hook_codes.add(create_graph_builder.__code__)
-        return create_graph_builder
+        return functools.wraps(original)(create_graph_builder)
