@@ -106,7 +106,7 @@ class CudaCoreProbe:
 
     def _state(self, sink: Sink, watch: GraphWatch, rows: RowMaker) -> None:
         """Say in health what is not known of graphs, where there were any."""
-        problems = list(dict.fromkeys(watch.problems)) if watch.events else []
+        problems = list(dict.fromkeys(watch.problems)) if watch.events or watch.was_strange else []
         if rows.left_out:
             problems.append(f"{rows.left_out:,} graphs that updates made are without their nodes: there were too many")
         fix = "please report it with this message and the driver's version"
