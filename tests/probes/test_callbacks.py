@@ -67,13 +67,6 @@ def test_an_exception_that_is_set_stays(raise_and_call, held):
     assert seen == [7]
 
 
-def test_without_the_guard_it_would_not(raise_and_call, monkeypatch):
-    reported = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda each: reported.append(each.exc_type))
-    raise_and_call(Callback(lambda *_: read()), True)
-    assert len(reported) == 1, "and the user has no exception"
-
-
 def test_from_a_thread_that_python_does_not_know():
     seen = []
     guard = guarded(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: seen.append(threading.get_ident())))

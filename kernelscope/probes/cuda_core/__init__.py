@@ -68,7 +68,8 @@ class CudaCoreProbe:
             self._null = NullCalls(ctypes.CDLL("libcuda.so.1"), sink.driver_calls)
             self._null.begin()
             sink.is_capturing = self._is_capturing
-        self._unseen.begin()
+        if sink.driver_calls.source is None:
+            self._unseen.begin()
 
     def uninstall(self) -> None:
         """Undo the hook and listen no more; what is still to be read of graphs is read now. See `Probe.uninstall`."""
@@ -135,7 +136,7 @@ class CudaCoreProbe:
 
     def _state(self, sink: Sink, watch: GraphWatch, rows: RowMaker) -> None:
         """Say in health what is not known of graphs, where there were any."""
-        problems = list(dict.fromkeys(watch.problems)) if watch.events else []
+        problems = list(dict.fromkeys(watch.problems)) if watch.events or watch.was_strange else []
         if rows.left_out:
             problems.append(f"{rows.left_out:,} graphs that updates made are without their nodes: there were too many")
         fix = "please report it with this message and the driver's version"

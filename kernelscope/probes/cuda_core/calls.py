@@ -51,19 +51,12 @@ class Call:
         return ctypes.c_uint64.from_address(address).value if address else 0
 
 
-def unseen(functions: frozenset[str], known: Iterable[str]) -> list[str]:
-    """Return what a recording does not see because a source lacks a function, or has one that nobody knows here.
+def unseen(functions: frozenset[str]) -> list[str]:
+    """Return what a recording does not see because a source cannot tell of a function."""
+    return [f"{what} are not seen: the driver has no {names[0]}" for what, names in _NEEDED.items()
+            if not functions.intersection(names)]
 
-    Parameters
-    ----------
-    functions : frozenset of str
-        Those that the source can tell of.
-    known : iterable of str
-        Those that are understood.
-    """
-    problems = [f"{what} are not seen: the driver has no {names[0]}" for what, names in _NEEDED.items()
-                if not functions.intersection(names)]
-    strange = sorted(name for name in functions.difference(known, _OLD) if name.startswith(_FAMILIES))
-    if strange:
-        problems.append(f"calls of {', '.join(strange)} are not seen: they are newer than this KernelScope")
-    return problems
+
+def strangers(functions: frozenset[str], known: Iterable[str]) -> list[str]:
+    """Return the functions that do what one of the known ones does, in a way that nobody knows here."""
+    return sorted(name for name in functions.difference(known, _OLD) if name.startswith(_FAMILIES))

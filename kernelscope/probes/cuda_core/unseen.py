@@ -6,7 +6,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, hook_codes
 
 
 class UnseenGraphs:
@@ -38,9 +38,9 @@ class UnseenGraphs:
             self._patches.hook(device, "create_graph_builder", self._counting, lend=False)
 
     def _counting(self, original: Any) -> Any:
-        @functools.wraps(original)
         def create_graph_builder(*args: Any, **kwargs: Any) -> Any:
             self.count += 1
             return original(*args, **kwargs)
 
-        return create_graph_builder
+        hook_codes.add(create_graph_builder.__code__)
+        return functools.wraps(original)(create_graph_builder)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelscope.clock import Clock
-from kernelscope.probes.cuda_core.calls import Call, unseen
+from kernelscope.probes.cuda_core.calls import Call, strangers, unseen
 from kernelscope.probes.cuda_core.changes import changed_node, conditional_of, refusal
 from kernelscope.probes.cuda_core.driver import SUCCESS, UPDATE_FAILURE, WRONG_THREAD, Driver
 from kernelscope.probes.cuda_core.holding import Held, Holder
@@ -53,12 +53,14 @@ class GraphWatch:
         self._conditions = 0
         # Graphs of earlier times that were closed: if nothing else happens to them, that is nobody's business.
         self._going: dict[int, int | None] = {}
-        self._strangers: dict[int | None, Call] = {}
+        self._others: dict[int | None, Call] = {}
+        self._strangers: set[bytes] = set()
         self._handlers = self._made_handlers()
         self.lock = threading.RLock()
         self.events: list[Event] = []
         self.problems: list[str] = list(driver.missing)
         self.was_told = False
+        self.was_strange = False
 
     # ---- the listener ----
 
@@ -67,7 +69,9 @@ class GraphWatch:
         self._source = source
         self.was_told = True
         known = {name.decode() for name in self._handlers}
-        self.problems += unseen(source.functions, known)
+        self.problems += unseen(source.functions)
+        self._strangers = {name.encode() for name in strangers(source.functions, known)}
+        source.switch((name.decode() for name in self._strangers), True)
         source.switch((name for name in known & source.functions if name not in WAIT + ADD), True)
 
     def end(self) -> None:
@@ -79,7 +83,8 @@ class GraphWatch:
             self._sink.swallow("cuda.core", problem)
         source = self._source
         if source is not None:
-            source.switch((name for name in {name.decode() for name in self._handlers} & source.functions), False)
+            names = {name.decode() for name in {*self._handlers, *self._strangers}}
+            source.switch(names & source.functions, False)
 
     def called(self, data: int) -> None:
         """Hear of one call. See `Listener.called`."""
@@ -108,6 +113,10 @@ class GraphWatch:
         call = CallData.from_address(data)
         found = self._handlers.get(call.name or b"")
         if found is None:
+            if call.name in self._strangers:
+                self.problems.append(f"calls of {call.name.decode()} are not seen: it is newer than this KernelScope")
+                self._strangers.discard(call.name)
+                self.was_strange = True
             return
         before, after = found
         if call.site != BEFORE:
@@ -266,7 +275,7 @@ class GraphWatch:
         if executable is not None:
             self._event("close", call, executable=executable)
         else:
-            self._strangers[self._going.pop(handle, None)] = call
+            self._others[self._going.pop(handle, None)] = call
         if call.result == SUCCESS:
             self._executables.pop(handle, None)
 
@@ -294,7 +303,7 @@ class GraphWatch:
         if found is not None:
             return found
         executable = self._before(number)
-        closed = self._strangers.pop(number, None)
+        closed = self._others.pop(number, None)
         if closed is not None:
             self._event("close", closed, executable=executable)
         return executable

@@ -13,7 +13,7 @@ import pytest
 from cuda.core import Device, Program, ProgramOptions
 from numba import cuda
 
-from kernelscope.probes.cuda_core import CudaCoreProbe
+from kernelscope.probes.cuda_core import CudaCoreProbe, null_calls
 from kernelscope.probes.cuda_core.memory import Memory
 from kernelscope.probes.sink import Sink
 
@@ -49,6 +49,15 @@ class Seen:
                 else self.sink.configurations.rows[node["configuration_id"]]
             found.append(row and (row["griddim_x"], row["blockdim_x"], row["sharedmem_bytes"]))
         return found
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens():
+    """After every test the driver tells nobody, and cuda.core's class is as it was."""
+    original = vars(Device)["create_graph_builder"]
+    yield
+    assert not null_calls._telling
+    assert vars(Device)["create_graph_builder"] is original
 
 
 @pytest.fixture
