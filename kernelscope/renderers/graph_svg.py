@@ -37,6 +37,8 @@ MAKES = Makes("image/svg+xml", ".svg")
 #: Nodes that a small picture shows; of more it shows groups of layers.
 MOST_SMALL = 40
 _SMALL_WIDTH, _SMALL_HEIGHT = 1100, 560
+# At a smaller scale texts could not be read.
+_READABLE = 0.6
 
 _MARGIN = 14
 _FOOT = 22
@@ -71,7 +73,8 @@ def graph_svg(recording: Recording, graph_id: int | None = None, opened: Iterabl
 def small(recording: Recording, graph_id: int | None = None) -> str:
     """Return a picture of a graph that fits into a card, as an SVG document of at most 1,100 by 560 pixels.
 
-    A graph of more than `MOST_SMALL` nodes is drawn as groups of its layers.
+    A graph of more than `MOST_SMALL` nodes, or that could not be read in that room, is drawn with its boxes closed or
+    as groups of its layers.
 
     Parameters
     ----------
@@ -87,9 +90,13 @@ def small(recording: Recording, graph_id: int | None = None) -> str:
     """
     graph = read_graph(recording, graph_id)
     layout = lay_out(graph)
-    if len(graph.nodes) > MOST_SMALL:
-        return bands(graph, layout)
-    return draw(graph, layout, foot=False, most=(_SMALL_WIDTH, _SMALL_HEIGHT))
+    most = (_SMALL_WIDTH, _SMALL_HEIGHT)
+    for opened in (layout.opened, frozenset[int]()):
+        placed = place(layout, opened)
+        is_readable = placed.width * _READABLE <= most[0] and placed.height * _READABLE <= most[1]
+        if len(placed.nodes) <= MOST_SMALL and is_readable:
+            return draw(graph, layout, opened, foot=False, most=most)
+    return bands(graph, layout)
 
 
 def image(drawn: str, said: str, *, is_fitted: bool = False) -> str:

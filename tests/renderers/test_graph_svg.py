@@ -114,6 +114,15 @@ def test_a_small_picture_fits_a_card(nodes: int) -> None:
     assert len(small(tangle(nodes))) < 60_000
 
 
+def test_a_small_picture_can_be_read() -> None:
+    assert "nodes in" in small(tangle(40))
+    assert "reduce_blocks" in small(every_kind())
+    assert small(chain(40)).count("axpy") == 40
+    # Too much for a card with all boxes open; closed, it fits.
+    closed = texts(small(nested(12, 3)))
+    assert closed == ["step", "kernel"] * 3 + ["while", "4 nodes"]
+
+
 def test_two_thousand_nodes_are_drawn_soon() -> None:
     recording = tangle(2_000)
     start = time.perf_counter()
