@@ -123,6 +123,8 @@ def test_streams_and_captures(axpy):
     launches = r.recording.launches
     assert len(launches) == 2
     assert launches.execute_ns.notna().tolist() == [True, False], "a captured launch did not run"
+    assert launches.capture_event_id.notna().tolist() == [False, True]
+    assert r.recording.graph_events.kind.tolist().count("launch") == 2
     kernels = r.recording.activities[r.recording.activities.kind == "kernel"]
     assert len(kernels) == 3 and kernels.launch_id.notna().sum() == 1
 

@@ -143,10 +143,13 @@ def test_a_captured_launch_is_a_row_and_the_capture_stays_whole(kernels, array):
         builder.begin_building()
         kernels.axpy[2, 32, builder.stream](array, 2.0, array)
         kernels.axpy[2, 32, builder.stream](array, 2.0, array)
-    graph = builder.end_building().complete()
-    graph.launch(stream)
+        graph = builder.end_building().complete()
+        graph.launch(stream)
     assert len(r.recording.launches) == 2
-    assert set(r.recording.configurations.stream) == {int(builder.stream.handle)}
+    assert r.recording.launches.capture_event_id.tolist() == [0, 0]
+    assert r.recording.graph_events.kind.tolist() == ["capture", "instantiate", "launch"]
+    assert r.recording.graph_nodes.specialization_id.tolist() == [0, 0]
+    assert r.recording.configurations.stream.dropna().tolist() == [int(builder.stream.handle)]
 
 
 def test_launches_from_inside_a_launch_have_a_parent(array, kernels):
