@@ -293,7 +293,10 @@ def test_graph_launches(scripted, stand_in):
     assert activities.cupti_graph_id.tolist() == [1] * 3
     assert activities.cupti_node_id.tolist() == [1 << 32, (1 << 32) + 1, (1 << 32) + 2]
     assert activities.launch_id.isna().all()
-    assert recording.api_calls.correlation_id.tolist() == [empty]
+    launches = recording.graph_events[recording.graph_events.kind == "launch"]
+    assert launches.correlation_id.tolist() == [id, empty]
+    assert launches.exec_id.isna().tolist() == [False, True]  # nothing ran that could tell which graph it was
+    assert recording.api_calls.empty
 
 
 @pytest.mark.parametrize("sizes", [(96, 88, 40), (112, 104, 56)])
