@@ -464,4 +464,4 @@ def test_what_it_costs(capture, device, kernels, array, stream):
         assert len(sink.graphs.nodes) == 1_000
         sink_recorder.stop()
         made.close()
-    assert best < 20e6, best
+    assert best < 60e6, best  # benchmarks/graphs.py has the figure

@@ -13,7 +13,7 @@ Node *node_new(Graph *graph, CUgraphNodeType type)
     node->type = type;
     node->graph = graph;
     node->id = new_id();
-    node->number = graph_outermost(graph)->next_number++;
+    node->number = graph->next_number++;
     node->enabled = true;
     if (graph->node_count == graph->node_capacity) {
         graph->node_capacity = graph->node_capacity ? 2 * graph->node_capacity : 8;

@@ -55,30 +55,7 @@ Graph *graph_new(void)
     return graph;
 }
 
-Graph *graph_outermost(Graph *graph)
-{
-    while (graph->parent) graph = graph->parent->graph;
-    return graph;
-}
-
-static void number_nodes(Graph *graph, Graph *outermost)
-{
-    for (size_t i = 0; i < graph->node_count; i++) {
-        Node *node = graph->nodes[i];
-        node->number = outermost->next_number++;
-        if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->as.child) number_nodes(node->as.child, outermost);
-        if (node->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) continue;
-        for (unsigned j = 0; j < node->as.conditional.count; j++)
-            if (node->as.conditional.bodies[j]) number_nodes(node->as.conditional.bodies[j], outermost);
-    }
-}
-
-/* Nodes are numbered through all graphs that are inside of each other: they get new numbers. */
-void graph_put_inside(Graph *graph, Node *node)
-{
-    graph->parent = node;
-    number_nodes(graph, graph_outermost(graph));
-}
+void graph_put_inside(Graph *graph, Node *node) { graph->parent = node; }
 
 Graph *graph_find(CUgraph handle) { return handle_object(handle, KIND_GRAPH); }
 

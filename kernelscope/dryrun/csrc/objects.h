@@ -236,7 +236,7 @@ typedef struct Node {
     NodeSet dependencies;
     CUgraphNode original; /* of a clone: the node that it was cloned from */
     unsigned long long id;
-    size_t number;   /* in its graph, graphs inside of it included, in the order of their making: it stays */
+    size_t number;   /* in its own graph, in the order of their making: it stays */
     size_t position; /* scratch for sorting and cloning */
     bool enabled;
     union {
@@ -300,7 +300,6 @@ Graph *graph_clone(const Graph *source); /* nodes in topological order; NULL whe
 void graph_free(Graph *graph);
 bool graph_sort(const Graph *graph, Node **order); /* writes each node's position, too; false for a cycle */
 
-Graph *graph_outermost(Graph *graph);
 void graph_put_inside(Graph *graph, Node *node); /* as a child graph or a body of it */
 
 Node *node_new(Graph *graph, CUgraphNodeType type);

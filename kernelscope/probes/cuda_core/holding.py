@@ -11,10 +11,9 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kernelscope.probes.cuda_core.driver import SUCCESS, Driver
-from kernelscope.probes.cuda_core.walk import Walked, Walker
+from kernelscope.probes.cuda_core.walk import Walked, Walker, numbers_of
 
 #: More copies, or more nodes in them, are not kept.
 MOST_COPIES, MOST_NODES = 256, 50_000
@@ -81,7 +80,7 @@ class Holder:
         owners : iterable of int
             Handles of what keeps alive all that the copy does; without any it is read at once.
         number : callable
-            The number of each of its nodes.
+            The number of each of its own nodes.
         """
         handles = self._driver.nodes(graph)
         if handles is None:
@@ -90,44 +89,46 @@ class Holder:
             handles = self._handles
         self._handles = handles
         held = Held(handles, owners)
-        if not held.owners or not self._copy(graph, held):
-            held.walked = self._walker.walk(graph, number)
-            return held
         held.numbers = _numbers(handles, number)
+        if not held.owners or not self._copy(graph, held):
+            held.walked = self._walked(graph, held)
+            return held
         while self._waiting and (len(self._waiting) >= MOST_COPIES or self._nodes + len(handles) > MOST_NODES):
-            self.read(next(iter(self._waiting.values())), number)
+            self.read(next(iter(self._waiting.values())))
         self._waiting[id(held)] = held
         self._nodes += len(handles)
         return held
 
-    def read(self, held: Held, number: Number) -> None:
+    def read(self, held: Held) -> None:
         """Read a copy and destroy it; nothing where that was done."""
         slot = held.slot
         if slot is None:
             return
-        walked = self._walker.walk(slot.value)
-        if walked is not None and any(node.bodies for node in walked.snapshot.nodes):
-            walked = self._walker.walk(slot.value, number)
-        if walked is not None:
-            held.walked = walked._replace(numbers=_through(walked, held.numbers))
+        held.walked = self._walked(slot.value, held)
         if self._waiting.pop(id(held), None) is not None:
             self._nodes -= len(held.handles)
         held.slot = None
         self._destroy(slot)
 
-    def read_all(self, number: Number) -> None:
+    def read_all(self) -> None:
         """Read all copies; those that an interruption has left over are destroyed."""
         for held in list(self._waiting.values()):
-            self.read(held, number)
+            self.read(held)
         for slot in list(self._slots.values()):
             self._destroy(slot)
 
-    def going(self, owner: int, number: Number) -> None:
+    def going(self, owner: int) -> None:
         """Read those copies that would be the last to keep something alive when `owner` is destroyed."""
         for held in list(self._waiting.values()):
             held.owners.discard(owner)
             if not held.owners:
-                self.read(held, number)
+                self.read(held)
+
+    def _walked(self, graph: int, held: Held) -> Walked | None:
+        walked = self._walker.walk(graph)
+        if walked is None:
+            return None
+        return walked._replace(numbers=numbers_of(walked.snapshot, held.numbers))
 
     def _destroy(self, slot: ctypes.c_uint64) -> None:
         if slot.value:
@@ -159,21 +160,3 @@ def _numbers(handles: list[int], number: Number) -> tuple[int | None, ...]:
 @functools.lru_cache(256)
 def _consecutive(first: int, last: int) -> tuple[int, ...]:
     return tuple(range(first, last + 1))
-
-
-def _through(walked: Walked, top: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """All numbers: those of the definition's own nodes are `top`, of nodes inside of them the copy's where they fit."""
-    if len(walked.numbers) == len(top):
-        return top
-    found: list[int | None] = []
-    copied = iter(walked.numbers)
-    for node, number in zip(walked.snapshot.nodes, top, strict=False):
-        own = next(copied, None)
-        found.append(number)
-        inside = sum(body.count()[0] for body in node.bodies)
-        found += [next(copied, None) if own == number else _skip(copied) for _ in range(inside)]
-    return tuple(found)
-
-
-def _skip(numbers: Any) -> None:
-    next(numbers, None)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from kernelscope.probes.cuda_core.driver import CLUSTER, COOPERATIVE, Driver
 from kernelscope.probes.cuda_core.fingerprint import Node, Shape, Snapshot
@@ -42,15 +42,15 @@ class Walked(NamedTuple):
     ----------
     snapshot : Snapshot
         What it is.
-    numbers : tuple of (int or None)
-        What `number` says of each node, in the order of `Snapshot.walk`.
     bodies : frozenset of int
         Handles of the definitions inside of its conditional nodes.
+    numbers : tuple of (int or None)
+        The number that CUPTI gives to each node's runs, in the order of `Snapshot.walk`; see `numbers_of`.
     """
 
     snapshot: Snapshot
-    numbers: tuple[int | None, ...]
     bodies: frozenset[int]
+    numbers: tuple[int | None, ...] = ()
 
 
 class Walker:
@@ -75,17 +75,16 @@ class Walker:
         self._known: dict[Node, Node] = {}
         self._snapshots: dict[tuple[int, int], Snapshot] = {}
 
-    def walk(self, graph: int, number: Callable[[int], int | None] | None = None) -> Walked | None:
-        """Read a definition, or return None where the driver will not; `number` is asked of each node's handle."""
+    def walk(self, graph: int) -> Walked | None:
+        """Read a definition, or return None where the driver will not."""
         self._confirmed.clear()  # the driver may have given a handle to another kernel since
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
-        numbers: list[int | None] = []
         bodies: set[int] = set()
-        snapshot = self._graph(graph, number, numbers, bodies)
-        return None if snapshot is None else Walked(snapshot, tuple(numbers), frozenset(bodies))
+        snapshot = self._graph(graph, bodies)
+        return None if snapshot is None else Walked(snapshot, frozenset(bodies))
 
-    def _graph(self, graph: int, number: Any, numbers: list[int | None], bodies: set[int]) -> Snapshot | None:
+    def _graph(self, graph: int, bodies: set[int]) -> Snapshot | None:
         handles = self._driver.nodes(graph)
         if handles is None:
             return None
@@ -93,13 +92,12 @@ class Walker:
         known, kind = self._known, ctypes.c_int()
         address, get_type = ctypes.addressof(kind), self._driver.get_type
         for handle in handles:
-            numbers.append(number(handle) if number is not None else None)
             if get_type(handle, address):
                 node = Node("other", unknown="type")
             elif kind.value == KERNEL:
                 node = self._kernel(handle)
             else:
-                node = self._other(kind.value, handle, (number, numbers, bodies))
+                node = self._other(kind.value, handle, bodies)
             nodes.append(known.setdefault(node, node))
         places = {handle: place for place, handle in enumerate(handles)}
         edges = sorted((places[first], places[then]) for first, then in self._driver.edges(graph)
@@ -168,7 +166,7 @@ class Walker:
         return Node("host", _function_name(_POINTER.unpack_from(data)[0]), None, None, None, data[:16],
                     ((0, 8), (8, 8)))
 
-    def _other(self, kind: int, handle: int, inside: tuple[Any, ...]) -> Node:
+    def _other(self, kind: int, handle: int, bodies: set[int]) -> Node:
         read = self._driver.read
         if kind == MEMCPY:
             data = read("cuGraphMemcpyNodeGetParams", handle, COPY_BYTES)
@@ -181,10 +179,10 @@ class Walker:
             return self.host_of(data) if data else Node("host", unknown="parameters")
         if kind == CHILD:
             child = self._driver.child(handle)
-            body = None if not child else self._graph(child, *inside)
+            body = None if not child else self._graph(child, bodies)
             return Node("child", bodies=(body,)) if body is not None else Node("child", unknown="inside")
         if kind == CONDITIONAL:
-            return self._conditional(handle, inside)
+            return self._conditional(handle, bodies)
         if kind in (EVENT_RECORD, EVENT_WAIT):
             name = "Record" if kind == EVENT_RECORD else "Wait"
             data = read(f"cuGraphEvent{name}NodeGetEvent", handle, 8)
@@ -196,14 +194,14 @@ class Walker:
             return Node("mem_free")
         return Node(_TYPES.get(kind, "other"))
 
-    def _conditional(self, handle: int, inside: tuple[Any, ...]) -> Node:
+    def _conditional(self, handle: int, bodies: set[int]) -> Node:
         if handle not in self._conditionals:
             return Node("other", "conditional", unknown="inside")
-        kind, bodies = self._conditionals[handle]
+        kind, inside = self._conditionals[handle]
         found: list[Snapshot] = []
-        for body in bodies:
-            inside[2].add(body)
-            snapshot = self._graph(body, *inside)
+        for body in inside:
+            bodies.add(body)
+            snapshot = self._graph(body, bodies)
             found.append(self._same((), ()) if snapshot is None else snapshot)
         return Node(_CONDITIONAL_KINDS[kind] if kind < len(_CONDITIONAL_KINDS) else "other", bodies=tuple(found))
 
@@ -216,6 +214,38 @@ class Walker:
             return _LETTERS.get(found), pointer
         is_host = self._driver.is_host_memory(_POINTER.unpack(pointer)[0])
         return (None if is_host is None else "H" if is_host else "D"), pointer
+
+
+def numbers_of(snapshot: Snapshot, top: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Return the numbers that CUPTI gives to the runs of a graph's nodes, in the order of `Snapshot.walk`.
+
+    The definition's own nodes keep their numbers. An executable graph goes on counting through what is inside of them:
+    all nodes of the first one's body, then what is inside of those, then the next one's (seen with driver 580).
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The graph.
+    top : sequence of (int or None)
+        Numbers of the definition's own nodes; those inside are unknown where one of these is.
+    """
+    found: list[int | None] = []
+    known = [number for number in top if number is not None]
+    _number(snapshot, top, max(known) + 1 if known and len(known) == len(top) else None, found)
+    return tuple(found)
+
+
+def _number(snapshot: Snapshot, own: Sequence[int | None], following: int | None,
+            found: list[int | None]) -> int | None:
+    for node, number in zip(snapshot.nodes, own, strict=False):
+        found.append(number)
+        for body in node.bodies:
+            if following is None:
+                _number(body, [None] * len(body.nodes), None, found)
+            else:
+                first, following = following, following + len(body.nodes)
+                following = _number(body, range(first, following), following, found)
+    return following
 
 
 class _Function:

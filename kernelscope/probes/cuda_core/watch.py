@@ -189,7 +189,7 @@ class GraphWatch:
         if definition is not None and definition.held is None and not self._is_captured_into(graph):
             definition.held = self._hold(graph)
             self._share(definition)
-        self._holder.going(graph, self._number)
+        self._holder.going(graph)
 
     def _destroyed(self, call: Call) -> None:
         graph = call.word(0)
@@ -267,7 +267,7 @@ class GraphWatch:
         handle = call.word(0)
         if handle not in self._executables and self._source is not None:
             self._going[handle] = self._source.exec_id(handle)  # while the driver can still say which one it is
-        self._holder.going(handle, self._number)
+        self._holder.going(handle)
 
     def _closed(self, call: Call) -> None:
         handle = call.word(0)
@@ -280,13 +280,13 @@ class GraphWatch:
             self._executables.pop(handle, None)
 
     def _unloading(self, call: Call) -> None:
-        self._holder.read_all(self._number)  # afterwards its kernels have no names any more
+        self._holder.read_all()  # afterwards its kernels have no names any more
 
     # ---- at stop ----
 
     def settle(self) -> None:
         """Read every graph that was copied, and those that live and were never instantiated."""
-        self._holder.read_all(self._number)
+        self._holder.read_all()
         for graph, definition in list(self._definitions.items()):
             if definition.held is None and self._is_quiet(graph, definition):
                 held = self._hold(graph)
