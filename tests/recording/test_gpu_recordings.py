@@ -31,7 +31,8 @@ def test_a_real_recording_is_consistent(path):
     launches = recording.launches
     assert len(launches) >= 30
     made = launches[launches.error.isna()]
-    times = made[BOUNDARIES].astype("Int64").bfill(axis=1).astype("int64").to_numpy()  # not every probe sees all of them
+    # Not every probe sees all of them.
+    times = made[BOUNDARIES].astype("Int64").bfill(axis=1).astype("int64").to_numpy()
     assert (np.diff(times, axis=1) >= 0).all()
     for _, rows in made.groupby("thread_id"):
         assert (rows.start_ns.to_numpy()[1:] >= rows.end_ns.to_numpy()[:-1]).all()
