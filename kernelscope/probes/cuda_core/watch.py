@@ -245,7 +245,7 @@ class GraphWatch:
         definition = self._definitions.get(graph)
         more: Row = {}
         if refused:
-            more = {"outcome": "refused", "error": refusal(call.word(2), held)}
+            more = {"outcome": "refused", "error": refusal(call, held)}
         self._event("update", call, held=held, source=definition.made if definition else None, executable=executable,
                     **more)
 
@@ -379,21 +379,21 @@ class GraphWatch:
                  "cuGraphExecChildGraphNodeSetParams", "cuGraphExecEventRecordNodeSetEvent",
                  "cuGraphExecEventWaitNodeSetEvent", "cuGraphNodeSetEnabled")
         found: dict[str, Any] = {
-            "cuStreamBeginCapture_v2": (None, self._captured), "cuStreamBeginCaptureToGraph": (None, self._captured),
-            "cuStreamEndCapture": (None, self._capture_ended), "cuStreamWaitEvent": (None, self._waited),
+            # Those without a version are what libraries call that look the functions up by their first names.
+            "cuStreamBeginCapture": (None, self._captured), "cuStreamBeginCapture_v2": (None, self._captured),
+            "cuStreamBeginCaptureToGraph": (None, self._captured), "cuStreamEndCapture": (None, self._capture_ended),
             "cuGraphCreate": (None, self._created), "cuGraphClone": (None, self._created),
-            "cuGraphDestroy": (self._destroying, self._destroyed),
+            "cuGraphDestroy": (self._destroying, self._destroyed), "cuStreamWaitEvent": (None, self._waited),
             "cuGraphConditionalHandleCreate": (None, self._condition),
             "cuGraphAddNode": (None, self._added), "cuGraphAddNode_v2": (None, self._added),
-            "cuGraphInstantiate_v2": (None, self._instantiated),
+            "cuGraphInstantiate": (None, self._instantiated), "cuGraphInstantiate_v2": (None, self._instantiated),
             "cuGraphInstantiateWithFlags": (None, self._instantiated),
             "cuGraphInstantiateWithParams": (None, self._instantiated),
-            "cuGraphExecUpdate_v2": (None, self._updated), "cuGraphUpload": (None, self._uploaded),
-            "cuGraphExecDestroy": (self._closing, self._closed),
+            "cuGraphExecUpdate": (None, self._updated), "cuGraphExecUpdate_v2": (None, self._updated),
+            "cuGraphUpload": (None, self._uploaded), "cuGraphExecDestroy": (self._closing, self._closed),
             "cuModuleUnload": (self._unloading, None), "cuLibraryUnload": (self._unloading, None),
             **dict.fromkeys(nodes, (None, self._node_changed)),
         }
-        per_thread = ("cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-                      "cuStreamWaitEvent", "cuGraphUpload", "cuGraphInstantiateWithParams")
-        found |= {f"{name}_ptsz": found[name] for name in per_thread}
+        found |= {f"{name}_ptsz": what for name, what in found.items()
+                  if name.startswith("cuStream") or name in ("cuGraphUpload", "cuGraphInstantiateWithParams")}
         return {name.encode(): what for name, what in found.items()}
