@@ -48,8 +48,9 @@ def test_twenty_launches(cuda, step, array, counted) -> None:
     assert (result.is_dry_run, result.gpu, result.left_out, result.notes) == (True, None, (), ())
     assert result.capture_ns > 0 and result.instantiate_ns > 0
     assert 0 < result.host.graph.median_ns < result.host.eager.median_ns
-    # Once for real, 2 + 5 times for the eager times; captured once; replayed for the results and 2 + 5 times.
-    assert counted() == (20 * 8, 20, 8, 20 * 8)
+    # Once for real, 2 + 5 times for each of the eager times, the host's and the GPU's; captured once; replayed for the
+    # results and as often.
+    assert counted() == (20 * 15, 20, 15, 20 * 15)
     assert str(result).endswith("was called once.")
 
 
@@ -177,7 +178,7 @@ def test_callbacks_are_called_and_may_not_launch(cuda, step, array) -> None:
     held.pre_launch_callbacks.append(lambda kernel, config: called.append(1))
     try:
         assert whatif(lambda: held(array), samples=SAMPLES).launches == 1
-        assert len(called) == 9  # the run, the capture, and 7 for the times
+        assert len(called) == 16  # the run, the capture, and 7 for each of the times
         held.pre_launch_callbacks.append(lambda kernel, config: step[1, 1](array))
         with pytest.raises(GraphError, match="step at line .* is launched by a callback of another launch"):
             whatif(lambda: held(array), samples=SAMPLES)
@@ -201,7 +202,7 @@ def test_inside_a_recording(cuda, step, array) -> None:
         result = whatif(lambda: step[1, 1](array), samples=SAMPLES)
         step[1, 1](array)
     assert result.notes == ("A recording was under way: the times contain what it costs.",)
-    assert len(recorder.recording.launches) == 1 + 7 + 1 + 1  # the run, the samples, the capture, and the last
+    assert len(recorder.recording.launches) == 1 + 14 + 1 + 1  # the run, the samples, the capture, and the last
     assert recorder.recording.health.errors.isna().all()
 
 
@@ -352,7 +353,7 @@ def test_our_frames_are_not_in_the_user_s_tracebacks(cuda, step, array) -> None:
     assert "watching.py" not in [str(entry.path).rpartition("/")[2] for entry in raised.traceback]
 
 
-@pytest.mark.parametrize("place", ["onto", "launch", "time", "differences"])
+@pytest.mark.parametrize("place", ["onto", "launch", "on_host", "differences"])
 def test_interruptions(place, cuda, step, array, monkeypatch, capturing) -> None:
     """Whenever it comes: no capture is open, no hook is left, and the arrays are as after one run."""
     calls: list[int] = []
@@ -366,11 +367,11 @@ def test_interruptions(place, cuda, step, array, monkeypatch, capturing) -> None
 
     from kernelscope.graphs import comparing
 
-    originals = {"onto": Step.onto, "time": trial._Stopwatch.time, "differences": comparing.differences}
+    originals = {"onto": Step.onto, "on_host": trial._Stopwatch.on_host, "differences": comparing.differences}
     if place == "onto":
         monkeypatch.setattr(Step, "onto", interrupted)
-    elif place == "time":
-        monkeypatch.setattr(trial._Stopwatch, "time", interrupted)
+    elif place == "on_host":
+        monkeypatch.setattr(trial._Stopwatch, "on_host", interrupted)
     elif place == "differences":
         monkeypatch.setattr(comparing, "differences", interrupted)
     else:
