@@ -144,15 +144,12 @@ class GraphWatch:
     def captures_under_way(self) -> dict[int, list[int]]:
         """Return the streams of each capture that is under way, by the capture's id, as far as they are known."""
         with self.lock:
-            streams = [stream for event in self._captures.values() for stream in event.row["streams"]]
-            return self._earlier.find([*streams, *self._launched_into()])
-
-    def _launched_into(self) -> list[int]:
-        return [row["stream"] for row in list(self._sink.configurations.rows) if row["stream"]]
+            known = [stream for event in self._captures.values() for stream in event.row["streams"]]
+            return self._earlier.find([*known, *self._sink.streams()])
 
     def _find_earlier(self) -> None:
         """Write down captures that were under way when recording began."""
-        for number, streams in self._earlier.find(self._launched_into(), self._captures).items():
+        for number, streams in self._earlier.find(self._sink.streams(), self._captures).items():
             self._captures[number] = self._log.add_earlier("capture", stream=streams[0], streams=streams)
             self._switch(WAIT, True)
 
