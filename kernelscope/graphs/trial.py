@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ class Captured:
             self.instantiate_ns = clock.now() - captured
             self.capture_ns = captured - begun
         finally:
-            builder.close()  # ends a capture that is under way, after a Ctrl-C for instance
+            _close(builder)
 
     def close(self) -> None:
         """Destroy the graph."""
@@ -180,6 +180,12 @@ class _Stopwatch:
             end.record(stream)
         synchronize()
         return max(float(self._start.elapsed_time(end)) for end in ends) * 1e6
+
+
+def _close(builder: Any) -> None:
+    """End a capture that is under way, after a Ctrl-C for instance; one that has become invalid ends with an error."""
+    with suppress(Exception):  # cuda.core's CUDAError has no public name
+        builder.close()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -194,7 +195,7 @@ def test_launches_of_other_threads_are_left_out(cuda, step, array) -> None:
         thread.join()
 
     result = whatif(function, samples=SAMPLES)
-    assert (result.launches, result.notes) == (1, ("1 launches of other threads are left out.",))
+    assert (result.launches, result.notes) == (1, ("1 launch of other threads is left out.",))
 
 
 def test_inside_a_recording(cuda, step, array) -> None:
@@ -304,6 +305,18 @@ def test_a_step_that_cannot_be_captured(cuda, step, array, monkeypatch) -> None:
     monkeypatch.setattr(Step, "onto", refused)
     with pytest.raises(GraphError, match=r"step at line \d+ of test_comparing.py cannot be captured: operation not p"):
         whatif(lambda: step[1, 1](array))
+
+
+def test_a_step_that_invalidates_the_capture(step, array, monkeypatch) -> None:
+    def refused(self: Step, stream: Any) -> Any:
+        return stream.sync, ()
+
+    monkeypatch.setattr(Step, "onto", refused)
+    with pytest.raises(GraphError, match=r"step at line \d+ of test_comparing.py cannot be captured: CUDA_ERROR_STREAM"):
+        whatif(lambda: step[1, 1](array))
+    gc.collect()
+    monkeypatch.undo()
+    assert whatif(lambda: step[1, 1](array)).equal
 
 
 def test_no_room_for_the_copies(cuda, step, array, monkeypatch) -> None:

@@ -135,8 +135,9 @@ class LaunchHook:
         except Exception as problem:
             if from_signal_handler(problem):
                 raise
-            self.sink.swallow(FRAMEWORK, problem)
-            self.sink.dropped[FRAMEWORK] += 1
+            if end:  # else the call was refused for what cannot be looked up, and was no launch
+                self.sink.swallow(FRAMEWORK, problem)
+                self.sink.dropped[FRAMEWORK] += 1
         finally:
             state.launch_config = held
         return ours

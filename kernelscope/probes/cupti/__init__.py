@@ -102,7 +102,9 @@ class CuptiProbe:
         return None
 
     def _is_capturing(self) -> bool:
-        return self._is_on and self._tracing is not None and self._tracing.captures.under_way > 0
+        if not self._is_on or self._tracing is None or self._sink is None:
+            return False
+        return self._tracing.captures.under_way > 0 or self._sink.driver_calls.is_capturing()
 
     def _imported(self, module: ModuleType) -> None:
         with self._lock:

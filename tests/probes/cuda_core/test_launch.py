@@ -178,8 +178,7 @@ def test_failures_are_the_users_and_are_recorded(recorder, core_stream, scale):
         frames.append(entry.tb_frame.f_code.co_filename)
         entry = entry.tb_next
     assert frames
-    health = recorder.recording.health
-    assert health[health.probe == "cuda.core"].dropped.tolist() == [1]
+    assert not (recorder.recording.health.probe == "cuda.core").any()  # no error of ours, and no launch
 
 
 def test_a_mutated_configuration_is_another_one(recorder, core_stream, scale):
