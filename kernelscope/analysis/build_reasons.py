@@ -234,9 +234,11 @@ def _code(kinds: set[str]) -> str:
 
 
 def _sentence(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> str:
-    changes = [_change(name, parts, others) for name in differing[:3]]
-    if len(differing) > 3:
-        changes.append(f"and {len(differing) - 3} more")
+    # A part that only one of them has comes with another kind, which says it.
+    told = [name for name in differing if name in parts and name in others] or list(differing)
+    changes = [_change(name, parts, others) for name in told[:3]]
+    if len(told) > 3:
+        changes.append(f"and {len(told) - 3} more")
     text = "; ".join(changes)
     if code == "new_operator_name":
         return f"only the operator's name is new ({text}): the code is the same, and all of it was built again"
@@ -256,6 +258,8 @@ def _fix(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others
          algorithm: str) -> str | None:
     if code == "new_operator_name":
         return "keep one named function and pass it everywhere: its __name__ is part of the key"
+    if code == "new_operator" and any("OpKind." in each.get(name, "") for name in differing for each in (parts, others)):
+        return None  # an operator of the library's own is another operation
     if code == "new_operator_value":
         texts = [parts.get(name, others.get(name, "")) for name in differing]
         if any(", object " in text for text in texts):

@@ -12,7 +12,8 @@ import pytest
 
 import kernelscope
 
-pytestmark = pytest.mark.gpu
+# numba-cuda-mlir, which compiles operators, uses what NumPy 2.5 deprecates.
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:The 'generic' unit for NumPy:DeprecationWarning")]
 compute = pytest.importorskip("cuda.compute")
 cupy = pytest.importorskip("cupy")
 

@@ -194,15 +194,16 @@ class GraphWatch:
     def _destroyed(self, call: Call) -> None:
         graph = call.word(0)
         if call.result == SUCCESS and not self._holder.is_own_copy(graph):
-            self._definitions.pop(graph, None)
-            self._forget_conditionals(graph)
+            definition = self._definitions.pop(graph, None)
+            self._forget_conditionals(graph, definition.held if definition is not None else None)
 
-    def _forget_conditionals(self, graph: int) -> None:
+    def _forget_conditionals(self, graph: int, held: Held | None) -> None:
         """Forget what is inside of a definition that is gone: its handles may soon be something else."""
         for node in self._conditional_nodes.pop(graph, ()):
             for body in self._conditionals.pop(node, (0, ()))[1]:
-                self._forget_conditionals(body)
-                self._bodies.pop(body, None)
+                self._forget_conditionals(body, held)
+                for captured in self._bodies.pop(body, ()):
+                    captured.held = held
 
     def _condition(self, call: Call) -> None:
         if call.result == SUCCESS:

@@ -99,6 +99,19 @@ def test_conditional_nodes_have_bodies(watch, device, k, arrays, stream, kind):
     assert [seen.rows.nodes_of[0, number] for number in range(len(nodes))] == [0, 1, last, *range(2, last)]
 
 
+def test_captures_into_bodies_are_of_a_graph_whose_definition_is_gone(watch, device, k, arrays, stream):
+    with watch() as seen:
+        builder = device.create_graph_builder().begin_building()
+        body = builder.if_then(builder.create_condition(default_value=1)).begin_building()
+        k.fill[1, 64, body.stream](arrays[0])
+        body.end_building()
+        graph = builder.end_building().complete()
+        body.close()
+        builder.close()
+        graph.launch(stream)
+    assert [row["graph_id"] for row in seen.events("capture")] == [0, 0]
+
+
 def test_explicit_definitions(watch, device, k, arrays, stream):
     called = []
     buffer = device.allocate(256, stream=stream)
