@@ -25,6 +25,8 @@ LARGE_COPIES = 0.05
 SLOW_PREPARE_NS = 50_000
 
 _NAME = 40
+#: How code is kept on disk, and what makes arrays that need no copy, by framework; others do as numba-cuda does.
+_KEEPING, _ON_DEVICE = {"quadrants": "qd.init(offline_cache=True)"}, {"quadrants": "qd.ndarray"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def advise(
                 if each.kernel not in named or each.code == "launch_configurations"]
     found = [*churn, *graphs, *repeated, *_no_disk_cache(compiled)]
     bound = _launch_bound(kernels, gpu)
-    found += [*bound, *_pageable_copies(gpu)]
+    found += [*bound, *_pageable_copies(gpu, kernels)]
     for kernel in kernels:
         # Both say the same, and the one that knows the GPU proves it.
         found += [] if bound else _many_launches(kernel, wall_ns)
@@ -154,10 +156,12 @@ def _no_disk_cache(compiled: Sequence[CompilationSummary]) -> list[Advice]:
         return []
     names = list(dict.fromkeys(each.name for each in slow))
     spent = sum(each.duration_ns for each in slow)
-    text = (
-        f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: cache=True in @cuda.jit would "
-        f"spare the next session those of {listed(names)}."
-    )
+    by_remedy: dict[str, list[str]] = {}
+    for each in slow:
+        held = by_remedy.setdefault(_KEEPING.get(each.framework, "cache=True in @cuda.jit"), [])
+        held += [each.name] if each.name not in held else []
+    remedies = [f"{remedy} would spare the next session those of {listed(held)}" for remedy, held in by_remedy.items()]
+    text = f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: {'; '.join(remedies)}."
     return [Advice("no_disk_cache", names[0] if len(names) == 1 else "", text, float(spent))]
 
 
@@ -201,7 +205,7 @@ def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> l
     return [Advice("launch_bound", kernel.name, text, float(launching))]
 
 
-def _pageable_copies(gpu: GpuSummary | None) -> list[Advice]:
+def _pageable_copies(gpu: GpuSummary | None, kernels: Sequence[KernelSummary]) -> list[Advice]:
     """Copies from or to pageable memory that take much of the time."""
     if gpu is None or not gpu.busy:
         return []
@@ -212,10 +216,11 @@ def _pageable_copies(gpu: GpuSummary | None) -> list[Advice]:
     copies, moved = sum(each.pageable for each in slow), sum(each.pageable_bytes for each in slow)
     spent = sum(each.copy_ns or 0 for each in slow)
     directions = " and ".join(dict.fromkeys(each.direction for each in slow))
+    is_numba = not kernels or any(kernel.framework.startswith("numba") for kernel in kernels)
     text = (
         f"{directions} copies took {duration(spent)}, and {counted(copies, 'of them was', 'of them were')} from or to "
         f"pageable memory ({size(moved)}), which the driver copies once more on the host: keep such arrays in pinned "
-        "memory (cuda.pinned_array), or on the device."
+        f"memory{' (cuda.pinned_array)' if is_numba else ''}, or on the device."
     )
     return [Advice("pageable_copies", "", text, float(spent))]
 
@@ -227,7 +232,7 @@ def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
     text = (
         f"a launch of {cut(kernel.name)} prepares its arguments for {duration(prepare)} (median, "
         f"{percent(prepare / median)} of its host time), which is where host arrays are copied in: if it takes any, "
-        "pass device arrays (cuda.to_device)."
+        f"pass device arrays ({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
     )
     return [Advice("slow_prepare", kernel.name, text, prepare * kernel.launches)]
 

@@ -157,7 +157,7 @@ def _recreated(churn: Churn, dispatchers: Sequence[_Row]) -> str:
     if churn.cells > 1:
         where, remedy = f", in {churn.cells:,} runs of cells", "keep it out of the cell that is run again"
     else:
-        where, remedy = "", "keep @cuda.jit out of the loop or function that runs again"
+        where, remedy = "", "keep the definition out of the loop or function that runs again"
     return (
         f"{cut(kernel['name'])} was defined again with the same code{where}, and compiled again for the same "
         f"types: {counted(churn.compiles, 'compile')}, {duration(churn.spent_ns)} in all. Define it once: {remedy}, "

@@ -17,8 +17,8 @@ class CompilationSummary:
     ----------
     compilation_id, dispatcher_id : int
         Its row in ``compilations``, and the kernel.
-    name : str
-        The kernel's qualified name.
+    name, framework : str
+        The kernel's qualified name, and its framework.
     signature : str
         Argument types that were asked for.
     trigger, outcome : str
@@ -57,12 +57,14 @@ class CompilationSummary:
     error: str | None
     launch_config_sensitive: bool | None
     cached_on_disk: bool
+    framework: str = "numba-cuda"
 
 
 def compilations(recording: Recording) -> list[CompilationSummary]:
     """Return every compile and disk-cache load with its reason, longest first."""
     recording = explain(recording)
     names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
+    frameworks = {row["dispatcher_id"]: str(row["framework"]) for row in recording.rows("dispatchers")}
     summaries = [
         CompilationSummary(
             compilation_id=row["compilation_id"],
@@ -80,6 +82,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             error=row["error"],
             launch_config_sensitive=row["launch_config_sensitive"],
             cached_on_disk=row["cache_file"] is not None,
+            framework=frameworks.get(row["dispatcher_id"], "?"),
         )
         for row in recording.rows("compilations")
     ]

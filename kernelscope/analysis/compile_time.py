@@ -3,9 +3,9 @@
 What contains what, as found in numba-cuda 0.30: a kernel's compile runs one pipeline of passes, then ``nvvm``, then
 ``link`` with ``lto`` inside it, then ``load``. A device function's pipeline runs inside the pass of its caller that
 infers types, and is recorded before the caller's: the last pipeline of a compile is the kernel's own, and holds all
-others. Phases are put inside one another by their times. What neither accounts for is ``other``: numba's own setup,
-which makes the first compile of a process long, and reading and writing the disk cache. numba-cuda-mlir has a
-phase ``mlir`` between its passes and ``nvvm``: MLIR's own passes.
+others. Phases are put inside one another by their times. What neither accounts for is ``other``: the compiler's
+own setup, which makes the first compile of a process long, and reading and writing the disk cache. numba-cuda-mlir has
+a phase ``mlir`` between its passes and ``nvvm``: MLIR's own passes.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class ConfigurationSummary:
     sharedmem_bytes : int or None
         Dynamic shared memory a block; None likewise.
     stream : int or None
-        The stream's handle; 0 is the default stream.
+        The stream's handle; 0 is the default stream. None where all launches were captured: a node has no stream.
     launches, captured, errors : int
         Launches with it that ran, those that went into the capture of a graph, and how many raised.
     host_ns : int
@@ -117,7 +117,7 @@ class Configurations:
         used, _ = unique_pairs(pair, ints(recording, "launches", "specialization_id"))
         regs = ints(recording, "specializations", "regs")[used[:, 1]]
         self._regs = ranges_by(used[:, 0], np.where(regs >= 0, regs.astype(np.float64), np.nan), count)
-        self._occupancy = _occupancy(recording, self._which, used, count)
+        self._occupancy = _occupancy(recording, self._which, used, count, run)
         self._rows = recording.rows("configurations")
 
     @property
@@ -150,7 +150,7 @@ class Configurations:
             blockdim=dims(row, "blockdim"),
             cluster=dims(row, "cluster"),
             sharedmem_bytes=row["sharedmem_bytes"],
-            stream=row["stream"],
+            stream=row["stream"] if self._launches[at] else None,
             launches=int(self._launches[at]),
             captured=int(self._captured[at]),
             errors=int(self._errors[at]),
@@ -186,15 +186,19 @@ def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
     run = ran(recording) if run is None else run
     if run.all():
         return own
+    return np.where(run, own, _same_but_for_streams(recording, own[run])[own])
+
+
+def _same_but_for_streams(recording: Recording, preferred: Ints) -> Ints:
+    """For each row of ``configurations`` the one that stands for all of its shape, of `preferred` if it can be."""
     rows = recording.rows("configurations")
     shapes = [tuple(row[name] for name in _SHAPE) for row in rows]
     used = np.zeros(len(rows) + 1, dtype=np.bool_)
-    used[own[run]] = True
+    used[preferred] = True
     first: dict[tuple[Any, ...], int] = {}
     for at in sorted(range(len(rows)), key=lambda each: not used[each]):
         first.setdefault(shapes[at], at)
-    shared = np.array([*(first[shape] for shape in shapes), UNKNOWN], dtype=np.int64)
-    return np.where(run, own, shared[own])
+    return np.array([*(first[shape] for shape in shapes), UNKNOWN], dtype=np.int64)
 
 
 def dims(row: Mapping[str, Any], what: str) -> Dims | None:
@@ -208,11 +212,15 @@ def dims(row: Mapping[str, Any], what: str) -> Dims | None:
     return x, y, z
 
 
-def _occupancy(recording: Recording, which: Ints, used: Ints, count: int) -> list[tuple[float, float] | None]:
+def _occupancy(recording: Recording, which: Ints, used: Ints, count: int,
+               run: Bools) -> list[tuple[float, float] | None]:
     """Range of occupancy by pair of kernel and configuration; `used` are its pairs with overloads."""
     width = max(row_count(recording, "configurations"), 1)
-    overload = ints(recording, "occupancies", "specialization_id")
-    known = overload * width + ints(recording, "occupancies", "configuration_id")
+    overload, shape = (ints(recording, "occupancies", f"{name}_id") for name in ("specialization", "configuration"))
+    if not run.all():  # a captured launch counts to another configuration than the one that was asked about
+        shared = _same_but_for_streams(recording, which)
+        shape, which = shared[shape], shared[which]
+    known = overload * width + shape
     order = np.argsort(known, kind="stable")
     wanted = used[:, 1] * width + which[used[:, 0]]
     low = np.searchsorted(known[order], wanted, side="left")

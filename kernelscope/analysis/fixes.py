@@ -1,4 +1,4 @@
-"""What would avoid a compile: one sentence for each reason, true for numba-cuda."""
+"""What would avoid a compile: one sentence for each reason, true for the framework of the compile."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ SLOW_COMPILE_NS = 100_000_000
 def fix_for(
     code: str, row: Mapping[str, Any], difference: Difference | None = None,
     attributes: Mapping[str, Any] | None = None, names: tuple[str, ...] = (), *, cacheable: bool = True,
+    declares: bool = True,
 ) -> str | None:
     """Return what would avoid the compile, or None where nothing should.
 
@@ -33,7 +34,9 @@ def fix_for(
     names : tuple of str
         The arguments' Python names, as far as they are known.
     cacheable : bool
-        Whether numba-cuda can keep the kernel on disk: see `kernelscope.analysis.cache_reasons.is_cacheable`.
+        Whether ``cache=True`` can keep the kernel on disk: see `kernelscope.analysis.cache_reasons.is_cacheable`.
+    declares : bool
+        Whether the framework has ``@cuda.jit``, which takes signatures: numba-cuda and numba-cuda-mlir do.
     """
     can_cache = cacheable and not row["cache_file"]
     if code == "failed":
@@ -41,17 +44,20 @@ def fix_for(
     if code in CODES:
         return fix_for_cache(code, row, attributes)
     if code in ("first_use", "unknown"):
-        return _earlier(row, can_cache)
+        return _earlier(row, can_cache) if declares else None
     if code == "eager":
         return _CACHE if can_cache and row["end_ns"] - row["start_ns"] >= SLOW_COMPILE_NS else None
     if code == "redefined":
         return f"{_MOVE}; or {_CACHE}" if can_cache else _MOVE
+    if code == "wait" and not declares:
+        return _BEFORE_OTHERS
     if code in _PLAIN:
         return _PLAIN[code]
-    return None if difference is None else _align(difference, names)
+    return None if difference is None else _align(difference, names, declares)
 
 
 _MOVE = "keep the definition out of the loop, and out of the cell that is run again"
+_BEFORE_OTHERS = "launch once in one thread before the others start"
 _PLAIN = {
     "launch_config": "launch it with fewer distinct configurations: grid, block and shared memory each count, the "
                      "stream does not",
@@ -59,7 +65,7 @@ _PLAIN = {
                   "launches share their specializations",
     "forall": "launch kernel[griddim, blockdim](...) instead of forall: such launches share their specializations",
     "recompile": "drop the call of recompile() unless a global that the kernel reads has changed",
-    "wait": "launch once in one thread before the others start, or declare the signature in @cuda.jit",
+    "wait": f"{_BEFORE_OTHERS}, or declare the signature in @cuda.jit",
 }
 _CACHE = "cache=True in @cuda.jit keeps it on disk for the next session"
 
@@ -82,7 +88,7 @@ def _after_failure(row: Mapping[str, Any], difference: Difference | None, names:
     return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
 
 
-def _align(difference: Difference, names: tuple[str, ...]) -> str:
+def _align(difference: Difference, names: tuple[str, ...], declares: bool = True) -> str:
     """How to pass what the known signature has."""
     wanted, known, code = difference.wanted, difference.known, difference.code
     where = argument(difference, names)
@@ -103,7 +109,7 @@ def _align(difference: Difference, names: tuple[str, ...]) -> str:
         return (f"pass {where} with {known.ndim} dimension{'s' * (known.ndim != 1)} in every launch, or accept one "
                 "specialization for each")
     if code == "new_layout":
-        return _align_layout(where, known)
+        return _align_layout(where, known, declares)
     if code == "new_access":
         if wanted.readonly:
             return (f"pass {where} writable: array.flags.writeable = True, or .copy(); np.broadcast_to and "
@@ -114,7 +120,7 @@ def _align(difference: Difference, names: tuple[str, ...]) -> str:
     if code == "tuple_arity":
         return f"pass {where} with one number of elements; an array takes any number"
     if code == "optional":
-        return (f"pass {where} always: numba-cuda cannot launch with None; an array of size 0, or a flag beside it, "
+        return (f"pass {where} always: a kernel cannot be launched with None; an array of size 0, or a flag beside it, "
                 "can stand for it")
     if code == "literal":
         return f"declare {where} by its plain type, such as int64: a literal type takes one value only"
@@ -123,7 +129,7 @@ def _align(difference: Difference, names: tuple[str, ...]) -> str:
     return f"pass {where} as {short(known)} in every launch"
 
 
-def _align_layout(where: str, known: ArgumentType) -> str:
+def _align_layout(where: str, known: ArgumentType, declares: bool) -> str:
     if known.layout == "C":
         return (f"pass {where} C-contiguous: np.ascontiguousarray(array) or array.copy(), of an array on the host "
                 "before it goes to the device")
@@ -131,7 +137,7 @@ def _align_layout(where: str, known: ArgumentType) -> str:
         return (f"pass {where} F-contiguous: np.asfortranarray(array), of an array on the host before it goes to the "
                 "device")
     spelled = known.declaration
-    if spelled is None:
+    if spelled is None or not declares:
         return f"pass {where} in one layout in every launch"
     return f"declare {where} as {spelled} in @cuda.jit's signatures, which takes every layout, or pass one layout"
 

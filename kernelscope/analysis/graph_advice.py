@@ -137,7 +137,8 @@ def _unlaunched(graph: GraphSummary, made: Sequence[Executable]) -> list[Advice]
 def _refused(graph: GraphSummary) -> list[Advice]:
     if not graph.refused:
         return []
-    took = "" if graph.refusal is None else f", {duration(graph.refusal.p50_ns)} each (median)"
+    each = " each (median)" if graph.refused > 1 else ""
+    took = "" if graph.refusal is None else f", {duration(graph.refusal.p50_ns)}{each}"
     text = (
         f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused by the "
         f"driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or edges change, "

@@ -115,8 +115,10 @@ class _Request:
     shape: Shape | None
     #: Whether the definition before this one of the same name has the same code; None where that is not known.
     same_code: bool | None
-    #: Whether numba-cuda can keep the kernel on disk.
+    #: Whether ``cache=True`` can keep the kernel on disk.
     cacheable: bool
+    #: Whether its framework has ``@cuda.jit``.
+    declares: bool
 
 
 def explain(recording: Recording) -> Recording:
@@ -135,6 +137,7 @@ def explain(recording: Recording) -> Recording:
     cacheable = {row["dispatcher_id"]: cache_reasons.is_cacheable(row) for row in dispatchers}
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
+    declare = {row["dispatcher_id"] for row in dispatchers if str(row["framework"]).startswith("numba")}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -147,8 +150,9 @@ def explain(recording: Recording) -> Recording:
         request = _Request(row, json_object(row["attributes"]), str(row["signature"]),
                            names.get(row["dispatcher_id"], ()), shapes.get(row["configuration_id"]),
                            same_code.get(row["dispatcher_id"]),
-                           cacheable[row["dispatcher_id"]] and not (
-                               row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only))
+                           cacheable[row["dispatcher_id"]] and row["dispatcher_id"] in declare and not (
+                               row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only),
+                           row["dispatcher_id"] in declare)
         if row["reason_code"] is None:
             reason = _reason(request, held)
             row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
@@ -185,7 +189,7 @@ def _reason(request: _Request, held: _Known) -> Reason:
         sentence += f"; the compile failed: {row['error'] or 'it raised'}"
         code = "failed"
     fix = fix_for(code, row, reason.difference, request.attributes, request.names,
-                  cacheable=request.cacheable)
+                  cacheable=request.cacheable, declares=request.declares)
     if code == "redefined" and request.same_code is False:
         fix = None  # new code has to be compiled
     return Reason(found, sentence, fix, reason.argument, reason.nearest)

@@ -181,7 +181,7 @@ def compile_notes(shown: Overview) -> list[str]:
         compiles = counted(warm.compiles, "compile")
         note = f"a warm disk cache would have saved at most {duration(warm.saved_ns)} of {compiles}"
         if warm.setup_ns * 5 > warm.saved_ns:
-            note += f"; {duration(warm.setup_ns)} of that is numba's own setup, part of which a load needs too"
+            note += f"; {duration(warm.setup_ns)} of that is the compiler's own setup, part of which a load needs too"
         notes.append(note)
     return notes
 

@@ -68,6 +68,22 @@ def test_slow_compiles_without_a_disk_cache(script: Any) -> None:
                          "session those of axpy."}
 
 
+def test_a_disk_cache_is_switched_on_as_the_framework_does(script: Any) -> None:
+    made = _launched(script, 1, 100 * MS)
+    made.kernel("step", framework="quadrants")
+    made.compilation(0, 150 * MS)
+    made.compilation(1, 250 * MS)
+    assert _advice(made)["no_disk_cache"] == (
+        "2 compiles took 400 ms without a disk cache: qd.init(offline_cache=True) would spare the next session those "
+        "of step; cache=True in @cuda.jit would spare the next session those of axpy.")
+
+
+def test_arrays_on_the_device_are_named_as_the_framework_does(script: Any) -> None:
+    made = _launched(script, 3, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000))
+    made.rows["dispatchers"][0]["framework"] = "quadrants"
+    assert _advice(made)["slow_prepare"].endswith("pass device arrays (qd.ndarray).")
+
+
 def test_many_launches_that_take_the_wall_time(script: Any) -> None:
     assert _advice(_launched(script, 600, 8 * MS)) == {
         "many_launches": "600 launches of axpy took 75 % of the wall time on the host, 10.0 µs each (median): launch "

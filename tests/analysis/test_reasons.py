@@ -62,7 +62,7 @@ HAS = "; the nearest known specialization has "
      "array.reshape(-1)"),
     ("(int64, int64)", "new_type",
      f"argument `x` is int64, as a Python int is{HAS}array(float32, 1d, C)", "array(float32, 1d, C)"),
-    ("(none, int64)", "optional", f"argument `x` is None{HAS}array(float32, 1d, C)", "cannot launch with None"),
+    ("(none, int64)", "optional", f"argument `x` is None{HAS}array(float32, 1d, C)", "cannot be launched with None"),
     ("(array(float32, 1d, C), Literal[int](3))", "literal",
      f"argument `n` is Literal[int](3){HAS}int64, as a Python int is", "its plain type"),
     ("(array(float64, 2d, C), float32)", "new_dimensions",
@@ -330,6 +330,23 @@ def test_no_disk_cache_is_advised_where_there_can_be_none(script: Any, kernel: d
     assert "at the definition" in rows[0]["fix"]
     assert not any("cache=True" in (row["fix"] or "") for row in rows)
     assert "cache=True" in plain["fix"]
+
+
+@pytest.mark.parametrize(("framework", "is_numba"), [("numba-cuda", True), ("numba-cuda-mlir", True),
+                                                     ("quadrants", False), ("toy", False)])
+def test_cuda_jit_is_advised_to_who_has_it(script: Any, framework: str, is_numba: bool) -> None:
+    made = script()
+    made.kernel("axpy", arguments="x, n", framework=framework)
+    made.compilation(signature="(array(float32, 1d, A), int64)")
+    made.compilation(signature=FLOAT32)
+    made.compilation(signature=FLOAT32, outcome="wait")
+    made.compilation(signature=FLOAT32, attributes=json.dumps({"redefined": True}))
+    first, layout, waited, redefined = (row["fix"] for row in explain(made.recording()).rows("compilations"))
+    assert ["jit" in (fix or "") for fix in (first, layout, waited, redefined)] == [is_numba] * 4
+    if not is_numba:
+        assert first is None
+        assert layout == "pass argument `x` in one layout in every launch"
+        assert waited == "launch once in one thread before the others start"
 
 
 def test_no_declaration_is_advised_for_a_launch_config_sensitive_kernel(script: Any) -> None:

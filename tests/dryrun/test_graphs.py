@@ -154,6 +154,17 @@ def test_arguments_are_kept(driver, graph, kernels, memory) -> None:
     assert driver.code("cuGraphKernelNodeGetParams", copied) == "INVALID_VALUE"
 
 
+def test_a_clone_has_its_nodes_in_the_order_of_the_original(driver, graph) -> None:
+    nodes = [driver.do("cuGraphAddEmptyNode", graph, [], 0) for _ in range(4)]
+    driver.do("cuGraphAddDependencies", graph, nodes[1:], nodes[:-1], [driver.CUgraphEdgeData()] * 3, 3)
+    clone = driver.do("cuGraphClone", graph)
+    copies, _ = driver.do("cuGraphGetNodes", clone, 4)
+    assert [int(each) for each in copies] == [int(driver.do("cuGraphNodeFindInClone", each, clone)) for each in nodes]
+    driver.do("cuGraphAddEmptyNode", clone, [], 0)
+    assert driver.do("cuGraphGetNodes", clone, 9)[1] == 5
+    driver.do("cuGraphDestroy", clone)
+
+
 def test_a_kernel_outlives_its_module_in_a_graph(driver, graph, context, stream, compile_kernels) -> None:
     module = driver.do("cuModuleLoadData", compile_kernels())
     node = driver.CUDA_KERNEL_NODE_PARAMS()

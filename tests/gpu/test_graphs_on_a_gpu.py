@@ -180,6 +180,32 @@ def test_many_nodes_keep_their_places(device, kernels, array, stream):
     assert len(r.events("capture")[0]["streams"]) == 3
 
 
+def test_nodes_that_were_made_before_those_that_they_wait_for(device, kernels, array, stream):
+    """Such as kernelscope.graphs makes: copies first. Clones, numbers and updates of one node must name the same node."""
+    from kernelscope.graphs import KernelNode, MemcpyNode, build
+
+    add, double = kernels
+    with Recorded() as r:
+        down = MemcpyNode(np.zeros(64, np.float32), array)
+        chain = [KernelNode[grid, 32](add, [array, 1]) for grid in range(1, 21)]
+        beside = KernelNode[33, 32](double, [array])
+        order = random.Random(1).sample(chain, len(chain))
+        for before, after in zip(order[:-1], order[1:], strict=True):
+            after.deps.append(before)
+        down.deps += [order[-1], beside]
+        graph = build([down, *chain])
+        graph.launch(stream)
+        chain[4].args[1] = 2
+        assert graph.update() == 1
+        graph.launch(stream)
+        stream.sync()
+    r.assert_joined(2 * 22)
+    (update,) = r.events("update")
+    assert update["change"] == "arguments"
+    assert len(r.rows.graphs) == 1
+    graph.close()
+
+
 def test_nodes_that_were_removed_leave_gaps(device, stream):
     buffer = device.allocate(1024, stream=stream)
     with Recorded() as r:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import kernelscope
 from kernelscope.errors import GraphError
 from kernelscope.graphs import (
     Condition,
@@ -320,6 +321,20 @@ def test_updates(cuda, step, scale, array, counted) -> None:
         graph.launch()
         cuda.synchronize()
     assert (seen, back.tolist()) == ([2], [7.0] * 4)
+
+
+def test_a_recording_says_which_node_was_updated(cuda, step, scale, array) -> None:
+    # Copies are made before the kernels that they wait for: the driver has them in another order than they run in.
+    with kernelscope.record("update") as recorder:
+        work = KernelNode[1, 32](scale, [array, 2.0, (1,)], MemcpyNode(array, np.ones(4)))
+        with MemcpyNode(np.zeros(4), array, [work, KernelNode[2, 32](step, [array])]).build() as graph:
+            work.args[1] = 3.0
+            graph.update()
+            graph.launch()
+            cuda.synchronize()
+    (update,) = (row for row in recorder.recording.rows("graph_events") if row["kind"] == "update")
+    assert (update["change"], update["changes"]) == ("arguments", "argument 1 of scale")
+    assert len(recorder.recording.graphs) == 1
 
 
 def test_an_update_inside_a_body(cuda, array) -> None:

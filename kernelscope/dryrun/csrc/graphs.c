@@ -148,6 +148,11 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
     }
     Graph *clone = graph_clone(graph);
     REQUIRE_ARGUMENT(clone);
+    /* Its nodes in the order of the original's, whose positions say where each one's copy is. */
+    Node **copies = clone->nodes;
+    clone->nodes = allocate(clone->node_capacity, sizeof *copies);
+    for (size_t i = 0; i < graph->node_count; i++) clone->nodes[i] = copies[graph->nodes[i]->position];
+    free(copies);
     *phGraphClone = clone->handle;
     return CUDA_SUCCESS;
 }

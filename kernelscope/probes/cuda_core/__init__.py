@@ -14,7 +14,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook
 from kernelscope.probes.cuda_core.driver import Driver
-from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook
+from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, measure_cost
 from kernelscope.probes.cuda_core.memory import Memory
 from kernelscope.probes.cuda_core.null_calls import NullCalls
 from kernelscope.probes.cuda_core.rows import RowMaker
@@ -120,8 +120,11 @@ class CudaCoreProbe:
         return None
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
-        """Nothing of the probe runs at a launch, of a kernel or of a graph. See `Probe.cost_per_launch_ns`."""
-        return None
+        """Measure the hook around a function that does nothing. See `Probe.cost_per_launch_ns`.
+
+        At the launch of a graph nothing of the probe runs.
+        """
+        return measure_cost(detail) if self._launches is not None and self._launches.has_launched else None
 
     def _imported(self, module: ModuleType) -> None:
         assert self._sink is not None

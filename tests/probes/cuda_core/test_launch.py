@@ -24,7 +24,7 @@ from numba import cuda as numba_cuda
 
 import kernelscope
 from kernelscope.probes.base import without_frames
-from kernelscope.probes.cuda_core.launch import LaunchHook
+from kernelscope.probes.cuda_core.launch import LaunchHook, measure_cost
 
 # In a tuple, where no hook can replace it.
 ORIGINAL = (cuda.core.launch,)
@@ -178,7 +178,8 @@ def test_failures_are_the_users_and_are_recorded(recorder, core_stream, scale):
         frames.append(entry.tb_frame.f_code.co_filename)
         entry = entry.tb_next
     assert frames
-    assert not (recorder.recording.health.probe == "cuda.core").any()  # no error of ours, and no launch
+    health = recorder.recording.health
+    assert not health[health.probe == "cuda.core"].dropped.fillna(0).any()  # no error of ours, and no launch
 
 
 def test_a_mutated_configuration_is_another_one(recorder, core_stream, scale):
@@ -306,6 +307,20 @@ def test_arguments_are_not_kept_alive(recorder, core_stream, scale):
         before = sys.getrefcount(counted)
         cuda.core.launch(core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, counted, np.int32(0))
         assert sys.getrefcount(counted) == before
+
+
+@pytest.mark.parametrize("detail", ["phases", "launch"])
+def test_its_cost_is_measured(detail):
+    assert 0 < measure_cost(detail, rounds=5, launches=50) < 1e6
+
+
+def test_a_recording_states_the_cost_of_its_launches(core_stream, scale):
+    config = LaunchConfig(grid=1, block=32)
+    with kernelscope.record("stated") as recorder:
+        for _ in range(10):
+            cuda.core.launch(core_stream, config, scale, POINTER, np.float32(1), np.int32(0))
+    health = {row["probe"]: row for row in recorder.recording.rows("health") if row["cost_ns"] is not None}
+    assert health["cuda.core"]["total_cost_ns"] == 10 * health["cuda.core"]["cost_ns"] > 0
 
 
 def test_it_costs_little(core_stream, scale):
