@@ -8,6 +8,7 @@ from kernelscope.analysis.builds import BuildSummary, Miss
 from kernelscope.analysis.graphs import CHANGES, GraphSummary
 from kernelscope.analysis.overview import Overview
 from kernelscope.analysis.units import MISSING, count, counted, duration, size
+from kernelscope.renderers.graph_words import short_name
 
 _KINDS = {
     "kernel": ("kernel", "kernels"), "memcpy": ("copy", "copies"), "memset": ("memset", "memsets"),
@@ -35,8 +36,9 @@ def nodes(graph: GraphSummary) -> str:
 
 def kernels(graph: GraphSummary) -> str:
     """Return the names of its first kernels, and how many more there are."""
-    more = f" and {len(graph.kernels) - _FEW:,} more" if len(graph.kernels) > _FEW else ""
-    return ", ".join(graph.kernels[:_FEW]) + more
+    names = list(dict.fromkeys(short_name(name) for name in graph.kernels))
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
 
 
 def names(graph: GraphSummary) -> str:
