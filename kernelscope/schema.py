@@ -279,7 +279,8 @@ _TABLES = (
         _id("source_event_id", "Of instantiate and update: the capture or define that made the definition.",
             nullable=True),
         Column("stream", "int64", "Handle of the stream; 0 is the default stream.", nullable=True),
-        _time("start_ns", "The call was entered; of a capture, when it began; null for before.", nullable=True),
+        _time("start_ns", "The call was entered; of a capture, when it began; null for before, and for a capture that "
+              "began before recording did.", nullable=True),
         _time("end_ns", "The call returned; of a capture, when it ended; null where that was not seen.", nullable=True),
         _word("api", "The function of the driver that was called, such as cuGraphInstantiateWithParams.",
               nullable=True),

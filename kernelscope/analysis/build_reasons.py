@@ -258,7 +258,8 @@ def _fix(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others
          algorithm: str) -> str | None:
     if code == "new_operator_name":
         return "keep one named function and pass it everywhere: its __name__ is part of the key"
-    if code == "new_operator" and any("OpKind." in each.get(name, "") for name in differing for each in (parts, others)):
+    texts = [each.get(name, "") for name in differing for each in (parts, others)]
+    if code == "new_operator" and any("OpKind." in text for text in texts):
         return None  # an operator of the library's own is another operation
     if code == "new_operator_value":
         texts = [parts.get(name, others.get(name, "")) for name in differing]

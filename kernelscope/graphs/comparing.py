@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import __main__
 from kernelscope import dryrun
+from kernelscope.analysis.units import counted
 from kernelscope.errors import GraphError
 from kernelscope.graphs.cells import prepared
 from kernelscope.graphs.libraries import numba_module, require_cuda
@@ -183,7 +184,8 @@ def _left_out(watch: Watch) -> tuple[str, ...]:
 def _notes(watch: Watch) -> tuple[str, ...]:
     notes: list[str] = []
     if watch.elsewhere:
-        notes.append(f"{watch.elsewhere:,} launches of other threads are left out.")
+        are = "is" if watch.elsewhere == 1 else "are"
+        notes.append(f"{counted(watch.elsewhere, 'launch', 'launches')} of other threads {are} left out.")
     if Session.active is not None:
         notes.append("A recording was under way: the times contain what it costs.")
     return tuple(notes)

@@ -45,11 +45,10 @@ def card(result: WhatIf) -> str:
 def title(result: WhatIf) -> str:
     """Return what was compared."""
     work = counted(result.launches, "launch", "launches")
-    if result.copies:
-        work += f" and {counted(result.copies, 'device copy', 'device copies')}"
+    copies = f", and {counted(result.copies, 'device copy', 'device copies')}" if result.copies else ""
     listed = ", ".join(shorten(clean(name), _NAME_WIDTH) for name in result.kernels[:_MOST_LISTED])
     more = f" and {len(result.kernels) - _MOST_LISTED} more" if len(result.kernels) > _MOST_LISTED else ""
-    return f"What if {clean(result.label)} were a graph: {work} of {listed}{more}"
+    return f"What if {clean(result.label)} were a graph: {work} of {listed}{more}{copies}"
 
 
 def sentences(result: WhatIf) -> list[str]:

@@ -13,6 +13,7 @@ from kernelscope.analysis.units import size
 from kernelscope.errors import GraphError
 from kernelscope.graphs.libraries import driver
 
+_CAPTURING = "; a stream is in the middle of capturing a graph, which must end before"
 
 @dataclass(frozen=True)
 class _Piece:
@@ -142,4 +143,5 @@ def _do(name: str, *args: Any) -> None:
     """Call the driver, past numba's layer and its hooks."""
     error = getattr(driver(), name)(*args)[0]
     if error:
-        raise GraphError(f"{name}: {error.name}")
+        capturing = _CAPTURING if error.name.startswith("CUDA_ERROR_STREAM_CAPTURE") else ""
+        raise GraphError(f"{name}: {error.name}{capturing}")

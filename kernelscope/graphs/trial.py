@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ class Captured:
             self.instantiate_ns = clock.now() - captured
             self.capture_ns = captured - begun
         finally:
-            builder.close()  # ends a capture that is under way, after a Ctrl-C for instance
+            _close(builder)
 
     def close(self) -> None:
         """Destroy the graph."""
@@ -143,37 +143,49 @@ def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: 
         for place in range(-_WARM_UPS, samples):
             if place >= _LEAST_SAMPLES and clock.now() - begun > limit_s * 1e9:
                 break
-            before.restore()
-            eager_host, eager_gpu = stopwatch.time(eager, streams)
-            before.restore()
-            graph_host, graph_gpu = stopwatch.time(launched, [first])
-            if place >= 0:
-                taken.eager_host.append(eager_host)
-                taken.eager_gpu.append(eager_gpu)
-                taken.graph_host.append(graph_host)
-                taken.graph_gpu.append(graph_gpu)
+            # The host's time is taken without events around it: the launches after one find the GPU at work.
+            for time, work, found in ((stopwatch.on_host, eager, taken.eager_host),
+                                      (stopwatch.on_host, launched, taken.graph_host),
+                                      (stopwatch.on_gpu, eager, taken.eager_gpu),
+                                      (stopwatch.on_gpu, launched, taken.graph_gpu)):
+                before.restore()
+                spent = time(work, streams if work is eager else [first])
+                if place >= 0:
+                    found.append(spent)
     return taken
 
 
 class _Stopwatch:
-    """Times work on the host and, by events around it, on the GPU, which must be idle before."""
+    """Times work on the host or, by events around it, on the GPU, which must be idle before; in nanoseconds."""
 
     def __init__(self, streams: Sequence[Any]) -> None:
         cuda = numba_module("api")
         self._start: Any = cuda.event()
         self._ends = {int(stream.handle): cuda.event() for stream in streams}
 
-    def time(self, work: Callable[[], None], streams: Sequence[Any]) -> tuple[float, float]:
-        """Return how long `work` took on the host until it returned, and on the GPU until all was done, in ns."""
-        self._start.record(streams[0])
+    def on_host(self, work: Callable[[], None], streams: Sequence[Any]) -> float:
+        """Return how long `work` took on the host until it returned."""
         begun = clock.now()
         work()
         ended = clock.now()
+        synchronize()
+        return float(ended - begun)
+
+    def on_gpu(self, work: Callable[[], None], streams: Sequence[Any]) -> float:
+        """Return how long it was on the GPU from the beginning of `work` until all was done."""
+        self._start.record(streams[0])
+        work()
         ends = [self._ends[int(stream.handle)] for stream in streams]
         for stream, end in zip(streams, ends, strict=True):
             end.record(stream)
         synchronize()
-        return float(ended - begun), max(float(self._start.elapsed_time(end)) for end in ends) * 1e6
+        return max(float(self._start.elapsed_time(end)) for end in ends) * 1e6
+
+
+def _close(builder: Any) -> None:
+    """End a capture that is under way, after a Ctrl-C for instance; one that has become invalid ends with an error."""
+    with suppress(Exception):  # cuda.core's CUDAError has no public name
+        builder.close()
 
 
 @contextmanager

@@ -67,11 +67,15 @@ class DriverCalls:
         The one that is there.
     heard : Callable or None
         What the source calls, with the address of a `CallData`; None while nobody listens.
+    is_capturing : Callable
+        Whether a capture is under way as far as the listener knows, which asks the driver: also one that began before
+        there was a source to tell.
     """
 
     def __init__(self) -> None:
         self.source: Source | None = None
         self.heard: Callable[[int], None] | None = None
+        self.is_capturing: Callable[[], bool] = lambda: False
         self._listener: Listener | None = None
 
     def offer(self, source: Source) -> None:

@@ -125,6 +125,10 @@ class Sink:
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
 
+    def streams(self) -> list[int]:
+        """Return the handles of the streams that something was launched into, but for the default stream."""
+        return list(dict.fromkeys(row["stream"] for row in list(self.configurations.rows) if row["stream"]))
+
     def target(self, dispatcher_id: int, specialization_id: int = UNKNOWN, device_id: int = UNKNOWN,
                error: str | None = None) -> int:
         """Return the id of what a launch went to: interned, so that a record needs one integer for it."""

@@ -36,9 +36,8 @@ def synchronize(sink: Sink, modules: Any) -> str | None:
 
 def _capturing_stream(sink: Sink, binding: Any) -> int | None:
     """Handle of a stream of this recording that is in the middle of a graph capture."""
-    for row in sink.configurations.rows:
-        if row["stream"]:
-            error, status = binding.cuStreamIsCapturing(binding.CUstream(row["stream"]))
-            if not int(error) and int(status):
-                return row["stream"]
+    for stream in sink.streams():
+        error, status = binding.cuStreamIsCapturing(binding.CUstream(stream))
+        if not int(error) and int(status):
+            return stream
     return None

@@ -160,8 +160,10 @@ class GraphJoin:
             return
         capture = np.append(self._captures, UNKNOWN)[span]
         launches["capture_event_id"] = capture
+        # Of a capture that began before the recording did the first launches are not known.
+        graph = np.where(self._numbers["start_ns"] == UNKNOWN, UNKNOWN, self._numbers["graph_id"])
         launches["graph_node_id"] = nodes_of_launches(
-            launches, capture, self._numbers["graph_id"], self._nodes, configurations, specializations)
+            launches, capture, graph, self._nodes, configurations, specializations)
 
     def tables(self, cells: Sequence[Row], specializations: Sequence[Row]) -> tuple[dict[str, pa.Table], np.ndarray]:
         """Return the graphs' tables, and for the number of each event its row; -1 for those that are left out.
@@ -215,7 +217,7 @@ class GraphJoin:
     def _find_captures(self) -> None:
         """Captures as spans, by stream and by the thread that began them."""
         held, rows = self._numbers, self._raw.events
-        captures = np.flatnonzero(self._are("capture") & (held["start_ns"] != UNKNOWN))
+        captures = np.flatnonzero(self._are("capture"))
         streams = np.array([
             (at, stream) for at in captures.tolist()
             for stream in dict.fromkeys((rows[at].get("stream"), *(rows[at].get("streams") or ())))
@@ -298,7 +300,10 @@ class GraphJoin:
         for name in ("exec_id", "source_event_id", "rebuild_of"):
             columns[name] = ids[columns[name]]
         rebuilt = columns["rebuild_of"]
-        rebuilt[rebuilt >= np.arange(len(order))] = UNKNOWN
+        no_rebuild = rebuilt >= np.arange(len(order))
+        rebuilt[no_rebuild] = UNKNOWN
+        for at in order[no_rebuild].tolist():
+            texts["change"][at] = texts["changes"][at] = None
         ident = held["ident"][order]
         known = np.flatnonzero(ident != UNKNOWN)
         thread = np.full(len(order), UNKNOWN)
@@ -315,7 +320,7 @@ class GraphJoin:
         if began is None:
             return np.arange(len(self))
         own = (held["start_ns"] >= began) | self._is_fresh
-        own |= self._are("capture") & (held["start_ns"] != UNKNOWN) & (self._ends(slice(None)) >= began)
+        own |= self._are("capture") & (self._ends(slice(None)) >= began)
         used = np.unique(np.concatenate([held[name][own] for name in ("exec_id", "rebuild_of")]))
         earlier = used[(used != UNKNOWN)]
         earlier = earlier[~own[earlier]]

@@ -396,13 +396,15 @@ def test_twenty_empty_launches_as_a_hand_made_test_times_them(empty):
             empty[1, 32](array)
 
     launches()
-    before = by_hand(empty, array)
-    result = whatif(launches)
-    after = by_hand(empty, array)
-    eager, replay = (np.mean(pair) for pair in zip(before, after, strict=True))
-    found = result.host.eager.median_ns / 1e3, result.host.graph.median_ns / 1e3
-    print(f"by hand {eager:.1f} and {replay:.1f} µs (before {before}, after {after}), what-if {found[0]:.1f} and "
-          f"{found[1]:.1f} µs\n{result}")
+    hand, tried = [], []
+    for _ in range(5):  # in turn: a shared machine is slower at one time than at another
+        hand.append(by_hand(empty, array))
+        result = whatif(launches)
+        tried.append((result.host.eager.median_ns / 1e3, result.host.graph.median_ns / 1e3))
+    eager, replay = np.median(hand, axis=0)
+    found = np.median(tried, axis=0)
+    print(f"by hand {eager:.1f} and {replay:.1f} µs ({hand}), what-if {found[0]:.1f} and {found[1]:.1f} µs ({tried})\n"
+          f"{result}")
     assert found[0] == pytest.approx(eager, rel=0.10)
     assert found[1] == pytest.approx(replay, rel=0.10)
     assert result.equal and not result.is_dry_run

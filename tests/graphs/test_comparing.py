@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -48,8 +49,9 @@ def test_twenty_launches(cuda, step, array, counted) -> None:
     assert (result.is_dry_run, result.gpu, result.left_out, result.notes) == (True, None, (), ())
     assert result.capture_ns > 0 and result.instantiate_ns > 0
     assert 0 < result.host.graph.median_ns < result.host.eager.median_ns
-    # Once for real, 2 + 5 times for the eager times; captured once; replayed for the results and 2 + 5 times.
-    assert counted() == (20 * 8, 20, 8, 20 * 8)
+    # Once for real, 2 + 5 times for each of the eager times, the host's and the GPU's; captured once; replayed for the
+    # results and as often.
+    assert counted() == (20 * 15, 20, 15, 20 * 15)
     assert str(result).endswith("was called once.")
 
 
@@ -177,7 +179,7 @@ def test_callbacks_are_called_and_may_not_launch(cuda, step, array) -> None:
     held.pre_launch_callbacks.append(lambda kernel, config: called.append(1))
     try:
         assert whatif(lambda: held(array), samples=SAMPLES).launches == 1
-        assert len(called) == 9  # the run, the capture, and 7 for the times
+        assert len(called) == 16  # the run, the capture, and 7 for each of the times
         held.pre_launch_callbacks.append(lambda kernel, config: step[1, 1](array))
         with pytest.raises(GraphError, match="step at line .* is launched by a callback of another launch"):
             whatif(lambda: held(array), samples=SAMPLES)
@@ -193,7 +195,7 @@ def test_launches_of_other_threads_are_left_out(cuda, step, array) -> None:
         thread.join()
 
     result = whatif(function, samples=SAMPLES)
-    assert (result.launches, result.notes) == (1, ("1 launches of other threads are left out.",))
+    assert (result.launches, result.notes) == (1, ("1 launch of other threads is left out.",))
 
 
 def test_inside_a_recording(cuda, step, array) -> None:
@@ -201,7 +203,7 @@ def test_inside_a_recording(cuda, step, array) -> None:
         result = whatif(lambda: step[1, 1](array), samples=SAMPLES)
         step[1, 1](array)
     assert result.notes == ("A recording was under way: the times contain what it costs.",)
-    assert len(recorder.recording.launches) == 1 + 7 + 1 + 1  # the run, the samples, the capture, and the last
+    assert len(recorder.recording.launches) == 1 + 14 + 1 + 1  # the run, the samples, the capture, and the last
     assert recorder.recording.health.errors.isna().all()
 
 
@@ -305,6 +307,18 @@ def test_a_step_that_cannot_be_captured(cuda, step, array, monkeypatch) -> None:
         whatif(lambda: step[1, 1](array))
 
 
+def test_a_step_that_invalidates_the_capture(step, array, monkeypatch) -> None:
+    def refused(self: Step, stream: Any) -> Any:
+        return stream.sync, ()
+
+    monkeypatch.setattr(Step, "onto", refused)
+    with pytest.raises(GraphError, match=r"step at line \d+ of test_comparing.py cannot be captured: CUDA_ERROR_STREAM"):
+        whatif(lambda: step[1, 1](array))
+    gc.collect()
+    monkeypatch.undo()
+    assert whatif(lambda: step[1, 1](array)).equal
+
+
 def test_no_room_for_the_copies(cuda, step, array, monkeypatch) -> None:
     """The user's code cannot catch it, and runs to its end."""
     ran: list[str] = []
@@ -352,7 +366,7 @@ def test_our_frames_are_not_in_the_user_s_tracebacks(cuda, step, array) -> None:
     assert "watching.py" not in [str(entry.path).rpartition("/")[2] for entry in raised.traceback]
 
 
-@pytest.mark.parametrize("place", ["onto", "launch", "time", "differences"])
+@pytest.mark.parametrize("place", ["onto", "launch", "on_host", "differences"])
 def test_interruptions(place, cuda, step, array, monkeypatch, capturing) -> None:
     """Whenever it comes: no capture is open, no hook is left, and the arrays are as after one run."""
     calls: list[int] = []
@@ -366,11 +380,11 @@ def test_interruptions(place, cuda, step, array, monkeypatch, capturing) -> None
 
     from kernelscope.graphs import comparing
 
-    originals = {"onto": Step.onto, "time": trial._Stopwatch.time, "differences": comparing.differences}
+    originals = {"onto": Step.onto, "on_host": trial._Stopwatch.on_host, "differences": comparing.differences}
     if place == "onto":
         monkeypatch.setattr(Step, "onto", interrupted)
-    elif place == "time":
-        monkeypatch.setattr(trial._Stopwatch, "time", interrupted)
+    elif place == "on_host":
+        monkeypatch.setattr(trial._Stopwatch, "on_host", interrupted)
     elif place == "differences":
         monkeypatch.setattr(comparing, "differences", interrupted)
     else:

@@ -91,7 +91,7 @@ def test_the_text() -> None:
     ({"host": compare([1e5, 1.1e5] * 10, [1.1e5, 1e5] * 10)}, "no difference seen"),
     ({"host": compare([1e5] * 10, [2e5] * 10)}, "100 µs longer as a graph"),
     ({"host": compare([1e5] * 10, [2e5] * 10)}, "no host time is saved that would pay for it"),
-    ({"copies": 2, "launches": 1}, "1 launch and 2 device copies of step"),
+    ({"copies": 2, "launches": 1}, "1 launch of step, and 2 device copies"),
     ({"kernels": tuple("abcdefg")}, "of a, b, c, d, e and 2 more"),
     ({"streams": 2}, "went to 2 streams"),
     ({"left_out": ("synchronize at line 3",)}, "after the last: synchronize at line 3."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,18 @@ def test_no_room_and_no_memory(cuda) -> None:
         with pytest.raises(GraphError, match="cuMemcpyDtoD: CUDA_ERROR"):
             snapshot.cover(8, 16)
         assert snapshot.nbytes == 0
+
+
+def test_a_capture_that_is_open_is_said(cuda) -> None:
+    from cuda.core import Device
+
+    array = cuda.to_device(np.zeros(10, np.uint8))
+    device = Device(0)
+    device.set_current()
+    builder = device.create_graph_builder().begin_building()
+    try:
+        with Snapshot() as snapshot, pytest.raises(GraphError, match="is in the middle of capturing a graph"):
+            snapshot.cover(address(array), 10)
+    finally:
+        with contextlib.suppress(Exception):  # it is invalid by now
+            builder.close()

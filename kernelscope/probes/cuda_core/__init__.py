@@ -61,7 +61,8 @@ class CudaCoreProbe:
         driver = self._driver or _found()
         if driver is None:
             return  # no driver, no graphs
-        self._watch = GraphWatch(sink, driver)
+        self._watch = watch = GraphWatch(sink, driver, self._memory.captures)
+        sink.driver_calls.is_capturing = lambda: bool(watch.captures_under_way())
         self._rows = RowMaker(sink, self._memory)
         sink.driver_calls.listen(self._watch)
         if sink.driver_calls.source is None and dryrun.is_enabled():
@@ -83,6 +84,7 @@ class CudaCoreProbe:
         if self._sink is None or self._watch is None:
             return
         if os.getpid() == self._process:  # in a child of fork() there is no driver
+            self._memory.captures = self._watch.captures_under_way()
             self._sink.driver_calls.leave(self._watch)
         if self._null is not None:
             self._null.end()
@@ -135,7 +137,7 @@ class CudaCoreProbe:
             self._sink.swallow(self.name, problem)
 
     def _is_capturing(self) -> bool:
-        return self._null is not None and self._null.captures.under_way > 0
+        return self._null is not None and self._null.is_capturing()
 
     def _state(self, sink: Sink, watch: GraphWatch, rows: RowMaker) -> None:
         """Say in health what is not known of graphs, where there were any."""

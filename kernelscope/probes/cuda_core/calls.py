@@ -22,8 +22,6 @@ _NEEDED = {
 _FAMILIES = ("cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamBeginRecapture", "cuGraphInstantiate",
              "cuGraphExecUpdate", "cuGraphExecDestroy", "cuGraphUpload", "cuGraphExecNodeSetParams",
              "cuGraphExecKernelNodeSetParams")
-#: Of those, what programs have not called for years.
-_OLD = {"cuStreamBeginCapture", "cuStreamBeginCapture_ptsz", "cuGraphInstantiate", "cuGraphExecUpdate"}
 
 
 class Call:
@@ -59,4 +57,4 @@ def unseen(functions: frozenset[str]) -> list[str]:
 
 def strangers(functions: frozenset[str], known: Iterable[str]) -> list[str]:
     """Return the functions that do what one of the known ones does, in a way that nobody knows here."""
-    return sorted(name for name in functions.difference(known, _OLD) if name.startswith(_FAMILIES))
+    return sorted(name for name in functions.difference(known) if name.startswith(_FAMILIES))

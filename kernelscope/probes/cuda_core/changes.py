@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 
+from kernelscope.probes.cuda_core.calls import Call
 from kernelscope.probes.cuda_core.fingerprint import Node, described
 from kernelscope.probes.cuda_core.holding import Held
 from kernelscope.probes.cuda_core.walk import (
@@ -73,9 +74,15 @@ def conditional_of(parameters: int) -> tuple[int, tuple[int, ...]] | None:
     return kind, struct.unpack(f"<{count}Q", ctypes.string_at(bodies, 8 * count))
 
 
-def refusal(information: int, held: Held | None) -> str:
-    """Return why an update was refused, of ``CUgraphExecUpdateResultInfo``, and at which node of what it was given."""
-    result, node = struct.unpack("<i4xQ", ctypes.string_at(information, 16)) if information else (1, 0)
+def refusal(call: Call, held: Held | None) -> str:
+    """Return why an update was refused, and at which node of what it was given."""
+    information = call.word(2)
+    if call.api == "cuGraphExecUpdate":  # the node and the result stand where two pointers point to
+        told = call.word(3)
+        result = ctypes.c_int.from_address(told).value if told else 1
+        node = call.pointed(2) if information else 0
+    else:  # CUgraphExecUpdateResultInfo
+        result, node = struct.unpack("<i4xQ", ctypes.string_at(information, 16)) if information else (1, 0)
     name = f"CU_GRAPH_EXEC_UPDATE_{_REFUSALS[1]}" if result == 1 else \
         f"CU_GRAPH_EXEC_UPDATE_ERROR_{_REFUSALS[result]}" if 0 < result < len(_REFUSALS) else f"update result {result}"
     if held is None or node not in held.handles:

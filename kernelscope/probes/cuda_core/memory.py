@@ -13,9 +13,16 @@ Known = tuple[Snapshot, tuple[int | None, ...]]
 
 
 class Memory:
-    """Snapshots by the id of an executable graph, which no other one of the process ever has."""
+    """Snapshots by the id of an executable graph, which no other one of the process ever has.
+
+    Attributes
+    ----------
+    captures : dict of int to list of int
+        The streams of each capture that a recording has left under way, by the capture's id.
+    """
 
     def __init__(self) -> None:
+        self.captures: dict[int, list[int]] = {}
         self._known: OrderedDict[int, Known] = OrderedDict()
         self._nodes = 0
         self._lock = threading.RLock()

@@ -80,6 +80,10 @@ class NullCalls:
         found = self._library.kernelscope_dryrun_node_number(ctypes.c_void_p(handle))
         return found - 1 if found else None
 
+    def is_capturing(self) -> bool:
+        """Whether a capture is under way."""
+        return self.captures.under_way > 0 or self._calls.is_capturing()
+
     def take_launches(self) -> np.ndarray:
         """Return the launches of graphs since the last time: records of `_LAUNCH`, ``exec`` as `exec_id` says it."""
         parts: list[np.ndarray] = []

@@ -45,9 +45,10 @@ class RowMaker:
         self.left_out = 0
 
     def finish(self, events: Iterable[Event]) -> None:
-        """Fill in the rows of events, in the order in which they happened; those that are complete stay as they are."""
+        """Fill in the rows of events, in the order in which they began; those that are complete stay as they are."""
         self._learn_names()
-        for event in events:
+        # They were written down when they ended, and a rebuild is one of what began before it.
+        for event in sorted(events, key=lambda event: event.row["start_ns"] or 0):
             if not event.is_finished:
                 self._finish(event)
 

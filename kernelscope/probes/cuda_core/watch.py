@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelscope.clock import Clock
 from kernelscope.probes.cuda_core.calls import Call, strangers, unseen
 from kernelscope.probes.cuda_core.changes import changed_node, conditional_of, refusal
 from kernelscope.probes.cuda_core.driver import SUCCESS, UPDATE_FAILURE, WRONG_THREAD, Driver
+from kernelscope.probes.cuda_core.earlier import EarlierCaptures
+from kernelscope.probes.cuda_core.event_log import EventLog
 from kernelscope.probes.cuda_core.holding import Held, Holder
 from kernelscope.probes.cuda_core.lives import Definition, Event, Executable, Row
 from kernelscope.probes.cuda_core.walk import Conditionals, Walker
@@ -33,9 +35,11 @@ class GraphWatch:
         Where the rows of events go, as they happen.
     driver : Driver
         Whom to ask about a graph.
+    left : mapping of int to list of int
+        The `captures_under_way` when the last recording ended.
     """
 
-    def __init__(self, sink: Sink, driver: Driver) -> None:
+    def __init__(self, sink: Sink, driver: Driver, left: Mapping[int, list[int]]) -> None:
         self._sink = sink
         self._clock: Clock = sink.clock
         self._driver = driver
@@ -46,6 +50,7 @@ class GraphWatch:
         self._holder = Holder(driver, self._walker)
         self._source: Source | None = None
         self._captures: dict[Any, Event] = {}
+        self._earlier = EarlierCaptures(driver, left)
         self._definitions: dict[int, Definition] = {}
         self._executables: dict[int, Executable] = {}
         self._numbered: dict[int | None, Executable] = {}
@@ -57,7 +62,8 @@ class GraphWatch:
         self._strangers: set[bytes] = set()
         self._handlers = self._made_handlers()
         self.lock = threading.RLock()
-        self.events: list[Event] = []
+        self._log = EventLog(sink, driver)
+        self.events = self._log.events
         self.problems: list[str] = list(driver.missing)
         self.was_told = False
         self.was_strange = False
@@ -68,11 +74,12 @@ class GraphWatch:
         """Have the source tell of graphs. See `Listener.begin`."""
         self._source = source
         self.was_told = True
-        known = {name.decode() for name in self._handlers}
         self.problems += unseen(source.functions)
+        known = {name.decode() for name in self._handlers}
         self._strangers = {name.encode() for name in strangers(source.functions, known)}
         source.switch((name.decode() for name in self._strangers), True)
         source.switch((name for name in known & source.functions if name not in WAIT + ADD), True)
+        self._find_earlier()
 
     def end(self) -> None:
         """Read what is still to be read, and have the source tell no more. See `Listener.end`."""
@@ -134,10 +141,26 @@ class GraphWatch:
 
     # ---- captures ----
 
+    def captures_under_way(self) -> dict[int, list[int]]:
+        """Return the streams of each capture that is under way, by the capture's id, as far as they are known."""
+        with self.lock:
+            known = [stream for event in self._captures.values() for stream in event.row["streams"]]
+            return self._earlier.find([*known, *self._sink.streams()])
+
+    def _find_earlier(self) -> None:
+        """Write down captures that were under way when recording began."""
+        for number, streams in self._earlier.find(self._sink.streams(), self._captures).items():
+            self._captures[number] = self._log.add_earlier("capture", stream=streams[0], streams=streams)
+            self._switch(WAIT, True)
+
+    def _capture_ending(self, call: Call) -> None:
+        if all(call.word(0) not in event.row["streams"] for event in self._captures.values()):
+            self._find_earlier()
+
     def _captured(self, call: Call) -> None:
         stream = call.word(0)
         into = call.word(1) if call.api == "cuStreamBeginCaptureToGraph" else 0
-        event = self._event("capture", call, stream=stream, streams=[stream], end_ns=None)
+        event = self._log.add("capture", call, stream=stream, streams=[stream], end_ns=None)
         if call.result != SUCCESS:
             event.row["end_ns"] = call.end_ns
             return
@@ -161,9 +184,9 @@ class GraphWatch:
         if key is None:
             return  # it began before recording did
         event = self._captures[key]
-        event.row |= {"end_ns": call.end_ns, **self._outcome(call.result)}
+        event.row |= {"end_ns": call.end_ns, **self._log.outcome(call.result)}
         graph = call.pointed(1) if call.result == SUCCESS else 0
-        if graph and event.row["api"] != "cuStreamBeginCaptureToGraph":
+        if graph and event.row.get("api") != "cuStreamBeginCaptureToGraph":
             self._definitions[graph] = Definition(event)
         del self._captures[key]
         if not self._captures:
@@ -179,7 +202,7 @@ class GraphWatch:
 
     def _created(self, call: Call) -> None:
         if call.result == SUCCESS and not self._holder.is_own_slot(call.word(0)):
-            self._definitions[call.pointed(0)] = Definition(self._event("define", call))
+            self._definitions[call.pointed(0)] = Definition(self._log.add("define", call))
 
     def _destroying(self, call: Call) -> None:
         graph = call.word(0)
@@ -228,7 +251,7 @@ class GraphWatch:
         held = self._hold(graph, *((graph, handle) if handle else ()))
         definition = self._definitions.get(graph)
         number = self._source.exec_id(handle) if handle and self._source is not None else None
-        event = self._event("instantiate", call, held=held, source=definition.made if definition else None)
+        event = self._log.add("instantiate", call, held=held, source=definition.made if definition else None)
         if handle:
             event.executable = self._executables[handle] = Executable(event, number, held.handles if held else [])
             self._numbered[number] = event.executable
@@ -245,15 +268,15 @@ class GraphWatch:
         definition = self._definitions.get(graph)
         more: Row = {}
         if refused:
-            more = {"outcome": "refused", "error": refusal(call.word(2), held)}
-        self._event("update", call, held=held, source=definition.made if definition else None, executable=executable,
+            more = {"outcome": "refused", "error": refusal(call, held)}
+        self._log.add("update", call, held=held, source=definition.made if definition else None, executable=executable,
                     **more)
 
     def _node_changed(self, call: Call) -> None:
         executable = self._executable(call.word(0))
         handle, handles = call.word(1), executable.handles
         more: Row = {} if call.result == SUCCESS else {"outcome": "refused"}
-        event = self._event("update", call, executable=executable, **more)
+        event = self._log.add("update", call, executable=executable, **more)
         if call.result == SUCCESS and handle in handles:
             event.place = handles.index(handle)
             if call.api == "cuGraphNodeSetEnabled":
@@ -262,7 +285,7 @@ class GraphWatch:
                 event.node = changed_node(self._walker, call.api, call.word(2))
 
     def _uploaded(self, call: Call) -> None:
-        self._event("upload", call, executable=self._executable(call.word(0)), stream=call.word(1))
+        self._log.add("upload", call, executable=self._executable(call.word(0)), stream=call.word(1))
 
     def _closing(self, call: Call) -> None:
         handle = call.word(0)
@@ -274,7 +297,7 @@ class GraphWatch:
         handle = call.word(0)
         executable = self._executables.get(handle)
         if executable is not None:
-            self._event("close", call, executable=executable)
+            self._log.add("close", call, executable=executable)
         else:
             self._others[self._going.pop(handle, None)] = call
         if call.result == SUCCESS:
@@ -287,6 +310,7 @@ class GraphWatch:
 
     def settle(self) -> None:
         """Read every graph that was copied, and those that live and were never instantiated."""
+        self._find_earlier()
         self._holder.read_all()
         for graph, definition in list(self._definitions.items()):
             if definition.held is None and self._is_quiet(graph, definition):
@@ -306,7 +330,7 @@ class GraphWatch:
         executable = self._before(number)
         closed = self._others.pop(number, None)
         if closed is not None:
-            self._event("close", closed, executable=executable)
+            self._log.add("close", closed, executable=executable)
         return executable
 
     # ---- helpers ----
@@ -319,9 +343,8 @@ class GraphWatch:
         return found
 
     def _before(self, number: int | None) -> Executable:
-        event = Event({"kind": "before", "thread_ident": None, "start_ns": None, "end_ns": None, "outcome": "ok"})
+        event = self._log.add_earlier("before")
         event.executable = self._numbered[number] = Executable(event, number, [])
-        self._write(event)
         return event.executable
 
     def _hold(self, graph: int, *owners: int) -> Held | None:
@@ -341,32 +364,8 @@ class GraphWatch:
                                                       or made["thread_ident"] == threading.get_ident())
 
     def _is_captured_into(self, graph: int) -> bool:
-        definition = self._definitions.get(graph)
-        return definition is not None and any(event in definition.events for event in self._captures.values())
-
-    def _event(self, kind: str, call: Call, *, held: Held | None = None, source: Event | None = None,
-               executable: Executable | None = None, **more: Any) -> Event:
-        for written in reversed(self.events[-8:]):  # an interruption came after it had been written down
-            row = written.row
-            if row["start_ns"] == call.start_ns and row["thread_ident"] == call.ident and row["kind"] == kind:
-                return written
-        event = Event({"kind": kind, "thread_ident": call.ident, "start_ns": call.start_ns, "end_ns": call.end_ns,
-                       "api": call.api, **self._outcome(call.result), "correlation_id": call.correlation_id or None,
-                       **more})
-        event.held, event.source, event.executable = held, source, executable
-        self._write(event)
-        return event
-
-    def _write(self, event: Event) -> None:
-        rows = self._sink.graphs.events
-        event.position = len(rows)
-        rows.append(event.row)
-        self.events.append(event)
-
-    def _outcome(self, result: int) -> Row:
-        if result == SUCCESS:
-            return {"outcome": "ok", "error": None}
-        return {"outcome": "failed", "error": self._driver.error_name(result)}
+        into = self._definitions[graph].events if graph in self._definitions else []
+        return any(event in into for event in self._captures.values())
 
     def _switch(self, functions: tuple[str, ...], on: bool) -> None:
         if self._source is not None:
@@ -379,21 +378,22 @@ class GraphWatch:
                  "cuGraphExecChildGraphNodeSetParams", "cuGraphExecEventRecordNodeSetEvent",
                  "cuGraphExecEventWaitNodeSetEvent", "cuGraphNodeSetEnabled")
         found: dict[str, Any] = {
-            "cuStreamBeginCapture_v2": (None, self._captured), "cuStreamBeginCaptureToGraph": (None, self._captured),
-            "cuStreamEndCapture": (None, self._capture_ended), "cuStreamWaitEvent": (None, self._waited),
+            # Those without a version are what libraries call that look the functions up by their first names.
+            "cuStreamBeginCapture": (None, self._captured), "cuStreamBeginCapture_v2": (None, self._captured),
+            "cuStreamBeginCaptureToGraph": (None, self._captured),
+            "cuStreamEndCapture": (self._capture_ending, self._capture_ended),
             "cuGraphCreate": (None, self._created), "cuGraphClone": (None, self._created),
-            "cuGraphDestroy": (self._destroying, self._destroyed),
+            "cuGraphDestroy": (self._destroying, self._destroyed), "cuStreamWaitEvent": (None, self._waited),
             "cuGraphConditionalHandleCreate": (None, self._condition),
             "cuGraphAddNode": (None, self._added), "cuGraphAddNode_v2": (None, self._added),
-            "cuGraphInstantiate_v2": (None, self._instantiated),
+            "cuGraphInstantiate": (None, self._instantiated), "cuGraphInstantiate_v2": (None, self._instantiated),
             "cuGraphInstantiateWithFlags": (None, self._instantiated),
             "cuGraphInstantiateWithParams": (None, self._instantiated),
-            "cuGraphExecUpdate_v2": (None, self._updated), "cuGraphUpload": (None, self._uploaded),
-            "cuGraphExecDestroy": (self._closing, self._closed),
+            "cuGraphExecUpdate": (None, self._updated), "cuGraphExecUpdate_v2": (None, self._updated),
+            "cuGraphUpload": (None, self._uploaded), "cuGraphExecDestroy": (self._closing, self._closed),
             "cuModuleUnload": (self._unloading, None), "cuLibraryUnload": (self._unloading, None),
             **dict.fromkeys(nodes, (None, self._node_changed)),
         }
-        per_thread = ("cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-                      "cuStreamWaitEvent", "cuGraphUpload", "cuGraphInstantiateWithParams")
-        found |= {f"{name}_ptsz": found[name] for name in per_thread}
+        found |= {f"{name}_ptsz": what for name, what in found.items()
+                  if name.startswith("cuStream") or name in ("cuGraphUpload", "cuGraphInstantiateWithParams")}
         return {name.encode(): what for name, what in found.items()}

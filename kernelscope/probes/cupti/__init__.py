@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook
 from kernelscope.probes.cupti.injection import NvtxInjection
 from kernelscope.probes.cupti.library import Cupti, CuptiError, find
 from kernelscope.probes.cupti.torch_profiler import TorchProfilerWatch
 from kernelscope.probes.cupti.tracing import Tracing
+from kernelscope.probes.devices import device
 from kernelscope.probes.sink import Sink
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.
@@ -83,6 +86,10 @@ class CuptiProbe:
                 except Exception as problem:  # what was read before stays
                     sink.swallow(self.name, problem)
         sink.gpu = self._tracing.columns
+        if self._given is None and self._is_here():
+            for ordinal in np.unique(sink.gpu.activities["device"]).tolist():
+                if ordinal >= 0:
+                    device(sink, ordinal)  # a framework's probe need not know devices
         sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": self._tracing.clock_error_ns}
         sink.stated[self.name] = _stated(self._tracing)
 
@@ -95,7 +102,9 @@ class CuptiProbe:
         return None
 
     def _is_capturing(self) -> bool:
-        return self._is_on and self._tracing is not None and self._tracing.captures.under_way > 0
+        if not self._is_on or self._tracing is None or self._sink is None:
+            return False
+        return self._tracing.captures.under_way > 0 or self._sink.driver_calls.is_capturing()
 
     def _imported(self, module: ModuleType) -> None:
         with self._lock:

@@ -167,3 +167,15 @@ def test_the_same_definition_again_is_no_change(watch, capture, stream):
     assert len(seen.events("instantiate")) == 1
     assert len(seen.rows.launches["exec"]) == 50
     assert cuda.current_context() is not None
+
+
+def test_a_rebuild_is_of_what_began_before_it(watch, capture):
+    with watch() as seen:
+        for _ in range(3):
+            capture().complete()
+        first, second, _ = seen.events("instantiate")
+        # As where threads instantiate at once: what began first returned last.
+        first["start_ns"], second["start_ns"] = second["start_ns"], first["start_ns"]
+    rows = seen.rows.events
+    assert [row.get("rebuild_of") for row in (first, second)] == [rows.index(second), None]
+    assert second.get("change") is None
