@@ -312,7 +312,8 @@ def test_a_step_that_invalidates_the_capture(step, array, monkeypatch) -> None:
         return stream.sync, ()
 
     monkeypatch.setattr(Step, "onto", refused)
-    with pytest.raises(GraphError, match=r"step at line \d+ of test_comparing.py cannot be captured: CUDA_ERROR_STREAM"):
+    said = r"step at line \d+ of test_comparing.py cannot be captured: CUDA_ERROR_STREAM"
+    with pytest.raises(GraphError, match=said):
         whatif(lambda: step[1, 1](array))
     gc.collect()
     monkeypatch.undo()
