@@ -56,7 +56,7 @@ def _drawn(graph: GraphSummary, picture: str, is_alone: bool) -> str:
 
 def _table(shown: Overview, graphs: Sequence[GraphSummary]) -> str:
     columns = [
-        ("", "Graph", "what happened"), ("number", "Builds", "median"), ("number", "Rebuilds", "all"),
+        ("", "Graph", "what happened"), ("built", "Builds", "median"), ("number", "Rebuilds", "all"),
         ("number", "Updates", "median"), ("word", "Launches", "host, median"),
     ]
     if shown.gpu is not None:

@@ -47,7 +47,8 @@ class Kind:
 KINDS = {
     "kernel": Kind("kernel", "kernels", "#2d66b0", "round",
                    "M1.5 1.5h5v5h-5zM9.5 1.5h5v5h-5zM1.5 9.5h5v5h-5zM9.5 9.5h5v5h-5z"),
-    "memcpy": Kind("memcpy", "memcpys", "#b0501c", "slant", "M2 5h11M10 2l3 3-3 3M14 11.5H3M6 8.5l-3 3 3 3"),
+    "memcpy": Kind("memcpy", "memcpy nodes", "#b0501c", "slant",
+                   "M2 5h11M10 2l3 3-3 3M14 11.5H3M6 8.5l-3 3 3 3"),
     "memset": Kind("memset", "memsets", "#86620f", "roof", "M2 3.5h12M2 8h12M2 12.5h12"),
     "host": Kind("host function", "host functions", "#7549a8", "cut", "M5.5 3L1.5 8l4 5M10.5 3l4 5-4 5"),
     "empty": Kind("empty", "empty nodes", "#626a75", "pill", "M8 3a5 5 0 1 0 .01 0z"),

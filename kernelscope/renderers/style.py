@@ -125,7 +125,7 @@ _TABLES = """
 .kscope table.ks-table.ks-natural .ks-left:first-child { min-width: 120px; }
 .kscope table.ks-table.ks-natural .ks-left:last-child { white-space: nowrap; }
 .kscope table.ks-table .ks-phase { padding-top: 10px; }
-.kscope col.ks-number { width: 78px; }
+.kscope :is(col.ks-number, col.ks-built) { width: 78px; }
 .kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 84px; }
 .kscope col.ks-word { width: 104px; }
 .kscope col.ks-phases { width: 22%; }
@@ -174,6 +174,16 @@ _SIZES = """
 @container (max-width: 680px) {
   .kscope .ks-figures.ks-six { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 10px 14px; }
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
+  .kscope .ks-x > table.ks-table:has(col.ks-built) { display: block; min-width: 0; }
+  .kscope table.ks-table:has(col.ks-built) :is(thead, tbody) { display: block; }
+  .kscope table.ks-table:has(col.ks-built) tr { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); }
+  .kscope table.ks-table:has(col.ks-built + * + * + * + *) tr { grid-template-columns: repeat(5, minmax(0, 1fr)); }
+  .kscope table.ks-table:has(col.ks-built) :is(th, td) { padding: 0 4px 6px; border: 0; }
+  .kscope table.ks-table:has(col.ks-built) :is(th, td):first-child { grid-column: 1 / -1; padding-top: 6px; }
+  .kscope table.ks-table:has(col.ks-built) :is(th, td):not(:first-child) { grid-row: 2; }
+  .kscope table.ks-table:has(col.ks-built) thead tr:nth-child(n) { border-bottom: 1px solid var(--ks-line); }
+  .kscope table.ks-table:has(col.ks-built) tbody tr + tr:nth-child(n) { border-top: 1px solid var(--ks-line); }
+  .kscope table.ks-table:has(col.ks-built) tbody tr + tr td { border: 0; }
 }
 @container (max-width: 560px) {
   .kscope .ks-figures, .kscope .ks-figures.ks-six { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }

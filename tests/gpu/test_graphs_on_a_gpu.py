@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 import statistics
 import threading
@@ -181,7 +182,7 @@ def test_many_nodes_keep_their_places(device, kernels, array, stream):
 
 
 def test_nodes_that_were_made_before_those_that_they_wait_for(device, kernels, array, stream):
-    """Such as kernelscope.graphs makes: copies first. Clones, numbers and updates of one node must name the same node."""
+    """Such as kernelscope.graphs makes: copies first. Clones, numbers and updates of one node name the same node."""
     from kernelscope.graphs import KernelNode, MemcpyNode, build
 
     add, double = kernels
@@ -190,7 +191,7 @@ def test_nodes_that_were_made_before_those_that_they_wait_for(device, kernels, a
         chain = [KernelNode[grid, 32](add, [array, 1]) for grid in range(1, 21)]
         beside = KernelNode[33, 32](double, [array])
         order = random.Random(1).sample(chain, len(chain))
-        for before, after in zip(order[:-1], order[1:], strict=True):
+        for before, after in itertools.pairwise(order):
             after.deps.append(before)
         down.deps += [order[-1], beside]
         graph = build([down, *chain])

@@ -38,7 +38,7 @@ def printed(notebook: nbformat.NotebookNode, stream: str) -> str:
 
 def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == [
-        "00_quickstart", "01_cells_caches_lcs", "02_gpu_and_timeline", "03_specializations"]
+        "00_quickstart", "01_cells_caches_lcs", "02_gpu_and_timeline", "03_specializations", "04_graphs"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -105,3 +105,28 @@ def test_specializations(tmp_path, monkeypatch):
     assert "of 17 compiles" in text
     assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 2
     assert "dry run" in outputs(notebook, "text/plain")[-1]
+
+
+def test_graphs(tmp_path, monkeypatch):
+    (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
+    notebook = execute(FOLDER / "04_graphs.ipynb", tmp_path, monkeypatch)
+    shown = [" ".join(text.split()) for text in outputs(notebook, "text/plain") if text]  # a live widget's is empty
+    recorded, picture, table, _, nodes, once, each, of_nodes, again, eager, whatif = shown
+    assert "Launches: 80 (4 configurations, 169 captured, 82 graph launches)" in recorded
+    assert "20 with nothing changed, 1 with another launch configuration or size" in recorded
+    assert "GPU busy" in recorded
+    assert "1 update of graph 0 was refused by the driver" in recorded
+    assert "instantiated 21 times, launched 71 times" in picture
+    assert "clamp" in picture
+    assert "execute_p50_ns" in table
+    assert nodes.split().count("71") == 7, "runs of each kernel"
+    assert "Graphs (1 graph, 1 build, 100 launches" in once
+    assert "8 launches captured in 1 capture" in once
+    assert "19 times nothing had changed, so reuse the executable graph" in each
+    assert "2 copies, 2 kernels" in of_nodes
+    assert "axpy" in again
+    assert "Launches: 20 (1 configuration)" in eager
+    assert "20 launches of axpy" in whatif
+    assert "Results are equal bit for bit" in whatif
+    assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 2
+    assert printed(notebook, "stderr") == "", printed(notebook, "stderr")

@@ -11,7 +11,7 @@ from kernelscope.renderers.graph_text import graph_text
 
 SMALL = """\
 graph 0 · 14 nodes, 13 edges · instantiated once, launched 20 times · 354 µs of GPU time a launch
-6 kernels, 2 memcpys, 1 memset, 1 while, 1 if, 3 others
+6 kernels, 2 memcpy nodes, 1 memset, 1 while, 1 if, 3 others
 
   layer  node                                                  time  share
       1     0  copy HtoD         memcpy · 1.0 MiB           90.0 µs   25 %

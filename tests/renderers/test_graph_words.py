@@ -33,7 +33,7 @@ def test_a_hostile_name_takes_no_long_time() -> None:
 
 def test_kinds_are_counted_the_most_frequent_first() -> None:
     assert words.kinds(read_graph(every_kind())) == (
-        "6 kernels, 2 memcpys, 1 memset, 1 while, 1 if, 3 others")
+        "6 kernels, 2 memcpy nodes, 1 memset, 1 while, 1 if, 3 others")
     assert words.kinds(read_graph(chain(1))) == "1 kernel"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -21,6 +22,9 @@ _ARGUMENTS = {
     "event_record": ("event",), "event_wait": ("event",), "mem_free": ("pointer",),
 }
 _MOST_WORDS = 8
+#: How numba's kernels name an array, which is five parameters and two for each dimension; and types between commas.
+_ARRAY, _ARRAY_TYPE = "Array<", re.compile(r"Array<[^<>]*, (\d+), [^<>]*>")
+_TYPES = re.compile(r"(?:[^<>(),]|<(?:[^<>]|<[^<>]*>)*>|\([^()]*\))+")
 
 
 class Shape(NamedTuple):
@@ -226,21 +230,38 @@ def _configuration_words(old: Node, new: Node) -> Iterator[str]:
 def _argument_words(old: Node, new: Node, names: dict[str, tuple[str, ...]]) -> Iterator[str]:
     if old.arguments == new.arguments and old.layout == new.layout:
         return
-    what, labels = described(new), _ARGUMENTS.get(new.kind) or names.get(new.entry or "", ())
+    what, labels = described(new), _ARGUMENTS.get(new.kind) or names.get(new.entry or "") or _positions(new.name or "")
     if new.kind == "kernel" and len(labels) != len(new.layout):
         labels = ()  # of another way to pass arguments than is known
+    # A kernel that takes arrays as numba does has more parameters than arguments.
+    numbered = "parameter" if not labels and _ARRAY in (new.name or "") else "argument"
     seen: set[str] = set()
     for index, (offset, size) in enumerate(new.layout):
         if index < len(old.layout) and old.layout[index] == (offset, size) and \
                 old.arguments[offset:offset + size] == new.arguments[offset:offset + size]:
             continue
         if new.kind == "kernel":
-            word = f"argument {labels[index] if index < len(labels) else index + 1} of {what}"
+            word = f"{numbered} {labels[index] if index < len(labels) else index + 1} of {what}"
         else:
             word = f"{labels[index] if index < len(labels) else 'parameters'} of {what}"
         if word not in seen:  # several parameters can be one argument of Python's, such as an array
             seen.add(word)
             yield word
+
+
+@functools.lru_cache(1024)
+def _positions(name: str) -> tuple[str, ...]:
+    """Which argument each parameter of a numba kernel belongs to, by its readable name; empty where it is not sure."""
+    if _ARRAY not in name:
+        return ()
+    found: list[str] = []
+    types = name.partition("(")[2].rpartition(")")[0]
+    for position, each in enumerate(_TYPES.findall(types), 1):
+        array = _ARRAY_TYPE.fullmatch(each.strip())
+        if array is None and ("<" in each or "(" in each):
+            return ()
+        found += [str(position)] * (1 if array is None else 5 + 2 * int(array[1]))
+    return tuple(found)
 
 
 def _dims(dims: tuple[int, ...] | None) -> str:

@@ -179,7 +179,9 @@ def test_failures_are_the_users_and_are_recorded(recorder, core_stream, scale):
         entry = entry.tb_next
     assert frames
     health = recorder.recording.health
-    assert not health[health.probe == "cuda.core"].dropped.fillna(0).any()  # no error of ours, and no launch
+    about = health[health.probe == "cuda.core"]  # no error of ours, and no launch; what a launch costs may stand there
+    assert about.dropped.isna().all()
+    assert set(about.status) <= {"ok"}
 
 
 def test_a_mutated_configuration_is_another_one(recorder, core_stream, scale):
