@@ -176,7 +176,7 @@ _PASSES = (
     "nopython_supported_feature_validation", "nopython_type_inference", "partial_type_inference", "preserve_ir",
     "print_ir_cfg", "reconstruct_ssa", "rewrite_semantic_constants", "simplify_cfg", "strip_phis",
     "transform_literal_unroll_const_list_to_tuple", "translate_bytecode", "with_lifting",
-    "mlir", "nvvm", "lto", "link", "load",
+    "mlir", "nvvm", "lto", "link", "load", "front end", "code",
     "mlir_type_inference", "mlir_backend", "numba_cuda_mlir_inline_inlinables", "numba_cuda_mlir_literal_unroll",
     "post_inline_whole_function_planners",
 )

@@ -70,7 +70,10 @@ def test_recordings_of_a_gpu(path: Path) -> None:
     recording = kernelscope.load(path)
     drawn = picture(recording)
     assert len(drawn) < MOST_BYTES
-    assert {PHASE_COLORS["compile"], PHASE_COLORS["prepare"]} <= {color for color, _ in strokes(drawn)}
+    # Not every framework lets its phases be seen.
+    whole = recording.rows("dispatchers")[0]["framework"] == "numba-cuda"
+    wanted = {"compile", "prepare"} if whole else {"compile"}
+    assert {PHASE_COLORS[phase] for phase in wanted} <= {color for color, _ in strokes(drawn)}
     assert set(PHASE_COLORS) <= set(texts(drawn))
 
 
