@@ -112,7 +112,7 @@ def by(slices: list[Slice], argument: str) -> dict[int, Slice]:
 
 def test_every_launch(pair: tuple[Recording, Read]) -> None:
     recording, trace = pair
-    slices = by(trace.of("launch"), "launch")
+    slices = by([*trace.of("launch"), *trace.of("captured launch")], "launch")
     assert len(slices) == recording.arrow("launches").num_rows
     names = [row["name"] for row in recording.rows("dispatchers")]
     for row in recording.rows("launches"):
