@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from kernelscope.analysis.units import counted
 from kernelscope.errors import GraphError, UnknownCellError
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ def _check_frameworks(recording: Recording, cell_id: int, label: str) -> None:
     others = {framework.get(each) for each in launches["dispatcher_id"].unique().to_pylist()} - {_FRAMEWORK, None}
     if others:
         raise GraphError(f"{label} cannot be compared: it launched kernels of {', '.join(sorted(map(str, others)))}, "
+                         "and only launches of numba-cuda can be repeated")
+    captured = launches.num_rows - launches["capture_event_id"].null_count
+    if captured:
+        raise GraphError(f"{label} cannot be compared: {counted(captured, 'launch', 'launches')} of it went into a "
+                         "graph that its code captures itself")
+    replayed = _of_cell(recording, "graph_events", cell_id)["kind"].to_pylist().count("launch")
+    if replayed:
+        raise GraphError(f"{label} cannot be compared: it launched graphs ({counted(replayed, 'launch', 'launches')}), "
                          "and only launches of numba-cuda can be repeated")
     if not launches.num_rows:
         raise GraphError(f"{label} cannot be a graph: it launched nothing")

@@ -86,7 +86,10 @@ def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int],
         function = before.keep[1]
     else:
         function = specialization._codelibrary.get_cufunc()
-    config = core().LaunchConfig(grid=launch.griddim, block=launch.blockdim, shmem_size=launch.sharedmem)
+    try:
+        config = core().LaunchConfig(grid=launch.griddim, block=launch.blockdim, shmem_size=launch.sharedmem)
+    except ValueError as error:
+        raise GraphError(f"{node.label}: {error}") from None
     numbers = tuple((type(each).__name__, getattr(each, "value", each)) for each in packed)
     key = (id(specialization), launch.griddim, launch.blockdim, launch.sharedmem, numbers)
     return KernelCall(function.kernel, config, packed, key, (specialization, function, args))

@@ -6,6 +6,7 @@ can fill it: `PHASES` is five times and two interned ids, `ENDS` the two outer t
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import threading
 import weakref
@@ -119,15 +120,31 @@ class Sink:
         self.stated: dict[str, dict[str, Any]] = {}
         self.own: list[tuple[int, int, int]] = []
         self.recorded_elsewhere: set[str] = set()
+        self._live_streams: dict[int, weakref.ref[Any]] = {}
         self.is_capturing: Callable[[], bool] = lambda: False
         self.driver_calls = DriverCalls()
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
 
+    def stream_seen(self, handle: int, stream: Any) -> int:
+        """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""
+        if handle and not isinstance(stream, int):
+            with contextlib.suppress(TypeError):  # what cannot be followed is never asked about
+                self._live_streams[handle] = weakref.ref(stream)
+        return handle
+
     def streams(self) -> list[int]:
-        """Return the handles of the streams that something was launched into, but for the default stream."""
-        return list(dict.fromkeys(row["stream"] for row in list(self.configurations.rows) if row["stream"]))
+        """Return the handles of the streams that something was launched into and that are alive for sure.
+
+        The driver may crash when it is asked about one that was destroyed. Default streams are left out.
+        """
+        found: list[int] = []
+        for handle, reference in list(self._live_streams.items()):
+            stream = reference()
+            if stream is not None and int(getattr(stream, "handle", 0) or 0) == handle:  # of a closed one it is 0
+                found.append(handle)
+        return found
 
     def target(self, dispatcher_id: int, specialization_id: int = UNKNOWN, device_id: int = UNKNOWN,
                error: str | None = None) -> int:

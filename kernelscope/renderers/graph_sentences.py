@@ -35,8 +35,8 @@ def nodes(graph: GraphSummary) -> str:
 
 
 def kernels(graph: GraphSummary) -> str:
-    """Return the names of its first kernels, and how many more there are."""
-    names = list(dict.fromkeys(short_name(name) for name in graph.kernels))
+    """Return the names of its first kernels, and how many more there are; of mangled names the short ones."""
+    names = list(dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels))
     more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more
 

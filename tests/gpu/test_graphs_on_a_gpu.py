@@ -13,6 +13,7 @@ import weakref
 import numpy as np
 import pytest
 
+import kernelscope
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cuda_core.memory import Memory
 from kernelscope.probes.cupti import CuptiProbe
@@ -492,3 +493,43 @@ def test_what_it_costs(capture, device, kernels, array, stream):
         sink_recorder.stop()
         made.close()
     assert best < 60e6, best  # benchmarks/graphs.py has the figure
+
+
+def test_captures_that_began_before_the_recording(device, kernels, array, stream):
+    """The streams of recorded launches are asked about, those of builders that were closed as well."""
+    add, double = kernels
+    with kernelscope.record():
+        for _ in range(3):  # streams that are destroyed before the recording stops
+            builder = device.create_graph_builder().begin_building()
+            add[2, 32, builder.stream](array, 1)
+            builder.end_building()
+            builder.close()
+        builder = device.create_graph_builder().begin_building()
+        add[2, 32, builder.stream](array, 1)
+    with kernelscope.record() as between:
+        double[2, 32](array)  # waiting for the device would break the capture
+    with kernelscope.record() as last:
+        double[2, 32, builder.stream](array)
+        graph = builder.end_building().complete()
+        graph.launch(stream)
+    assert between.recording.launches.capture_event_id.isna().all()
+    assert between.recording.health.message.str.contains("would break the capture").any()
+    assert last.recording.launches.capture_event_id.notna().all()
+    assert last.recording.table("graph_events").kind.tolist() == ["capture", "instantiate", "launch"]
+    assert not last.recording.health.errors.fillna(0).any()
+    assert array.copy_to_host()[0] == 2
+
+
+def test_nodes_that_were_added_before_what_they_depend_on(device, stream):
+    buffer = device.allocate(256, stream=stream)
+    with Recorded() as r:
+        definition = graph_api.GraphDefinition()
+        copy, memset = definition.memcpy(buffer, buffer, 64), definition.memset(buffer, 7, 256)
+        copy.pred.update(memset)
+        graph = definition.instantiate()
+        for _ in range(2):
+            graph.launch(stream)
+        stream.sync()
+    assert [row["kind"] for row in r.rows.nodes] == ["memcpy", "memset"]
+    assert [(row["from_node_id"], row["to_node_id"]) for row in r.rows.edges] == [(1, 0)]
+    assert [node["kind"] for *_, node in r.assert_joined(4)] == ["memset", "memcpy"] * 2

@@ -447,6 +447,7 @@ def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
             step[1, 1], [array]),
         "<built-in function print> is no kernel of numba-cuda": lambda: KernelNode[1, 1](print, [array]),
         "CUDA refuses it: .*": lambda: KernelNode[1, 4096](step, [array]),
+        r"KernelNode of 'step': .*grid values must be >= 1": lambda: KernelNode[0, 1](step, [array]),
         r"no launch configuration is \[.1, 2., 1, 0\]: unhashable": lambda: KernelNode[[1, 2], 1](step, [array]),
         r"no launch configuration is \['x', 1, 0\]": lambda: KernelNode["x", 1](step, [array]),
         "dst has 32 bytes, and src 24": lambda: MemcpyNode(array, np.zeros(3)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -307,19 +306,6 @@ def test_a_step_that_cannot_be_captured(cuda, step, array, monkeypatch) -> None:
         whatif(lambda: step[1, 1](array))
 
 
-def test_a_step_that_invalidates_the_capture(step, array, monkeypatch) -> None:
-    def refused(self: Step, stream: Any) -> Any:
-        return stream.sync, ()
-
-    monkeypatch.setattr(Step, "onto", refused)
-    said = r"step at line \d+ of test_comparing.py cannot be captured: CUDA_ERROR_STREAM"
-    with pytest.raises(GraphError, match=said):
-        whatif(lambda: step[1, 1](array))
-    gc.collect()
-    monkeypatch.undo()
-    assert whatif(lambda: step[1, 1](array)).equal
-
-
 def test_no_room_for_the_copies(cuda, step, array, monkeypatch) -> None:
     """The user's code cannot catch it, and runs to its end."""
     ran: list[str] = []
@@ -512,3 +498,26 @@ def test_cells_of_others() -> None:
         prepared(script(replayed=True), 3)
     with pytest.raises(GraphError, match="cell 3 cannot be a graph: it launched nothing"):
         prepared(script(launched=False), 3)
+
+
+def test_cells_with_graphs_of_their_own_are_not_run() -> None:
+    from handmade import Script
+
+    from kernelscope.graphs.cells import prepared
+
+    def script(kind: str, **row: Any) -> Any:
+        made = Script()
+        made.cell(execution_count=3, source="x")
+        made.kernel()
+        made.specialization()
+        made.configuration()
+        made.graph()
+        made.graph_event(kind)
+        made.launch(**row)
+        return made.recording()
+
+    assert prepared(script("upload"), 3)
+    with pytest.raises(GraphError, match=r"cell 3 cannot be compared: it launched graphs \(1 launch\), and only"):
+        prepared(script("launch"), 3)
+    with pytest.raises(GraphError, match="1 launch of it went into a graph that its code captures itself"):
+        prepared(script("capture", capture_event_id=0), 3)

@@ -42,6 +42,16 @@ def test_names_and_kernels_are_few() -> None:
     assert graph_sentences.kernels(graph) == "axpy, a, b and 2 more"
 
 
+def test_mangled_names_are_short() -> None:
+    made = Script()
+    made.graph()
+    made.graph_event("instantiate")
+    for name in ("__main__::axpy(Array<float, 1, C, mutable, aligned>, double)", "void fill<float>"):
+        made.graph_node(0, "kernel", name)
+    graph, = overview(made.recording()).by_topology
+    assert graph_sentences.kernels(graph) == "axpy, void fill<float>"
+
+
 def test_the_gpu_s_sentence() -> None:
     assert graph_sentences.ran(overview(rebuilt().recording())) == (
         "12 graph launches of 2 graphs ran 36 kernels and 12 copies and memsets, 480 µs.")

@@ -62,7 +62,7 @@ class CudaCoreProbe:
         if driver is None:
             return  # no driver, no graphs
         self._watch = watch = GraphWatch(sink, driver, self._memory.captures)
-        sink.driver_calls.is_capturing = lambda: bool(watch.captures_under_way())
+        sink.driver_calls.is_capturing = lambda: bool(watch.captures_under_way() | watch.earlier.left)
         self._rows = RowMaker(sink, self._memory)
         sink.driver_calls.listen(self._watch)
         if sink.driver_calls.source is None and dryrun.is_enabled():
@@ -85,6 +85,7 @@ class CudaCoreProbe:
             return
         if os.getpid() == self._process:  # in a child of fork() there is no driver
             self._memory.captures = self._watch.captures_under_way()
+            self._sink.driver_calls.is_capturing = lambda: False  # it hears of no end from now on
             self._sink.driver_calls.leave(self._watch)
         if self._null is not None:
             self._null.end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 from kernelscope.probes.cuda_core.driver import Driver
 
@@ -11,30 +11,36 @@ _SPECIAL = (0, 1, 2)
 
 
 class EarlierCaptures:
-    """Looks for captures on the streams that are known of: of the last recording's, and those of this one's launches.
+    """Looks for captures on the streams that something was launched into, and that are alive.
 
     Parameters
     ----------
     driver : Driver
         Who knows which capture a stream is part of.
-    left : mapping of int to list of int
-        The streams of each capture that was under way when the last recording ended, by the capture's id, which no
-        other capture of the process ever has.
+    left : iterable of int
+        The ids of captures that were under way when the last recording ended; no other capture of the process ever has
+        them. Their streams may be gone, so that nobody may ask about those: they count as under way until one of them
+        is seen to end, or another recording has ended.
+
+    Attributes
+    ----------
+    left : set of int
+        Those of which nothing was seen yet.
     """
 
-    def __init__(self, driver: Driver, left: Mapping[int, Iterable[int]]) -> None:
+    def __init__(self, driver: Driver, left: Iterable[int] = ()) -> None:
         self._driver = driver
-        self._left = {number: list(streams) for number, streams in left.items()}
+        self.left = set(left)
 
-    def find(self, launched: Iterable[int], known: Container[int] = ()) -> dict[int, list[int]]:
+    def find(self, alive: Iterable[int], known: Container[int] = ()) -> dict[int, list[int]]:
         """Return the streams of each capture that is under way by its id, but of those in `known`.
 
-        `launched` are the handles of streams that something was launched into.
+        `alive` are the handles of streams that were not destroyed.
         """
         found: dict[int, list[int]] = {}
-        for stream in dict.fromkeys([*(each for streams in self._left.values() for each in streams), *launched]):
+        for stream in dict.fromkeys(alive):
             number = None if stream in _SPECIAL else self._driver.capture_of(stream)
             if number is not None:
                 found.setdefault(number, []).append(stream)
-        self._left = {number: streams for number, streams in found.items() if number in self._left}
+        self.left.difference_update(found)
         return {number: streams for number, streams in found.items() if number not in known}

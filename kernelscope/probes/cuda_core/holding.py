@@ -90,7 +90,7 @@ class Holder:
         self._handles = handles
         held = Held(handles, owners)
         held.numbers = _numbers(handles, number)
-        if not held.owners or not self._copy(graph, held):
+        if not held.owners or self._leads_back(graph, handles) or not self._copy(graph, held):
             held.walked = self._walked(graph, held)
             return held
         while self._waiting and (len(self._waiting) >= MOST_COPIES or self._nodes + len(handles) > MOST_NODES):
@@ -129,6 +129,11 @@ class Holder:
         if walked is None:
             return None
         return walked._replace(numbers=numbers_of(walked.snapshot, held.numbers))
+
+    def _leads_back(self, graph: int, handles: list[int]) -> bool:
+        """Whether a node depends on one that was added after it: a copy may have its nodes in another order then."""
+        place = {handle: at for at, handle in enumerate(handles)}
+        return any(place.get(first, 0) > place.get(then, 0) for first, then in self._driver.edges(graph))
 
     def _destroy(self, slot: ctypes.c_uint64) -> None:
         if slot.value:

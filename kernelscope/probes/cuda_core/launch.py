@@ -155,7 +155,8 @@ class LaunchHook:
         grid, block, cluster = tuple(config.grid), tuple(config.block), config.cluster
         if cluster:  # the grid counts clusters then
             grid = tuple(count * blocks for count, blocks in zip(grid, (*cluster, 1, 1), strict=False))
-        configuration = self.sink.configuration(grid, block, int(config.shmem_size), _handle(stream), cluster)
+        configuration = self.sink.configuration(grid, block, int(config.shmem_size),
+                                                self._handle(stream), cluster)
         target = self._target(stream, kernel, failure)
         self.has_launched = True
         if failure is None:
@@ -167,6 +168,13 @@ class LaunchHook:
                 self._known[key] = target, configuration
                 self._lasts[kernel] = (stream, *key[2:], target, configuration)
         return target, configuration
+
+    def _handle(self, stream: Any) -> int:
+        """The handle of a stream, of a graph builder's, or of what follows the protocol ``__cuda_stream__``."""
+        stream = getattr(stream, "stream", stream)
+        if hasattr(stream, "handle"):
+            return self.sink.stream_seen(int(stream.handle), stream)
+        return int(stream.__cuda_stream__()[1])
 
     def _target(self, stream: Any, kernel: Any, failure: str | None) -> int:
         handle = int(kernel.handle)
@@ -238,14 +246,6 @@ class _Live:
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
-
-
-def _handle(stream: Any) -> int:
-    """The stream's handle: of a stream, of a graph builder's, or of what follows the protocol ``__cuda_stream__``."""
-    stream = getattr(stream, "stream", stream)
-    if hasattr(stream, "handle"):
-        return int(stream.handle)
-    return int(stream.__cuda_stream__()[1])
 
 
 def _function(handle: int, entry: str | None) -> dict[str, Any]:

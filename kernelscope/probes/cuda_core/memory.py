@@ -17,12 +17,12 @@ class Memory:
 
     Attributes
     ----------
-    captures : dict of int to list of int
-        The streams of each capture that a recording has left under way, by the capture's id.
+    captures : set of int
+        The ids of the captures that the last recording has left under way.
     """
 
     def __init__(self) -> None:
-        self.captures: dict[int, list[int]] = {}
+        self.captures: set[int] = set()
         self._known: OrderedDict[int, Known] = OrderedDict()
         self._nodes = 0
         self._lock = threading.RLock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kernelscope.clock import Clock
@@ -39,7 +39,7 @@ class GraphWatch:
         The `captures_under_way` when the last recording ended.
     """
 
-    def __init__(self, sink: Sink, driver: Driver, left: Mapping[int, list[int]]) -> None:
+    def __init__(self, sink: Sink, driver: Driver, left: Iterable[int]) -> None:
         self._sink = sink
         self._clock: Clock = sink.clock
         self._driver = driver
@@ -50,7 +50,7 @@ class GraphWatch:
         self._holder = Holder(driver, self._walker)
         self._source: Source | None = None
         self._captures: dict[Any, Event] = {}
-        self._earlier = EarlierCaptures(driver, left)
+        self.earlier = EarlierCaptures(driver, left)
         self._definitions: dict[int, Definition] = {}
         self._executables: dict[int, Executable] = {}
         self._numbered: dict[int | None, Executable] = {}
@@ -141,21 +141,21 @@ class GraphWatch:
 
     # ---- captures ----
 
-    def captures_under_way(self) -> dict[int, list[int]]:
-        """Return the streams of each capture that is under way, by the capture's id, as far as they are known."""
+    def captures_under_way(self) -> set[int]:
+        """Return the ids of the captures that are under way, as far as they are known."""
         with self.lock:
-            known = [stream for event in self._captures.values() for stream in event.row["streams"]]
-            return self._earlier.find([*known, *self._sink.streams()])
+            seen = {number for number in self._captures if isinstance(number, int)}
+            return seen.union(self.earlier.find(self._sink.streams()))
 
-    def _find_earlier(self) -> None:
+    def _find_earlier(self, *alive: int) -> None:
         """Write down captures that were under way when recording began."""
-        for number, streams in self._earlier.find(self._sink.streams(), self._captures).items():
+        for number, streams in self.earlier.find([*alive, *self._sink.streams()], self._captures).items():
             self._captures[number] = self._log.add_earlier("capture", stream=streams[0], streams=streams)
             self._switch(WAIT, True)
 
     def _capture_ending(self, call: Call) -> None:
         if all(call.word(0) not in event.row["streams"] for event in self._captures.values()):
-            self._find_earlier()
+            self._find_earlier(call.word(0))
 
     def _captured(self, call: Call) -> None:
         stream = call.word(0)

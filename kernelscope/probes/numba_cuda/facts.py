@@ -185,7 +185,8 @@ class Facts:
         """Return the id of a configured launch."""
         stream = config.stream
         handle = getattr(stream, "handle", stream)
-        return self.sink.configuration(config.griddim, config.blockdim, config.sharedmem, int(handle or 0))
+        return self.sink.configuration(config.griddim, config.blockdim, config.sharedmem,
+                                       self.sink.stream_seen(int(handle or 0), stream))
 
     def target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
         """Return the id of what a launch went to. `kernel` may be a ``_Kernel`` or what it was loaded as."""

@@ -103,7 +103,11 @@ class Facts(NumbaFacts):
         shared = shape.get("sharedmem") or 0
         stream = config._launch_stream if config._stream_ref is None else config._stream_ref
         return self.sink.configuration(shape["grid"], shape["block"], int(shared) if int(shared) >= 0 else None,
-                                       _handle(stream), shape.get("cluster"))
+                                       self._followed(stream), shape.get("cluster"))
+
+    def _followed(self, stream: Any) -> int | None:
+        handle = _handle(stream)
+        return handle if handle is None else self.sink.stream_seen(handle, stream)
 
     def target(self, dispatcher: Any, kernel: Any, error: str | None) -> int:
         """Return the id of what a configured launch went to; `dispatcher` is that launch, `kernel` its types."""

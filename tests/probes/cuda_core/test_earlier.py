@@ -82,12 +82,29 @@ def test_a_part_of_a_session_has_the_capture_too(builder, k, arrays):
     assert counts(inner.recording) == (0, 1, 0)
 
 
-def test_what_has_ended_is_forgotten(builder, stream):
-    number = Driver().capture_of(int(builder.stream.handle))
+def test_what_has_ended_is_forgotten(builder):
+    handle = int(builder.stream.handle)
+    number = Driver().capture_of(handle)
     assert number is not None
-    earlier = EarlierCaptures(Driver(), {number: [int(builder.stream.handle), int(stream.handle)]})
-    assert earlier.find([0, 1, 2]) == {number: [int(builder.stream.handle)]}
-    assert earlier.find([], {number}) == {}
-    assert EarlierCaptures(Driver(), {}).find([int(builder.stream.handle)]) == {number: [int(builder.stream.handle)]}
+    earlier = EarlierCaptures(Driver(), {number, -5})
+    assert earlier.find([0, 1, 2]) == {} and earlier.left == {number, -5}
+    assert earlier.find([handle], {number}) == {} and earlier.left == {-5}
+    assert earlier.find([handle]) == {number: [handle]}
     builder.end_building()
-    assert earlier.find([int(builder.stream.handle)]) == {}
+    assert earlier.find([handle]) == {}
+
+
+def test_streams_that_are_gone_are_never_asked_about(device, k, arrays, monkeypatch):
+    asked = []
+    original = Driver.capture_of
+    monkeypatch.setattr(Driver, "capture_of", lambda self, stream, *more: asked.append(stream) or original(
+        self, stream, *more))
+    closed, kept = device.create_stream(), device.create_stream()
+    gone, there = int(closed.handle), int(kept.handle)
+    with kernelscope.record():
+        k.fill[1, 32, closed](arrays[0])
+        k.fill[1, 32, kept](arrays[0])
+        closed.close()
+    assert there in asked
+    assert gone not in asked
+

@@ -179,3 +179,21 @@ def test_a_rebuild_is_of_what_began_before_it(watch, capture):
     rows = seen.rows.events
     assert [row.get("rebuild_of") for row in (first, second)] == [rows.index(second), None]
     assert second.get("change") is None
+
+
+def test_a_node_that_was_added_before_what_it_depends_on(watch, stream, device):
+    buffer = device.allocate(64, stream=stream)
+    with watch() as seen:
+        definition = GraphDefinition()
+        copy, memset = definition.memcpy(buffer, buffer, 32), definition.memset(buffer, 1, 64)
+        copy.pred.update(memset)
+        graph = definition.instantiate()
+        node = driver.CUgraphNode(int(memset.handle))
+        params = driver.cuGraphMemsetNodeGetParams(node)[1]
+        params.value = 2
+        handle, context = driver.CUgraphExec(int(graph.handle)), driver.cuCtxGetCurrent()[1]
+        assert not driver.cuGraphExecMemsetNodeSetParams(handle, node, params, context)[0]
+    assert [row["kind"] for row in seen.nodes(0)] == ["memcpy", "memset"]
+    assert seen.edges(0) == [(1, 0)]
+    (row,) = seen.events("update")
+    assert changes_of(row) == ("arguments", "value of memset")
