@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import subprocess
@@ -104,3 +105,16 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         return result
 
     return run
+
+
+@pytest.fixture
+def no_garbage() -> Iterator[None]:
+    """No collection during the test: Python drops what a signal handler raises in a finalizer.
+
+    What other tests have left, such as numba's modules to unload and arrays to free, has finalizers in Python; and what
+    they call of the driver would break a capture that is under way.
+    """
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()

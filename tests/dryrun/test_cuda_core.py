@@ -7,6 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
+#: Nothing that an earlier test has left is freed in the middle of a capture.
+pytestmark = pytest.mark.usefixtures("no_garbage")
+
 
 @pytest.fixture
 def device(driver, context):

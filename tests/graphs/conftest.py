@@ -65,3 +65,8 @@ def capturing() -> Callable[[], int]:
 
     before = under_way()
     return lambda: under_way() - before
+
+
+@pytest.fixture(autouse=True)
+def captures_are_left_alone(no_garbage: None) -> None:
+    """Nothing that an earlier test has left is freed in the middle of a capture."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,18 +53,6 @@ def make_kernels() -> SimpleNamespace:
 @pytest.fixture
 def kernels() -> SimpleNamespace:
     return make_kernels()
-
-
-@pytest.fixture
-def no_garbage() -> Iterator[None]:
-    """No collection during the test: Python drops what a signal handler raises in a finalizer.
-
-    What other tests have left, such as numba's modules to unload, has finalizers in Python.
-    """
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture

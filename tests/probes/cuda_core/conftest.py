@@ -171,3 +171,8 @@ def scale(core_device: Any, program: Any) -> Any:
 @pytest.fixture
 def fill(core_device: Any, program: Any) -> Any:
     return program.get_kernel("fill<float>")
+
+
+@pytest.fixture(autouse=True)
+def captures_are_left_alone(no_garbage: None) -> None:
+    """Nothing that an earlier test has left is freed in the middle of a capture."""
