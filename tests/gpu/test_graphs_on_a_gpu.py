@@ -518,18 +518,3 @@ def test_captures_that_began_before_the_recording(device, kernels, array, stream
     assert last.recording.table("graph_events").kind.tolist() == ["capture", "instantiate", "launch"]
     assert not last.recording.health.errors.fillna(0).any()
     assert array.copy_to_host()[0] == 2
-
-
-def test_nodes_that_were_added_before_what_they_depend_on(device, stream):
-    buffer = device.allocate(256, stream=stream)
-    with Recorded() as r:
-        definition = graph_api.GraphDefinition()
-        copy, memset = definition.memcpy(buffer, buffer, 64), definition.memset(buffer, 7, 256)
-        copy.pred.update(memset)
-        graph = definition.instantiate()
-        for _ in range(2):
-            graph.launch(stream)
-        stream.sync()
-    assert [row["kind"] for row in r.rows.nodes] == ["memcpy", "memset"]
-    assert [(row["from_node_id"], row["to_node_id"]) for row in r.rows.edges] == [(1, 0)]
-    assert [node["kind"] for *_, node in r.assert_joined(4)] == ["memset", "memcpy"] * 2

@@ -1,0 +1,194 @@
+"""What-if on a real GPU: the times of a hand-made test, equal results, and nothing left behind."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import kernelscope
+from kernelscope.graphs import trial, whatif
+
+pytestmark = pytest.mark.gpu
+cuda = pytest.importorskip("numba.cuda")
+LAUNCHES = 20
+
+
+@pytest.fixture(scope="module")
+def empty():
+    @cuda.jit
+    def empty(a):
+        pass
+
+    return empty
+
+
+@pytest.fixture(scope="module")
+def axpy():
+    @cuda.jit
+    def axpy(out, a, x):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] += a * x[i]
+
+    return axpy
+
+
+def by_hand(kernel, array, samples=60):
+    """Twenty launches and one graph of them, timed in turn: medians of the host's time in µs."""
+    from cuda.core import Device, Stream
+
+    builder = Device().create_graph_builder()
+    builder.begin_building()
+    for _ in range(LAUNCHES):
+        kernel[1, 32, builder.stream](array)
+    builder.end_building()
+    graph = builder.complete()
+    stream = Stream.from_handle(0)
+    eager, replay = [], []
+    for _ in range(samples):
+        cuda.synchronize()
+        started = time.perf_counter_ns()
+        for _ in range(LAUNCHES):
+            kernel[1, 32](array)
+        eager.append(time.perf_counter_ns() - started)
+        cuda.synchronize()
+        started = time.perf_counter_ns()
+        graph.launch(stream)
+        replay.append(time.perf_counter_ns() - started)
+    cuda.synchronize()
+    graph.close()
+    builder.close()
+    return np.median(eager[5:]) / 1e3, np.median(replay[5:]) / 1e3
+
+
+def test_twenty_empty_launches_as_a_hand_made_test_times_them(empty):
+    array = cuda.to_device(np.zeros(1000))
+
+    def launches():
+        for _ in range(LAUNCHES):
+            empty[1, 32](array)
+
+    launches()
+    hand, tried = [], []
+    for _ in range(5):  # in turn: a shared machine is slower at one time than at another
+        hand.append(by_hand(empty, array))
+        result = whatif(launches)
+        tried.append((result.host.eager.median_ns / 1e3, result.host.graph.median_ns / 1e3))
+    eager, replay = np.median(hand, axis=0)
+    found = np.median(tried, axis=0)
+    print(f"by hand {eager:.1f} and {replay:.1f} µs ({hand}), what-if {found[0]:.1f} and {found[1]:.1f} µs ({tried})\n"
+          f"{result}")
+    assert found[0] == pytest.approx(eager, rel=0.10)
+    assert found[1] == pytest.approx(replay, rel=0.10)
+    assert result.equal and not result.is_dry_run
+    assert result.gpu is not None
+    assert 0 < result.gpu.graph.median_ns < result.gpu.eager.median_ns
+    assert not result.host.saved.covers_zero
+
+
+def test_the_same_twice_is_no_difference(empty):
+    """The graph replaced by the launches themselves."""
+    array = cuda.to_device(np.zeros(1000))
+    original = trial.Captured
+
+    class Same(original):
+        def __init__(self, steps):
+            super().__init__(steps)
+            graph, calls = self.graph, [(step.function, step.args) for step in steps]
+
+            class Graph:
+                close = staticmethod(graph.close)
+
+                def launch(self, stream):
+                    for function, args in calls:
+                        function(*args)
+
+            self.graph = Graph()
+
+    from kernelscope.graphs import comparing
+
+    comparing.Captured = Same
+    try:
+        result = whatif(lambda: [empty[1, 32](array) for _ in range(LAUNCHES)], samples=200)
+    finally:
+        comparing.Captured = original
+    print(result)
+    assert abs(result.host.saved.median_ns) < 0.03 * result.host.eager.median_ns
+
+
+def test_results_and_state_of_a_computation(axpy):
+    n = 1_000_000
+    x, out = cuda.to_device(np.ones(n, np.float32)), cuda.to_device(np.zeros(n, np.float32))
+    config = (-(-n // 256), 256)
+
+    def launches():
+        for factor in range(10):
+            axpy[config](out, factor, x)
+        out[:10].copy_to_device(x[:10])
+        axpy[config](x, 1.0, out)
+        cuda.synchronize()
+
+    result = whatif(launches)
+    print(result)
+    assert result.equal and result.copies == 1
+    assert (out.copy_to_host()[10:] == 45).all()
+    assert (x.copy_to_host()[:10] == 2).all() and (x.copy_to_host()[10:] == 46).all()
+
+
+def test_a_cell_of_a_recording(axpy):
+    source = "y = cuda.to_device(np.zeros(1000, np.float32))\nfor _ in range(5):\n    axpy[4, 256](y, 2.0, x)\n"
+    names = {"cuda": cuda, "np": np, "axpy": axpy, "x": cuda.to_device(np.ones(1000, np.float32))}
+    recorder = kernelscope.record()
+    with recorder:
+        recorder.begin_cell(execution_count=3, source=source)
+        exec(source, names)
+    result = kernelscope.graphs.from_recording(recorder.recording, 3, names)
+    assert (result.launches, result.equal, result.label) == (5, True, "cell 3")
+    assert (names["y"].copy_to_host() == 10).all()
+
+
+def test_several_streams_give_equal_results(axpy):
+    n = 100_000
+    x, one, two = (cuda.to_device(np.full(n, value, np.float32)) for value in (1, 0, 0))
+    first, second = cuda.stream(), cuda.stream()
+    config = (-(-n // 256), 256)
+
+    def launches():
+        for _ in range(4):
+            axpy[(*config, first)](one, 1.0, x)
+            axpy[(*config, second)](two, 2.0, x)
+
+    result = whatif(launches)
+    assert (result.streams, result.equal) == (2, True)
+    cuda.synchronize()
+    assert (two.copy_to_host() == 8).all()
+
+
+def test_an_interruption_leaves_no_capture(axpy, monkeypatch):
+    x, out = cuda.to_device(np.ones(1000, np.float32)), cuda.to_device(np.zeros(1000, np.float32))
+    original, calls = trial._Stopwatch.on_host, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    monkeypatch.setattr(trial._Stopwatch, "on_host", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whatif(lambda: axpy[4, 256](out, 1.0, x))
+    assert (out.copy_to_host() == 1).all()
+    monkeypatch.undo()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kernelscope.graphs.watching.Step.onto", stop)
+    with pytest.raises(KeyboardInterrupt):
+        whatif(lambda: axpy[4, 256](out, 1.0, x))
+    monkeypatch.undo()
+    assert (out.copy_to_host() == 2).all()
+    cuda.device_array(10)  # an allocation and waiting would fail in a capture
+    cuda.synchronize()
