@@ -47,6 +47,7 @@ class Bindings:
         self._kept = kept
         self._own = {id(cell) for cell in hook.__closure__ or ()}
         self._places: list[Place] = []
+        self._left: list[Place] = []
         self._count = 0
         setattr(hook, _ORIGINAL, function)
 
@@ -58,9 +59,13 @@ class Bindings:
         else:
             places = _search(self._function)
         for place in places:
-            if id(place[0]) not in self._own and not (isinstance(place[0], dict) and self._kept(place[0])):
-                self._places.append(place)  # before: what a Ctrl-C interrupts is taken back too
-                _bind(place, self._hook)
+            if id(place[0]) in self._own:
+                continue
+            if isinstance(place[0], dict) and self._kept(place[0]):
+                self._left.append(place)
+                continue
+            self._places.append(place)  # before: what a Ctrl-C interrupts is taken back too
+            _bind(place, self._hook)
         self._count = sys.getrefcount(self._hook)
 
     def take_back(self) -> None:
@@ -70,7 +75,8 @@ class Bindings:
             places = _search(self._hook)
         for place in places:
             _bind(place, self._function)
-        self._places = []
+        places = places + self._left  # which another recording may not keep
+        self._places, self._left = [], []
         # Closures and namespaces of modules only: what others hold would be kept alive for it.
         modules = _namespaces()
         if all(id(holder) in modules or isinstance(holder, CellType) for holder, _ in places):

@@ -153,6 +153,10 @@ class NumbaCudaProbe:
         self._facts = Facts(sink, self._modules)
         self._code = CodeCapture(sink, self._facts)
         self._attachments = Attachments(sink, self._facts, self._modules)
+        # Imported while `cuda.core.launch` was hooked, it has the hook: its launches would be recorded twice.
+        sink.recorded_elsewhere.add(_MODULES["dispatcher"])
+        if hasattr(self._modules.dispatcher, "launch"):
+            self._modules.dispatcher.launch = without_hook(self._modules.dispatcher.launch)
         problems = self_check(self._modules.dispatcher)
         if problems:
             sink.health.append({"probe": self.name, "status": "degraded",
@@ -173,9 +177,6 @@ class NumbaCudaProbe:
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
         self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
-        # Imported while `cuda.core.launch` was hooked, it has the hook: its launches would be recorded twice.
-        self._modules.dispatcher.launch = without_hook(self._modules.dispatcher.launch)
-        sink.recorded_elsewhere.add(_MODULES["dispatcher"])
         self._hooks.install(self._patches, self._modules.dispatcher)
         self._follow_devices()
 

@@ -1,0 +1,43 @@
+"""Functions that are replaced wherever they are bound: what one recording leaves alone, another one may not."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from kernelscope.probes.bindings import Bindings
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    def function():
+        return "the function"
+
+    made = [ModuleType(name) for name in ("kept_here", "bound_there")]
+    for module in made:
+        module.function = function
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return made
+
+
+def test_a_namespace_that_was_left_alone_once_gets_the_hook_of_the_next_recording(modules):
+    kept, bound = modules
+    function = kept.function
+
+    def hooked(keeps):
+        def hook():
+            return "the hook"
+
+        bindings = Bindings(function, hook, lambda names: names.get("__name__") in keeps)
+        bindings.put()
+        try:
+            return kept.function(), bound.function()
+        finally:
+            bindings.take_back()
+            assert kept.function is bound.function is function
+
+    assert hooked({"kept_here"}) == ("the function", "the hook")
+    assert hooked(set()) == ("the hook", "the hook")
+    assert hooked({"kept_here"}) == ("the function", "the hook")
+    assert hooked({"kept_here", "bound_there"}) == ("the function", "the function")
+    assert hooked(set()) == ("the hook", "the hook")
