@@ -180,19 +180,16 @@ class Sink:
         """Return the calling thread's state, made when the thread first asks."""
         ident = threading.get_ident()
         if ident not in self.states:
-            # A signal handler that launches in the middle of this may have been first: looked at again at the end.
             state = ThreadState(UNKNOWN, self.record)
-            farewell = _Farewell(self, ident)
+            farewell = _Farewell(self, ident, state)
             with self.lock:
-                if ident not in self.states:
+                # One step: a signal handler that launches in the middle of this comes before it or finds what it put.
+                if self.states.setdefault(ident, state) is state:
                     state.thread_id = len(self.threads)
                     self.threads.append(state)
-                    self.states[ident] = state
                     self._ends.of_thread = farewell
                     if self.thread_listener is not None:
                         self.thread_listener(state)
-                else:
-                    farewell.cancel()
         return self.states[ident]
 
     def swallow(self, probe: str, error: BaseException) -> None:
@@ -304,21 +301,17 @@ class _Farewell:
     """
 
     # Until `__init__` has run, which a signal handler that raises may keep from happening.
-    _forget: tuple[Callable[[], Sink | None], int] = lambda: None, 0
+    _forget: tuple[Callable[[], Sink | None], int, ThreadState | None] = lambda: None, 0, None
 
-    def __init__(self, sink: Sink, ident: int) -> None:
-        self._forget = weakref.ref(sink), ident
-
-    def cancel(self) -> None:
-        """Leave the entry alone."""
-        self._forget = lambda: None, 0
+    def __init__(self, sink: Sink, ident: int, state: ThreadState) -> None:
+        self._forget = weakref.ref(sink), ident, state
 
     def __del__(self) -> None:
-        sink = self._forget[0]()
-        if sink is not None:
-            state = sink.states.pop(self._forget[1], None)
-            if state is not None:
-                del state.buffer[state.offset:]  # nobody writes to it any more: a chunk a thread adds up
+        found, ident, state = self._forget
+        sink = found()
+        if sink is not None and state is not None and sink.states.get(ident) is state:
+            del sink.states[ident]
+            del state.buffer[state.offset:]  # nobody writes to it any more: a chunk a thread adds up
 
 
 def _three(dims: tuple[int, ...]) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -98,3 +99,24 @@ def test_a_thread_that_a_signal_handler_interrupts_while_its_state_is_made_leave
             sink.state()
     assert sink.threads == []
     assert sink.state().thread_id == 0  # and Python has nothing to say of a finalizer, which would be an error here
+
+
+@pytest.mark.parametrize("line", range(1, 18))
+def test_a_signal_handler_may_be_first_in_the_middle_of_a_threads_first_launch(line):
+    sink, begun = Sink(), []
+
+    def in_state(frame, event, argument):
+        if event == "line" and not begun and frame.f_lineno == Sink.state.__code__.co_firstlineno + line:
+            begun.append(line)
+            sys.settrace(None)
+            sink.state()
+        return in_state
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, argument: in_state if frame.f_code is Sink.state.__code__ else None)
+    try:
+        state = sink.state()
+    finally:
+        sys.settrace(before)
+    assert sink.state() is state
+    assert [each.thread_id for each in sink.threads] == [0]
