@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
     from kernelscope.errors import RecorderStateError as RecorderStateError
     from kernelscope.errors import RecordingFileError as RecordingFileError
+    from kernelscope.errors import StudyError as StudyError
+    from kernelscope.errors import StudyFileError as StudyFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
@@ -62,6 +64,8 @@ _HOMES = {
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
+    "StudyError": "kernelscope.errors",
+    "StudyFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",
     "UnknownGraphError": "kernelscope.errors",
     "UnknownKernelError": "kernelscope.errors",
@@ -74,6 +78,7 @@ _ROOMS = {
     "errors": "kernelscope.errors",
     "graphs": "kernelscope.graphs",
     "schema": "kernelscope.schema",
+    "studies": "kernelscope.studies",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

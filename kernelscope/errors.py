@@ -39,6 +39,14 @@ class RecordingFileError(KernelScopeError):
     """A ``.kscope`` file was refused: torn, of a newer schema, or not what it says it is."""
 
 
+class StudyError(KernelScopeError):
+    """A study cannot be made as asked: a target, a case or a setting is wrong, or nothing could be measured."""
+
+
+class StudyFileError(StudyError):
+    """A file is no study, is damaged, or is of a newer version than this KernelScope reads."""
+
+
 class UnknownCellError(KernelScopeError):
     """A cell was asked for by a number or name that no recording has."""
 
