@@ -83,8 +83,8 @@ class Measured:
         Rows of `BATCH`, in its columns' order.
     host : dict
         ``processor``, ``cores``, ``pinned_to`` (None where not), ``system``, ``governor``, ``clock_resolution_ns``,
-        ``clock_read_ns``, ``load_before``, ``load_after``, ``noise`` (the share of time that a loop which does nothing lost to
-        others, 0 to 1, median over the processes).
+        ``clock_read_ns``, ``load_before``, ``load_after``, ``noise`` (the share of time that a loop which does
+        nothing lost to others, 0 to 1, median over the processes).
     gpu : dict
         ``name``, ``driver``, ``cuda``, ``clocks_mhz``; empty for none.
     settings : dict
