@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Timeline
 from code_pages import Code, code_page, stencil_code
+from everything import everything
+
+from kernelscope.recording.model import Recording
+
+KNOWN = everything()
 
 #: Debian's browser and the names that other systems have for it.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -98,5 +104,20 @@ def opened(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., Code]:
         code = Code(watched.page)
         code.watched = watched  # type: ignore[attr-defined]
         return code
+
+    return make
+
+
+@pytest.fixture
+def opened_timeline(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., Timeline]:
+    """Write a recording's page and open it."""
+
+    def make(recording: Recording = KNOWN, **options: Any) -> Timeline:
+        path = recording.to_html(tmp_path / "report.html")
+        watched = watch(**options)
+        watched.page.goto(path.as_uri())
+        timeline = Timeline(watched.page).wait()
+        timeline.watched = watched  # type: ignore[attr-defined]
+        return timeline
 
     return make

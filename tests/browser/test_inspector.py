@@ -2,83 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import Script
-from inspected import inspected, many
 from inspector_pages import Inspector
+from inspector_server import inspections, pictures
 from jupyter_pages import Opened, Server, until
 
 from kernelscope.analysis.units import MISSING
 
 pytestmark = pytest.mark.browser
 
-HOSTILE = "</script><img src=x onerror=window.hit=1><svg onload=window.hit=1>\u202e"
-KERNELS = """
-import warnings
-warnings.simplefilter("ignore")
-import numpy as np
-import kernelscope
-from numba import cuda
-
-@cuda.jit
-def axpy(out, a, x):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = a * x[i]
-
-@cuda.jit
-def other(out):
-    out[0] = 1
-
-single, double = (cuda.to_device(np.zeros(64, dtype)) for dtype in (np.float32, np.float64))
-axpy[2, 32](single, 2.0, single)
-"""
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    started = Server(tmp_path_factory.mktemp("jupyter"))
-    inspected(30).save(started.folder / "inspected.kscope", paths=True)
-    hostile().save(started.folder / "hostile.kscope", paths=True)
-    many(40, 20).save(started.folder / "many.kscope", paths=True)
-    many(300).save(started.folder / "churn.kscope", paths=True)
-    inspected(10_000).save(started.folder / "large.kscope", paths=True)
-    yield started
-    started.close()
+    with inspections(tmp_path_factory.mktemp("jupyter")) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go."""
-    folder = Path(os.environ.get("KERNELSCOPE_ARTIFACTS") or tmp_path_factory.mktemp("artifacts"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def hostile() -> Any:
-    made = Script(name=HOSTILE, code=True)
-    made._add("threads", "thread_id", {"ident": 1, "name": HOSTILE})
-    made.cell(name=HOSTILE)
-    for _ in range(2):
-        kernel = made.kernel(HOSTILE, module=HOSTILE, filename=HOSTILE, arguments=f"{HOSTILE}, y",
-                             options=f'{{"{HOSTILE.replace(chr(34), "")}": 1}}')
-        made._add("code", None, {"dispatcher_id": kernel, "kind": "source", "text": HOSTILE, "lineno": 1})
-        for signature in (HOSTILE, "(int64, int64)"):
-            row = made.specialization(kernel, signature, compute_capability=HOSTILE)
-            made.compilation(kernel, specialization_id=row, cell_id=0, reason=HOSTILE, reason_code="new_type",
-                             fix=HOSTILE, cache_file=HOSTILE, cache_key=HOSTILE)
-            made._add("passes", None, {"compilation_id": 0, "specialization_id": row, "kind": "pass", "name": HOSTILE,
-                                       "duration_ns": 5})
-            for kind in ("ptx", "sass", "llvm"):
-                made._add("code", None, {"dispatcher_id": kernel, "specialization_id": row, "kind": kind,
-                                         "text": f"{HOSTILE}\n{HOSTILE}"})
-    return made.recording()
+    return pictures(tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=["lab", "notebook"])
@@ -382,262 +329,4 @@ def test_a_saved_notebook_shows_the_twin(opened: Opened, chromium: Any, server: 
     assert again.left == []
     again.page.screenshot(path=artifacts / f"inspect_reopened_{application}.png")
     again.close()
-    server.end_kernels()
-
-
-def lab(chromium: Any, server: Server, name: str, *cells: str, dark: bool = False) -> Opened:
-    server.write(name, *cells)
-    page = Opened(chromium, server, "lab", name, dark=dark)
-    if dark:
-        page.command("apputils:change-theme", {"theme": "JupyterLab Dark"})
-        page.page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
-    page.run()
-    return page
-
-
-def test_names_are_only_names(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "hostile", "import kernelscope\nkernelscope.inspect('hostile.kscope')")
-    shown = Inspector(opened.page)
-    for tab in ("source", "types", "llvm", "ptx", "sass", "passes", "launches", "cache"):
-        shown.tab(tab)
-        shown.page.wait_for_timeout(120)
-    shown.compare(1, 2)
-    for tab in ("resources", "types", "ptx"):
-        shown.tab(tab)
-        shown.page.wait_for_timeout(120)
-    assert shown.find("img, svg, script").count() == 0
-    assert opened.page.evaluate("() => window.hit") is None
-    assert "\u202e" not in shown.root.inner_text()
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
-
-
-def test_a_live_kernel_and_what_it_gets_while_it_is_open(chromium: Any, server: Server, artifacts: Path) -> None:
-    opened = lab(chromium, server, "live", KERNELS, "kernelscope.inspect(axpy)", "axpy[2, 32](double, 2.0, double)",
-                 "axpy[4, 16](single, 2, single)", "x = 1")
-    opened.run(0, 1)
-    shown = Inspector(opened.page)
-    assert until(shown.page, lambda: shown.numbers == ["1"])
-    assert "dry run: kernels did not execute" in shown.find(".ksi-top").inner_text()
-    assert shown.find(".ksi-left").is_hidden()
-    shown.tab("ptx")
-    assert until(shown.page, lambda: "no line information" in shown.panel.inner_text())
-    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
-    opened.run(2)
-    assert until(shown.page, lambda: shown.numbers == ["1", "2"])
-    assert (shown.chosen, shown.current) == ("1", "PTX")
-    assert "new specialization" in shown.find(".ksi-live").text_content()
-    shown.code().evaluate("(view) => { view.dataset.of = '1'; }")
-    shown.row(2).click()
-    assert until(shown.page, lambda: shown.panel.locator(".ksc[data-of]").count() == 0)
-    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
-    shown.code().locator(".ksc-scroll").evaluate("(box) => { box.scrollTop = 200; }")
-    opened.run(3)
-    assert until(shown.page, lambda: shown.numbers == ["1", "2", "3"])
-    assert (shown.chosen, shown.current) == ("2", "PTX")
-    assert shown.code().locator(".ksc-scroll").evaluate("(box) => box.scrollTop") == 200
-    # The twin that a saved notebook shows has them too.
-    twin = opened.save().cells[1].outputs[1].data["text/html"]
-    assert "float64[:] C" in twin
-    # A copy with line information: off the timed path, and not the kernel's.
-    counted = "len(axpy.overloads), sum(axpy.stats.cache_misses.values())"
-    before = opened.ask_kernel(counted)
-    shown.panel.get_by_text("Compile a copy with line information").click()
-    assert until(shown.page, lambda: shown.panel.locator(".ksc").count() == 2, seconds=30)
-    assert "it is not the code that ran" in shown.panel.inner_text()
-    shown.page.screenshot(path=artifacts / "inspect_copy.png")
-    source = shown.code(0).locator(".ksc-row").filter(has_text="out[i] = a * x[i]")
-    source.click()
-    assert until(shown.page, lambda: len(shown.marked(1)) > 0)
-    assert opened.ask_kernel(counted) == before
-    shown.panel.get_by_text("Show the code that ran").click()
-    assert until(shown.page, lambda: "no line information" in shown.panel.inner_text())
-    assert opened.errors == []
-    # Closed, it follows no cells any more.
-    following = "len([f for f in get_ipython().events.callbacks['post_run_cell'] if '_after_cell' in str(f)])"
-    assert opened.ask_kernel(following) == "1"
-    opened.run(1)
-    Inspector(opened.page)
-    assert until(opened.page, lambda: opened.ask_kernel(following) == "1")
-    opened.close()
-    server.end_kernels()
-
-
-def test_recompiled_code_is_shown_anew(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "recompile", KERNELS + """
-FACTOR = 12345
-@cuda.jit
-def scaled(out):
-    out[0] = FACTOR
-scaled[1, 1](single)
-""", "kernelscope.inspect(scaled)", "FACTOR = 54321\nscaled.recompile()")
-    Inspector(opened.page)
-    opened.run(0, 1)
-    assert until(opened.page, lambda: opened.ask_kernel("FACTOR") == "12345")
-    shown = Inspector(opened.page)
-    shown.tab("types")
-    shown.panel.get_by_text("the compiler's own variables").click()
-    assert until(shown.page, lambda: "12345" in shown.drawn())
-    opened.run(2)
-    assert until(shown.page, lambda: "54321" in shown.drawn())
-    assert "12345" not in shown.drawn()
-    assert (shown.numbers, shown.current) == (["1"], "Types")
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
-
-
-@pytest.mark.parametrize("application", ["lab", "notebook"])
-def test_a_kernel_that_is_restarted(chromium: Any, server: Server, application: str) -> None:
-    name = f"restart_{application}"
-    server.write(name, KERNELS, "kernelscope.inspect(axpy)", "import time\n"
-                 "kernelscope.widgets.inspector_facts.compile_parts = lambda *given: time.sleep(20)")
-    opened = Opened(chromium, server, application, name)
-    opened.run()
-    shown = Inspector(opened.page)
-    shown.tab("ptx")
-    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
-    shown.row(1).click()
-    shown.tab("passes")
-    shown.page.wait_for_timeout(300)
-    opened.restart()
-    # What waits for an answer is told, and so is what asks later; what was answered before stays.
-    ended = "has ended or was restarted, and cannot answer: run the cell again"
-    assert until(shown.page, lambda: ended in shown.panel.inner_text())
-    assert "kernel ended" in shown.find(".ksi-top").inner_text()
-    shown.tab("llvm")
-    assert until(shown.page, lambda: ended in shown.panel.inner_text())
-    shown.tab("ptx")
-    assert until(shown.page, lambda: ".visible .entry" in shown.drawn())
-    assert shown.panel.locator(".ksi-copy").count() == 0
-    opened.page.wait_for_function(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'")
-    opened.run(0, 1)
-    again = shown.find(".ksi-top").get_by_text("live", exact=True)
-    assert until(shown.page, lambda: again.count() == 1, seconds=30)
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
-
-
-def test_of_a_session_by_the_magic(chromium: Any, server: Server, artifacts: Path) -> None:
-    opened = lab(chromium, server, "magic", "%load_ext kernelscope\n%kernelscope on -q --code\n" + KERNELS,
-                 "for _ in range(7):\n    axpy[2, 32](single, 2.0, single)\nother[1, 32](single)",
-                 "%kernelscope inspect axpy", "%kernelscope inspect", "axpy[8, 64](double, 2.0, double)",
-                 "%kernelscope inspect nothing")
-    shown = Inspector(opened.page)
-    assert until(shown.page, lambda: shown.numbers == ["1", "2"], seconds=30)
-    assert until(shown.page, lambda: [row[2] for row in shown.rows] == ["7", "1"])
-    shown.tab("cache")
-    assert "compiled before anything was recorded" in shown.panel.inner_text()
-    shown.row(2).click()
-    assert "by a launch in In[" in shown.panel.inner_text()
-    # What is far away is mounted only when it comes near.
-    opened.page.locator(".ks-live").nth(1).scroll_into_view_if_needed()
-    everything = Inspector(opened.page, 1)
-    assert until(shown.page, lambda: everything.kernels == ["axpy", "other"])
-    assert until(shown.page, lambda: "no recorded kernel 'nothing'" in opened.page.locator(
-        ".jp-OutputArea-output").last.inner_text())
-    said = opened.page.locator(".jp-OutputArea-output").last.inner_text()
-    assert "kernels in the notebook: axpy, other" in said
-    assert "Traceback" not in said
-    opened.page.screenshot(path=artifacts / "inspect_magic.png")
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_themes(chromium: Any, server: Server, artifacts: Path, dark: bool) -> None:
-    opened = lab(chromium, server, f"theme_{dark}", "import kernelscope\nkernelscope.inspect('inspected.kscope')",
-                 dark=dark)
-    shown = Inspector(opened.page)
-    shown.tab("ptx")
-    shown.code(1)
-    shown.line(9, 0).click()
-    opened.page.screenshot(path=artifacts / f"inspect_{'dark' if dark else 'light'}.png")
-    ground, ink, chosen = shown.root.evaluate("""(root) => [getComputedStyle(root).backgroundColor,
-        getComputedStyle(root).color, getComputedStyle(root.querySelector(".ksi-row[aria-selected=true] td")).color]""")
-    assert (brightness(ground) < 0.3) is dark
-    assert (brightness(ink) > 0.6) is dark
-    assert (brightness(chosen) > 0.6) is dark
-    opened.close()
-    server.end_kernels()
-
-
-def brightness(color: str) -> float:
-    """Of a color of CSS, 0 to 1; what is see-through is taken as dark ink on white."""
-    numbers = [float(each) for each in re.findall(r"[\d.]+", color)]
-    alpha = numbers[3] if len(numbers) > 3 else 1
-    value = sum(numbers[:3]) / 3 / 255
-    return value if value > 0.5 else value * alpha + (1 - alpha) * 0.2
-
-
-def test_a_large_ptx(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "large", "import kernelscope\nkernelscope.inspect('large.kscope')")
-    shown = Inspector(opened.page)
-    shown.code()
-    took = shown.root.evaluate("""async (root) => {
-        const begin = performance.now();
-        root.querySelector(".ksi-tab[data-tab=ptx]").click();
-        while (root.querySelectorAll(".ksc").length < 2) await new Promise(requestAnimationFrame);
-        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-        return performance.now() - begin;
-    }""")
-    assert "20,0" in shown.code(1).inner_text()
-    # The aim is 200 ms; a machine of CI that does other things as well is given more.
-    assert took < 2_000
-    assert shown.code(1).locator(".ksc-row").count() < 200
-    opened.close()
-    server.end_kernels()
-
-
-def test_many_specializations_and_what_is_advised(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "churn", "import kernelscope\nkernelscope.inspect('churn.kscope')")
-    shown = Inspector(opened.page)
-    assert until(shown.page, lambda: len(shown.rows) == 300)
-    shown.sort("Regs")
-    assert shown.numbers[0] == "200"
-    advice = shown.find(".ksi-advice").filter(has_text="took 28 types")
-    assert advice.locator("code").inner_text() == "out"
-    assert "`" not in advice.inner_text()
-    shown.tab("launches")
-    assert shown.panel.locator("tbody tr").count() == 2
-    assert opened.errors == []
-    opened.close()
-    server.end_kernels()
-
-
-def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
-    opened = lab(chromium, server, "blocked", "import sys\nsys.modules.update(numba=None, cuda=None, cupti=None)",
-                 "import kernelscope\n%load_ext kernelscope\nkernelscope.inspect('inspected.kscope', 'scale')",
-                 "%kernelscope inspect nothing")
-    shown = Inspector(opened.page)
-    shown.tab("ptx")
-    assert until(shown.page, lambda: "add.s32" in shown.drawn())
-    assert "nothing was recorded" in opened.page.locator(".jp-OutputArea-output").last.inner_text()
-    assert opened.ask_kernel("'numba.cuda' in sys.modules") == "False"
-    opened.close()
-    server.end_kernels()
-
-
-@pytest.mark.parametrize("width", [700, 1000, 1900])
-def test_widths(chromium: Any, server: Server, artifacts: Path, width: int) -> None:
-    opened = lab(chromium, server, f"width_{width}", "import kernelscope\nkernelscope.inspect('many.kscope')")
-    opened.page.set_viewport_size({"width": width, "height": 1000})
-    opened.command("application:toggle-left-area")
-    shown = Inspector(opened.page)
-    for tab in ("source", "passes", "launches", "cache"):
-        shown.tab(tab)
-        shown.settle()
-        inside = shown.root.evaluate("""(root) => {
-            const box = root.getBoundingClientRect();
-            return [...root.querySelectorAll(".ksi-tab, .ksi-button, .ksi-search, .ksi-note, .ksi-chart, .ksi-scroll")]
-                .filter((each) => each.checkVisibility() && !each.closest(".ksi-scroll .ksi-scroll"))
-                .every((each) => each.getBoundingClientRect().right <= box.right + 1);
-        }""")
-        assert inside, tab
-    opened.page.screenshot(path=artifacts / f"inspect_width_{width}.png")
-    opened.close()
     server.end_kernels()

@@ -1,18 +1,15 @@
-"""The self-contained page, opened from disk in a real browser."""
+"""The self-contained page, opened_timeline from disk in a real browser."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from browsing import Timeline
 from everything import everything
 from graph_stories import rebuilt, with_builds
-from handmade import MS, US, Script, many_launches
+from handmade import US, Script, many_launches
 
 from kernelscope.analysis.phases import PHASES, phase_totals
 from kernelscope.recording.model import Recording
@@ -23,28 +20,13 @@ pytestmark = pytest.mark.browser
 KNOWN = everything()
 
 
-@pytest.fixture
-def opened(watch: Callable[..., Any], tmp_path: Path) -> Callable[..., Timeline]:
-    """Write a recording's page and open it."""
-
-    def make(recording: Recording = KNOWN, **options: Any) -> Timeline:
-        path = recording.to_html(tmp_path / "report.html")
-        watched = watch(**options)
-        watched.page.goto(path.as_uri())
-        timeline = Timeline(watched.page).wait()
-        timeline.watched = watched  # type: ignore[attr-defined]
-        return timeline
-
-    return make
-
-
 def first_ns(recording: Recording) -> int:
     return min(int(recording.column(table, "start_ns").min()) for table in ("cells", "ranges", "launches"))
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_it_paints_without_a_request_or_a_complaint(opened: Any, artifacts: Path, dark: bool) -> None:
-    timeline = opened(dark=dark)
+def test_it_paints_without_a_request_or_a_complaint(opened_timeline: Any, artifacts: Path, dark: bool) -> None:
+    timeline = opened_timeline(dark=dark)
     assert timeline.colors()[PHASE_COLORS["compile"]] > 5_000
     timeline.show(1_150_000, 1_400_000)
     colors = timeline.colors()
@@ -56,8 +38,8 @@ def test_it_paints_without_a_request_or_a_complaint(opened: Any, artifacts: Path
     timeline.page.locator(".kst").screenshot(path=f"{artifacts}.png")
 
 
-def test_every_event_is_where_its_times_say(opened: Any) -> None:
-    timeline = opened()
+def test_every_event_is_where_its_times_say(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     timeline.show(1_150_000, 1_500_000)
     gpu = KNOWN.activities[KNOWN.activities.kind != "sync"].reset_index()
     start, end = timeline.shown
@@ -69,14 +51,14 @@ def test_every_event_is_where_its_times_say(opened: Any) -> None:
     assert timeline.pixel("gpu", 3) == palette
 
 
-def test_one_nanosecond_a_pixel_is_right_an_hour_in(opened: Any) -> None:
+def test_one_nanosecond_a_pixel_is_right_an_hour_in(opened_timeline: Any) -> None:
     script = Script()
     script.cell(wall_ns=7_200_000_000_000)
     script.device()
     hour = 3_600_000_000_000
     for at in (0, 7, 11):
         script.activity(start_ns=script.now + hour + at, duration_ns=4 if at else 5)
-    timeline = opened(script.recording())
+    timeline = opened_timeline(script.recording())
     timeline.show(hour - 50, hour + 950)
     width = timeline.tell("return v.width;")
     edges = timeline.tell("return [0, 1, 2].map((row) => v.x(v.find('gpu', row).track.start[row]));")
@@ -85,8 +67,8 @@ def test_one_nanosecond_a_pixel_is_right_an_hour_in(opened: Any) -> None:
     assert "3,600,000,000.007 µs" in timeline.tell("k.go(v.find('gpu', 1)); return k.part('pin').innerText;")
 
 
-def test_the_wheel_scrolls_the_page_until_the_timeline_has_the_focus(opened: Any) -> None:
-    timeline = opened(height=500)
+def test_the_wheel_scrolls_the_page_until_the_timeline_has_the_focus(opened_timeline: Any) -> None:
+    timeline = opened_timeline(height=500)
     before = timeline.shown
     box = timeline.page.locator(".kst-canvas").bounding_box()
     timeline.page.mouse.move(box["x"] + 300, box["y"] + 20)
@@ -105,8 +87,8 @@ def test_the_wheel_scrolls_the_page_until_the_timeline_has_the_focus(opened: Any
     assert timeline.tell("return v.time(300);") == pytest.approx(held, rel=1e-9)
 
 
-def test_drag_pans_and_shift_drag_zooms_into_a_box(opened: Any) -> None:
-    timeline = opened()
+def test_drag_pans_and_shift_drag_zooms_into_a_box(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     timeline.show(1_000_000, 2_000_000)
     start, end = timeline.shown
     mouse, box = timeline.page.mouse, timeline.page.locator(".kst-canvas").bounding_box()
@@ -130,8 +112,8 @@ def test_drag_pans_and_shift_drag_zooms_into_a_box(opened: Any) -> None:
     assert timeline.shown[0] < 0
 
 
-def test_the_tooltip_tells_everything_of_a_launch(opened: Any) -> None:
-    timeline = opened()
+def test_the_tooltip_tells_everything_of_a_launch(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     timeline.show(1_150_000, 1_400_000)
     told = timeline.hover("launches", 3)
     for text in ("reduce_sum", "launch", "duration\n26.0 µs (26,000 ns)", "dispatch\n18.0 µs", "submit\n4.00 µs",
@@ -158,9 +140,9 @@ def test_the_tooltip_tells_everything_of_a_launch(opened: Any) -> None:
             assert text in told, (table, text)
 
 
-def test_graphs_are_told_and_captured_launches_are_hollow(opened: Any) -> None:
+def test_graphs_are_told_and_captured_launches_are_hollow(opened_timeline: Any) -> None:
     recording = with_builds(rebuilt()).recording()
-    timeline = opened(recording)
+    timeline = opened_timeline(recording)
     timeline.show(0, 140_000)
     hollow = timeline.colors()
     told = timeline.hover("launches", 0)
@@ -190,9 +172,9 @@ def test_graphs_are_told_and_captured_launches_are_hollow(opened: Any) -> None:
         assert text in told, text
 
 
-def test_search_finds_graphs_and_captured_launches_are_in_no_sum(opened: Any) -> None:
+def test_search_finds_graphs_and_captured_launches_are_in_no_sum(opened_timeline: Any) -> None:
     recording = rebuilt().recording()
-    timeline = opened(recording)
+    timeline = opened_timeline(recording)
     page = timeline.page
     page.locator(".kst-body").focus()
     page.keyboard.press("/")
@@ -204,8 +186,8 @@ def test_search_finds_graphs_and_captured_launches_are_in_no_sum(opened: Any) ->
     assert [(each["name"], each["launches"]) for each in sums["byLaunch"]] == [("block_sum", 4)]
 
 
-def test_a_click_pins_and_an_arrow_leads_to_the_kernel(opened: Any) -> None:
-    timeline = opened()
+def test_a_click_pins_and_an_arrow_leads_to_the_kernel(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     timeline.show(1_150_000, 1_400_000)
     timeline.page.mouse.click(*timeline.place("launches", 3))
     timeline.page.mouse.move(5, 5)
@@ -223,8 +205,8 @@ def test_a_click_pins_and_an_arrow_leads_to_the_kernel(opened: Any) -> None:
     assert timeline.page.locator(".kst-pin").is_hidden()
 
 
-def test_it_can_be_used_by_keyboard_alone(opened: Any) -> None:
-    timeline = opened()
+def test_it_can_be_used_by_keyboard_alone(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     page, keys = timeline.page, timeline.page.keyboard
     page.locator(".kst-body").focus()
     full = timeline.shown
@@ -259,8 +241,8 @@ def test_it_can_be_used_by_keyboard_alone(opened: Any) -> None:
           new KeyboardEvent("keydown", { key: "d", bubbles: true })); done(heard); }); }""") == 0
 
 
-def test_search_counts_steps_and_dims(opened: Any) -> None:
-    timeline = opened()
+def test_search_counts_steps_and_dims(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     page = timeline.page
     page.locator(".kst-body").focus()
     page.keyboard.press("/")
@@ -287,8 +269,8 @@ def test_search_counts_steps_and_dims(opened: Any) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 3_000_000), (1_180_300, 1_731_777), (1_200_000, 1_200_001)])
-def test_the_sums_of_a_selection_are_numpy_s(opened: Any, start: int, end: int) -> None:
-    timeline = opened()
+def test_the_sums_of_a_selection_are_numpy_s(opened_timeline: Any, start: int, end: int) -> None:
+    timeline = opened_timeline()
     sums = timeline.tell("k.select(a[0], a[1]); return k.sums();", [start, end])
     base = first_ns(KNOWN)
     launches = KNOWN.launches
@@ -314,23 +296,23 @@ def test_the_sums_of_a_selection_are_numpy_s(opened: Any, start: int, end: int) 
     assert sum(each["host"] for each in sums["byLaunch"]) == pytest.approx(sums["host"])
 
 
-def test_the_sums_of_everything_are_the_card_s(opened: Any) -> None:
+def test_the_sums_of_everything_are_the_card_s(opened_timeline: Any) -> None:
     recording = many_launches(3_000, 5)
-    timeline = opened(recording)
+    timeline = opened_timeline(recording)
     sums = timeline.tell("k.select(0, v.model.span); return k.sums();")
     totals = phase_totals(recording)
     assert sums["host"] == totals.host_ns
     assert {name: sums["phases"][name] for name in PHASES} == {name: totals.phase(name) for name in PHASES}
     # Nested launches count once, and what failed or has no end is unsplit.
-    timeline = opened(KNOWN)
+    timeline = opened_timeline(KNOWN)
     sums = timeline.tell("k.select(0, v.model.span); return k.sums();")
     totals = phase_totals(KNOWN)
     for name in PHASES:
         assert sums["phases"][name] == pytest.approx(totals.phase(name), abs=8 * US), name
 
 
-def test_a_drag_on_the_ruler_selects(opened: Any) -> None:
-    timeline = opened()
+def test_a_drag_on_the_ruler_selects(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     box = timeline.page.locator(".kst-ruler").bounding_box()
     timeline.page.mouse.move(box["x"] + 200, box["y"] + 10)
     timeline.page.mouse.down()
@@ -353,8 +335,8 @@ def test_a_drag_on_the_ruler_selects(opened: Any) -> None:
     assert timeline.tell("return v.selection;") == [start, start + 26 * US]
 
 
-def test_nothing_is_cut_off_in_a_notebook_s_output(opened: Any) -> None:
-    timeline = opened()
+def test_nothing_is_cut_off_in_a_notebook_s_output(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     timeline.tell("k.root.parentElement.style.overflow = 'auto'; k.show(1150000, 1400000);")
     timeline.settle()
     timeline.hover("gpu", 3)
@@ -370,8 +352,8 @@ def test_nothing_is_cut_off_in_a_notebook_s_output(opened: Any) -> None:
         assert pin["x"] + pin["width"] <= root["x"] + root["width"]
 
 
-def test_lanes_fold_and_scroll(opened: Any) -> None:
-    timeline = opened()
+def test_lanes_fold_and_scroll(opened_timeline: Any) -> None:
+    timeline = opened_timeline()
     height = timeline.tell("return v.layout.height;")
     lane = timeline.page.locator(".kst-lane", has_text="MainThread").last
     lane.click()
@@ -388,144 +370,3 @@ def test_lanes_fold_and_scroll(opened: Any) -> None:
     timeline.settle()
     assert timeline.tell("return v.scroll;") == height - 150
     assert timeline.pixel("gpu", 0) == timeline.tell("return v.colorsOf('gpu')(0).hex;")
-
-
-def test_the_minimap_moves_what_is_shown(opened: Any) -> None:
-    timeline = opened()
-    timeline.show(100_000, 400_000)
-    box = timeline.page.locator(".kst-map").bounding_box()
-    timeline.page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 20)
-    timeline.page.mouse.down()
-    timeline.settle()
-    start, end = timeline.shown
-    assert end - start == pytest.approx(300_000)
-    assert start < timeline.tell("const [least, most] = v.limits(); return least + 0.7 * (most - least);") < end
-    timeline.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20, steps=3)
-    timeline.page.mouse.up()
-    assert timeline.shown[0] < start
-
-
-HOSTILE = (
-    "</script><script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>", '"onmouseover="hurt=1',
-    "'; window.hurt = 1; //", "javascript:window.hurt=1", "<!--<script>", "\u202egnp.exe\u2028",
-    "{{7*7}}${window.hurt=1}",
-)
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_run_nothing(opened: Any, name: str) -> None:
-    script = Script(name=name)
-    script.cell(execution_count=1, name=name, source=name, error=name, status="error")
-    script.device(name=name)
-    script.rows["threads"] = [{"thread_id": 0, "ident": 1, "name": name}]
-    script.kernel(name)
-    script.specialization(signature=name)
-    script.configuration()
-    script.launch(error=name)
-    script.compilation(reason=name, fix=name, error=name, start_ns=script.now, end_ns=script.now + MS)
-    script.range(name, domain=name, color="red;background:url(//x)", payload=name, start_ns=script.now - 5 * US,
-                 end_ns=script.now)
-    script.activity(name=name, entry_name=name, api=name, submit_start_ns=script.now, submit_end_ns=script.now + 5)
-    script.api_call(name)
-    timeline = opened(script.recording())
-    for table in ("cells", "ranges", "launches", "compiles", "gpu", "calls"):
-        timeline.tell("k.go(v.find(a, 0));", table)
-        timeline.settle()
-    timeline.tell("k.search(a); k.select(0, v.model.span);", name)
-    timeline.settle()
-    assert timeline.page.evaluate("window.hurt") is None
-    assert timeline.page.locator(".kst img, .kst script").count() == 0
-    assert len(timeline.watched.requests) == 1
-
-
-def odd(kind: str) -> Recording:
-    script = Script()
-    if kind == "one mark":
-        script.range("only", kind="mark", start_ns=7, end_ns=7)
-    if kind in ("no ends", "overlapping"):
-        script.cell()
-        script.device()
-        script.kernel()
-        script.specialization()
-        script.configuration()
-        for at in range(4):
-            script.launch(end_ns=None, submit_end_ns=None, dispatch_end_ns=None, submit_start_ns=None, compile_ns=None)
-            script.activity(start_ns=script.now - 3 * US * at, end_ns=None if kind == "no ends" else script.now + MS)
-            script.rows["activities"].sort(key=lambda row: row["start_ns"])
-        for at, row in enumerate(script.rows["activities"]):
-            row["activity_id"] = at
-    if kind == "before":
-        script.range("before", start_ns=None, end_ns=script.now + MS)
-        script.cell()
-    return script.recording()
-
-
-@pytest.mark.parametrize("kind", ["empty", "one mark", "no ends", "overlapping", "before"])
-def test_odd_recordings_are_drawn(opened: Any, kind: str, artifacts: Path) -> None:
-    timeline = opened(odd(kind))
-    assert timeline.page.locator(".kst-problem").count() == 0
-    timeline.page.locator(".kst-body").focus()
-    for key in ("Enter", "Tab", "ArrowDown", "ArrowUp", "f", "w", "w", "Escape", "s"):
-        timeline.page.keyboard.press(key)
-    timeline.tell("k.select(0, 10); k.search('a'); k.step(true); k.fit();")
-    timeline.settle()
-    timeline.page.locator(".kst").screenshot(path=f"{artifacts}.png")
-
-
-def test_a_dry_run_is_said_on_the_view(opened: Any) -> None:
-    timeline = opened(everything(dry_run=True))
-    assert timeline.page.locator(".kst-chip").inner_text() == "dry run: kernels did not execute"
-
-
-def test_damaged_data_are_told(watch: Any, tmp_path: Path) -> None:
-    path = KNOWN.to_html(tmp_path / "report.html")
-    text = path.read_text(encoding="utf-8")
-    at = text.index('id="kernelscope-payload">') + 400
-    path.write_text(text[:at] + "AAAA" + text[at + 4:], encoding="utf-8")
-    page = watch().page
-    page.goto(path.as_uri())
-    page.wait_for_selector(".kst-problem")
-    assert "cannot be shown" in page.locator(".kst-problem").inner_text()
-
-
-def test_the_theme_follows_the_page_while_it_is_open(opened: Any) -> None:
-    timeline = opened()
-    timeline.page.emulate_media(color_scheme="dark")
-    timeline.page.wait_for_function("() => window.kernelscope.view.theme.isDark")
-    timeline.settle()
-    assert timeline.colors()["#16191d"] > 50_000
-
-
-def test_it_leaves_nothing_behind(opened: Any) -> None:
-    timeline = opened()
-    timeline.tell("k.destroy();")
-    assert timeline.page.locator(".kst").count() == 0
-    timeline.page.emulate_media(color_scheme="dark")
-    timeline.page.keyboard.press("w")
-    timeline.page.set_viewport_size({"width": 700, "height": 500})
-    timeline.page.evaluate("() => new Promise((done) => setTimeout(done, 50))")
-
-
-def test_events_that_no_pixel_can_hold_are_not_lost(opened: Any) -> None:
-    script = Script()
-    script.cell(wall_ns=3_000 * MS)
-    script.device()
-    start = script.now
-    for at in range(3_000):
-        script.activity(start_ns=start + at * MS, duration_ns=at % 3)
-    timeline = opened(script.recording())
-    counts = timeline.tell("""
-        const found = [...v.tracks.values()].find((track) => track.spec.table === "gpu"), row = v.layout.rowOf(found);
-        const data = k.canvas.getContext("2d").getImageData(0, Math.round((row.y + row.height) * v.dpr) - 1,
-          k.canvas.width, 1).data;
-        let ink = 0; for (let at = 0; at < data.length; at += 4) if (data[at + 1] < 200) ink += 1;
-        return [ink, k.canvas.width];
-    """)
-    assert counts[0] > counts[1] * 0.96
-
-
-def test_the_header_may_hold_nothing_that_ends_its_element(tmp_path: Path) -> None:
-    page = everything(name="</script><!--").to_html(tmp_path / "odd").read_text(encoding="utf-8")
-    assert page.count("</script>") == 3
-    held = page.split('id="kernelscope-header">')[1].split("</script>")[0]
-    assert json.loads(held)["title"].startswith("</script>")

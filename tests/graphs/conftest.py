@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -70,3 +70,18 @@ def capturing() -> Callable[[], int]:
 @pytest.fixture(autouse=True)
 def captures_are_left_alone(no_garbage: None) -> None:
     """Nothing that an earlier test has left is freed in the middle of a capture."""
+
+
+@pytest.fixture
+def nothing_is_left(cuda, capturing) -> Iterator[None]:
+    """No hook of ours and no capture outlives a what-if."""
+    from numba.cuda import dispatcher
+    from numba.cuda.cudadrv import driver
+
+    owners = (dispatcher.CUDADispatcher, driver.Context, driver.Stream, driver.Event, driver)
+    before = [dict(vars(owner)) for owner in owners]
+    yield
+    for owner, was in zip(owners, before, strict=True):
+        changed = {name for name, value in was.items() if callable(value) and vars(owner).get(name) is not value}
+        assert not changed, f"{owner}: {changed}"
+    assert capturing() == 0

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import standin_compute
+import toy_quadrants
 from numba import cuda
 from numba.cuda import launchconfig
 from numba.cuda.core.rewrites import Rewrite, register_rewrite
@@ -58,3 +63,18 @@ def kernels() -> SimpleNamespace:
 @pytest.fixture
 def array():
     return cuda.to_device(np.zeros(64, dtype=np.float32))
+
+
+@pytest.fixture
+def qd(monkeypatch: pytest.MonkeyPatch) -> Any:
+    package = toy_quadrants.make()
+    toy_quadrants.install(package, monkeypatch)
+    return package
+
+
+@pytest.fixture
+def compute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    version = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "1.2.1" if name == "cuda-cccl" else version(name))
+    with standin_compute.compute() as package:
+        yield package

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numba.cuda.dispatcher as numba_dispatcher
 import numpy as np
 import pytest
-from numba import cuda
 
 import kernelscope
 from kernelscope.probes.sink import Sink, ThreadState
@@ -226,118 +225,6 @@ def test_ctrl_c_while_hooks_go_in_leaves_none(kernels, monkeypatch):
     assert len(r.recording.launches) == 1
 
 
-def test_cells_inside_a_block(kernels):
-    with kernelscope.record("block") as r:
-        kernels.noop[1, 1]()
-        r.begin_cell("inside")
-        kernels.noop[1, 1]()
-        r.end_cell()
-    assert r.recording.cells.name.tolist() == ["block", "inside"]
-    assert r.recording.launches.cell_id.tolist() == [0, 1]
-
-
-def test_a_block_that_stops_its_recorder(kernels):
-    with kernelscope.record() as r:
-        kernels.noop[1, 1]()
-        r.stop()
-    assert len(r.recording.launches) == 1
-
-
-def test_launch_config_sensitive_kernels_compiled_before_keep_their_configuration(kernels, array):
-    kernels.sensitive[1, 32](array)
-    kernels.sensitive[2, 64](array)
-    with kernelscope.record() as r:
-        kernels.sensitive[2, 64](array)
-        kernels.sensitive[4, 64](array)
-    bound = r.recording.specializations.launch_config
-    assert ['"griddim": [2' in bound[0], '"griddim": [4' in bound[1]] == [True, True]
-    assert "compiled before: [1, 32]" not in r.recording.compilations.reason[0]
-
-
-def test_a_subclass_and_a_wrapper_may_stand_before_compile(kernels, array, monkeypatch):
-    original = numba_dispatcher.CUDADispatcher.compile
-
-    def wrapper(self, sig):
-        return original(self, sig)
-
-    monkeypatch.setattr(numba_dispatcher.CUDADispatcher, "compile", wrapper)
-    wrapper.__wrapped__ = original
-    with kernelscope.record() as r:
-        kernels.axpy[2, 32](array, 2.0, array)
-    assert r.recording.compilations.trigger.tolist() == ["launch"]
-    assert r.recording.launches.cache.tolist() == ["compiled"]
-
-
-def test_a_users_function_called_jit_is_no_eager_signature(kernels, array):
-    from numba import types
-
-    def jit(kernel):
-        kernel.compile((types.int32,))
-
-    @cuda.jit
-    def one(x):
-        pass
-
-    with kernelscope.record() as r:
-        jit(one)
-    assert r.recording.compilations.trigger.tolist() == ["compile"]
-
-
-def test_one_configuration_that_the_driver_refuses_costs_no_other_its_occupancy(kernels):
-    with kernelscope.record() as r:
-        for shared in (-5, -6, -7):
-            with pytest.raises(Exception):  # noqa: B017 (the driver's own type)
-                kernels.noop[1, 1, 0, shared]()
-        for block in range(32, 1024, 32):
-            kernels.noop[1, block]()
-    assert len(r.recording.occupancies) == 31
-
-
-def test_an_exceptions_cause_has_no_frame_of_ours(kernels):
-    with pytest.raises(RuntimeError) as caught, kernelscope.record():
-        try:
-            kernels.axpy[1, 32](object(), 1.0, object())
-        except Exception as error:
-            raise RuntimeError("mine") from error
-    entry = caught.value.__cause__.__traceback__
-    while entry is not None:
-        assert "kernelscope/probes" not in entry.tb_frame.f_code.co_filename
-        entry = entry.tb_next
-
-
-def test_a_recorded_coroutine_function_stays_one(kernels):
-    import asyncio
-    import inspect
-
-    @kernelscope.recorded
-    async def work():
-        await asyncio.sleep(0)
-        kernels.noop[1, 1]()
-        return 5
-
-    assert inspect.iscoroutinefunction(work)
-    assert asyncio.run(work()) == 5
-    assert len(work.recording.launches) == 1
-
-
-def test_a_closed_context_is_not_opened_again(run_python):
-    run_python("""
-import kernelscope
-from numba import cuda
-from numba.cuda.cudadrv import devices
-
-@cuda.jit
-def touch(x):
-    pass
-
-with kernelscope.record() as r:
-    touch[1, 32](1)
-    cuda.close()
-assert devices.gpus[0].primary_context is None
-assert r.recording.health.errors.isna().all()
-""", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
-
-
 def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):
     result = run_python("""
 import sys
@@ -364,30 +251,6 @@ with kernelscope.record() as r:
 print(len(r.recording.launches))
 """, NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")
     assert result.stdout.split() == ["1"]
-
-
-def test_options_that_numba_adds_to_make_no_second_function(array):
-    from numba.cuda.cudadrv.linkable_code import PTXSource
-
-    square = cuda.to_device(np.zeros((4, 4), np.float32))
-
-    @cuda.jit(link=[PTXSource(b".version 7.0\n.target sm_50\n.address_size 64\n")])
-    def flat(x, n):
-        x.reshape(n)[0] = 1
-
-    with kernelscope.record() as r:
-        flat[1, 32](square, 16)
-    assert len(r.recording.dispatchers) == 1
-
-
-def test_a_boundary_that_a_launch_did_not_pass_is_unknown(kernels, array, monkeypatch):
-    with kernelscope.record() as r:
-        for _ in range(2):
-            kernels.axpy[2, 32](array, 2.0, array)
-        with monkeypatch.context() as patch:
-            patch.setattr(numba_dispatcher, "launch", lambda *_: None)
-            kernels.axpy[2, 32](array, 2.0, array)
-    assert r.recording.launches.submit_start_ns.isna().tolist() == [False, False, True]
 
 
 def test_a_collection_while_the_hooks_go_in_stands_nothing_still(run_python):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.io import save
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 
@@ -294,3 +295,9 @@ def rewrite(members_of: Callable[[Path], dict[str, bytes]]) -> Callable[..., Non
                 archive.writestr(zipfile.ZipInfo(name), data)
 
     return write
+
+
+@pytest.fixture
+def path(tmp_path: Path, full: Recording) -> Path:
+    """A sound file of the hand-made recording."""
+    return save(full, tmp_path / "demo.kscope")

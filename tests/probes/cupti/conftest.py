@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from cupti_stand_in import StandIn, build
+from cupti_stand_in import OFFSET, StandIn, build
 from numba.cuda import dispatcher
 from numba.cuda.cudadrv import driver
 
@@ -13,6 +13,7 @@ from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import Cupti
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope.probes.scripted import Launch, ScriptedProbe
 from kernelscope.recorder import Recorder
 
 
@@ -72,3 +73,52 @@ def gpu(stand_in, record, monkeypatch):
 
     monkeypatch.setattr(dispatcher, "launch", launch)
     return lambda **options: record(NumbaCudaProbe(), **options)
+
+
+class Scripted:
+    """Launches of the scripted probe with what the stand-in saw of them; a fake clock that both follow."""
+
+    def __init__(self, stand_in, record, drift=0.0, **options):
+        self.stand_in, self.drift, self.jump = stand_in, drift, 0
+        self.time_ns = 1_000_000_000
+        self.probe = ScriptedProbe()
+        self.recorder = record(self.probe, clock=self.clock, **options).start()
+        self.recorder.begin_cell("cell")
+
+    def clock(self):
+        self.time_ns += 100
+        self.stand_in.set_time(self.time_ns, self.offset)
+        return self.time_ns
+
+    @property
+    def offset(self):
+        return OFFSET + self.jump + round((self.time_ns - 1_000_000_000) * self.drift)
+
+    def at(self, ns):
+        """Go to a time and write there."""
+        self.time_ns = max(self.time_ns, ns)
+        self.stand_in.offset = self.offset
+        return ns
+
+    def launch(self, start, *, result=0, call=(7_200, 8_800), **launch):
+        """A launch whose submit is from 7 to 9 us; return the correlation id of its call."""
+        self.probe.emit(Launch(start_ns=start, **launch))
+        return self.stand_in.call("cuLaunchKernel", self.at(start) + call[0], start + call[1], result=result)
+
+    def stop(self):
+        self.recorder.end_cell()
+        return self.recorder.stop()
+
+
+@pytest.fixture
+def scripted(stand_in, record):
+    made = []
+
+    def make(**options):
+        made.append(Scripted(stand_in, record, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.recorder.is_recording:
+            each.recorder.stop()

@@ -1,0 +1,231 @@
+"""Graphs of earlier recordings, of other libraries and of odd nodes, on a GPU; what recording costs them."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+from recorded_graphs import Recorded
+
+import kernelscope
+from kernelscope.probes.cuda_core import CudaCoreProbe
+from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cupti import CuptiProbe
+from kernelscope.recorder import Recorder
+
+pytestmark = pytest.mark.gpu
+cuda = pytest.importorskip("numba.cuda")
+core = pytest.importorskip("cuda.core")
+graph_api = pytest.importorskip("cuda.core.graph")
+driver = pytest.importorskip("cuda.bindings.driver")
+
+
+def test_a_graph_of_an_earlier_recording(capture, stream):
+    memory = Memory()
+    with Recorded(memory) as r:
+        graph = capture().complete()
+    with Recorded(memory) as later:
+        graph.launch(stream)
+        stream.sync()
+    assert [row["kind"] for row in later.rows.events] == ["before"]
+    assert later.rows.graphs == r.rows.graphs
+    later.assert_joined(2)
+
+
+def test_what_a_graph_keeps_alive_goes_with_it(device, stream):
+    class Held:
+        def __call__(self):
+            pass
+
+    with Recorded() as r:
+        held = Held()
+        reference = weakref.ref(held)
+        definition = graph_api.GraphDefinition()
+        definition.callback(held)
+        graph = definition.instantiate()
+        del held, definition
+        graph.close()
+        del graph
+        deadline = time.monotonic() + 5  # the driver lets go in a thread of its own
+        while reference() is not None and time.monotonic() < deadline:
+            gc.collect()
+            time.sleep(0.01)
+        assert reference() is None
+    assert [node["kind"] for node in r.rows.nodes] == ["host"]
+
+
+def test_kernels_are_named_though_their_module_is_unloaded(device, stream):
+    def make():
+        options = core.ProgramOptions(arch=f"sm_{device.arch}")
+        code = core.Program('extern "C" __global__ void gone() {}', "c++", options).compile("cubin")
+        definition = graph_api.GraphDefinition()
+        definition.launch(core.LaunchConfig(grid=1, block=1), code.get_kernel("gone"))
+        return definition.instantiate()
+
+    with Recorded() as r:
+        make().close()
+        gc.collect()
+    assert [node["name"] for node in r.rows.nodes] == ["gone"]
+
+
+def test_clusters_and_cooperative_kernels(device, stream):
+    options = core.ProgramOptions(arch=f"sm_{device.arch}")
+    code = core.Program('extern "C" __global__ void nothing() {}', "c++", options).compile("cubin")
+    kernel = code.get_kernel("nothing")
+    with Recorded() as r:
+        builder = device.create_graph_builder().begin_building()
+        core.launch(builder, core.LaunchConfig(grid=4, cluster=2, block=32, shmem_size=64), kernel)
+        core.launch(builder, core.LaunchConfig(grid=4, block=32, is_cooperative=True), kernel)
+        graph = builder.end_building().complete()
+        graph.launch(stream)
+        stream.sync()
+    first, second = r.rows.nodes
+    row = r.sink.configurations.rows[first["configuration_id"]]
+    assert (row["griddim_x"], row["cluster_x"]) == (8, 2)
+    assert second["attributes"] == '{"cooperative": true}'
+    r.assert_joined(2)
+
+
+def test_memory_nodes(device, stream):
+    with Recorded() as r:
+        definition = graph_api.GraphDefinition()
+        allocated = definition.allocate(4096)
+        allocated.memset(allocated.dptr, 0, 4096).deallocate(allocated.dptr)
+        graph = definition.instantiate()
+        graph.launch(stream)
+        stream.sync()
+    assert [(node["kind"], node["size_bytes"]) for node in r.rows.nodes] == [
+        ("mem_alloc", 4096), ("memset", 4096), ("mem_free", None)]
+    r.assert_joined(1)
+
+
+def test_threads(device, kernels):
+    add, _ = kernels
+    failed = []
+
+    def work(grid):
+        try:
+            device.set_current()
+            stream = device.create_stream()
+            out = cuda.to_device(np.zeros(64, np.float32))
+            for _ in range(20):
+                builder = device.create_graph_builder().begin_building()
+                add[grid, 32, builder.stream](out, 1)
+                graph = builder.end_building().complete()
+                graph.launch(stream)
+                stream.sync()
+                graph.close()
+                builder.close()
+        except BaseException as error:
+            failed.append(error)
+
+    with Recorded() as r:
+        workers = [threading.Thread(target=work, args=(grid,)) for grid in range(1, 9)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not failed
+    assert len(r.events("instantiate")) == len(r.events("close")) == 160
+    r.assert_joined(160)
+
+
+def test_a_capture_that_failed(device):
+    stream = device.create_stream()
+    handle = driver.CUstream(int(stream.handle))
+    with Recorded() as r:
+        driver.cuStreamBeginCapture(handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+        assert int(driver.cuMemAlloc(64)[0])
+        assert int(driver.cuStreamEndCapture(handle)[0])
+    (row,) = r.rows.events
+    assert (row["outcome"], row["error"]) == ("failed", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+
+
+def test_torchs_graphs(stream):
+    torch = pytest.importorskip("torch")
+    x = torch.zeros(1024, device="cuda")
+    warm = torch.cuda.Stream()
+    with torch.cuda.stream(warm):
+        y = (x + 1) * 2
+    torch.cuda.synchronize()
+    with Recorded() as r:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = (x + 1) * 2
+        graph.replay()
+        graph.replay()
+        torch.cuda.synchronize()
+    assert y[0].item() == 2
+    assert len(r.events("capture")) == 1
+    assert len(r.events("instantiate")) == 1
+    r.assert_joined(4)
+
+
+def test_what_it_costs(capture, device, kernels, array, stream):
+    """A launch of a graph with the probe and without it, CUPTI in both."""
+    graph = capture().complete()
+
+    def measure(with_graphs):
+        probes = [CuptiProbe(), CudaCoreProbe(memory=Memory())] if with_graphs else [CuptiProbe()]
+        recorder = Recorder(probes=probes).start()
+        graph.launch(stream)
+        start = time.perf_counter_ns()
+        for _ in range(500):
+            graph.launch(stream)
+        took = (time.perf_counter_ns() - start) / 500
+        stream.sync()
+        recorder.stop()
+        return took
+
+    differences = [measure(True) - measure(False) for _ in range(15)]
+    assert abs(statistics.median(differences)) < 600, differences
+
+    add, _ = kernels
+    builder = device.create_graph_builder().begin_building()
+    for number in range(1_000):
+        add[1, 32, builder.stream](array, number)
+    builder.end_building()
+    best = 1e9
+    for _ in range(5):
+        sink_recorder = Recorder(probes=[CuptiProbe(), CudaCoreProbe(memory=Memory())]).start()
+        session = sink_recorder._session
+        probe, sink = session.installed[1], session.sink
+        made = builder.complete()
+        start = time.perf_counter_ns()
+        probe.uninstall()
+        probe.describe(sink, ())
+        best = min(best, time.perf_counter_ns() - start)
+        assert len(sink.graphs.nodes) == 1_000
+        sink_recorder.stop()
+        made.close()
+    assert best < 60e6, best  # benchmarks/graphs.py has the figure
+
+
+def test_captures_that_began_before_the_recording(device, kernels, array, stream):
+    """The streams of recorded launches are asked about, those of builders that were closed as well."""
+    add, double = kernels
+    with kernelscope.record():
+        for _ in range(3):  # streams that are destroyed before the recording stops
+            builder = device.create_graph_builder().begin_building()
+            add[2, 32, builder.stream](array, 1)
+            builder.end_building()
+            builder.close()
+        builder = device.create_graph_builder().begin_building()
+        add[2, 32, builder.stream](array, 1)
+    with kernelscope.record() as between:
+        double[2, 32](array)  # waiting for the device would break the capture
+    with kernelscope.record() as last:
+        double[2, 32, builder.stream](array)
+        graph = builder.end_building().complete()
+        graph.launch(stream)
+    assert between.recording.launches.capture_event_id.isna().all()
+    assert between.recording.health.message.str.contains("would break the capture").any()
+    assert last.recording.launches.capture_event_id.notna().all()
+    assert last.recording.table("graph_events").kind.tolist() == ["capture", "instantiate", "launch"]
+    assert not last.recording.health.errors.fillna(0).any()
+    assert array.copy_to_host()[0] == 2

@@ -1,0 +1,140 @@
+"""A recorded cell is run again and compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kernelscope
+from kernelscope.errors import GraphError, UnknownCellError
+from kernelscope.graphs import from_recording
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+SAMPLES = 5
+
+
+def recorded(source: str, names: dict[str, Any], **cell: Any) -> Any:
+    recorder = kernelscope.record(gpu="none")
+    with recorder:
+        recorder.begin_cell(cell.pop("name", None), execution_count=cell.pop("number", 5), source=source)
+        exec(source.replace("%%kernelscope -q\n", "\n"), names)
+    return recorder.recording
+
+
+def test_a_cell_is_run_again_in_a_namespace(cuda, step, capsys) -> None:
+    source = ("%%kernelscope -q\nruns += 1\nout = cuda.device_array(4)\nstep[1, 1](out)\nstep[1, 1](out)\n"
+              "out.copy_to_host()\n")
+    names = {"step": step, "cuda": cuda, "runs": 0}
+    recording = recorded(source, names)
+    told: list[str] = []
+    result = from_recording(recording, namespace=names, samples=SAMPLES, tell=told.append)
+    assert names["runs"] == 2
+    assert told == ["kernelscope: cell 5 is run again, in the namespace given: what it does to variables, files and "
+                    "arrays happens again"]
+    assert result.run_again == "Cell 5 was run again once, in the namespace given; its arrays are as after that run."
+    assert (result.label, result.launches) == ("cell 5", 2)
+    assert result.left_out == ("device_array at line 3", "copy_to_host at line 6")
+    assert from_recording(recording, 5, names, samples=SAMPLES).label == "cell 5"
+    assert "is run again" in capsys.readouterr().out
+
+
+def test_a_cell_that_defines_its_kernel(cuda, array) -> None:
+    source = ("from numba import cuda\n@cuda.jit\ndef inner(a):\n    a[0] = 1\n"
+              "for _ in range(3):\n    inner[1, 1](mine)\n")
+    recording = recorded(source, names := {"mine": array}, name="warm up", number=None)
+    result = from_recording(recording, "warm up", names, samples=SAMPLES)
+    assert (result.label, result.kernels) == ("the cell 'warm up'", ("inner",))
+    assert result.run_again.startswith("The cell 'warm up' was run again once")
+
+
+def test_the_array_s_variable_is_named(cuda, step, array, monkeypatch) -> None:
+    found: list[Any] = []
+    monkeypatch.setattr("kernelscope.graphs.comparing.differences",
+                        lambda _, arrays: found.extend(arrays.values()) or [])
+    names = {"step": step, "_hidden": array, "mine": array}
+    from_recording(recorded("step[1, 1](mine)", names), namespace=names, samples=SAMPLES)
+    assert found == ["mine (a of step)"]
+
+
+def test_which_cell(cuda, step, array) -> None:
+    from kernelscope.recording.merge import merge
+
+    names = {"step": step, "a": array}
+    parts = [recorded("step[1, 1](a)", names, number=1), recorded("step[1, 1](a); step[1, 1](a)", names, number=2)]
+    whole = merge(parts, name="")
+    assert from_recording(whole, namespace=names, samples=SAMPLES).launches == 2
+    assert from_recording(whole, 1, names, samples=SAMPLES).launches == 1
+    with pytest.raises(UnknownCellError, match="no recorded cell 7; known: .*cell 1.*, cell 2"):
+        from_recording(whole, 7, names)
+
+
+@pytest.mark.parametrize(("source", "message"), [
+    (None, "cell 5 cannot be run again: the recording does not have its source"),
+    ("%%time\nstep[1, 1](a)", "it begins with the cell magic '%%time'"),
+    ("step[1, 1](a)\nthis is", "line 2 is no Python"),
+    ("step[1, 1](a)\nawait f()", "it awaits at its top level"),
+])
+def test_sources_that_cannot_run(source, message, cuda, step, array) -> None:
+    recorder = kernelscope.record(gpu="none")
+    with recorder:
+        recorder.begin_cell(execution_count=5, source=source)
+        step[1, 1](array)
+    with pytest.raises(GraphError, match=message):
+        from_recording(recorder.recording, namespace={"step": step, "a": array})
+
+
+def test_cells_of_others() -> None:
+    from handmade import Script
+
+    from kernelscope.graphs.cells import prepared
+
+    def script(framework: str = "numba-cuda", *, foreign: bool = False, launched: bool = True,
+               replayed: bool = False) -> Any:
+        made = Script()
+        made.cell(execution_count=3, source="x")
+        if launched:
+            made.kernel(framework=framework)
+            made.specialization()
+            made.configuration()
+            made.activity(launch_id=made.launch())
+            made.activity(specialization_id=0)  # not joined, as where no phases were recorded
+        if foreign:
+            made.activity(name="gemm")
+        if replayed:
+            made.activity(specialization_id=0, cupti_graph_id=3)
+        return made.recording()
+
+    assert prepared(script(), None).label == "cell 3"
+    with pytest.raises(GraphError, match="it launched kernels of cuda.core, and only launches of numba-cuda"):
+        prepared(script("cuda.core"), 3)
+    with pytest.raises(GraphError, match="1 of its kernels were launched by other libraries or by a graph"):
+        prepared(script(foreign=True), 3)
+    with pytest.raises(GraphError, match="launched by other libraries or by a graph .the first is 'axpy'"):
+        prepared(script(replayed=True), 3)
+    with pytest.raises(GraphError, match="cell 3 cannot be a graph: it launched nothing"):
+        prepared(script(launched=False), 3)
+
+
+def test_cells_with_graphs_of_their_own_are_not_run() -> None:
+    from handmade import Script
+
+    from kernelscope.graphs.cells import prepared
+
+    def script(kind: str, **row: Any) -> Any:
+        made = Script()
+        made.cell(execution_count=3, source="x")
+        made.kernel()
+        made.specialization()
+        made.configuration()
+        made.graph()
+        made.graph_event(kind)
+        made.launch(**row)
+        return made.recording()
+
+    assert prepared(script("upload"), 3)
+    with pytest.raises(GraphError, match=r"cell 3 cannot be compared: it launched graphs \(1 launch\), and only"):
+        prepared(script("launch"), 3)
+    with pytest.raises(GraphError, match="1 launch of it went into a graph that its code captures itself"):
+        prepared(script("capture", capture_event_id=0), 3)

@@ -1,0 +1,111 @@
+"""Which of the process's libraries is CUPTI, and when it is loaded."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from types import ModuleType
+
+import pytest
+
+from kernelscope.probes.cupti import CuptiProbe, library
+from kernelscope.recorder import Recorder
+
+FAKE_PROFILER = """
+class profile:
+    def _prepare_trace(self, value=1):
+        self.held = held()
+        return value
+"""
+
+
+def health(recording):
+    return [row for row in recording.rows("health") if row["probe"] == "cupti"]
+
+
+class TestImports:
+    @pytest.fixture
+    def lazy(self, cupti, monkeypatch, tmp_path):
+        """A probe that finds the stand-in, where nothing has started CUDA yet; fake modules can be imported."""
+        from kernelscope.probes import cupti as probe
+
+        for name in ("torch", "cupy", "cuda.bindings.driver", "torch.autograd", "torch.autograd.profiler"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        (tmp_path / "cupy.py").write_text("answer = 42\n")
+        autograd = tmp_path / "torch" / "autograd"
+        autograd.mkdir(parents=True)
+        (tmp_path / "torch" / "__init__.py").write_text("")
+        (autograd / "__init__.py").write_text("")
+        (autograd / "profiler.py").write_text(FAKE_PROFILER)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setattr(probe, "_loaded", lambda: cupti)
+        yield CuptiProbe()
+        for name in ("torch", "cupy", "torch.autograd", "torch.autograd.profiler"):
+            sys.modules.pop(name, None)
+
+    def test_recording_begins_with_the_import_that_can_start_cuda(self, lazy, stand_in):
+        with Recorder(probes=[lazy]) as recorder:
+            assert stand_in.left_on == []
+            import cupy
+
+            assert cupy.answer == 42
+            assert stand_in.client == "KernelScope"
+            import torch
+
+            assert torch
+            stand_in.launch("kernel")
+        assert recorder.recording.activities.name.tolist() == ["kernel"]
+        assert stand_in.library.stand_in_registrations() == 1
+
+    def test_without_such_an_import_nothing_is_loaded(self, lazy, stand_in):
+        with Recorder(probes=[lazy]) as recorder:
+            pass
+        assert stand_in.library.stand_in_registrations() == 0
+        assert health(recorder.recording) == []
+
+    def test_a_refusal_at_the_import_is_in_health(self, lazy, stand_in):
+        stand_in.library.stand_in_hold(b"nsys")
+        with Recorder(probes=[lazy]) as recorder:
+            import cupy
+
+            assert cupy
+        assert "nsys" in health(recorder.recording)[0]["message"]
+
+    def test_torchs_profiler_takes_over(self, lazy, stand_in):
+        with Recorder(probes=[lazy]) as recorder:
+            import torch.autograd.profiler as profiler
+
+            profiler.held = lambda: stand_in.left_on
+            original = profiler.profile._prepare_trace
+            stand_in.launch("before")
+            profile = profiler.profile()
+            assert profile._prepare_trace(value=7) == 7
+            assert profile.held == []  # we were gone when torch began
+            stand_in.launch("after")
+            assert profile._prepare_trace() == 1
+        recording = recorder.recording
+        assert recording.activities.name.tolist() == ["before"]
+        assert [row["status"] for row in health(recording)].count("degraded") == 1
+        assert any("took CUPTI over" in row["message"] for row in health(recording))
+        assert profiler.profile._prepare_trace is original
+
+    def test_another_torch_is_left_alone(self, lazy, stand_in):
+        fake = ModuleType("torch.autograd.profiler")
+        sys.modules["torch.autograd.profiler"] = fake
+        with Recorder(probes=[lazy]) as recorder:
+            import cupy
+
+            assert cupy
+            stand_in.launch("kernel")
+        assert len(recorder.recording.activities) == 1
+        assert vars(fake).keys() == vars(ModuleType("other")).keys()
+
+
+def test_the_library_that_is_loaded_is_found(tmp_path, monkeypatch):
+    copy = tmp_path / "with space" / "libcupti.so.13"
+    copy.parent.mkdir()
+    copy.write_bytes(b"no library, but mapped like one")
+    with open(copy, "rb") as file:
+        held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        assert library.find() == str(copy)
+        held.close()

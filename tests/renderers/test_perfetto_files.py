@@ -1,0 +1,154 @@
+"""Traces as files: bytes, hostile names, paths, progress, interruptions, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from handmade import US, Script, many_launches
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
+from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+from perfetto_trace import odd, written
+
+from kernelscope import Recording, RecordingFileError
+from kernelscope.renderers import perfetto, perfetto_proto
+from kernelscope.renderers.lanes import OPEN, Slices, Track, Words, always, rows
+from kernelscope.renderers.perfetto import to_perfetto
+
+
+def test_the_bytes_are_those_of_the_packages_builder(tmp_path: Path) -> None:
+    """Each packet, read and written again by the package, is the same bytes: nothing in it is unknown or odd."""
+    for recording in (odd(), many_launches(300, 3)):
+        content = to_perfetto(recording, tmp_path / "trace").read_bytes()
+        trace = proto.Trace()
+        trace.ParseFromString(content)
+        assert len(trace.packet) > 20
+        assert trace.SerializeToString() == content
+
+
+def test_a_lane_is_what_the_packages_builder_makes(tmp_path: Path) -> None:
+    """The packets of one kernel, made by hand with the builder, are in the trace byte for byte."""
+    made = Script()
+    made.activity("kernel", "axpy", 300, correlation_id=5, cell_id=None, thread_id=None, launch_id=None)
+    content = to_perfetto(made.recording(), tmp_path / "trace").read_bytes()
+    builder = TraceProtoBuilder()
+    for kind, delta in ((proto.TrackEvent.TYPE_SLICE_BEGIN, 0), (proto.TrackEvent.TYPE_SLICE_END, 300)):
+        packet = builder.add_packet()
+        packet.timestamp, packet.trusted_packet_sequence_id = delta, 2
+        packet.sequence_flags = proto.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+        event = packet.track_event
+        event.type = kind
+        if kind == proto.TrackEvent.TYPE_SLICE_BEGIN:
+            event.name_iid = 1
+            event.category_iids.append(1)
+            event.debug_annotations.add(name_iid=1, int_value=0)
+            event.debug_annotations.add(name_iid=3, int_value=5)
+            event.debug_annotations.add(name_iid=9, string_value_iid=1)
+    assert content.endswith(builder.serialize())
+
+
+def test_chunks_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = to_perfetto(odd(), tmp_path / "whole").read_bytes()
+    monkeypatch.setattr(perfetto_proto, "_CHUNK", 2)
+    assert to_perfetto(odd(), tmp_path / "parts").read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["<b>x</b>", "a\x1b[31m", "\u202eevil", '"},{"', "", "名前", "x" * 5_000])
+def test_hostile_names(hostile: Any, tmp_path: Path, name: str) -> None:
+    recording = hostile(name).recording()
+    trace = written(recording, tmp_path)
+    assert trace.of("launch")
+    assert not any(char in each.name for each in trace.slices for char in "\x1b\u202e")
+    text = to_perfetto(recording, tmp_path / "trace.json").read_text(encoding="utf-8")
+    assert json.loads(text)["traceEvents"]
+
+
+def test_an_empty_recording(tmp_path: Path) -> None:
+    trace = written(Recording({}, {}), tmp_path)
+    assert not trace.slices and len(trace.tracks) == 1
+    assert json.loads(to_perfetto(Recording({}, {}), tmp_path / "t.json").read_text())["traceEvents"] == []
+
+
+def test_paths_of_this_machine_stay_here(tmp_path: Path) -> None:
+    made = Script()
+    made.kernel()
+    made.specialization()
+    made.configuration()
+    made.compilation(cache_file="/home/somebody/cache/axpy.nbi", error="ValueError: /home/somebody/x.py is wrong")
+    made.launch()
+    recording = made.recording()
+    assert b"somebody" not in to_perfetto(recording, tmp_path / "cut").read_bytes()
+    assert b"/home/somebody/cache" in to_perfetto(recording, tmp_path / "whole", paths=True).read_bytes()
+
+
+def test_progress_goes_up_to_one(tmp_path: Path) -> None:
+    told: list[float] = []
+    to_perfetto(many_launches(40_000, 4), tmp_path / "trace", progress=lambda share, text: told.append(share))
+    assert told == sorted(told) and len(told) > 4 and told[-1] == 1.0
+
+
+def test_ctrl_c_leaves_nothing_and_harms_nothing(tmp_path: Path) -> None:
+    (tmp_path / "trace.pftrace").write_text("the earlier one")
+
+    def interrupt(share: float, text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        to_perfetto(odd(), tmp_path / "trace", progress=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.pftrace"]
+    assert (tmp_path / "trace.pftrace").read_text() == "the earlier one"
+
+
+def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
+    with pytest.raises(RecordingFileError, match=r"'a.kscope' is a recording's name"):
+        to_perfetto(odd(), tmp_path / "a.kscope")
+
+
+def test_without_the_package_it_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfetto, "has_package", lambda: False)
+    monkeypatch.setitem(sys.modules, "kernelscope.renderers.perfetto_proto", None)
+    assert odd().to_perfetto(tmp_path / "trace.pftrace") == tmp_path / "trace.json"
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_rows_for_what_overlaps() -> None:
+    def lanes(pairs: list[tuple[int, int]], nested: bool) -> list[list[tuple[int, int]]]:
+        start, end = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
+        slices = Slices(start, end, Words(np.zeros(len(pairs), np.int64), ["x"]), always("x", len(pairs)))
+        return [list(zip(lane.slices.start.tolist(), lane.slices.end.tolist(), strict=True))
+                for lane in rows(Track(("x",), "x"), slices, nested=nested)]
+
+    assert lanes([(0, 10), (10, 20), (20, 20)], False) == [[(0, 10), (10, 20), (20, 20)]]
+    assert lanes([(5, 9), (0, 10), (10, 20)], False) == [[(0, 10), (10, 20)], [(5, 9)]]
+    assert lanes([(5, 9), (0, 10), (10, 20)], True) == [[(0, 10), (5, 9), (10, 20)]]
+    assert lanes([(0, 10), (5, 15), (6, 7)], True) == [[(0, 10), (6, 7)], [(5, 15)]]
+    assert lanes([(0, OPEN), (5, 15), (20, OPEN)], True) == [[(0, OPEN), (5, 15), (20, OPEN)]]
+    assert lanes([(0, OPEN), (5, 15), (20, OPEN)], False) == [[(0, OPEN)], [(5, 15), (20, OPEN)]]
+
+
+def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
+    for recording in (odd(), many_launches(200, 3)):
+        trace = written(recording, tmp_path)
+        events = json.loads(to_perfetto(recording, tmp_path / "trace.json").read_text())["traceEvents"]
+        shown = [each for each in events if each["ph"] in "XBi"]
+        expected = sorted((each.name, each.category, each.start) for each in trace.slices)
+        assert sorted((each["name"], each["cat"], round(each["ts"] * 1000)) for each in shown) == expected
+        ends = sorted(round(each["dur"] * 1000) for each in shown if each["ph"] == "X")
+        assert ends == sorted(each.end - each.start for each in trace.slices if each.end is not None)
+        flows = [each["id"] for each in events if each["ph"] == "s"]
+        assert sorted(flows) == sorted(flow for each in trace.slices for flow in each.flows)
+        assert sorted(each["id"] for each in events if each["ph"] == "f") == sorted(flows)
+        lanes = {(each["pid"], each["tid"]) for each in shown}
+        named = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"}
+        assert lanes <= named
+
+
+def test_microseconds_keep_nanoseconds() -> None:
+    from kernelscope.renderers.perfetto_json import _us
+
+    assert [_us(time) for time in (0, 7, 1_000, 1_234_567)] == ["0.000", "0.007", "1.000", "1234.567"]
+    assert US == 1_000
