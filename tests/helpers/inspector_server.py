@@ -61,11 +61,11 @@ def hostile() -> Any:
 def inspections(folder: Path) -> Iterator[Server]:
     """A server whose folder has what there is to inspect."""
     started = Server(folder)
-    inspected(30).save(folder / "inspected.kscope", paths=True)
-    hostile().save(folder / "hostile.kscope", paths=True)
-    many(40, 20).save(folder / "many.kscope", paths=True)
-    many(300).save(folder / "churn.kscope", paths=True)
-    inspected(10_000).save(folder / "large.kscope", paths=True)
+    inspected(30).save(started.folder / "inspected.kscope", paths=True)
+    hostile().save(started.folder / "hostile.kscope", paths=True)
+    many(40, 20).save(started.folder / "many.kscope", paths=True)
+    many(300).save(started.folder / "churn.kscope", paths=True)
+    inspected(10_000).save(started.folder / "large.kscope", paths=True)
     yield started
     started.close()
 
