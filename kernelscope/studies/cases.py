@@ -8,6 +8,7 @@ import linecache
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -101,7 +102,8 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
         Names of built-in cases, of groups (`groups`), or ``all``; cases of one's own. A string may name several,
         separated by commas.
     references : bool
-        Whether what a case is also compared with comes too, where it is a built-in one; it comes before that case.
+        Whether what a case is also compared with comes too, before that case. What does not come is left out of
+        `Case.against`.
 
     Raises
     ------
@@ -122,7 +124,8 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
         if references and before is not None:
             _add(chosen, before)
         _add(chosen, one)
-    return list(chosen.values())
+    return [one if one.against is None or one.against in chosen else replace(one, against=None)
+            for one in chosen.values()]
 
 
 def parse_args(args: str | int | Iterable[int] | None) -> list[int]:

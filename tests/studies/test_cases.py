@@ -194,6 +194,7 @@ def test_selection() -> None:
     assert names(None, "1 args, 7 args") == ["1 arg", "7 args"]
     assert names(None, "graph of 50 kernels") == ["50 launches", "graph of 50 kernels"]
     assert names(None, "graph")[-2:] == ["20 launches", "graph of 20 kernels"]
+    assert [one.against for one in select(None, "capture")] == [None, "explicit stream"]
     assert set(names(None, "all")) == set(catalogue())
     assert len(names("0-4", "all")) == len(catalogue())
 
@@ -224,7 +225,8 @@ def test_selections_that_are_none(names: object, said: str | None) -> None:
 
 
 def test_a_case_as_text() -> None:
-    one = case("held(a0)", "    import math\n    held = math.sqrt\n", args=1, most_loops=5, needs="math", before="a0 = 4")
+    one = case("held(a0)", "    import math\n    held = math.sqrt\n", args=1, most_loops=5, needs="math",
+               before="a0 = 4")
     assert one == Case("held(a0)", "held(a0)", "import math\nheld = math.sqrt", 1, most_loops=5, needs=("math",),
                        before="a0 = 4")
     assert not one.is_live
@@ -240,7 +242,7 @@ def test_a_case_as_a_callable() -> None:
     assert case(lambda: kernel()).name == "kernel()"
     assert case(lambda: [kernel(), max(1,
                                        2)][0]).name == "[kernel(), max(1, 2)][0]"
-    assert case(lambda: "é" + str("ü")).name == '"é" + str("ü")'
+    assert case(lambda: "é".join("ü")).name == '"é".join("ü")'
     assert case(lambda: 1, name="one").name == "one"
     assert case(eval("lambda: kernel()")).name == "lambda at line 1"
     assert case(KernelLike()).name == "KernelLike"
@@ -253,7 +255,7 @@ class KernelLike:
 
 @pytest.mark.parametrize(("arguments", "said"), [
     ({"what": "f("}, r"the statement of case 'f\(' is no Python in line 1: '\(' was never closed"),
-    ({"what": "x", "setup": "a\nb c", "name": "mine"}, "the setup of case 'mine' is no Python in line 2: invalid syntax"),
+    ({"what": "x", "setup": "a\nb c", "name": "my"}, "the setup of case 'my' is no Python in line 2: invalid syntax"),
     ({"what": "break"}, "the statement of case 'break' is no Python in line 1: 'break' outside loop"),
     ({"what": "return"}, "'return' outside function"),
     ({"what": " \n"}, "its statement is empty"),
