@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kernelscope.studies.case import Case
 from kernelscope.studies.measured import TargetReport
@@ -34,12 +35,9 @@ class Plan:
         Of the order of batches.
     core : int or None
         The processor core for all processes while they are timed.
-    dry_run : str or None
-        The folder that holds the package kernelscope, whose dry run is switched on; None for a GPU.
-    library : str or None
-        The null driver's file, so that a target need not build it.
-    kernelscope : str or None
-        The same folder where cases use KernelScope.
+    hello : dict
+        What else the first request to each process says: ``dryrun`` and ``library`` as `start.dry_run_fields` returns
+        them, ``kernelscope``, the folder of the package for cases that use it.
     """
 
     cases: tuple[Case, ...]
@@ -50,9 +48,7 @@ class Plan:
     timeout_s: float = 120.0
     seed: int = 0
     core: int | None = None
-    dry_run: str | None = None
-    library: str | None = None
-    kernelscope: str | None = None
+    hello: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(eq=False)

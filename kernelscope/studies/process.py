@@ -114,6 +114,8 @@ class BenchProcess:
     def send(self, request: Mapping[str, Any], timeout_s: float) -> None:
         """Send a request, whose answer `receive` returns; raises `ProcessError`."""
         self._doing = _doing(request)
+        if self._requests == -1:
+            raise ProcessError(f"it has ended, and is not {self._doing} any more")
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         rest = memoryview(json.dumps(request).encode() + b"\n")

@@ -135,8 +135,7 @@ class Run:
     def _hello(self, running: dict[Member, BenchProcess]) -> None:
         plan = self._plan
         # A process goes to its core when it is timed first: until then they may all start and compile side by side.
-        request = {"do": "hello", "framework": None, "dryrun": plan.dry_run, "library": plan.library,
-                   "pin": None if plan.core is None else [plan.core], "kernelscope": plan.kernelscope}
+        request = {"do": "hello", "pin": None if plan.core is None else [plan.core], **plan.hello}
         for member, answer in self._ask(running, dict.fromkeys(running, request)).items():
             if isinstance(answer, RefusedError):
                 self._drop(running, member, answer)

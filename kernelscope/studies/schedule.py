@@ -37,7 +37,7 @@ def generation(targets: Sequence[str], cases: Sequence[str], repeats: int, chanc
     chance : random.Random
         Where chance comes from.
     """
-    starts = {case: chance.randrange(len(targets)) for case in cases} if targets else {}
+    starts = {case: chance.randrange(max(1, len(targets))) for case in cases}
     rounds: list[list[Turn]] = []
     for number in range(repeats):
         order = chance.sample(list(cases), len(cases))
