@@ -16,6 +16,7 @@ from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import benchmarks, commands, host, overhead, running, start
 from kernelscope.studies.benchmarks import BenchmarkFile
+from kernelscope.studies.benchmarks import read_benchmarks as read_benchmarks
 from kernelscope.studies.measured import Measured, TargetReport
 from kernelscope.studies.plan import Member
 from kernelscope.studies.process import BenchProcess, close_all
