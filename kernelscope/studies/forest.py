@@ -28,10 +28,14 @@ STYLE = """
 .kscope .ks-forest text { fill: var(--ks-soft); font-size: 11px; }
 """
 
+# What every second number of a crowded axis has.
+_OF_TWO = ' class="ks-odd"'
+
 # The axis has at least this, so that noise of a tenth of a percent does not fill it.
 _LEAST_PERCENT = 1.0
 _MARGIN = 0.05
-_MOST_TICKS = 6
+_MOST_TICKS = 5
+_MOST_NARROW = 4
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,11 @@ def axis(differences: Iterable[Difference]) -> Axis:
 
 def head(scale: Axis) -> str:
     """Return the axis' numbers as a picture for the table's head."""
-    texts = "".join(f'<text x="{scale.place(tick):.2f}%" y="12" text-anchor="middle">{_tick(tick)}</text>'
-                    for tick in scale.ticks)
+    zero = scale.ticks.index(0)
+    # A narrow table has no room for many numbers.
+    crowded = len(scale.ticks) > _MOST_NARROW
+    texts = "".join(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{scale.place(tick):.2f}%" y="12" '
+                    f'text-anchor="middle">{_tick(tick)}</text>' for place, tick in enumerate(scale.ticks))
     return f'<svg aria-hidden="true">{texts}</svg>'
 
 
