@@ -168,8 +168,8 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     lines = [_title(comparison)]
     if comparison.differences:
         names = {each.name: each.name for each in comparison.new.cases}
-        lines.append(differences_table(comparison.differences, "case", names, width))
         lines += [wrap(f"{label}: {said}", width) for label, said in _conclusions(comparison)]
+        lines += ["", differences_table(comparison.differences, "case", names, width)]
     for title, sentences in _facts(comparison):
         lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
     notice = words.NOTICE if comparison.is_dry_run else ""
@@ -243,10 +243,10 @@ def _missing(old: StudyResult, new: StudyResult, found: Sequence[Difference]) ->
 
 def _target_changes(old: TargetReport, new: TargetReport) -> list[str]:
     label = words.name(new.label)
-    said = _changed(old.versions, new.versions, {name: f"{label}: {words.name(name)}"
+    said = _changed(old.versions, new.versions, {name: f"{words.name(name)} of {label}"
                                                  for name in dict.fromkeys([*old.versions, *new.versions])})
     for what in ("framework", "source", "revision"):
-        said += _changed(vars(old), vars(new), {what: f"{label}: {what}"})
+        said += _changed(vars(old), vars(new), {what: f"{what} of {label}"})
     return said
 
 

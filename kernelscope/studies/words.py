@@ -81,7 +81,7 @@ def conclusion(found: Sequence[Difference]) -> str:
         if verdict == NO_DIFFERENCE:
             most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
             none = where.replace("in all", "in any of").replace("both", "any of 2")
-            parts.append(f"no difference seen{none}; more than {share(most)} % is ruled out")
+            parts.append(f"no difference seen{none} (more than {share(most)} % is ruled out)")
         elif verdict == TOO_NOISY:
             widest = max(same, key=lambda each: each.high_percent - each.low_percent)
             parts.append(f"too noisy to tell{where}" + (f" ({brief(widest.advice)})" if widest.advice else ""))
