@@ -96,9 +96,10 @@ class Bench:
         """Compile a case, warm it up, and find how many loops a batch takes."""
         case = self.case(request["case"])
         case.set_up()
+        case.batch(1)  # compiles, and leaves what the collector would walk before each of the batches that follow
+        freeze_garbage()
         warm = warm_up(case, float(request.get("batch_ms") or 10))
         self.cases[case.name] = case
-        freeze_garbage()
         return warm._asdict()
 
     def batch(self, request: dict[str, Any]) -> dict[str, Any]:
