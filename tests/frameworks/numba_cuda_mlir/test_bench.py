@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import importlib.metadata
+import importlib.util
 from pathlib import Path
 
-import numba_cuda_mlir
 from bench_process import Bench, empty_kernel
 
 
@@ -15,8 +15,10 @@ def test_launches_are_timed(tmp_path: Path) -> None:
         hello = bench.hello()
         assert hello["ok"], hello
         assert hello["framework"] == "numba-cuda-mlir"
-        assert hello["versions"]["numba-cuda-mlir"] == numba_cuda_mlir.__version__
-        assert hello["module"] == os.path.join(os.path.dirname(str(numba_cuda_mlir.__file__)), "cuda")
+        assert hello["versions"]["numba-cuda-mlir"] == importlib.metadata.version("numba-cuda-mlir")
+        spec = importlib.util.find_spec("numba_cuda_mlir")
+        assert spec is not None
+        assert hello["module"] == str(Path(str(spec.origin)).parent / "cuda")
         assert hello["is_dry_run"] is True
         for arguments in (0, 2):
             bench.must("prepare", case=empty_kernel(arguments), batch_ms=2)
