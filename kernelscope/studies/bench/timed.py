@@ -2,6 +2,9 @@
 
 The statement is compiled as timeit does it, into a function with the loop, and the names that it uses are the
 function's own parameters: they cost what local names cost, and what `before` binds is there as well.
+
+What is in every measurement: 4 ns a loop and 1 to 2 for each name, or 20 ns for a function in the place of a statement
+(CPython 3.11). Beyond the timed loops a batch takes 0.08 ms, the request and its answer included.
 """
 
 from __future__ import annotations
