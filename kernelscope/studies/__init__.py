@@ -76,7 +76,7 @@ def __dir__() -> list[str]:
 
 
 class _Studies(ModuleType):
-    """This package: some of its functions are called as the modules that have them, or as what they make."""
+    """The package: some of its functions are called as the modules that have them, or as what they make."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         # An import of such a module would put it in the function's place.
