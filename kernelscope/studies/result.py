@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,11 @@ class Found(Protocol):
     @property
     def differences(self) -> Sequence[Difference]:
         """What differs from the baseline, and from other cases of the same target."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What to know about all of them."""
         ...
 
 
@@ -62,6 +68,11 @@ class StudyResult:
     def differences(self) -> tuple[Difference, ...]:
         """How each case differs from the baseline's, and, with ``within``, from another case of the same target."""
         return tuple(self._found.differences)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about all that was found, besides ``measured.notes``."""
+        return tuple(self._found.notes)
 
     @property
     def targets(self) -> tuple[TargetReport, ...]:
@@ -186,8 +197,7 @@ class StudyResult:
         **options
             See `kernelscope.studies.figures`.
         """
-        from kernelscope.studies import figures
-
+        figures = importlib.import_module("kernelscope.studies.figures")
         return figures.plot(self, kind, **options)
 
     def to_json(self) -> str:
