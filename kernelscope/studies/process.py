@@ -29,6 +29,7 @@ _TAIL_LINES = 4
 _TAIL_WIDTH = 400
 # A process that has been asked to end, or that has crashed, is gone within milliseconds; a GPU's context takes longer.
 _ENDING_S = 3.0
+_LONGEST_WAIT_S = 1e6  # as much as the system takes
 
 
 class ProcessError(StudyError):
@@ -73,7 +74,7 @@ class BenchProcess:
         self._timeout_s = 0.0
         self._pending = b""
         # Without a name: nothing is left of it, however this process ends.
-        self._output = tempfile.TemporaryFile()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - `kill` closes it
         self._last = ""
         theirs, self._requests = os.pipe()
         self._answers, their_answers = os.pipe()
@@ -191,7 +192,7 @@ class BenchProcess:
     def _wait_for(self, descriptor: int, event: int) -> None:
         poll = select.poll()
         poll.register(descriptor, event)
-        left = self._deadline - time.monotonic()
+        left = min(self._deadline - time.monotonic(), _LONGEST_WAIT_S)
         # An event is also that the other end is closed, which reading and writing then tell.
         if not poll.poll(max(0.0, left * 1000)):
             raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing}, and was stopped")
@@ -210,7 +211,7 @@ class BenchProcess:
         return self.failure(f"{how} while {self._doing}")
 
     def _gone_within(self, seconds: float) -> bool:
-        """Whether the process ends in that time. It stays a zombie, so that its number, and its group's, stay its own."""
+        """Whether the process ends in that time. It stays a zombie: its number, and its group's, stay its own."""
         until = time.monotonic() + seconds
         while not self._state():
             if time.monotonic() > until:
