@@ -12,11 +12,15 @@ import functools
 import gzip
 import json
 import secrets
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import charts
 from kernelscope.renderers.base import Makes, escape
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 MAKES = Makes("text/html", ".html")
 
@@ -76,9 +80,13 @@ def charts_html(recording: Recording) -> str:
     """
     figures = [each(recording) for each in (
         charts.time_by_phase, charts.compile_time, charts.queue_and_execute, charts.gpu_busy)]
+    return figures_html(figures, f"{recording.notice}. " if recording.notice else "")
+
+
+def figures_html(figures: Iterable[go.Figure], note: str = "") -> str:
+    """Return Plotly figures as one self-contained fragment of HTML; where scripts do not run, `note` is shown too."""
     name = f"ks-charts-{secrets.token_hex(6)}"
     packed, version = _plotly()
-    note = f"{recording.notice}. " if recording.notice else ""
     return (
         f"<style>{_STYLE}</style>"
         f'<div class="kscope-charts" id="{name}" data-plotly="{escape(version)}">'
