@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.analysis.units import counted
 from kernelscope.errors import StudyError
 from kernelscope.renderers.figures import label, sentence
 from kernelscope.studies.figure_parts import (
@@ -101,11 +102,11 @@ def _by_args(result: Study, cases: Sequence[str]) -> dict[str, int] | None:
 
 
 def _within(result: Study, cases: Sequence[str]) -> list[Difference]:
-    return [each for each in result.differences if each.within and each.case in cases]
+    return [each for each in result.differences if each.within and each.case in cases and _is_known(each.percent)]
 
 
 def _across(result: Study, cases: Sequence[str]) -> list[Difference]:
-    return [each for each in result.differences if not each.within and each.case in cases]
+    return [each for each in result.differences if not each.within and each.case in cases and _is_known(each.percent)]
 
 
 # ---- By the number of arguments ----
@@ -270,17 +271,26 @@ def _against(differences: Sequence[Difference]) -> str:
 
 
 def _estimate_hover(each: Estimate, look: Look) -> str:
+    interval = (f"95 %: {micros(each.low_us)} to {micros(each.high_us)}" if _is_known(each.low_us, each.high_us)
+                else "its interval is not known")
     return "<br>".join((
-        f"{look.name}, {short(each.case, _CASE_WIDTH)}", f"median {micros(each.median_us)} a launch",
-        f"95 %: {micros(each.low_us)} to {micros(each.high_us)}", f"mean {micros(each.mean_us)} ± {micros(each.sd_us)}",
-        f"{each.processes:,} processes, {each.batches:,} batches"))
+        f"{look.name}, {short(each.case, _CASE_WIDTH)}", f"median {micros(each.median_us)} a launch", interval,
+        f"mean {micros(each.mean_us)} ± {micros(each.sd_us)}",
+        f"{counted(each.processes, 'process', 'processes')}, {counted(each.batches, 'batch', 'batches')}"))
 
 
 def _difference_hover(each: Difference, look: Look) -> str:
-    lines = [f"{look.name}, {short(each.case, _CASE_WIDTH)}", f"against {short(each.baseline, _CASE_WIDTH)}:",
-             f"{each.percent:+.1f} % ({each.low_percent:+.1f} to {each.high_percent:+.1f} %)",
-             f"{each.difference_us:+.3f} µs ({each.low_us:+.3f} to {each.high_us:+.3f} µs)", label(each.verdict)]
-    return "<br>".join([*lines, *_folded(each.advice)])
+    lines = [f"{look.name}, {short(each.case, _CASE_WIDTH)}", f"against {short(each.baseline, _CASE_WIDTH)}:"]
+    if _is_known(each.low_percent, each.high_percent):
+        lines += [f"{each.percent:+.1f} % ({each.low_percent:+.1f} to {each.high_percent:+.1f} %)",
+                  f"{each.difference_us:+.3f} µs ({each.low_us:+.3f} to {each.high_us:+.3f} µs)"]
+    else:
+        lines += [f"{each.percent:+.1f} %, {each.difference_us:+.3f} µs", "its interval is not known"]
+    return "<br>".join([*lines, label(each.verdict), *_folded(each.advice)])
+
+
+def _is_known(*values: float) -> bool:
+    return all(map(math.isfinite, values))
 
 
 def _folded(text: str, width: int = 60) -> list[str]:
