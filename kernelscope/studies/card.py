@@ -1,10 +1,10 @@
-"""A study as a card and as a page: verdicts first, then every interval around the baseline, then how it was measured."""
+"""A study as a card and as a page: verdicts first, then every interval around the baseline, then the method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kernelscope.renderers.base import clean, escape
+from kernelscope.renderers.base import escape
 from kernelscope.renderers.charts_html import figures_html
 from kernelscope.renderers.elements import folded, heading, name_of, table_of
 from kernelscope.renderers.style import PAGE, style
@@ -16,6 +16,7 @@ from kernelscope.studies.result import StudyResult
 #: As many cases as are in sight; the others are folded.
 MOST_CASES = 12
 _SIGNS = {SLOWER: "▲", FASTER: "▼", NO_DIFFERENCE: "=", TOO_NOISY: "?"}
+_COLUMNS = [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
 # Of the table of intervals: the target, its cost, the picture, the difference, the verdict.
 _STYLE = """
@@ -26,8 +27,8 @@ _STYLE = """
 .kscope .ks-study .ks-name { align-items: baseline; }
 .kscope .ks-study .ks-key { flex: none; margin-right: 7px; }
 .kscope .ks-study .ks-first .ks-case { font-weight: 600; }
-.kscope .ks-study .ks-case + .ks-name { padding-left: 14px; }
-.kscope .ks-study .ks-cost { height: 3px; margin: 2px 0 0 auto; border-radius: 1px; }
+.kscope .ks-study table.ks-table tbody tr.ks-first:nth-child(n) td { padding-bottom: 0; }
+.kscope .ks-study .ks-cost { height: 3px; margin: 2px 0 0; border-radius: 1px; }
 .kscope .ks-study .ks-more { color: var(--ks-soft); font-size: 11.5px; }
 .kscope .ks-study .ks-slower { color: #d55e00; font-weight: 600; }
 .kscope .ks-study .ks-faster { color: #009e73; font-weight: 600; }
@@ -36,7 +37,7 @@ _STYLE = """
 .kscope .ks-study col.ks-cost-of { width: 148px; }
 .kscope .ks-study col.ks-forest-of { width: 34%; }
 .kscope .ks-study col.ks-change { width: 156px; }
-.kscope .ks-study col.ks-verdict { width: 118px; }
+.kscope .ks-study col.ks-verdict { width: 142px; }
 .kscope .ks-study ul.ks-list b { font-weight: 600; }
 @container (max-width: 860px) {
   .kscope .ks-study col.ks-cost-of { width: 72px; }
@@ -114,24 +115,23 @@ def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None)
     costs = [each.median_us for each in result.estimates]
     rows: list[str] = []
     for case in cases:
+        rows.append(_case_row(_case(case), scale, 1))
         for place, target in enumerate(result.targets):
             estimate = result.by_place.get((target.label, case))
             if estimate is None and place and target.error is not None:
                 continue
             name = _name(target.label, forest.color_of(place))
-            if not place:
-                name = f'<span class="ks-name ks-case" title="{escape(case)}">{_cut(case)}</span>{name}'
             cells = f'<td class="ks-left">{name}</td>{_cost(estimate, costs, forest.color_of(place))}'
             each = result.against_baseline.get((target.label, case))
             if scale is not None:
                 why = target.unavailable.get(case, "") if estimate is None else ""
                 cells += _picture(scale, each, place) + _change(each) + _verdict(each, not place, why)
-            rows.append((' class="ks-first"' if not place else "") + f">{cells}")
+            rows.append(f">{cells}")
             if each is not None and each.verdict == TOO_NOISY and each.advice:
                 rows.append(f'><td class="ks-left ks-advice" colspan="5">{escape(each.advice)}</td>')
     columns = [("", "case, target", ""), ("cost-of", "µs", "")]
     if scale is not None:
-        columns += [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
+        columns += _COLUMNS
     return _drawn(columns, rows, scale, 2)
 
 
@@ -144,17 +144,22 @@ def _within(result: StudyResult) -> str:
     pairs = list(dict.fromkeys((each.case, each.baseline) for each in found))
     for case, against in pairs:
         same = [each for each in found if (each.case, each.baseline) == (case, against)]
-        for number, each in enumerate(same):
-            place = places.get(each.target, 0)
-            name = _name(each.target, forest.color_of(place))
-            if not number:
-                name = (f'<span class="ks-name ks-case" title="{escape(case)}">{_cut(case)}</span>'
-                        f'<span class="ks-name ks-more">against {_cut(against)}</span>{name}')
-            cells = (f'<td class="ks-left">{name}</td>{_picture(scale, each, 1, forest.color_of(place))}{_change(each)}'
-                     f"{_verdict(each, False, '')}")
-            rows.append((' class="ks-first"' if not number else "") + f">{cells}")
-    columns = [("", "case, target", ""), ("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
+        said = f'<span class="ks-more ks-against">against {escape(words.name(against))}</span>'
+        rows.append(_case_row(_case(case) + said, scale, 0))
+        for each in same:
+            color = forest.color_of(places.get(each.target, 0))
+            rows.append(f'><td class="ks-left">{_name(each.target, color)}</td>{_picture(scale, each, 1, color)}'
+                        f"{_change(each)}{_verdict(each, False, '')}")
+    columns = [("", "case, target", ""), *_COLUMNS]
     return heading("Cases compared within a target") + _drawn(columns, rows, scale, 1)
+
+
+def _case_row(name: str, scale: forest.Axis | None, before: int) -> str:
+    """The row above those of a case's targets, with `before` columns between its name and the picture."""
+    cells = "<td></td>" * (before if scale else 1)
+    if scale is not None:
+        cells += f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>'
+    return f' class="ks-first"><td class="ks-left">{name}</td>{cells}'
 
 
 def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: forest.Axis | None, place: int) -> str:
@@ -169,7 +174,7 @@ def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: 
 
 def _remarks(result: StudyResult) -> str:
     said = [f"<li>{f'<b>{escape(label)}</b>: ' if label else ''}{escape(sentence)}</li>"
-            for label, sentence in words.remarks(result.measured)]
+            for label, sentence in words.remarks(result)]
     return f'{heading("To know")}<ul class="ks-list">{"".join(said)}</ul>' if said else ""
 
 
@@ -191,6 +196,10 @@ def _foot(result: StudyResult) -> str:
 def _name(label: str, color: str) -> str:
     key = f'<i class="ks-key" style="background:{color}"></i>'
     return f'<span class="ks-name" title="{escape(label)}">{key}{_cut(label)}</span>'
+
+
+def _case(name: str) -> str:
+    return f'<span class="ks-name ks-case" title="{escape(name)}">{_cut(name)}</span>'
 
 
 def _cut(text: str) -> str:
@@ -227,4 +236,5 @@ def _verdict(each: Difference | None, is_baseline: bool, why: str) -> str:
         said = "baseline" if is_baseline else "not available" if why else ""
         return f'<td title="{escape(why)}"><span class="ks-soft">{said}</span></td>'
     sign, kind = _SIGNS.get(each.verdict, ""), _CLASSES.get(each.verdict, "ks-soft")
-    return f'<td title="{escape(clean(each.advice))}"><span class="{kind}">{escape(f"{sign} {each.verdict}")}</span></td>'
+    said = f'<span class="{kind}">{escape(f"{sign} {each.verdict}")}</span>'
+    return f'<td title="{escape(each.advice)}">{said}</td>'

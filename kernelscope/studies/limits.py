@@ -1,13 +1,13 @@
 """Whether a study stays below a limit: what ``--fail-over`` decides.
 
-A difference is over the limit where the study established that the target is slower (its verdict, which is corrected for
-the number of comparisons) and its best estimate lies above the limit. So code that did not change does not fail because
-a machine was busy: the verdict would have to be wrong as well. And a slowdown of about twice the interval's half-width
-above nothing fails as soon as it is larger than the limit: the whole interval need not lie above, which would let a
-slowdown of the limit and a half-width pass half of the time.
+A difference is over the limit where it is established that the target is slower (the verdict, which is corrected for
+the number of comparisons), and the best estimate of by how much lies above the limit. Code that did not change does not
+fail on a busy machine then: its verdict would have to be wrong first, which happens in less than one of 20 studies. And
+what is slower by more than the limit does fail. To ask for an interval that lies wholly above the limit would let a
+slowdown of twice the limit pass wherever half of the interval's width is as large as the limit.
 
-A difference that is not over the limit, but whose interval reaches above it, is one of which the study cannot tell. It
-fails nothing, for then every noisy machine would; it is said, and more processes make it rarer.
+Where a difference is not over the limit, but its interval reaches above it, the study cannot tell. This is said, and
+fails nothing: else every noisy machine would fail. More processes make it rarer.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class LimitCheck:
         return "\n".join(lines)
 
 
-def check(differences: Iterable[Difference], limit: float | str, missing: Mapping[str, str] | None = None) -> LimitCheck:
+def check(
+    differences: Iterable[Difference], limit: float | str, missing: Mapping[str, str] | None = None,
+) -> LimitCheck:
     """Return what is over a limit, and of what that cannot be told.
 
     Parameters

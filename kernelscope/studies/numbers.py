@@ -67,9 +67,9 @@ def _number(value: float, decimals: int, signed: bool) -> str:
 
 def _decimals(scale: float) -> int:
     """Two, and more where the interval, of which a tenth is to be seen, or the value is small."""
-    if not math.isfinite(scale) or scale >= 0.15 or scale <= 0:
+    if not math.isfinite(scale) or scale >= 0.1 or scale <= 0:
         return 2
-    return min(2 + math.ceil(math.log10(0.15 / scale)), 5)
+    return min(2 + math.ceil(math.log10(0.1 / scale)), 5)
 
 
 def _half(low: float, high: float) -> float:

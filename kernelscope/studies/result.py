@@ -30,6 +30,11 @@ class Found(Protocol):
         """What differs from the baseline, and from other cases of the same target."""
         ...
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What to know about all of them."""
+        ...
+
 
 class StudyResult:
     """What a study measured, and what was found in it.
@@ -62,6 +67,11 @@ class StudyResult:
     def differences(self) -> tuple[Difference, ...]:
         """How each case differs from the baseline's, and, with ``within``, from another case of the same target."""
         return tuple(self._found.differences)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know about all that was found, besides ``measured.notes``."""
+        return tuple(self._found.notes)
 
     @property
     def targets(self) -> tuple[TargetReport, ...]:

@@ -1,4 +1,4 @@
-"""A study as text: the table that people who work on launch paths know, then intervals, verdicts, and how it was measured."""
+"""A study as text: the table that people who work on launch paths know, then intervals, verdicts and the method."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kernelscope.renderers.base import clean, shorten, width_of
 from kernelscope.renderers.layout import columns, table, with_notice, wrap
 from kernelscope.studies import words
-from kernelscope.studies.judged import Difference, Estimate
+from kernelscope.studies.judged import NO_DIFFERENCE, Difference, Estimate
 from kernelscope.studies.numbers import (
     difference,
     difference_interval,
@@ -57,8 +57,8 @@ def overhead(result: StudyResult, width: int) -> str:
         return f"{_signless(each.difference_us, digits)} ({plain_share(each.percent)})" if each else words.NOT_MEASURED
 
     first = max(_CASE_WIDTH, max((width_of(each) for each in (heading, *names.values())), default=0) + 2)
-    needed = {target: 2 + max(width_of(label), *(width_of(make(target, case)) for make in (cost, delta) for case in names))
-              if names else 2 + width_of(label) for target, label in labels.items()}
+    needed = {target: 2 + max([width_of(label), *(width_of(make(target, case)) for make in (cost, delta)
+                                                  for case in names)]) for target, label in labels.items()}
     wide = {target: max(each, _TARGET_WIDTH) for target, each in needed.items()}
     # Behind the last column need be no gap.
     room = width + 2 - first
@@ -73,7 +73,7 @@ def overhead(result: StudyResult, width: int) -> str:
             lines += [_line(shown, [delta(target, case) for target in block], first, sizes)
                       for case, shown in names.items()]
     if result.estimates:
-        deltas = "; deltas are of medians" if len(labels) > 1 else ""
+        deltas = "; deltas are of medians of processes side by side" if len(labels) > 1 else ""
         lines.append(f"(mean +/- standard deviation of the processes' medians{deltas})")
     return "\n".join(lines)
 
@@ -95,9 +95,14 @@ def differences_table(
              f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]", each.verdict]
             for each in differences]
     headers = ["target", heading, *([against] if against else []), "µs/launch", "interval", "%", "interval", "verdict"]
-    below = [wrap(clean(each.advice), width - 8).splitlines() if each.advice else [] for each in differences]
+    below = [wrap(clean(said), width - 8).splitlines() if (said := _advice(each)) else [] for each in differences]
     left = (0, 1, 2, 7) if against else (0, 1, 6)
     return table(headers, rows, width, left=left, flexible=1, below=below)
+
+
+def _advice(each: Difference) -> str:
+    """What there is to say below a row; of no difference first comes what is ruled out, which its interval says too."""
+    return each.advice.partition("; ")[2] if each.verdict == NO_DIFFERENCE else each.advice
 
 
 def _conclusions(result: StudyResult, width: int) -> str:
@@ -110,7 +115,7 @@ def _against(result: StudyResult, width: int) -> str:
     found = [each for each in result.differences if not each.within]
     if found:
         baseline = _short(result.baseline)
-        return f"Differences from {baseline}, of medians\n{differences_table(found, heading, names, width)}"
+        return f"Differences from {baseline}, with intervals\n{differences_table(found, heading, names, width)}"
     rows = [[_short(each.target), names.get(each.case, _short(each.case)), median(each), median_interval(each)]
             for each in result.estimates]
     if not rows:
@@ -132,7 +137,7 @@ def _facts(result: StudyResult, width: int) -> str:
     measured = result.measured
     targets = [(words.name(each.label), "; ".join(part for part in (words.source(each), words.versions(each)) if part))
                for each in result.targets]
-    parts = [("To know", words.remarks(measured)), ("Targets", targets),
+    parts = [("To know", words.remarks(result)), ("Targets", targets),
              ("Measured", [("", " ".join(words.method(measured))), ("", words.machine(measured))])]
     said: list[str] = []
     for heading, lines in parts:

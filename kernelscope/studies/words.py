@@ -16,7 +16,8 @@ from kernelscope.studies.numbers import share
 from kernelscope.studies.result import StudyResult
 
 NOTICE = f"{DRY_RUN_NOTICE}, and the driver call is a stub: a real one adds to every time"
-METHOD = "The interval of a difference is of the medians, and holds for all differences of the study together with 95 %."
+METHOD = ("A difference is of the medians of processes that ran side by side, and its interval holds for all "
+          "differences of the study together with 95 %.")
 #: What a table has in the place of a case that was not measured in a target.
 NOT_MEASURED = "-"
 
@@ -80,11 +81,12 @@ def conclusion(found: Sequence[Difference]) -> str:
         if verdict == NO_DIFFERENCE:
             most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
             none = where.replace("in all", "in any of")
-            parts.append(f"no difference seen{none}; one of more than {share(most)} % is ruled out")
+            parts.append(f"no difference seen{none}; more than {share(most)} % is ruled out")
         elif verdict == TOO_NOISY:
             parts.append(f"too noisy to tell{where}")
         else:
-            parts.append(f"{verdict} than {name(same[0].baseline)}{where}, by {_span(abs(each.percent) for each in same)}")
+            by = _span(abs(each.percent) for each in same)
+            parts.append(f"{verdict} than {name(same[0].baseline)}{where}, by {by}")
     return "; ".join(parts)
 
 
@@ -98,17 +100,15 @@ def failures(measured: Measured) -> list[tuple[str, str]]:
     return said
 
 
-def remarks(measured: Measured) -> list[tuple[str, str]]:
+def remarks(result: StudyResult) -> list[tuple[str, str]]:
     """Return what else to know: a label, or nothing, and a sentence."""
+    measured = result.measured
     said: list[tuple[str, str]] = []
     for each in measured.targets:
         for why, cases in _grouped(each.unavailable).items():
             said.append((name(each.label), f"without {', '.join(cases)}: {_brief(why)}"))
         said += [(name(each.label), _brief(warning)) for warning in each.warnings]
-    if measured.is_live:
-        said.append(("", "It was measured in one running process: how processes differ is not in the intervals, and "
-                         "differences of a few percent may be the process's own."))
-    return said + [("", _brief(note)) for note in measured.notes]
+    return said + [("", _brief(note)) for note in (*measured.notes, *result.notes)]
 
 
 def method(measured: Measured) -> list[str]:

@@ -91,7 +91,8 @@ def case(name: int | str) -> CaseReport:
     """Return a case as it is reported: an empty kernel for a number, else one of one's own."""
     if isinstance(name, int):
         arguments = ", ".join(f"a{place}" for place in range(name))
-        return CaseReport(f"{name} arg" if name == 1 else f"{name} args", f"held({arguments})", args=name, group="empty")
+        called = f"{name} arg" if name == 1 else f"{name} args"
+        return CaseReport(called, f"held({arguments})", args=name, group="empty")
     return CaseReport(name, "work[1, 1](a)", setup="a = cuda.to_device(np.zeros(4))")
 
 
@@ -101,6 +102,7 @@ class Found:
 
     estimates: tuple[Estimate, ...]
     differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
 
 
 def found(study: Measured) -> Found:
@@ -118,8 +120,8 @@ def found(study: Measured) -> Found:
             middle, sd = float(np.median(of)), float(np.std(of, ddof=1)) if len(of) > 1 else 0.0
             half = 2 * sd / len(of) ** 0.5
             batches = sum(len(rows) for rows in values[target.label, each.name].values())
-            estimates.append(Estimate(target.label, each.name, middle, float(of.mean()), sd, middle - half, middle + half,
-                                      len(of), batches))
+            estimates.append(Estimate(target.label, each.name, middle, float(of.mean()), sd, middle - half,
+                                      middle + half, len(of), batches))
             if target is not study.targets[0]:
                 differences += _difference(medians, target.label, each.name, study.targets[0].label, each.name)
             if each.against is not None:
@@ -140,7 +142,7 @@ def _difference(
     half = 2.8 * float(np.std(gaps)) / len(gaps) ** 0.5 + 1e-4
     low, high = middle - half, middle + half
     verdict = (SLOWER if low > 0 else FASTER if high < 0 else TOO_NOISY if half > 0.05 * base else NO_DIFFERENCE)
-    advice = {NO_DIFFERENCE: f"a difference of more than {100 * half / base:.1f} % would have been seen",
+    advice = {NO_DIFFERENCE: f"more than {100 * half / base:.1f} % is ruled out",
               TOO_NOISY: "about 90 processes would tell; pin it to a core that nothing else uses"}.get(verdict, "")
     return [Difference(target, name, against if against != target else other, against == target, middle, low, high,
                        100 * middle / base, 100 * low / base, 100 * high / base, verdict, advice)]
