@@ -16,7 +16,7 @@ from kernelscope.renderers.files import checked
 # What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
 _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processes": "processes", "limit": "limit_s",
                "timeout": "timeout_s", "seed": "seed", "repo": "repo", "find_links": "find_links", "case": "case",
-               "select": "select"}
+               "keyword": "keyword", "max_time": "max_time_s"}
 
 
 def main(arguments: argparse.Namespace) -> int:

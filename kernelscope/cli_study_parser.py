@@ -102,10 +102,11 @@ def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
     suite = add("suite", "numba-cuda's own benchmarks, or results of pytest-benchmark", _SUITE)
     suite.add_argument("files", metavar="[LABEL=]FILE.json", nargs="*", help="saved results, instead of --target")
     _targets(suite)
-    suite.add_argument("-k", "--select", metavar="EXPRESSION", help="which benchmarks, as pytest's -k takes it")
+    suite.add_argument("-k", "--keyword", metavar="EXPRESSION", help="which benchmarks, as pytest's -k takes it")
     suite.add_argument("--processes", metavar="N", type=_count, help="how many times each target runs them")
+    suite.add_argument("--max-time", metavar="SECONDS", type=_seconds, help="for each benchmark in a run")
     suite.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long one run may take")
-    _machine(suite, pin=False)
+    _machine(suite)
     for each in (launch, against, show, compare, suite):
         each.add_argument("--fail-over", metavar="P%", type=_percent, help="exit code 3 for a slowdown above this")
     for each in (launch, against, anatomy, suite):
@@ -160,9 +161,8 @@ def _counts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=int, help="of the order of batches")
 
 
-def _machine(parser: argparse.ArgumentParser, *, pin: bool = True) -> None:
-    if pin:
-        parser.add_argument("--no-pin", dest="pin", action="store_false", help="let processes move between cores")
+def _machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-pin", dest="pin", action="store_false", help="let processes move between cores")
     parser.add_argument("--dryrun", action="store_true", help="without a GPU: the driver call is a stub")
 
 
