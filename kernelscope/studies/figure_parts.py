@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.renderers.figures import figure_of, label
+from kernelscope.studies.forest import color_of
 from kernelscope.studies.judged import Difference, Estimate
 from kernelscope.studies.measured import BATCH, Measured
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-#: The baseline's color is the first; each further target has the next.
-TARGET_COLORS = ("#8a8f98", "#2b7bba", "#e69f00", "#009e73", "#c66fa0", "#5bbcea", "#d55e00", "#9a6fb8")
 #: Beside colors, for those who cannot tell them apart, and for more targets than colors. Each has an open twin.
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "hexagon", "star", "x")
 #: What is drawn of grid and frames.
@@ -85,7 +84,7 @@ def looks_of(result: Study, spread: float = 0.62) -> dict[str, Look]:
     places = {name: at for at, name in enumerate([*known, *sorted(kept - {*known})])}
     step = spread / max(len(shown), 1)
     return {
-        name: Look(short(name), TARGET_COLORS[places[name] % len(TARGET_COLORS)],
+        name: Look(short(name), color_of(places[name]),
                    SYMBOLS[places[name] % len(SYMBOLS)], (at - (len(shown) - 1) / 2) * step)
         for at, name in enumerate(shown)
     }
