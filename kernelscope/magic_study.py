@@ -112,7 +112,8 @@ def _measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
     except KeyboardInterrupt as stopped:
         result = cli_study.partial_result(stopped)
         if result is None:
-            raise
+            # Without the frames of ours in which it was.
+            raise KeyboardInterrupt(str(stopped)) from None
         return result, True
 
 

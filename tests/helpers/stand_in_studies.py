@@ -16,7 +16,7 @@ class Interrupted(KeyboardInterrupt):
     """What an interrupted study raises: with its part of a result."""
 
     def __init__(self, result: StudyResult | None) -> None:
-        super().__init__()
+        super().__init__("a part was measured" if result else "nothing was measured")
         self.result = result
 
 
