@@ -28,10 +28,15 @@ STYLE = """
 .kscope .ks-forest text { fill: var(--ks-soft); font-size: 11px; }
 """
 
+# What every second number of a crowded axis has.
+_OF_TWO = ' class="ks-odd"'
+
 # The axis has at least this, so that noise of a tenth of a percent does not fill it.
 _LEAST_PERCENT = 1.0
 _MARGIN = 0.05
-_MOST_TICKS = 6
+_MOST_TICKS = 5
+_MOST_NARROW = 4
+_EDGE = 9.0
 
 
 @dataclass(frozen=True)
@@ -69,8 +74,12 @@ def axis(differences: Iterable[Difference]) -> Axis:
 
 def head(scale: Axis) -> str:
     """Return the axis' numbers as a picture for the table's head."""
-    texts = "".join(f'<text x="{scale.place(tick):.2f}%" y="12" text-anchor="middle">{_tick(tick)}</text>'
-                    for tick in scale.ticks)
+    zero = scale.ticks.index(0)
+    # A narrow table has no room for many numbers.
+    crowded = len(scale.ticks) > _MOST_NARROW
+    texts = "".join(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{scale.place(tick):.2f}%" y="12" '
+                    f'text-anchor="{_anchor(scale.place(tick))}">{_tick(tick)}</text>'
+                    for place, tick in enumerate(scale.ticks))
     return f'<svg aria-hidden="true">{texts}</svg>'
 
 
@@ -127,6 +136,11 @@ def _ticks(low: float, high: float) -> tuple[float, ...]:
 def _round_up(value: float) -> float:
     size = 10.0 ** math.floor(math.log10(value))
     return next(size * part for part in (1, 2, 5, 10) if size * part >= value * 0.999)
+
+
+def _anchor(place: float) -> str:
+    """Where a number's letters go: at the ends not over the next column's heading."""
+    return "start" if place < _EDGE else "end" if place > 100 - _EDGE else "middle"
 
 
 def _tick(value: float) -> str:

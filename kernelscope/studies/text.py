@@ -74,7 +74,7 @@ def overhead(result: StudyResult, width: int) -> str:
                       for case, shown in names.items()]
     if result.estimates:
         deltas = "; deltas are of medians of processes side by side" if len(labels) > 1 else ""
-        lines.append(f"(mean +/- standard deviation of the processes' medians{deltas})")
+        lines.append(wrap(f"(mean +/- standard deviation of the processes' medians{deltas})", width, hanging=1))
     return "\n".join(lines)
 
 
