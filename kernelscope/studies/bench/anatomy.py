@@ -21,17 +21,33 @@ from __future__ import annotations
 import ast
 import copy
 import gc
-import inspect
 import random
-import sys
 import textwrap
 import time
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from types import CodeType
+from typing import Any
+
+from .boundaries import ARGUMENTS, Boundaries
+from .launch_path import PATHS, described, statements
+
+# What runs in a batch: the function with the loop, and the codes that the framework's functions borrow meanwhile.
+Run = tuple[Callable[..., int], dict[str, CodeType]]
+# A batch's time on the host, the cell of the stamps, and the list of stamps.
+Batch = tuple[int, tuple[int, ...], tuple[int, ...]]
+Times = dict[str, float]
 
 # Names that the stamps use; in the globals of the functions that have some, for as long as a batch takes.
 _CELL, _NOW, _SEE = "_kernelscope_cell", "_kernelscope_now", "_kernelscope_see"
-_STAMP, _TURNS, _RESULT = "_kernelscope_stamp", "_kernelscope_turns", "_kernelscope_result"
+_STAMP = "_kernelscope_stamp"
+_LOOP = f"""\
+def _run(_loops):
+    _begin = {_NOW}()
+    for _ in _loops:
+        pass
+    return {_NOW}() - _begin
+"""
 # [0] is when the part began, 0 outside of one; [1] the sum of its times; [2] how often it was passed.
 _BEGIN = "if not {cell}[0]: {cell}[0] = {now}()"
 _END = "if {cell}[0]:\n {cell}[1] += {now}() - {cell}[0]\n {cell}[0] = 0\n {cell}[2] += 1"
@@ -41,48 +57,38 @@ _WARM_LAUNCHES = 150
 _REPEATS = 3
 _BARE_RUNS = 3
 
-_ARGUMENTS = "arguments"
-
-_CONFIGURATION = "configuration object"
 
 
-class Path:
-    """Where one framework's launch passes: the functions with boundaries in them.
+
+def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Time each part of one launch of a case once.
 
     Parameters
     ----------
-    module : str
-        Where the classes are.
-    entered : tuple of str
-        The class and method that a configured launch enters: dispatch begins.
-    launched : tuple of str
-        The class and method that launches a specialization: dispatch ends. It holds the places below.
-    prepares : str or None
-        The function that it calls for each argument, in a loop.
-    submits : tuple of str
-        The functions that it calls to give the launch to the driver, whichever it has.
-    unseen : dict of str to str
-        Parts that this framework does not show, and why.
+    bench : Bench
+        The process: its framework and its cases.
+    request : dict
+        ``case``: the fields of `Case`; ``loops``: how many launches a batch has; ``seed``: of the batches' order.
+
+    Returns
+    -------
+    dict
+        What `Anatomy.round` returns, and ``parts``: each with its ``key``, where it begins and ends, a ``note``, and
+        the ``reason`` where it cannot be timed.
     """
-
-    def __init__(self, module, entered, launched, prepares, submits, unseen):
-        self.module = module
-        self.entered = entered
-        self.launched = launched
-        self.prepares = prepares
-        self.submits = submits
-        self.unseen = unseen
-
-
-PATHS = {
-    "numba-cuda": Path("numba.cuda.dispatcher", ("CUDADispatcher", "call"), ("_Kernel", "launch"), "_prepare_args",
-                       ("launch", "launch_kernel", "cuLaunchKernel", "cuLaunchKernelEx"), {}),
-    "numba-cuda-mlir": Path(
-        "numba_cuda_mlir.descriptor", ("_ArgMarshaller", "__call__"), ("_ArgMarshaller", "_launch"), None,
-        ("launcher",),
-        {"arguments": "numba-cuda-mlir prepares device arguments in native code: they are in submit",
-         _CONFIGURATION: "numba-cuda-mlir makes the launch's configuration in native code: it is in submit"}),
-}
+    fields = request["case"]
+    name = str(fields["name"])
+    if name not in bench.cases:
+        bench.prepare(request)
+    case = bench.cases[name]
+    taken: dict[int, Anatomy] = bench.__dict__.setdefault("anatomies", {})
+    if id(case) not in taken:
+        taken[id(case)] = Anatomy(
+            fields["statement"], case.names, bench.framework.name, fields.get("before") or "",
+            fields.get("after") or "", fields.get("most_loops"), bench.framework.synchronize)
+    anatomy = taken[id(case)]
+    times = anatomy.round(int(request["loops"]), request.get("seed"))
+    return {**times, "parts": anatomy.parts}
 
 
 class Anatomy:
@@ -106,28 +112,24 @@ class Anatomy:
         Returns nanoseconds.
     """
 
-    def __init__(self, statement, namespace, framework, before="", after="", most_loops=None, synchronize=None,
-                 clock=time.perf_counter_ns):
+    def __init__(self, statement: str, namespace: dict[str, Any], framework: str, before: str = "", after: str = "",
+                 most_loops: int | None = None, synchronize: Callable[[], object] | None = None,
+                 clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self.namespace = namespace
         self.most_loops = most_loops
-        self.missing = {}
-        self.arguments = []
         self._clock = clock
         self._cell = [0, 0, 0]
-        self._stamps = []
-        self._synchronize = synchronize or (lambda: None)
+        self._stamps: list[int] = []
+        self._synchronize: Callable[[], object] = synchronize or (lambda: None)
         self._before = compile(before, "<before>", "exec") if before.strip() else None
         self._after = compile(after, "<after>", "exec") if after.strip() else None
-        self._statement = ast.parse(textwrap.dedent(statement)).body
-        self._path = PATHS[framework]
-        self._lost = set()
-        self._functions = self._find_functions()
-        self._look()
-        self.boundaries = self._find_boundaries()
-        self.parts = self._make_parts()
+        self._statement: list[Any] = ast.parse(textwrap.dedent(statement)).body
+        self._boundaries = Boundaries(PATHS[framework])
+        self._lost: set[str] = set()
+        self._boundaries.find(self._look())
         self._runs = self._make_runs()
 
-    def round(self, loops, seed=None):
+    def round(self, loops: int, seed: int | None = None) -> dict[str, Any]:
         """Time every part once, in fresh order.
 
         Parameters
@@ -145,10 +147,13 @@ class Anatomy:
         """
         if self.most_loops is not None:
             loops = min(loops, self.most_loops)
-        order = [("bare", None)] * _BARE_RUNS + [("empty", None)]
+        order = [("bare", "")] * _BARE_RUNS + [("empty", "")]
         order += [(kind, key) for kind, key in self._runs if kind not in ("bare", "empty") and key not in self._lost]
         random.Random(seed).shuffle(order)
-        bare, empty, parts, stamps = [], 0.0, {}, {}
+        bare: list[float] = []
+        empty = 0.0
+        parts: Times = {}
+        stamps: Times = {}
         was_enabled = gc.isenabled()
         gc.collect()
         gc.disable()
@@ -161,10 +166,10 @@ class Anatomy:
                     bare += [host_ns / loops for host_ns, _, _ in batches]
                 elif kind == "empty":
                     empty = _median([host_ns / loops for host_ns, _, _ in batches])
-                elif key == _ARGUMENTS:
+                elif key == ARGUMENTS:
                     self._take_turns(batches, loops, kind == "stamps", parts if kind == "part" else stamps)
                 elif any(passed != loops for _, (_, _, passed), _ in batches):
-                    self._lose(key, "passed {} times in {} launches".format(batches[0][1][2], loops))
+                    self._lose(key, f"passed {batches[0][1][2]} times in {loops} launches")
                 else:
                     (parts if kind == "part" else stamps)[key] = _median([cell[1] / loops for _, cell, _ in batches])
         finally:
@@ -174,118 +179,32 @@ class Anatomy:
         return {"loops": loops, "bare_ns": _median(bare) - empty, "loop_ns": empty,
                 "parts_ns": {key: parts[key] for key in alive}, "stamps_ns": {key: stamps[key] for key in alive}}
 
-    def loops_for(self, batch_ms):
-        """Return how many launches take about that many milliseconds, once the launch's time has settled."""
-        loops, last = 50, 0.0
-        for _ in range(40):
-            each = max(self._batches(self._runs["bare", None], loops)[0][0] / loops, 1.0)
-            if last and abs(each - last) < 0.05 * last and loops > 50:
-                break
-            last = each
-            loops = max(51, min(int(batch_ms * 1e6 / each), 20000))
-        return min(loops, self.most_loops) if self.most_loops is not None else loops
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The parts of the launch, in order, and those that cannot be seen, each with the ``reason``."""
+        return self._boundaries.parts
 
-    # The places.
-
-    def _find_functions(self):
-        """Return the functions that have boundaries, by name; `missing` says why one is not there."""
-        module = sys.modules.get(self._path.module)
-        found = {}
-        for name, (owner, method) in (("entered", self._path.entered), ("launched", self._path.launched)):
-            try:
-                found[name] = _Source(inspect.unwrap(vars(getattr(module, owner))[method]))
-            except (AttributeError, KeyError):
-                self.missing[name] = "this version has no {}.{}".format(owner, method)
-            except _Unseen as error:
-                self.missing[name] = "{}.{}: {}".format(owner, method, error)
-        return found
-
-    def _look(self):
-        """Launch once, and see with which arguments."""
-        seen = []
-        source = self._functions.get("launched")
+    def _look(self) -> list[str]:
+        """Launch once, and return what the arguments are."""
+        seen: list[list[str]] = []
+        source = self._boundaries.functions.get("launched")
         if source is not None:
             tree = source.tree()
-            tree.body[source.first:source.first] = _statements("{}(locals())".format(_SEE))
-            code = source.compile(tree)
-            self._batches((self._loop(), {"launched": code}), 1, see=lambda local: seen.append(_described(local)))
-        if seen:
-            self.arguments = seen[0]
+            tree.body[source.first:source.first] = statements(f"{_SEE}(locals())")
+            codes = {"launched": source.compile(tree)}
+            self._batches((self._loop(), codes), 1, see=lambda local: seen.append(described(local)))
+        return seen[0] if seen else []
 
-    def _find_boundaries(self):
-        """Return the names of the boundaries that this version has, in the order in which a launch passes them."""
-        names = ["statement"]
-        if "entered" in self._functions:
-            names.append("entered")
-        source = self._functions.get("launched")
-        if source is not None:
-            names.append("launched")
-            tree = source.tree()
-            if self._path.prepares is not None:
-                if len(_loops_over(tree, self._path.prepares)) == 1:
-                    names += ["preparing", "prepared"] if self.arguments else ["prepared"]
-                else:
-                    self.missing["prepared"] = "{} has not one loop that calls {}".format(
-                        source.name, self._path.prepares)
-            if _calls_of(tree, self._path.submits):
-                names += ["submit", "submitted"]
-            else:
-                self.missing["submit"] = "{} calls none of {}".format(source.name, ", ".join(self._path.submits))
-        return [*names, "end"]
-
-    def _make_parts(self):
-        """Return the parts, in order, and those that cannot be seen, each with the reason."""
-        known = {("statement", "entered"): "configure", ("entered", "launched"): "dispatch",
-                 ("launched", "preparing"): "set-up", ("launched", "prepared"): "set-up",
-                 ("submit", "submitted"): "submit", ("submitted", "end"): "finish"}
-        unseen = self._unseen()
-        if self._path.prepares is None:
-            known["launched", "submit"] = "set-up"
-        elif _CONFIGURATION not in unseen:
-            known["prepared", "submit"] = _CONFIGURATION
-        parts, others = [], 0
-        for begin, end in zip(self.boundaries, self.boundaries[1:]):
-            if begin == "preparing":
-                parts += [_part("argument {}".format(index), begin, end, note)
-                          for index, note in enumerate(self.arguments)]
-            elif (begin, end) in known:
-                parts.append(_part(known[begin, end], begin, end))
-            else:
-                others += 1
-                parts.append(_part("other {}".format(others) if others > 1 else "other", begin, end,
-                                   "from {} to {}".format(begin, end)))
-        had = {part["key"] for part in parts} | ({_ARGUMENTS} if self.arguments == [] else set())
-        had |= {_ARGUMENTS} if "preparing" in self.boundaries else set()
-        return parts + [_part(key, reason=reason) for key, reason in unseen.items() if key not in had]
-
-    def _unseen(self):
-        """Return the parts that this version does not show, each with the reason."""
-        unseen = dict(self._path.unseen)
-        for name, parts in (("entered", ("configure", "dispatch")),
-                            ("launched", ("dispatch", "set-up", "arguments", _CONFIGURATION, "submit", "finish")),
-                            ("prepared", ("set-up", "arguments", _CONFIGURATION)),
-                            ("submit", (_CONFIGURATION, "submit", "finish"))):
-            for part in parts:
-                if name in self.missing:
-                    unseen.setdefault(part, self.missing[name])
-        source = self._functions.get("launched")
-        if self._path.prepares is not None and source is not None and "LaunchConfig" not in source.names:
-            unseen.setdefault(_CONFIGURATION, "{} makes none".format(source.name))
-        return unseen
-
-    def _lose(self, key, reason):
-        """Say why a part cannot be timed in this case: it is passed more than once a launch, or not in each."""
+    def _lose(self, key: str, reason: str) -> None:
         self._lost.add(key)
-        for part in self.parts:
-            if part["key"] == key or (key == _ARGUMENTS and part["begin"] == "preparing"):
-                part["reason"] = reason
+        self._boundaries.lose(key, reason)
 
-    def _take_turns(self, batches, loops, together, times):
+    def _take_turns(self, batches: list[Batch], loops: int, together: bool, times: Times) -> None:
         """Enter the times of the arguments, of one launch: a stamp before the loop, in each turn, and behind it."""
-        turns = len(self.arguments)
+        turns = len(self._boundaries.arguments)
         each = (turns + 2) * (2 if together else 1)
         if any(len(stamps) != loops * each for _, _, stamps in batches):
-            self._lose(_ARGUMENTS, "{} arguments were not taken one after the other".format(turns))
+            self._lose(ARGUMENTS, f"{turns} arguments were not taken one after the other")
             return
         sums = [[sum(stamps[at + 1::each]) - sum(stamps[at::each]) for at in range(each - 1)]
                 for _, _, stamps in batches]
@@ -294,94 +213,69 @@ class Anatomy:
             between = between[::2]
         for index in range(turns):
             # What the loop does before the first turn is the first argument's.
-            times["argument {}".format(index)] = between[index + 1] + (between[0] if index == 0 else 0.0)
+            times[f"argument {index}"] = between[index + 1] + (between[0] if index == 0 else 0.0)
 
-    # The batches.
-
-    def _make_runs(self):
+    def _make_runs(self) -> dict[tuple[str, str], Run]:
         """Return what runs in each kind of batch: the loop's function, and the code that the functions borrow."""
-        runs = {("bare", None): (self._loop(), {}), ("empty", None): (self._loop(statement=_statements("pass")), {})}
+        runs: dict[tuple[str, str], Run] = {
+            ("bare", ""): (self._loop(), {}), ("empty", ""): (self._loop(statement=statements("pass")), {})}
         for part in self.parts:
             begin, end = part["begin"], part["end"]
             for kind, together in (("part", False), ("stamps", True)):
                 if part["reason"] is None and begin != "preparing":
                     runs[kind, part["key"]] = self._stamped(begin, end, together)
                 elif part["reason"] is None:
-                    runs[kind, _ARGUMENTS] = self._stamped_turns(together)
+                    runs[kind, ARGUMENTS] = self._stamped_turns(together)
         return runs
 
-    def _stamped(self, begin, end, together):
+    def _stamped(self, begin: str, end: str, together: bool) -> Run:
         """Return a run with a stamp at `begin` and one at `end`, or, `together`, both at `begin`."""
         first, last = _stamp(_BEGIN), _stamp(_END)
         marks = [(begin, first + last)] if together else [(end, last), (begin, first)]
         around = dict(marks)
         loop = self._loop(around.get("statement", ()), around.get("end", ()))
-        codes = {}
-        for name, source in self._functions.items():
+        codes: dict[str, CodeType] = {}
+        for name, source in self._boundaries.functions.items():
             tree, original = source.tree(), source.tree()
             for place, stamps in marks:
                 if place not in ("statement", "end") and (place == "entered") == (name == "entered"):
-                    self._insert(tree, source, place, stamps)
+                    self._boundaries.insert(tree, source, place, stamps)
             if ast.dump(tree) != ast.dump(original):
                 codes[name] = source.compile(tree)
         return loop, codes
 
-    def _insert(self, tree, source, place, marks):
-        """Put stamps at a boundary of a function."""
-        if place in ("entered", "launched"):
-            tree.body[source.first:source.first] = marks
-        elif place in ("preparing", "prepared"):
-            (body, at), = _loops_over(tree, self._path.prepares)
-            if place == "prepared":
-                body[at + 1:at + 1] = marks
-            else:
-                _split(body, at, marks)
-        else:
-            for body, at in reversed(_calls_of(tree, self._path.submits)):
-                stamps = copy.deepcopy(marks)
-                if place == "submit":
-                    body[at:at] = stamps
-                elif isinstance(body[at], ast.Return):
-                    kept = ast.Assign(targets=[ast.Name(_RESULT, ast.Store())], value=body[at].value)
-                    body[at:at + 1] = [kept, *stamps, *_statements("return " + _RESULT)]
-                else:
-                    body[at + 1:at + 1] = stamps
-
-    def _stamped_turns(self, together):
+    def _stamped_turns(self, together: bool) -> Run:
         """Return a run with a stamp before the loop over arguments, in each turn of it, and behind it."""
-        stamp = "{}({}())\n".format(_STAMP, _NOW) * (2 if together else 1)
-        source = self._functions["launched"]
-        tree = source.tree()
-        (body, at), = _loops_over(tree, self._path.prepares)
-        body[at].body[0:0] = _statements(stamp)
-        body[at + 1:at + 1] = _statements(stamp)
-        _split(body, at, _statements(stamp))
+        stamp = f"{_STAMP}({_NOW}())\n" * (2 if together else 1)
+        source, tree = self._boundaries.split_turns(stamp)
         return self._loop(), {"launched": source.compile(tree)}
 
-    def _loop(self, before=(), behind=(), statement=None):
+    def _loop(self, before: Sequence[Any] = (), behind: Sequence[Any] = (),
+              statement: list[Any] | None = None) -> Callable[..., int]:
         """Return the function that launches in a loop, with stamps before and behind the statement."""
-        module = ast.parse("def _run(_loops):\n _begin = {now}()\n for _ in _loops:\n  pass\n return {now}() - _begin"
-                           .format(now=_NOW))
+        module: Any = ast.parse(_LOOP)
         body = self._statement if statement is None else statement
         module.body[0].body[1].body = [*copy.deepcopy(list(before)), *copy.deepcopy(body),
                                        *copy.deepcopy(list(behind))]
         scope = self.namespace
-        made = {}
+        made: dict[str, Any] = {}
         exec(compile(ast.fix_missing_locations(module), "<anatomy>", "exec"), scope, made)
         return made["_run"]
 
-    def _batches(self, run, loops, repeats=1, see=None):
+    def _batches(self, run: Run, loops: int, repeats: int = 1,
+                 see: Callable[[dict[str, Any]], object] | None = None) -> list[Batch]:
         """Run batches; return of each its time on the host, the cell of the stamps, and the list of stamps."""
         function, codes = run
-        scopes = [self.namespace, *(self._functions[name].function.__globals__ for name in codes)]
-        added = {_CELL: self._cell, _NOW: self._clock, _SEE: see, _STAMP: self._stamps.append}
-        own = [(self._functions[name].function, self._functions[name].function.__code__) for name in codes]
-        done = []
+        functions = {name: self._boundaries.functions[name].function for name in codes}
+        scopes = [self.namespace, *(function.__globals__ for function in functions.values())]
+        added: dict[str, Any] = {_CELL: self._cell, _NOW: self._clock, _SEE: see, _STAMP: self._stamps.append}
+        own = {name: borrower.__code__ for name, borrower in functions.items()}
+        done: list[Batch] = []
         try:
             for scope in scopes:
                 scope.update(added)
             for name, code in codes.items():
-                self._functions[name].function.__code__ = code
+                functions[name].__code__ = code
             if see is None:
                 self._run(function, min(_WARM_LAUNCHES, self.most_loops or _WARM_LAUNCHES))
             for _ in range(repeats):
@@ -390,13 +284,13 @@ class Anatomy:
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
             return done
         finally:
-            for changed, code in own:
-                changed.__code__ = code
+            for name, code in own.items():
+                functions[name].__code__ = code
             for scope in scopes:
                 for name in added:
                     scope.pop(name, None)
 
-    def _run(self, function, loops):
+    def _run(self, function: Callable[..., int], loops: int) -> int:
         self._synchronize()
         if self._before is not None:
             exec(self._before, self.namespace)
@@ -408,131 +302,11 @@ class Anatomy:
             self._synchronize()
 
 
-class _Unseen(Exception):
-    """A function cannot be looked into."""
+def _stamp(text: str) -> list[Any]:
+    return statements(text.format(cell=_CELL, now=_NOW))
 
 
-class _Source:
-    """A function of the framework, and its syntax tree to put stamps into."""
-
-    def __init__(self, function):
-        code = getattr(function, "__code__", None)
-        if not isinstance(code, CodeType):
-            raise _Unseen("it is no Python function")
-        if code.co_freevars:
-            raise _Unseen("it is a closure")
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        except (OSError, TypeError, SyntaxError) as error:
-            raise _Unseen("its source cannot be read") from error
-        definition = tree.body[0]
-        if not isinstance(definition, ast.FunctionDef) or definition.name != code.co_name:
-            raise _Unseen("its source is no plain function")
-        definition.decorator_list = []
-        ast.increment_lineno(definition, code.co_firstlineno - 1)
-        self.function = function
-        self.name = getattr(function, "__qualname__", code.co_name)
-        self.names = code.co_names
-        self.first = 1 if ast.get_docstring(definition, clean=False) is not None else 0
-        self._tree = definition
-        if self.compile(self.tree()).co_freevars != code.co_freevars:
-            raise _Unseen("it is a closure")
-
-    def tree(self):
-        return copy.deepcopy(self._tree)
-
-    def compile(self, tree):
-        """Return the code of the function with another tree."""
-        code = self.function.__code__
-        features = code.co_flags & sum(_FEATURES)
-        module = compile(ast.fix_missing_locations(ast.Module(body=[tree], type_ignores=[])), code.co_filename, "exec",
-                         flags=features, dont_inherit=True)
-        return next(each for each in module.co_consts if isinstance(each, CodeType) and each.co_name == code.co_name)
-
-
-def _features():
-    import __future__
-
-    return {getattr(__future__, name).compiler_flag for name in ("annotations",)}
-
-
-_FEATURES = _features()
-
-
-def _statements(text):
-    return ast.parse(text).body
-
-
-def _stamp(text):
-    return _statements(text.format(cell=_CELL, now=_NOW))
-
-
-def _split(body, at, marks):
-    """Put stamps between what a loop goes over being made and its first turn."""
-    loop = body[at]
-    made = ast.Assign(targets=[ast.Name(_TURNS, ast.Store())],
-                      value=ast.Call(func=ast.Name("iter", ast.Load()), args=[loop.iter], keywords=[]))
-    loop.iter = ast.Name(_TURNS, ast.Load())
-    body[at:at] = [made, *marks]
-
-
-def _part(key, begin="", end="", note="", reason=None):
-    return {"key": key, "begin": begin, "end": end, "note": note, "reason": reason}
-
-
-def _median(values):
+def _median(values: list[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _bodies(tree):
-    """Yield the lists of statements of a function, without those of functions in it."""
-    for field in ("body", "orelse", "finalbody"):
-        body = getattr(tree, field, None)
-        if isinstance(body, list):
-            yield body
-            for statement in body:
-                if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                    yield from _bodies(statement)
-    for handler in getattr(tree, "handlers", ()):
-        yield from _bodies(handler)
-
-
-def _loops_over(tree, name):
-    """Return where the loops are that call a function: pairs of a list of statements and the place in it."""
-    return [(body, at) for body in _bodies(tree) for at, statement in enumerate(body)
-            if isinstance(statement, ast.For) and _has_call(statement, (name,))]
-
-
-def _calls_of(tree, names):
-    """Return where the statements are that call one of some functions, as in `_loops_over`."""
-    return [(body, at) for body in _bodies(tree) for at, statement in enumerate(body)
-            if isinstance(statement, (ast.Expr, ast.Assign, ast.Return)) and _has_call(statement, names)]
-
-
-def _has_call(tree, names):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            function = node.func
-            name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
-            if name in names:
-                return True
-    return False
-
-
-def _described(local):
-    """Return what the arguments of a launch are, as text, from the local names of the function that launches."""
-    values = local.get("args", local.get("launch_args", ()))
-    kernel = local.get("self")
-    types = getattr(kernel, "argument_types", None) or local.get("argtypes") or ()
-    try:
-        names = list(inspect.signature(kernel.py_func).parameters)
-    except (AttributeError, TypeError, ValueError):
-        names = []
-    described = []
-    for index, value in enumerate(values):
-        kind = str(types[index]) if index < len(types) else type(value).__name__
-        name = names[index] if index < len(names) else ""
-        described.append("{}: {}".format(name, kind) if name else kind)
-    return described
