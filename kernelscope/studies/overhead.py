@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernelscope import dryrun
 from kernelscope.dryrun.settings import read_switch
@@ -16,7 +16,7 @@ from kernelscope.errors import StudyError
 from kernelscope.studies import host, start
 from kernelscope.studies.case import Case
 from kernelscope.studies.cases import select
-from kernelscope.studies.environments import prepare
+from kernelscope.studies.environments import add_version_warnings, prepare
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
 from kernelscope.studies.plan import Member, Plan
 from kernelscope.studies.progress import Tell, showing
@@ -118,19 +118,19 @@ def launch_overhead(
     _check(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s)
     _refuse_simulator()
     wanted = _targets(targets, str(repo))
-    chosen = select(args, () if cases is None else cases)
+    chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))
     by_name = parse_loops(loops, [case.name for case in chosen])
     is_live = any(case.is_live for case in chosen)
     if is_live:
         _refuse_other_processes(wanted, chosen)
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    measured = Measured(
-        [TargetReport(each.label, each.kind, homeless(str(each))) for each in wanted], [_report(case) for case in chosen],
-        settings={
-            "targets": [homeless(str(each)) for each in wanted], "cases": [case.name for case in chosen], "loops": by_name,
-            "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s,
-            "install": install, "pin": pin, "seed": seed, "timeout_s": timeout_s},
-        created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
+    reports = [TargetReport(each.label, each.kind, homeless(str(each))) for each in wanted]
+    settings = {
+        "targets": [report.source for report in reports], "cases": [case.name for case in chosen], "loops": by_name,
+        "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s, "install": install,
+        "pin": pin, "seed": seed, "timeout_s": timeout_s}
+    measured = Measured(reports, [_report(case) for case in chosen], settings=settings,
+                        created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
     dry_run = _is_dry_run() if dry_run is None else dry_run
     plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s, timeout_s, seed,
                 host.choose_core() if pin and not is_live else None, _hello(chosen, dry_run and not is_live))
@@ -170,7 +170,7 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
         As from `launch_overhead`, which says what is raised as well.
     """
     if len(refs) < 2:
-        raise StudyError(f"a comparison needs two git refs or more, as in against('HEAD~', 'HEAD'); there are {len(refs)}")
+        raise StudyError(f"a comparison needs two git refs or more, such as 'HEAD~', 'HEAD'; there are {len(refs)}")
     targets: list[Target] = []
     for place, ref in enumerate(refs):
         if not ref or ref.startswith("-"):
@@ -193,13 +193,13 @@ def _members(targets: Sequence[Target], measured: Measured, workspace: Workspace
             prepared = prepare(target, workspace, progress=say, **how)
         except StudyError as error:
             if not members:
-                raise StudyError(f"the baseline {target.label!r} cannot be had: {error}") from error
-            measured.targets[place].error = homeless(str(error))
+                raise StudyError(f"the baseline cannot be had: {error}") from error
+            measured.targets[place].error = homeless(str(error)).removeprefix(f"target {target.label!r}: ")
             members.append(Member(measured.targets[place]))
         else:
             measured.targets[place] = prepared.report
             members.append(Member(prepared.report, start.command(prepared), prepared.environ, prepared.cwd,
-                                  prepared.expected))
+                                  prepared.framework, prepared.expected))
     return members
 
 
@@ -227,8 +227,8 @@ def _refuse_simulator() -> None:
     config = sys.modules.get("numba.core.config")
     value = os.environ.get("NUMBA_ENABLE_CUDASIM", "")
     if value.strip() not in ("", "0") or getattr(config, "ENABLE_CUDASIM", 0):
-        raise StudyError("the CUDA simulator is on (NUMBA_ENABLE_CUDASIM): its launches say nothing about those of CUDA. "
-                         "Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
+        raise StudyError("the CUDA simulator is on (NUMBA_ENABLE_CUDASIM): its launches say nothing about those of "
+                         "CUDA. Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
 
 
 def _check(repeats: int, processes: int, half_width: float | None, limit_s: float | None, timeout_s: float) -> None:
@@ -260,6 +260,5 @@ def _report(case: Case) -> CaseReport:
 
 def _done(measured: Measured) -> Measured:
     measured.host["load_after"] = host.load()
-    if measured.is_live:
-        measured.notes.append("measured in the running process: how processes differ is not in the intervals")
+    add_version_warnings(measured.targets)
     return measured

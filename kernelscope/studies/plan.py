@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class Member:
         With its error, once it has failed.
     command, environ, cwd
         As `BenchProcess` takes them.
+    framework : str or None
+        ``numba-cuda`` or ``numba-cuda-mlir``, where that is known; else its processes find out.
     expected : Path or None
         The folder that its framework must come from.
     """
@@ -69,4 +72,10 @@ class Member:
     command: list[str] = field(default_factory=list[str])
     environ: dict[str, str] = field(default_factory=dict[str, str])
     cwd: Path = Path()
+    framework: str | None = None
     expected: Path | None = None
+
+
+def as_data(case: Case) -> dict[str, Any]:
+    """Return a case's fields as JSON takes them, without its callable."""
+    return {each.name: getattr(case, each.name) for each in dataclasses.fields(case) if each.name != "function"}

@@ -73,7 +73,7 @@ class BenchProcess:
         self._timeout_s = 0.0
         self._pending = b""
         # Without a name: nothing is left of it, however this process ends.
-        self._output = tempfile.TemporaryFile()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - `kill` closes it
         self._last = ""
         theirs, self._requests = os.pipe()
         self._answers, their_answers = os.pipe()
@@ -210,7 +210,7 @@ class BenchProcess:
         return self.failure(f"{how} while {self._doing}")
 
     def _gone_within(self, seconds: float) -> bool:
-        """Whether the process ends in that time. It stays a zombie, so that its number, and its group's, stay its own."""
+        """Whether the process ends in that time. It stays a zombie: its number, and its group's, stay its own."""
         until = time.monotonic() + seconds
         while not self._state():
             if time.monotonic() > until:

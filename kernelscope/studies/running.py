@@ -7,7 +7,6 @@ with each other: they run side by side, each idle while another is timed, and wh
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import statistics
 import time
@@ -20,9 +19,8 @@ from typing import Any
 from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean
 from kernelscope.studies import schedule
-from kernelscope.studies.case import Case
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import BATCH_MS, Member, Plan
+from kernelscope.studies.plan import BATCH_MS, Member, Plan, as_data
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all
 
 #: A study that may stop early has at least so many generations: an interval of fewer is narrow by chance.
@@ -136,7 +134,8 @@ class Run:
         plan = self._plan
         # A process goes to its core when it is timed first: until then they may all start and compile side by side.
         request = {"do": "hello", "pin": None if plan.core is None else [plan.core], **plan.hello}
-        for member, answer in self._ask(running, dict.fromkeys(running, request)).items():
+        requests = {member: {**request, "framework": member.framework} for member in running}
+        for member, answer in self._ask(running, requests).items():
             if isinstance(answer, RefusedError):
                 self._drop(running, member, answer)
                 continue
@@ -169,7 +168,7 @@ class Run:
         """Compile and warm up each case, in all processes side by side: this is not timed."""
         for place, case in enumerate(self._plan.cases):
             self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1), f"preparing {clean(case.name)}")
-            request = {"do": "prepare", "case": _as_data(case), "batch_ms": BATCH_MS}
+            request = {"do": "prepare", "case": as_data(case), "batch_ms": BATCH_MS}
             able = [member for member in running if case.name not in member.report.unavailable]
             loops: list[int] = []
             for member, answer in self._ask(running, dict.fromkeys(able, request)).items():
@@ -251,7 +250,8 @@ class Run:
         if process is not None:
             process.kill()
 
-    def _without_case(self, running: dict[Member, BenchProcess], member: Member, case: str, error: RefusedError) -> None:
+    def _without_case(self, running: dict[Member, BenchProcess], member: Member, case: str,
+                      error: RefusedError) -> None:
         text = str(error) if error.kind == "unavailable" else f"failed: {error}"
         member.report.unavailable[case] = homeless(text)
         if all(each.name in member.report.unavailable for each in self._plan.cases):
@@ -322,17 +322,14 @@ class Run:
         self._tell(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
 
 
-def _as_data(case: Case) -> dict[str, Any]:
-    return {each.name: getattr(case, each.name) for each in dataclasses.fields(case) if each.name != "function"}
-
-
 def _wrong_module(module: object, expected: Path | None) -> str | None:
     """Say what is wrong where the framework does not come from the folder that it must come from."""
     if expected is None or not isinstance(module, str):
         return None
     if Path(module).resolve().is_relative_to(expected.resolve()):
         return None
-    return f"it would measure another one: its framework comes from {clean(module)}, not from {clean(expected)}"
+    return (f"it would measure another one: its framework comes from {clean(module)}, not from {clean(expected)}; look "
+            "for a .pth file, a sitecustomize or an editable installation that comes first")
 
 
 def homeless(text: str) -> str:

@@ -28,17 +28,18 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
     expected : Path, optional
         As `Member` has it.
     **behaviour
-        ``ns``: what a launch takes, a number or one by case; ``noise``: its share, ``between`` processes and ``within``;
-        ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer.
+        ``ns``: what a launch takes, a number or one by case; ``noise``: its share between processes and within them;
+        ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer;
+        ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers.
     """
     from kernelscope.studies.measured import TargetReport
     from kernelscope.studies.plan import Member
 
     cwd = folder / label
     cwd.mkdir(parents=True)
-    return Member(TargetReport(label, "current", "this environment"),
-                  [sys.executable, "-S", __file__, json.dumps({"log": str(folder / "log"), "label": label, **behaviour})],
-                  {"PATH": os.environ.get("PATH", "")}, cwd, expected)
+    told = json.dumps({"log": str(folder / "log"), "label": label, **behaviour})
+    return Member(TargetReport(label, "current", "this environment"), [sys.executable, "-S", __file__, told],
+                  {"PATH": os.environ.get("PATH", "")}, cwd, expected=expected)
 
 
 def done(folder: Path) -> list[dict[str, Any]]:
@@ -126,9 +127,9 @@ def _main(text: str, requests: int, answers: int) -> None:
             case = request.get("case")
             with open(behaviour["log"], "a") as log:
                 log.write(json.dumps({
-                    "label": behaviour["label"], "process": fake.number, "do": request["do"], "loops": request.get("loops"),
-                    "case": case["name"] if isinstance(case, dict) else case, "from": begun,
-                    "to": time.monotonic_ns()}) + "\n")
+                    "label": behaviour["label"], "process": fake.number, "do": request["do"],
+                    "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"),
+                    "from": begun, "to": time.monotonic_ns()}) + "\n")
             replies.write("{not json\n" if answer is None else json.dumps({"ok": True, **answer}) + "\n")
             replies.flush()
             if request["do"] == "bye":

@@ -1,4 +1,4 @@
-"""Generations of processes, with fakes that crash, hang, lie and print: what is measured, what is kept, what is said."""
+"""Generations of processes, with fakes that crash, hang, lie and print: what is measured, kept, and said."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def test_a_target_that_imports_another_framework_is_none(tmp_path: Path) -> None
     Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
     assert good.report.error is None
     assert bad.report.error == (f"it would measure another one: its framework comes from {tmp_path / 'v2'}, "
-                                f"not from {elsewhere}")
+                                f"not from {elsewhere}; look for a .pth file, a sitecustomize or an editable "
+                                "installation that comes first")
 
 
 @pytest.mark.parametrize("fails", [["crash", "hello", None, 0], ["crash", "batch", "1 args", 0]])
@@ -183,7 +184,8 @@ def test_a_case_that_one_target_does_not_have(study: Study, tmp_path: Path) -> N
     assert measured.targets[1].error is None
     assert {(row["target"], row["case"]) for row in rows(measured)} == {
         ("baseline", "0 args"), ("baseline", "1 args"), ("v2", "0 args")}
-    asked = [row for row in fake_bench.done(tmp_path) if (row["label"], row["do"], row["case"]) == ("v2", "prepare", "1 args")]
+    asked = [row for row in fake_bench.done(tmp_path)
+             if (row["label"], row["do"], row["case"]) == ("v2", "prepare", "1 args")]
     assert len(asked) == 1, "it is not asked again"
     assert measured.notes == []
 
