@@ -7,6 +7,7 @@ processes, because means add up: the parts and what is left over make the whole 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -234,24 +235,33 @@ def _estimate(part: PartTime, by_process: dict[int, float], whole_us: float) -> 
 def _comparable(ours: Sequence[PartReport], theirs: Sequence[PartReport]) -> Iterable[tuple[str, list[str], list[str]]]:
     """Yield what can be compared: a label, and the keys of the parts on both sides that are summed for it."""
     shared = {part.begin for part in ours} & {part.begin for part in theirs}
-    for mine, other in zip(_cut(ours, shared), _cut(theirs, shared), strict=True):
+    pieces = _cut(theirs, shared)
+    for begin, mine in _cut(ours, shared).items():
+        other = pieces[begin]
         keys, others = [part.key for part in mine], [part.key for part in other]
+        if mine[-1].end != other[-1].end or _has_gap(mine) or _has_gap(other):
+            continue
         if keys == others:
             yield from ((key, [key], [key]) for key in keys)
         else:
             yield " + ".join(dict.fromkeys(_short(key) for key in [*keys, *others])), keys, others
 
 
-def _cut(parts: Sequence[PartReport], boundaries: set[str]) -> list[list[PartReport]]:
-    """Cut the parts in pieces that begin at some boundaries."""
-    pieces: list[list[PartReport]] = []
-    last = None
+def _cut(parts: Sequence[PartReport], boundaries: set[str]) -> dict[str, list[PartReport]]:
+    """Cut the parts in pieces, each of which begins at one of some boundaries."""
+    pieces: dict[str, list[PartReport]] = {}
+    begin = ""
     for part in parts:
-        if not pieces or (part.begin in boundaries and part.begin != last):
-            pieces.append([])
-        pieces[-1].append(part)
-        last = part.begin
+        if part.begin in boundaries:
+            begin = part.begin
+        if begin:
+            pieces.setdefault(begin, []).append(part)
     return pieces
+
+
+def _has_gap(parts: Sequence[PartReport]) -> bool:
+    """Whether a part between them cannot be timed; the arguments have the same two boundaries."""
+    return any(part.begin not in (before.begin, before.end) for before, part in itertools.pairwise(parts))
 
 
 def _short(key: str) -> str:
