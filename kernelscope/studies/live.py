@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from kernelscope.errors import StudyError
-from kernelscope.renderers.base import clean
+from kernelscope.renderers.base import clean, shorten
 from kernelscope.session import Session
 from kernelscope.studies.bench import machine
 from kernelscope.studies.bench.framework import Framework, find
@@ -74,7 +74,7 @@ def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -
     prepared: list[tuple[TimedCase, int]] = []
     problem: Exception | None = None
     for case in plan.cases:
-        tell(0.0, f"preparing {clean(case.name)}")
+        tell(0.0, f"preparing {shorten(clean(case.name), 40)}")
         try:
             timed = TimedCase(as_data(case), framework.names(), framework.synchronize, case.function)
             timed.set_up()

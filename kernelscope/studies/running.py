@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.errors import StudyError
-from kernelscope.renderers.base import clean
+from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import schedule
 from kernelscope.studies.measured import Measured
 from kernelscope.studies.plan import BATCH_MS, Member, Plan, as_data
@@ -167,7 +167,8 @@ class Run:
     def _prepare(self, running: dict[Member, BenchProcess]) -> None:
         """Compile and warm up each case, in all processes side by side: this is not timed."""
         for place, case in enumerate(self._plan.cases):
-            self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1), f"preparing {clean(case.name)}")
+            self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1),
+                      f"preparing {shorten(clean(case.name), 40)}")
             request = {"do": "prepare", "case": as_data(case), "batch_ms": BATCH_MS}
             able = [member for member in running if case.name not in member.report.unavailable]
             loops: list[int] = []

@@ -36,14 +36,15 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
     from kernelscope.studies.plan import Member
 
     cwd = folder / label
-    cwd.mkdir(parents=True)
+    cwd.mkdir(parents=True, exist_ok=True)
     told = json.dumps({"log": str(folder / "log"), "label": label, **behaviour})
     return Member(TargetReport(label, "current", "this environment"), [sys.executable, "-S", __file__, told],
                   {"PATH": os.environ.get("PATH", "")}, cwd, expected=expected)
 
 
 def done(folder: Path) -> list[dict[str, Any]]:
-    """Return what processes were asked, in the order of their answers: label, process, do, case, loops, from, to."""
+    """Return what processes were asked, in the order of their answers: label, process, do, case, loops, from, to, and
+    the request where it is a hello or prepare."""
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
 
 
@@ -129,7 +130,8 @@ def _main(text: str, requests: int, answers: int) -> None:
                 log.write(json.dumps({
                     "label": behaviour["label"], "process": fake.number, "do": request["do"],
                     "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"),
-                    "from": begun, "to": time.monotonic_ns()}) + "\n")
+                    "from": begun, "to": time.monotonic_ns(),
+                    "request": request if request["do"] in ("hello", "prepare") else None}) + "\n")
             replies.write("{not json\n" if answer is None else json.dumps({"ok": True, **answer}) + "\n")
             replies.flush()
             if request["do"] == "bye":
