@@ -98,6 +98,11 @@ def load(path: str | Path) -> Measured:
         There is no such file; it is no regular file, too large, torn, no study, of another version, or contradicts
         itself. The message says what is wrong and where.
     """
+    return read(path, from_json)
+
+
+def read(path: str | Path, parse: Callable[[bytes], _Kind]) -> _Kind:
+    """Read a file with suspicion and return what `parse` makes of it; raises as `load` does."""
     shown = repr(str(path))
     try:
         source = Path(path).expanduser()
@@ -113,7 +118,7 @@ def load(path: str | Path) -> Measured:
     if len(content) > MAX_FILE_BYTES:
         raise StudyFileError(f"{shown} has more than {MAX_FILE_BYTES:,} bytes: no study is so large")
     try:
-        return from_json(content)
+        return parse(content)
     except StudyFileError as error:
         raise StudyFileError(f"{shown}: {error}") from error.__cause__
 
@@ -149,7 +154,7 @@ def from_json(text: str | bytes) -> Measured:
     StudyFileError
         It is torn, no study, of another version, or contradicts itself; the message says what is wrong and where.
     """
-    content = _parsed(text)
+    content = parsed(text)
     version = content.get("version")
     if type(version) is not int or version > _MAX_INT:
         raise StudyFileError("its 'version' is no whole number; it is no study of KernelScope")
@@ -166,7 +171,8 @@ def from_json(text: str | bytes) -> Measured:
     return measured
 
 
-def _parsed(text: str | bytes) -> dict[str, Any]:
+def parsed(text: str | bytes, kind: str = FORMAT, what: str = "study", verb: str = "launch") -> dict[str, Any]:
+    """Return the object that JSON holds, of a format that is told by its name, or raise `StudyFileError`."""
     try:
         content = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
@@ -176,8 +182,8 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
         raise StudyFileError(f"it is no text: byte {error.start} is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise StudyFileError(f"its JSON is refused: {str(error) or 'it is nested too deeply'}") from None
-    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != FORMAT:
-        raise StudyFileError("it is JSON, but no study of KernelScope; 'kernelscope study launch -o FILE' writes one")
+    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != kind:
+        raise StudyFileError(f"it is JSON, but no {what} of KernelScope; 'kernelscope study {verb} -o FILE' writes one")
     return cast("dict[str, Any]", content)
 
 

@@ -116,7 +116,7 @@ def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]
         for timed, loops in chance.sample(prepared, len(prepared)):
             at_ns = time.perf_counter_ns() - begun_ns
             try:
-                host_ns, sync_ns = timed.batch(loops)
+                host_ns, sync_ns, _ = timed.batch(loops)
             except (Unavailable, CaseError) as error:
                 raise StudyError(f"{error}; it went well before, and what was measured is dropped") from error.__cause__
             measured.batches.append((label, timed.name, 0, number, len(measured.batches), at_ns, loops,

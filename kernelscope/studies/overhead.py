@@ -27,6 +27,7 @@ from kernelscope.studies.target import Target, parse_targets
 from kernelscope.studies.workspace import Workspace
 
 if TYPE_CHECKING:
+    from kernelscope.studies.anatomy_result import AnatomyResult
     from kernelscope.studies.result import StudyResult
 
 Cases = str | Case | Callable[[], Any] | Iterable[str | Case | Callable[[], Any]]
@@ -37,11 +38,11 @@ class StudyInterrupted(KeyboardInterrupt):
 
     Attributes
     ----------
-    result : StudyResult or None
+    result : StudyResult, AnatomyResult or None
         Of what was measured; None if nothing was.
     """
 
-    def __init__(self, result: StudyResult | None) -> None:
+    def __init__(self, result: StudyResult | AnatomyResult | None) -> None:
         super().__init__("the study was interrupted; the attribute result has what was measured" if result else
                          "the study was interrupted before anything was measured")
         self.result = result
@@ -115,9 +116,9 @@ def launch_overhead(
     """
     from kernelscope.studies.result import StudyResult
 
-    _check(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s)
-    _refuse_simulator()
-    wanted = _targets(targets, str(repo))
+    check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s)
+    refuse_simulator()
+    wanted = targets_of(targets, str(repo))
     chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))
     by_name = parse_loops(loops, [case.name for case in chosen])
     is_live = any(case.is_live for case in chosen)
@@ -129,12 +130,12 @@ def launch_overhead(
         "targets": [report.source for report in reports], "cases": [case.name for case in chosen], "loops": by_name,
         "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s, "install": install,
         "pin": pin, "seed": seed, "timeout_s": timeout_s}
-    measured = Measured(reports, [_report(case) for case in chosen], settings=settings,
+    measured = Measured(reports, [report_of(case) for case in chosen], settings=settings,
                         created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
-    dry_run = _is_dry_run() if dry_run is None else dry_run
+    dry_run = is_dry_run() if dry_run is None else dry_run
     plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
                 core=host.choose_core() if pin and not is_live else None,
-                hello=_hello(chosen, dry_run and not is_live))
+                hello=hello_of(chosen, dry_run and not is_live))
     measured.host.update(host.describe(plan.core))
     try:
         with showing(progress) as tell:
@@ -144,13 +145,13 @@ def launch_overhead(
                 measure(plan, measured, tell, Narrow(half_width))
             else:
                 with Workspace() as workspace:
-                    members = _members(wanted, measured, workspace, tell, install=install, no_index=no_index,
+                    members = members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
                                        find_links=[str(each) for each in find_links])
                     Run(plan, members, measured, tell, Narrow(half_width)).run()
     except KeyboardInterrupt:
         measured.ended = "interrupted"
-        raise StudyInterrupted(StudyResult(_done(measured)) if measured.batches else None) from None
-    return StudyResult(_done(measured))
+        raise StudyInterrupted(StudyResult(done(measured)) if measured.batches else None) from None
+    return StudyResult(done(measured))
 
 
 def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
@@ -181,7 +182,7 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
     return launch_overhead(targets, **options)
 
 
-def _members(targets: Sequence[Target], measured: Measured, workspace: Workspace, tell: Tell, **how: Any,
+def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspace, tell: Tell, **how: Any,
              ) -> list[Member]:
     """Make each target's environment. One that cannot be made is told in its report; the baseline's is an error."""
     members: list[Member] = []
@@ -207,7 +208,8 @@ def _members(targets: Sequence[Target], measured: Measured, workspace: Workspace
     return members
 
 
-def _targets(targets: str | Target | Iterable[str | Target] | Mapping[str, str], repo: str) -> tuple[Target, ...]:
+def targets_of(targets: str | Target | Iterable[str | Target] | Mapping[str, str], repo: str) -> tuple[Target, ...]:
+    """Return the targets that are meant; see `launch_overhead`."""
     if isinstance(targets, str | Target):
         targets = (targets,)
     elif isinstance(targets, Mapping):
@@ -226,7 +228,7 @@ def _refuse_other_processes(targets: Sequence[Target], cases: Sequence[Case]) ->
                          f"'current', and there are {len(targets)}")
 
 
-def _refuse_simulator() -> None:
+def refuse_simulator() -> None:
     """The processes would refuse it too, after environments were made."""
     config = sys.modules.get("numba.core.config")
     value = os.environ.get("NUMBA_ENABLE_CUDASIM", "")
@@ -235,7 +237,9 @@ def _refuse_simulator() -> None:
                          "CUDA. Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
 
 
-def _check(repeats: int, processes: int, half_width: float | None, limit_s: float | None, timeout_s: float) -> None:
+def check_settings(repeats: int, processes: int, half_width: float | None, limit_s: float | None,
+                   timeout_s: float) -> None:
+    """Refuse settings that no study has; raises `StudyError`."""
     for name, value in (("repeats", repeats), ("processes", processes)):
         if isinstance(value, bool) or value != int(value) or not 1 <= value <= 10_000:
             raise StudyError(f"{name}={value!r} is no number from 1 to 10,000")
@@ -246,23 +250,27 @@ def _check(repeats: int, processes: int, half_width: float | None, limit_s: floa
             raise StudyError(f"{name}={seconds!r} is no number of seconds above 0")
 
 
-def _is_dry_run() -> bool:
+def is_dry_run() -> bool:
+    """Whether this process has, or is to have, the null driver."""
     return dryrun.is_enabled() or read_switch(os.environ)
 
 
-def _hello(cases: Sequence[Case], dry_run: bool) -> dict[str, Any]:
+def hello_of(cases: Sequence[Case], dry_run: bool) -> dict[str, Any]:
+    """Return what the first request to each process says besides the core."""
     fields: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
     if any(case.group == "recording" for case in cases):
         fields["kernelscope"] = start.package_folder()
     return fields
 
 
-def _report(case: Case) -> CaseReport:
+def report_of(case: Case) -> CaseReport:
+    """Return a case as it is measured."""
     return CaseReport(case.name, case.statement or case.name, case.setup, case.args, case.group, case.against,
                       case.before, case.after)
 
 
-def _done(measured: Measured) -> Measured:
+def done(measured: Measured) -> Measured:
+    """Say what is known at the end."""
     measured.host["load_after"] = host.load()
     add_version_warnings(measured.targets)
     return measured
