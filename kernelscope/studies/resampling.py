@@ -203,9 +203,9 @@ def student_below(value: float, degrees: int) -> float:
 def median_interval(values: Values, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
     """Return the bootstrap interval of a median, or Student's around it for fewer than 6 values.
 
-    Its ends are percentiles of resampled medians, a little farther out than those that are asked for, since resamples of
-    few values scatter too little (the expanded percentile interval: Hesterberg 2015). The whole range of 5 values holds
-    the median with 94 % only, so that no resampling of them can reach 95 %.
+    Its ends are percentiles of resampled medians, a little farther out than those that are asked for, since resamples
+    of few values scatter too little (the expanded percentile interval: Hesterberg 2015). The whole range of 5 values
+    holds the median with 94 % only, so that no resampling of them can reach 95 %.
 
     Parameters
     ----------
