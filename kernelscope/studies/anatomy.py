@@ -6,7 +6,7 @@ import dataclasses
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +35,7 @@ def empty(a, b, c, d):
 a, b, c, d = [cuda.device_array(1, np.float32) for _ in range(4)]
 held = empty[1, 1]
 """
+_OF_A_PART = ("key", "begin", "end", "note", "reason")
 #: What is taken apart where nothing else is said.
 DEFAULT_CASES = (
     Case("4 device arrays", "held(a, b, c, d)", _SETUP, 4),
@@ -46,8 +47,8 @@ def anatomy(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",),
     case: str | Case | Iterable[str | Case] | None = None, *, loops: int | None = None, repeats: int = 5,
     processes: int = 8, limit_s: float | None = None, find_links: Iterable[str | Path] = (), no_index: bool = False,
-    install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True, seed: int | None = None,
-    timeout_s: float = 120.0, progress: Tell | Literal[False] | None = None,
+    install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
+    seed: int | None = None, timeout_s: float = 120.0, progress: Tell | Literal[False] | None = None,
 ) -> AnatomyResult:
     """Measure what each part of a launch costs the host, in each of several targets.
 
@@ -172,11 +173,11 @@ class Dissection(Run):
                answer: dict[str, Any]) -> None:
         loops = process.number(answer, "loops", 1)
         bare_ns = process.number(answer, "bare_ns", 0.0, float)
-        parts, times, stamps = answer.get("parts"), answer.get("parts_ns"), answer.get("stamps_ns")
-        if not _is_whole(parts, times, stamps):
+        if not _is_whole(answer):
             raise process.failure("answered what is no anatomy of a launch")
-        reports = [PartReport(label, case, **{name: part.get(name) for name in ("key", "begin", "end", "note", "reason")})
-                   for part in parts]
+        times: dict[str, float] = answer["parts_ns"]
+        reports = [PartReport(label, case, **{name: part.get(name) for name in _OF_A_PART})
+                   for part in answer["parts"]]
         known = self._dissected.parts
         # The last process' word holds: what one of them could not time is in no interval.
         lost = {part.key: part for part in known
@@ -185,7 +186,8 @@ class Dissection(Run):
         known += [lost.get(part.key, part) for part in reports]
         where = (label, case, self._generation, number)
         self._dissected.times += [(*where, LAUNCH, bare_ns, 0.0)]
-        self._dissected.times += [(*where, key, float(value), float(stamps[key])) for key, value in times.items()]
+        self._dissected.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
+                                  for key, value in times.items()]
         self.measured.batches.append((label, case, self._generation, number, self._place, begun, loops,
                                       max(1, round(bare_ns * loops)), 0))
         self._place += 1
@@ -207,13 +209,14 @@ def _as_data(case: Case) -> dict[str, Any]:
     return {each.name: getattr(case, each.name) for each in dataclasses.fields(case) if each.name != "function"}
 
 
-def _is_whole(parts: Any, times: Any, stamps: Any) -> bool:
+def _is_whole(answer: dict[str, Any]) -> bool:
     """Whether an answer has parts, and their times as numbers."""
+    parts, times, stamps = answer.get("parts"), answer.get("parts_ns"), answer.get("stamps_ns")
     if not isinstance(parts, list) or not isinstance(times, dict) or not isinstance(stamps, dict):
         return False
-    rows: Sequence[Any] = parts
-    fits = all(isinstance(part, dict) and all(isinstance(part.get(name), str) for name in ("key", "begin", "end", "note"))
-               and isinstance(part.get("reason"), str | None) for part in rows)
+    rows: list[Any] = parts
     numbers: list[Any] = [*times.values(), *stamps.values()]
-    return fits and times.keys() == stamps.keys() and all(
-        isinstance(value, int | float) and math.isfinite(value) for value in numbers)
+    return (all(isinstance(part, dict) and all(isinstance(part.get(name), str) for name in _OF_A_PART[:-1])
+                and isinstance(part.get("reason"), str | None) for part in rows)
+            and times.keys() == stamps.keys()
+            and all(isinstance(value, int | float) and math.isfinite(value) for value in numbers))

@@ -74,8 +74,8 @@ def from_json(text: str | bytes) -> Dissected:
     version = content.get("version")
     if version != VERSION or type(version) is not int:
         shown = version if type(version) is int and abs(version) < 10**9 else "an unknown version"
-        raise StudyFileError(f"it is of version {shown}, and this KernelScope ({kernelscope.__version__}) reads version "
-                             f"{VERSION}; update KernelScope, or measure again")
+        raise StudyFileError(f"it is of version {shown}, and this KernelScope ({kernelscope.__version__}) reads "
+                             f"version {VERSION}; update KernelScope, or measure again")
     measured = files.from_json(json.dumps(content.get("study")))
     return Dissected(measured, _parts(content.get("parts"), measured), _times(content.get("times"), measured))
 
@@ -117,7 +117,8 @@ def _column(name: str, kind: str, content: Any, measured: Measured) -> Sequence[
     where = f"'times.{name}'"
     column = _list(content, where)
     if name in ("target", "case"):
-        known = [each.label for each in measured.targets] if name == "target" else [each.name for each in measured.cases]
+        labels, names = [each.label for each in measured.targets], [each.name for each in measured.cases]
+        known = labels if name == "target" else names
         if any(type(value) is not int or not 0 <= value < len(known) for value in column):
             raise StudyFileError(f"{where} has a value that is no place in the study's list; {_ADVICE}")
         return [known[value] for value in column]

@@ -53,8 +53,10 @@ class AnatomyResult:
         return {each.key: each for each in self.parts if (each.target, each.case) == (target, case)}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row a part, target and case: ``us``, ``low_us``, ``high_us``, ``share``, ``reason``, and the
-        difference from the baseline where the same part was compared (``difference_us`` and on), else null.
+        """Return a row a part, target and case.
+
+        Its columns are ``us``, ``low_us``, ``high_us``, ``share``, ``reason``, and the difference from the baseline
+        where the same part was compared (``difference_us`` and on), else null.
         """
         import pandas as pd
 

@@ -27,6 +27,7 @@ from kernelscope.studies.target import Target, parse_targets
 from kernelscope.studies.workspace import Workspace
 
 if TYPE_CHECKING:
+    from kernelscope.studies.anatomy_result import AnatomyResult
     from kernelscope.studies.result import StudyResult
 
 Cases = str | Case | Callable[[], Any] | Iterable[str | Case | Callable[[], Any]]
@@ -37,11 +38,11 @@ class StudyInterrupted(KeyboardInterrupt):
 
     Attributes
     ----------
-    result : StudyResult or None
+    result : StudyResult, AnatomyResult or None
         Of what was measured; None if nothing was.
     """
 
-    def __init__(self, result: StudyResult | None) -> None:
+    def __init__(self, result: StudyResult | AnatomyResult | None) -> None:
         super().__init__("the study was interrupted; the attribute result has what was measured" if result else
                          "the study was interrupted before anything was measured")
         self.result = result
@@ -204,6 +205,7 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
 
 
 def targets_of(targets: str | Target | Iterable[str | Target] | Mapping[str, str], repo: str) -> tuple[Target, ...]:
+    """Return the targets that are meant; see `launch_overhead`."""
     if isinstance(targets, str | Target):
         targets = (targets,)
     elif isinstance(targets, Mapping):
@@ -231,7 +233,9 @@ def refuse_simulator() -> None:
                          "CUDA. Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
 
 
-def check_settings(repeats: int, processes: int, half_width: float | None, limit_s: float | None, timeout_s: float) -> None:
+def check_settings(repeats: int, processes: int, half_width: float | None, limit_s: float | None,
+                   timeout_s: float) -> None:
+    """Refuse settings that no study has; raises `StudyError`."""
     for name, value in (("repeats", repeats), ("processes", processes)):
         if isinstance(value, bool) or value != int(value) or not 1 <= value <= 10_000:
             raise StudyError(f"{name}={value!r} is no number from 1 to 10,000")
@@ -243,10 +247,12 @@ def check_settings(repeats: int, processes: int, half_width: float | None, limit
 
 
 def is_dry_run() -> bool:
+    """Whether this process has, or is to have, the null driver."""
     return dryrun.is_enabled() or read_switch(os.environ)
 
 
 def hello_of(cases: Sequence[Case], dry_run: bool) -> dict[str, Any]:
+    """Return what the first request to each process says besides the core."""
     fields: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
     if any(case.group == "recording" for case in cases):
         fields["kernelscope"] = start.package_folder()
@@ -254,11 +260,13 @@ def hello_of(cases: Sequence[Case], dry_run: bool) -> dict[str, Any]:
 
 
 def report_of(case: Case) -> CaseReport:
+    """Return a case as it is measured."""
     return CaseReport(case.name, case.statement or case.name, case.setup, case.args, case.group, case.against,
                       case.before, case.after)
 
 
 def done(measured: Measured) -> Measured:
+    """Say what is known at the end."""
     measured.host["load_after"] = host.load()
     add_version_warnings(measured.targets)
     return measured
