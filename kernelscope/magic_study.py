@@ -47,7 +47,8 @@ def run_study(shell: Any, line: str | None) -> Any:
             print(cli_study.cases_text())
             return None
         cli_study.check_outputs(arguments)
-        arguments.cases = _cases(shell, getattr(arguments, "cases", None))
+        for name in ("cases", "case"):
+            setattr(arguments, name, _cases(shell, getattr(arguments, name, None)))
         result, is_partial = _measured(arguments)
         shell.push({VARIABLE: result}, interactive=False)
         _show(shell, result, arguments, is_partial=is_partial)
@@ -138,11 +139,17 @@ def _show_figure(shell: Any, result: Any) -> None:
     try:
         from kernelscope.renderers.charts_html import figures_html
 
-        html = figures_html([result.plot()])
+        html = figures_html([result.plot(*kind) for kind in _kinds(result)])
     except Exception as error:
         magic_output.report(f"the figure cannot be shown: {type(error).__name__}: {error}")
     else:
         shell.display_pub.publish(data={"text/plain": "figure", "text/html": html})
+
+
+def _kinds(result: Any) -> list[tuple[str, ...]]:
+    """The figures to show, as arguments of the result's `plot`."""
+    parts = getattr(result, "parts", None)
+    return [(), ("difference",)] if parts is not None and len({each.target for each in parts}) > 1 else [()]
 
 
 def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:

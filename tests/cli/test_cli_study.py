@@ -94,7 +94,7 @@ def test_against(asked: Studies, capsys: Captured) -> None:
 
 def test_anatomy_and_suite(asked: Studies, capsys: Captured) -> None:
     assert main(["study", "anatomy", "-t", "a=current", "-t", "b=../wt", "--case", "4 args", "--processes", "8"]) == 0
-    assert asked.asked[-1] == ("anatomy", (("a=current", "b=../wt"),), {"case": "4 args", "processes": 8})
+    assert asked.asked[-1] == ("anatomy", (("a=current", "b=../wt"),), {"case": ["4 args"], "processes": 8})
     assert main(["study", "suite", "-t", "current", "-k", "one_arg", "--max-time", "0.5", "--no-pin"]) == 0
     assert asked.asked[-1] == ("suite", (("current",),), {"keyword": "one_arg", "max_time_s": 0.5, "pin": False})
     assert main(["study", "suite", "a=one.json", "a=two.json", "b=three.json"]) == 0
@@ -107,8 +107,8 @@ def test_anatomy_and_suite(asked: Studies, capsys: Captured) -> None:
 @pytest.mark.parametrize(("words", "said"), [
     ("", "WHAT"),
     ("nothing", "invalid choice: 'nothing'"),
-    ("launch --repeats 0", "'0' is no number from 1 to 99999"),
-    ("launch --processes many", "'many' is no number"),
+    ("launch --repeats 0", "'0' is no whole number above 0"),
+    ("launch --processes many", "'many' is no whole number above 0"),
     ("launch --half-width -1%", "expected one argument"),
     ("launch --half-width=-1%", "'-1%' is no percentage, such as 3%"),
     ("launch --half-width nan", "'nan' is no percentage"),
@@ -143,7 +143,7 @@ def test_outputs_are_checked_before_anything_is_measured(
         ("-o r.html", "what goes there is JSON; name a .json file"),
         ("--html r.json", "what goes there is HTML; name a .html file"),
         ("-o r.kscope", "is a recording's name"),
-        ("-o r --html ./r", "would replace r: name another file"),
+        ("-o r.txt --html ./r.txt", "would replace r.txt: name another file"),
     ):
         assert main(["study", "launch", *words.split()]) == 1
         out, err = capsys.readouterr()
