@@ -18,7 +18,7 @@ from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, f
 from kernelscope.studies.bench.warming import warm_up
 from kernelscope.studies.case import Case
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import BATCH_MS, Plan, as_data
+from kernelscope.studies.plan import Plan, as_data
 from kernelscope.studies.running import LEAST_GENERATIONS, Stop, Tell
 
 _NOISE_MS = 50
@@ -78,7 +78,7 @@ def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -
         try:
             timed = TimedCase(as_data(case), framework.names(), framework.synchronize, case.function)
             timed.set_up()
-            warm = warm_up(timed, BATCH_MS)
+            warm = warm_up(timed, plan.batch_ms)
         except (Unavailable, CaseError) as error:
             problem = problem or error
             text = " ".join(str(error).split())

@@ -29,6 +29,7 @@ _TAIL_LINES = 4
 _TAIL_WIDTH = 400
 # A process that has been asked to end, or that has crashed, is gone within milliseconds; a GPU's context takes longer.
 _ENDING_S = 3.0
+_LONGEST_WAIT_S = 1e6  # as much as the system takes
 
 
 class ProcessError(StudyError):
@@ -191,7 +192,7 @@ class BenchProcess:
     def _wait_for(self, descriptor: int, event: int) -> None:
         poll = select.poll()
         poll.register(descriptor, event)
-        left = self._deadline - time.monotonic()
+        left = min(self._deadline - time.monotonic(), _LONGEST_WAIT_S)
         # An event is also that the other end is closed, which reading and writing then tell.
         if not poll.poll(max(0.0, left * 1000)):
             raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing}, and was stopped")

@@ -112,10 +112,10 @@ def suite(
 
     if not 0 < max_time_s < float("inf"):
         raise StudyError(f"max_time_s={max_time_s!r} is no number of seconds above 0")
-    overhead._check(repeats=1, processes=processes, half_width=None, limit_s=None, timeout_s=timeout_s)
-    overhead._refuse_simulator()
-    wanted = overhead._targets(targets, str(repo))
-    dry_run = overhead._is_dry_run() if dry_run is None else dry_run
+    overhead.check_settings(repeats=1, processes=processes, half_width=None, limit_s=None, timeout_s=timeout_s)
+    overhead.refuse_simulator()
+    wanted = overhead.targets_of(targets, str(repo))
+    dry_run = overhead.is_dry_run() if dry_run is None else dry_run
     core = host.choose_core() if pin else None
     measured = Measured([TargetReport(each.label, each.kind, running.homeless(str(each))) for each in wanted], [],
                         host={**host.describe(core), "pinned_to": core},
@@ -126,7 +126,7 @@ def suite(
     runners: list[_Runner] = []
     try:
         with showing(progress) as tell, Workspace() as workspace:
-            members = overhead._members(wanted, measured, workspace, tell, install=install, no_index=no_index,
+            members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
                                         find_links=[str(each) for each in find_links], also=TOOLS)
             dry: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
             runners += [_Runner(member) for member in members]
