@@ -57,7 +57,8 @@ _STYLE = """
 }
 @container (max-width: 560px) {
   .kscope .ks-study .ks-x > table.ks-table { min-width: 0; }
-  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 500px; }
+  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 540px; }
+  .kscope .ks-study .ks-name span + span { flex: 0 1 auto; overflow: hidden; text-overflow: ellipsis; }
 }
 """
 
@@ -130,7 +131,7 @@ def differences_table(
     places = {target: place for place, target in enumerate(targets)}
     for case, against in dict.fromkeys((each.case, each.baseline if each.within else "") for each in found):
         said = f'<span class="ks-more">against {escape(words.name(against))}</span>' if against else ""
-        rows.append(_case_row(name_of(case) + said, scale, 1 if cost else 0))
+        rows.append(_case_row(name_of(case) + said, scale, 2 if cost else 1))
         for each in found:
             if (each.case, each.baseline if each.within else "") == (case, against):
                 color = forest.color_of(places.get(each.target, 0))
@@ -165,7 +166,7 @@ def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None)
     costs = [each.median_us for each in result.estimates]
     rows: list[str] = []
     for case in cases:
-        rows.append(_case_row(name_of(case), scale, 1))
+        rows.append(_case_row(name_of(case), scale, 2))
         for place, target in enumerate(result.targets):
             estimate = result.by_place.get((target.label, case))
             if estimate is None and place and target.error is not None:
@@ -192,12 +193,10 @@ def _within(result: StudyResult) -> str:
     return heading("Cases compared within a target") + differences_table(found, [each.label for each in result.targets])
 
 
-def _case_row(name: str, scale: forest.Axis | None, before: int) -> str:
-    """The row above those of a case's targets, with `before` columns between its name and the picture."""
-    cells = "<td></td>" * (before if scale else 1)
-    if scale is not None:
-        cells += f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>'
-    return f' class="ks-first"><td class="ks-left">{name}</td>{cells}'
+def _case_row(name: str, scale: forest.Axis | None, columns: int) -> str:
+    """The row above those of a case's targets; its name has the `columns` before the picture."""
+    cells = f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>' if scale is not None else ""
+    return f' class="ks-first"><td class="ks-left" colspan="{columns}">{name}</td>{cells}'
 
 
 def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: forest.Axis | None) -> str:

@@ -167,9 +167,8 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     width = columns(width)
     lines = [_title(comparison)]
     if comparison.differences:
-        names = {each.name: each.name for each in comparison.new.cases}
         lines += [wrap(f"{label}: {said}", width) for label, said in _conclusions(comparison)]
-        lines += ["", differences_table(comparison.differences, "case", names, width)]
+        lines += ["", differences_table(comparison.differences, "case", {}, width)]
     for title, sentences in _facts(comparison):
         lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
     notice = words.NOTICE if comparison.is_dry_run else ""

@@ -244,7 +244,8 @@ def test_no_path_of_the_user_is_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_json_does_not_know_is_written_all_the_same() -> None:
-    host = {"noise": float("nan"), "cores": np.int64(4), "pinned_to": (1, 2), "load": np.float64(0.5), "path": Path("a")}
+    host = {"noise": float("nan"), "cores": np.int64(4), "pinned_to": (1, 2), "load": np.float64(0.5),
+            "path": Path("a")}
     held = files.from_json(files.to_json(handmade.measured(processes=1, host=host)))
     assert held.host == {"noise": None, "cores": 4, "pinned_to": [1, 2], "load": 0.5, "path": "a"}
 
