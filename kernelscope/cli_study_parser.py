@@ -97,7 +97,8 @@ def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
     anatomy = add("anatomy", "the parts of a launch, and where a target spends more", _ANATOMY)
     _targets(anatomy)
     anatomy.add_argument("--case", metavar="NAME", action="append", help="which launch; once for each")
-    anatomy.add_argument("--loops", metavar="N", type=_count, help="launches a batch (default: as many as take 10 ms)")
+    anatomy.add_argument("--loops", metavar="N", type=_count,
+                         help="launches a batch (default: as many as take some milliseconds)")
     _counts(anatomy)
     _machine(anatomy)
     suite = add("suite", "numba-cuda's own benchmarks, or results of pytest-benchmark", _SUITE)
@@ -148,7 +149,7 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
                         help="a case or a group of cases; once for each")
     parser.add_argument("--loops", metavar="N", type=_loops,
                         help="launches a batch: one number, one for each case, or FIRST,...,LAST "
-                             "(default: as many as take 10 ms)")
+                             "(default: as many as take some milliseconds)")
     _counts(parser)
     parser.add_argument("--half-width", metavar="P%", type=_percent,
                         help="stop as soon as every interval is this narrow to both sides; 0: do not (default: 1%%)")
