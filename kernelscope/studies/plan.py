@@ -16,6 +16,10 @@ from kernelscope.studies.measured import TargetReport
 #: 12 %, one standard deviation, in 5 batches of 10 ms, and by 2 % in 25 of 2 ms; on an idle one by 1 to 2 % in both.)
 BATCH_MS, REPEATS = 2.0, 25
 
+#: How many processes each target has. On a machine that others keep busy, three targets and five cases had intervals
+#: of 1.2 to 2 % to both sides after 16 of them.
+PROCESSES = 20
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -49,7 +53,7 @@ class Plan:
     cases: tuple[Case, ...]
     loops: dict[str, int] | None = None
     repeats: int = REPEATS
-    processes: int = 16
+    processes: int = PROCESSES
     batch_ms: float = BATCH_MS
     limit_s: float | None = None
     timeout_s: float = 120.0
