@@ -35,8 +35,6 @@ class Plan:
         Batches of each case in a process.
     processes : int
         Processes of each target, at most.
-    batch_ms : float
-        How long a batch is to take, where the loops are not given.
     limit_s : float or None
         When to stop, in seconds of measuring.
     timeout_s : float
@@ -48,18 +46,20 @@ class Plan:
     hello : dict
         What else the first request to each process says: ``dryrun`` and ``library`` as `start.dry_run_fields` returns
         them, ``kernelscope``, the folder of the package for cases that use it.
+    batch_ms : float
+        How long a batch is to take, where the loops are not given.
     """
 
     cases: tuple[Case, ...]
     loops: dict[str, int] | None = None
     repeats: int = REPEATS
     processes: int = PROCESSES
-    batch_ms: float = BATCH_MS
     limit_s: float | None = None
     timeout_s: float = 120.0
     seed: int = 0
     core: int | None = None
     hello: dict[str, Any] = field(default_factory=dict[str, Any])
+    batch_ms: float = BATCH_MS
 
 
 @dataclass(eq=False)

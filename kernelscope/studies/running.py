@@ -298,7 +298,7 @@ class Run:
                         f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
         for case in plan.cases:
             reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
-            if reasons and all(reasons):
+            if len(reasons) > 1 and all(reasons):
                 measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
 
     def _nothing_measured(self) -> str:
