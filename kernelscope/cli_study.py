@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
         # Minutes of measuring: what cannot be written is shown at least.
         print(result)
         raise
-    print(result.to_json() if arguments.json else result, flush=True)
+    print(result.to_json() if getattr(arguments, "json", False) else result, flush=True)
     if not getattr(arguments, "quiet", False):
         for note in notes:
             print(note, file=sys.stderr)
@@ -92,6 +92,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
         if path is None:
             continue
         target = checked(path)
+        target = target if target.suffix else target.with_name(target.name + suffix)
         if target.is_dir():
             raise StudyFileError(f"cannot write {path}: a folder has that name")
         if target.suffix.lower() == other:
@@ -121,7 +122,11 @@ def partial_result(stopped: BaseException) -> Any:
 def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     """Return what the limit of ``--fail-over`` came to, a `LimitCheck`; None where none was asked for."""
     limit = getattr(arguments, "fail_over", None)
-    return None if limit is None else result.check(limit)
+    if limit is None:
+        return None
+    if not hasattr(result, "check"):
+        raise StudyError("--fail-over is about a study's differences, and this is an anatomy")
+    return result.check(limit)
 
 
 def failed_targets(result: Any) -> list[str]:
@@ -178,7 +183,20 @@ def _against(arguments: argparse.Namespace) -> Any:
 def _show(arguments: argparse.Namespace) -> Any:
     from kernelscope import studies
 
+    if _is_anatomy(arguments.file):
+        from kernelscope.studies.anatomy_result import load
+
+        return load(arguments.file)
     return studies.load(arguments.file)
+
+
+def _is_anatomy(path: str) -> bool:
+    """Whether the file says so of itself; what cannot be read is refused by whoever reads it."""
+    try:
+        with open(path, "rb") as file:
+            return b'"kernelscope-anatomy"' in file.read(200)
+    except (OSError, ValueError):
+        return False
 
 
 def _compare(arguments: argparse.Namespace) -> Any:

@@ -96,7 +96,9 @@ def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
     compare.add_argument("new", metavar="NEW.json")
     anatomy = add("anatomy", "the parts of a launch, and where a target spends more", _ANATOMY)
     _targets(anatomy)
-    anatomy.add_argument("--case", metavar="NAME", help="which launch")
+    anatomy.add_argument("--case", metavar="NAME", action="append", help="which launch; once for each")
+    anatomy.add_argument("--loops", metavar="N", type=_count,
+                         help="launches a batch (default: as many as take some milliseconds)")
     _counts(anatomy)
     _machine(anatomy)
     suite = add("suite", "numba-cuda's own benchmarks, or results of pytest-benchmark", _SUITE)
@@ -114,8 +116,9 @@ def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
     for each in (launch, against, show, compare, anatomy, suite):
         each.add_argument("--html", metavar="FILE.html", help="write a page with the figures, which needs no network")
         if in_notebook:
+            # The card says the same, and has no 2 MB of plotly.js in it.
             each.add_argument("--no-charts", dest="charts", action="store_false", help="show the card alone")
-        else:
+        elif each is not compare:
             each.add_argument("--json", action="store_true", help="print JSON instead of the table")
     for each in (launch, against, anatomy, suite):
         each.add_argument("-q", "--quiet", action="store_true", help="show no progress and no notes")
@@ -146,17 +149,17 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
                         help="a case or a group of cases; once for each")
     parser.add_argument("--loops", metavar="N", type=_loops,
                         help="launches a batch: one number, one for each case, or FIRST,...,LAST "
-                             "(default: as many as take 10 ms)")
+                             "(default: as many as take some milliseconds)")
     _counts(parser)
     parser.add_argument("--half-width", metavar="P%", type=_percent,
                         help="stop as soon as every interval is this narrow to both sides; 0: do not (default: 1%%)")
-    parser.add_argument("--limit", metavar="SECONDS", type=_seconds, help="stop after this time of measuring")
     _machine(parser)
 
 
 def _counts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", metavar="N", type=_count, help="batches of each case in a process")
     parser.add_argument("--processes", metavar="N", type=_count, help="processes of each target, at most")
+    parser.add_argument("--limit", metavar="SECONDS", type=_seconds, help="stop after this time of measuring")
     parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long a process may be silent")
     parser.add_argument("--seed", metavar="N", type=int, help="of the order of batches")
 
@@ -167,8 +170,8 @@ def _machine(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 99999")
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -17,10 +18,11 @@ VARIABLE = "_kernelscope_study"
 USAGE = f"%kernelscope study [{'|'.join(cli_study_parser.VERBS)}] [OPTION ...]"
 
 
-def run_study(shell: Any, line: str | None) -> Any:
-    """Measure or read what the line asks for, show it as an output of the running cell, and return it.
+def run_study(shell: Any, line: str | None, keep: Callable[[Any], object] = lambda result: None) -> None:
+    """Measure or read what the line asks for, and show it as an output of the running cell.
 
-    The result becomes the variable `VARIABLE`. What was measured before a Ctrl-C is shown as well.
+    The result, a `StudyResult`, `Comparison` or `AnatomyResult`, becomes the variable `VARIABLE`. What was measured
+    before a Ctrl-C is shown as well.
 
     Parameters
     ----------
@@ -28,11 +30,8 @@ def run_study(shell: Any, line: str | None) -> Any:
         Where the cell runs, and is shown. A name after ``--case`` may be one of its variables: a `Case`, or a callable.
     line : str or None
         What follows ``study``; ``launch`` is meant where it names nothing to do.
-
-    Returns
-    -------
-    StudyResult, Comparison, AnatomyResult, or None
-        None where nothing was measured: help, or the list of cases.
+    keep : callable
+        Called with the result, before it is shown.
 
     Raises
     ------
@@ -41,22 +40,23 @@ def run_study(shell: Any, line: str | None) -> Any:
     """
     arguments = parse(line)
     if arguments is None:
-        return None
+        return
     try:
         if getattr(arguments, "list_cases", False):
             print(cli_study.cases_text())
-            return None
+            return
         cli_study.check_outputs(arguments)
-        arguments.cases = _cases(shell, getattr(arguments, "cases", None))
+        for name in ("cases", "case"):
+            setattr(arguments, name, _cases(shell, getattr(arguments, name, None)))
         result, is_partial = _measured(arguments)
         shell.push({VARIABLE: result}, interactive=False)
+        keep(result)
         _show(shell, result, arguments, is_partial=is_partial)
-    except (KernelScopeError, ImportError, OSError, ValueError) as error:
+    except KernelScopeError as error:
         raise UsageError(_one_line(error)) from None
     if is_partial:
         # The notebook's next cells must not run as if the study were whole.
         raise KeyboardInterrupt(f"the study was interrupted; {VARIABLE} has what was measured") from None
-    return result
 
 
 def parse(line: str | None) -> argparse.Namespace | None:
@@ -138,11 +138,17 @@ def _show_figure(shell: Any, result: Any) -> None:
     try:
         from kernelscope.renderers.charts_html import figures_html
 
-        html = figures_html([result.plot()])
+        html = figures_html([result.plot(*kind) for kind in _kinds(result)])
     except Exception as error:
         magic_output.report(f"the figure cannot be shown: {type(error).__name__}: {error}")
     else:
         shell.display_pub.publish(data={"text/plain": "figure", "text/html": html})
+
+
+def _kinds(result: Any) -> list[tuple[str, ...]]:
+    """The figures to show, as arguments of the result's `plot`."""
+    parts = getattr(result, "parts", None)
+    return [(), ("difference",)] if parts is not None and len({each.target for each in parts}) > 1 else [()]
 
 
 def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:

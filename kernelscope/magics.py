@@ -171,7 +171,10 @@ class KernelScopeMagics:
     def _study(self, asked: str | None = None) -> None:
         from kernelscope.magic_study import run_study
 
-        self._studied = run_study(self._shell, asked) or self._studied
+        run_study(self._shell, asked, self._keep_study)
+
+    def _keep_study(self, result: Any) -> None:
+        self._studied = result
 
     def _save(self, path: str) -> None:
         whole = self._whole("save")

@@ -174,14 +174,14 @@ class Samples:
         The median over its batches, in microseconds a launch.
     at_ns : list of float
         The middle of its batches, since the study's start.
-    batches : list of (float, float)
-        Each batch: since the study's start in nanoseconds, and microseconds a launch.
+    batches : list of list of (float, float)
+        The batches of each process: since the study's start in nanoseconds, and microseconds a launch.
     """
 
     process: list[int] = field(default_factory=list[int])
     us: list[float] = field(default_factory=list[float])
     at_ns: list[float] = field(default_factory=list[float])
-    batches: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    batches: list[list[tuple[float, float]]] = field(default_factory=list[list[tuple[float, float]]])
 
 
 def samples_of(measured: Measured) -> dict[tuple[str, str], Samples]:
@@ -200,8 +200,7 @@ def samples_of(measured: Measured) -> dict[tuple[str, str], Samples]:
             samples.process.append(process)
             samples.us.append(statistics.median(us for _, us in batches))
             samples.at_ns.append(statistics.fmean(at for at, _ in batches))
-            samples.batches += batches
-        samples.batches.sort()
+            samples.batches.append(sorted(batches))
     return made
 
 

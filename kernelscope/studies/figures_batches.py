@@ -72,8 +72,9 @@ def distributions(result: Study, cases: Sequence[str] | None = None) -> go.Figur
 def drift(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
     """Return batches over the time of the study, by target: what hits all targets alike is the machine's.
 
-    Each case is a part of its own. Where there are more than 2,000 batches, a mark is the median of a process, or of as
-    many processes in a row as it takes. Batches far above the others are marked at the upper edge.
+    Each case is a part of its own. Where there are more than 2,000 batches, a mark is the median of as many that
+    follow each other in a process, or of as many processes, as it takes. What lies far above the others is marked at
+    the upper edge.
     """
     title = "Launch overhead over the study's time"
     shown, more = _shown(result, cases)
@@ -166,17 +167,24 @@ def _thinned(
     samples: Mapping[tuple[str, str], Samples],
 ) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]]:
     """What a mark is, and the marks: when and µs a launch; not more than 2,000 of them."""
-    if sum(len(each.batches) for each in samples.values()) <= MOST_MARKS:
-        return "a batch", {key: each.batches for key, each in samples.items()}
-    most = max(len(each.us) for each in samples.values())
+    processes = [each for of in samples.values() for each in of.batches]
     together = 1
-    while sum(math.ceil(len(each.us) / together) for each in samples.values()) > MOST_MARKS and together < most:
+    while sum(math.ceil(len(each) / together) for each in processes) > MOST_MARKS and len(processes) <= MOST_MARKS:
         together += 1
-    drawn: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for key, each in samples.items():
-        drawn[key] = [(statistics.fmean(each.at_ns[at:at + together]), statistics.median(each.us[at:at + together]))
-                      for at in range(0, len(each.us), together)]
-    return f"the median of {'a process' if together == 1 else f'{together} processes'}", drawn
+    if len(processes) <= MOST_MARKS:
+        what = "a batch" if together == 1 else f"the median of {together} batches"
+        return what, {key: [mark for batches in each.batches for mark in _medians(batches, together)]
+                      for key, each in samples.items()}
+    while sum(math.ceil(len(each.us) / together) for each in samples.values()) > MOST_MARKS:
+        together += 1
+    return f"the median of {together} processes", {
+        key: _medians(list(zip(each.at_ns, each.us, strict=True)), together) for key, each in samples.items()}
+
+
+def _medians(marks: Sequence[tuple[float, float]], together: int) -> list[tuple[float, float]]:
+    """Marks that follow each other, as many as that together, as one: their middle in time and their median."""
+    parts = [marks[at:at + together] for at in range(0, len(marks), together)]
+    return [(statistics.fmean(at for at, _ in part), statistics.median(us for _, us in part)) for part in parts]
 
 
 def _limit(targets: Sequence[Sequence[Any]]) -> float:

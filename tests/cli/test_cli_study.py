@@ -15,6 +15,8 @@ from stand_in_studies import Studies
 from kernelscope import cli_study, studies
 from kernelscope.cli import main
 from kernelscope.errors import StudyError
+from kernelscope.studies.anatomy_parts import Dissected
+from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.result import StudyResult
 
 Captured = pytest.CaptureFixture[str]
@@ -94,7 +96,7 @@ def test_against(asked: Studies, capsys: Captured) -> None:
 
 def test_anatomy_and_suite(asked: Studies, capsys: Captured) -> None:
     assert main(["study", "anatomy", "-t", "a=current", "-t", "b=../wt", "--case", "4 args", "--processes", "8"]) == 0
-    assert asked.asked[-1] == ("anatomy", (("a=current", "b=../wt"),), {"case": "4 args", "processes": 8})
+    assert asked.asked[-1] == ("anatomy", (("a=current", "b=../wt"),), {"case": ["4 args"], "processes": 8})
     assert main(["study", "suite", "-t", "current", "-k", "one_arg", "--max-time", "0.5", "--no-pin"]) == 0
     assert asked.asked[-1] == ("suite", (("current",),), {"keyword": "one_arg", "max_time_s": 0.5, "pin": False})
     assert main(["study", "suite", "a=one.json", "a=two.json", "b=three.json"]) == 0
@@ -107,8 +109,8 @@ def test_anatomy_and_suite(asked: Studies, capsys: Captured) -> None:
 @pytest.mark.parametrize(("words", "said"), [
     ("", "WHAT"),
     ("nothing", "invalid choice: 'nothing'"),
-    ("launch --repeats 0", "'0' is no number from 1 to 99999"),
-    ("launch --processes many", "'many' is no number"),
+    ("launch --repeats 0", "'0' is no whole number above 0"),
+    ("launch --processes many", "'many' is no whole number above 0"),
     ("launch --half-width -1%", "expected one argument"),
     ("launch --half-width=-1%", "'-1%' is no percentage, such as 3%"),
     ("launch --half-width nan", "'nan' is no percentage"),
@@ -143,7 +145,7 @@ def test_outputs_are_checked_before_anything_is_measured(
         ("-o r.html", "what goes there is JSON; name a .json file"),
         ("--html r.json", "what goes there is HTML; name a .html file"),
         ("-o r.kscope", "is a recording's name"),
-        ("-o r --html ./r", "would replace r: name another file"),
+        ("-o r.txt --html ./r.txt", "would replace r.txt: name another file"),
     ):
         assert main(["study", "launch", *words.split()]) == 1
         out, err = capsys.readouterr()
@@ -241,6 +243,35 @@ def test_show(asked: Studies, tmp_path: Path, capsys: Captured) -> None:
     page.write_text("{}")
     assert main(["study", "show", str(page)]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_show_an_anatomy(tmp_path: Path, capsys: Captured) -> None:
+    result = AnatomyResult(Dissected(StudyResult(measured({"base": {4: 5.0}, "v2": {4: 6.0}})).measured))
+    saved = result.save(tmp_path / "a.json")
+    assert main(["study", "show", str(saved)]) == 0
+    assert capsys.readouterr().out == f"{result}\n"
+    assert main(["study", "show", str(saved), "--fail-over", "3%"]) == 1
+    assert "--fail-over is about a study's differences, and this is an anatomy" in capsys.readouterr().err
+    saved.write_text('{"format": "kernelscope-anatomy"}')
+    assert main(["study", "show", str(saved)]) == 1
+    assert "a.json" in capsys.readouterr().err
+
+
+def test_compare(slower: Studies, tmp_path: Path, capsys: Captured) -> None:
+    old = slower.result.save(tmp_path / "old.json")
+    slow = {args: cost * 1.3 for args, cost in COSTS["contextvar"].items()}
+    costs = {"baseline": COSTS["baseline"], "contextvar": slow}
+    new = StudyResult(measured(costs, seed=1)).save(tmp_path / "new.json")
+    assert main(["study", "compare", str(old), str(new), "--fail-over", "10%"]) == 3
+    out, err = capsys.readouterr()
+    assert out == f"{studies.compare(old, new)}\n" and err.count("contextvar") == 5
+    assert main(["study", "compare", str(old), str(new), "--fail-over", "50%"]) == 0
+    page = tmp_path / "page.html"
+    assert main(["study", "compare", str(old), str(new), "--html", str(page)]) == 0
+    assert page.exists()
+    capsys.readouterr()
+    assert main(["study", "compare", str(old), str(new), "--html", str(old)]) == 1
+    assert "old.json" in capsys.readouterr().err and studies.load(old).cases
 
 
 def test_list_cases(asked: Studies, capsys: Captured) -> None:

@@ -113,6 +113,11 @@ def test_what_the_library_refuses_is_one_line(notebook: Any) -> None:
     assert "no target x" in refused(notebook.run("%kernelscope study"))
 
 
+def test_what_a_case_of_the_users_raises_is_shown_as_it_is(notebook: Any) -> None:
+    notebook.ok("made.raised = ValueError('mine')")
+    assert "ValueError: mine" in notebook.run("%kernelscope study").traceback
+
+
 def test_help_and_the_list_of_cases_are_printed(notebook: Any) -> None:
     assert "%kernelscope study launch" in notebook.ok("%kernelscope study launch --help").stdout
     assert "Exit codes" in notebook.ok("%kernelscope study -h").stdout
@@ -147,10 +152,14 @@ def test_a_figure_that_fails_is_one_line_under_the_card(notebook: Any) -> None:
 
 
 def test_it_leaves_with_the_extension(notebook: Any) -> None:
-    notebook.ok("%kernelscope study --no-charts")
-    notebook.ok("%unload_ext kernelscope")
-    assert notebook.value("'_kernelscope_study' in globals()") == "False"
-    notebook.ok("%load_ext kernelscope\n%kernelscope study --no-charts\n_kernelscope_study = 'mine'")
+    for setup in ("", "made.interrupt()"):
+        notebook.ok(setup)
+        notebook.run("%kernelscope study --no-charts")
+        assert notebook.value("'_kernelscope_study' in globals()") == "True"
+        notebook.ok("%unload_ext kernelscope")
+        assert notebook.value("'_kernelscope_study' in globals()") == "False"
+        notebook.ok("%load_ext kernelscope")
+    notebook.ok("made.raised = None\n%kernelscope study --no-charts\n_kernelscope_study = 'mine'")
     notebook.ok("%unload_ext kernelscope")
     assert notebook.value("_kernelscope_study") == "'mine'"
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade_studies import COSTS, HOSTILE, Found, dry_run, found, hostile, measured, troubled
+from handmade_studies import COSTS, HOSTILE, dry_run, found, hostile, measured, troubled
 
 from kernelscope.errors import StudyError
 from kernelscope.renderers.charts_html import figures_html
 from kernelscope.renderers.figures import MOST_MARKS
 from kernelscope.studies import figures
 from kernelscope.studies.figure_parts import samples_of
-from kernelscope.studies.judged import NO_DIFFERENCE, TOO_NOISY
+from kernelscope.studies.judged import NO_DIFFERENCE, TOO_NOISY, Judgement
 from kernelscope.studies.measured import CaseReport, Measured
 from kernelscope.studies.result import StudyResult
 
@@ -178,10 +178,17 @@ def test_at_most_two_thousand_marks(kind: str) -> None:
             assert "the first 12 of 30 cases" in figure.layout.title.text
 
 
-def test_many_batches_become_processes_in_a_row() -> None:
-    figure = figures.drift(ways(6, processes=60))
-    assert "the median of 3 processes" in figure.layout.title.text
-    assert "the median of a process" in figures.drift(ways(2, 12, processes=20)).layout.title.text
+def test_many_batches_become_one_mark() -> None:
+    assert "the median of 3 processes" in figures.drift(ways(6, processes=60)).layout.title.text
+    assert "a mark is a batch," in figures.drift(ways(2, 10, processes=20)).layout.title.text
+    result = ways(2, 12, processes=20)
+    figure = figures.drift(result)
+    assert "the median of 2 batches" in figure.layout.title.text
+    # Three of five batches of a process: two, two, and the one that is left.
+    first = next(each for each in figure.data if each.name == "target 0")
+    batches = sorted(row[7] / row[6] / 1_000 for row in result.measured.batches
+                     if row[:3] == ("target 0", "way 0", 0) and row[3] < 2)
+    assert len(first.x) == 60 and first.y[0] == pytest.approx(statistics.fmean(batches))
 
 
 @pytest.mark.parametrize("kind", figures.KINDS)
@@ -191,7 +198,7 @@ def test_names_are_shown_literally(kind: str) -> None:
         cases = [CaseReport(name, name, against="x"), CaseReport("x", "x")]
         result = judged(measured(costs, cases=cases, processes=4))
         told = tuple(replace(each, advice=name) for each in result.differences)
-        result = StudyResult(result.measured, Found(result.estimates, told))
+        result = StudyResult(result.measured, Judgement(result.estimates, told))
         figure = figures.plot(result, kind)
         text = figure.to_json()
         assert "<img" not in text and "<script" not in text and "$x" not in text
@@ -229,7 +236,7 @@ def test_what_is_not_known_is_no_number(study: StudyResult) -> None:
         *(replace(each, low_percent=-math.inf, high_percent=math.inf, low_us=-math.inf, high_us=math.inf)
           for each in first.differences if each.target == "v2"),
         replace(first.differences[0], percent=math.nan))
-    figure = figures.intervals(StudyResult(first.measured, Found(estimates, differences)))
+    figure = figures.intervals(StudyResult(first.measured, Judgement(estimates, differences)))
     json.loads(json.dumps(figure.to_plotly_json(), allow_nan=False, default=list))
     assert "its interval is not known" in on(figure, "x2")["v2"].customdata[0]
     assert "1 process, 5 batches" in on(figure, "x")["v2"].customdata[0]
