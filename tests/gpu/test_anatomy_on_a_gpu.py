@@ -1,4 +1,4 @@
-"""The anatomy of a launch on a real GPU: the parts add up to the launch, and the driver call is one of the large ones."""
+"""The anatomy of a launch on a real GPU: its parts add up to it, and the driver call is one of the large ones."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_every_part_has_a_row_with_its_place_its_time_and_the_difference() -> No
 def test_a_part_that_is_not_seen_says_why_and_what_was_compared_instead() -> None:
     html = html_of(anatomy({"old": {}, "new": {}}, native=["new"]))
     assert "not seen" in html
-    assert "compared as a whole: set-up + arguments + configuration object" in html
+    assert "compared as a whole: set-up + arguments + configuration object + submit" in html
 
 
 def test_a_dry_run_is_told_at_the_top() -> None:

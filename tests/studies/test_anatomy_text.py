@@ -65,7 +65,7 @@ def test_the_parts_that_there_are_are_explained() -> None:
     said = sentences(AnatomyResult(anatomy({"old": {}})))
     assert [line.partition(":")[0] for line in said][:9] == [
         "configure", "dispatch", "set-up", "arguments", "configuration object", "submit", "finish", "unattributed",
-        "8 processes, in each 3 batches a case, of 50 launches."]
+        "8 processes, in each 3 rounds with a dozen batches a part, of 50 launches."]
 
 
 def test_a_target_that_failed_is_told_above_the_times() -> None:
