@@ -4,8 +4,8 @@
 
 The notebook eager_vs_graph.ipynb shows what it wrote. A step is N launches of one kernel on one stream; a round times
 it eagerly and as a graph, in a random order: what the host needs until it has given the work, and what passes until
-the device has done it. Kernels that run for a while are one block that counts; how long they run is measured by the GPU's
-events. On a dry run (KERNELSCOPE_DRYRUN=1) kernels do not execute, and the file says so.
+the device has done it. Kernels that run for a while are one block that counts; how long they run is measured by the
+GPU's events. On a dry run (KERNELSCOPE_DRYRUN=1) kernels do not execute, and the file says so.
 """
 
 from __future__ import annotations

@@ -90,9 +90,12 @@ def agree(arguments: argparse.Namespace) -> None:
         other = None if each.within else again.get((each.target, each.case))
         if other is not None:
             meet = each.low_us <= other.high_us and other.low_us <= each.high_us
-            first, second = (f"{one.difference_us:+.2f} [{one.low_us:+.2f}, {one.high_us:+.2f}]" for one in (each, other))
-            print(f"{each.target}, {each.case}: {first} and {second} us: "
+            print(f"{each.target}, {each.case}: {interval(each)} and {interval(other)} us: "
                   f"{'they agree' if meet else 'THEY DO NOT AGREE'}; {each.verdict}, {other.verdict}")
+
+
+def interval(difference: Any) -> str:
+    return f"{difference.difference_us:+.2f} [{difference.low_us:+.2f}, {difference.high_us:+.2f}]"
 
 
 def anatomy(arguments: argparse.Namespace) -> None:

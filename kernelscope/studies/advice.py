@@ -1,4 +1,4 @@
-"""What to say besides a verdict: what would help where a difference is too noisy, what is ruled out where none is seen."""
+"""What to say besides a verdict: what would help where it is too noisy, what is ruled out where none is seen."""
 
 from __future__ import annotations
 

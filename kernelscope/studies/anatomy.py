@@ -25,8 +25,8 @@ from kernelscope.studies.running import Run, homeless
 from kernelscope.studies.target import Target
 from kernelscope.studies.workspace import Workspace
 
-#: A part's batches are a fifth as long as those of a study: there are some twenty kinds of them.
-SHORTER = 5
+#: A batch of a part takes this share of a study's, half a millisecond: there are twenty kinds, each often repeated.
+SHORTER = 20
 _SETUP = """\
 @cuda.jit
 def empty(a, b, c, d):
@@ -65,9 +65,9 @@ def anatomy(
         Which launches: names of built-in cases, or cases of your own, given as text. By default an empty kernel with
         four device arrays, with a launch configuration that is held, and with one that is made in the loop.
     loops : int, optional
-        Launches in a batch. By default as many as take 2 ms in the baseline's first process.
+        Launches in a batch. By default as many as take 0.5 ms in the baseline's first process.
     repeats : int
-        Rounds in a process: each has every part of each case once.
+        Rounds in a process: each has every part of each case once, in twelve batches.
     processes : int
         Processes of each target.
     limit_s : float, optional

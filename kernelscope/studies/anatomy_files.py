@@ -51,6 +51,14 @@ def to_json(dissected: Dissected) -> str:
     return f"{{\n{lines}\n}}\n"
 
 
+def is_anatomy(path: str | Path) -> bool:
+    """Whether a file says that it is an anatomy; `load` finds out whether it is right."""
+    try:
+        return files.read(path, lambda content: f'"format": "{FORMAT}"'.encode() in content[:1000])
+    except StudyFileError:
+        return False
+
+
 def load(path: str | Path) -> Dissected:
     """Read an anatomy from a JSON file, or refuse it.
 

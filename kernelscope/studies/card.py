@@ -57,7 +57,7 @@ _STYLE = """
 }
 @container (max-width: 560px) {
   .kscope .ks-study .ks-x > table.ks-table { min-width: 0; }
-  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 540px; }
+  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 500px; }
   .kscope .ks-study .ks-name span + span { flex: 0 1 auto; overflow: hidden; text-overflow: ellipsis; }
 }
 """

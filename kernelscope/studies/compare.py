@@ -21,9 +21,8 @@ from kernelscope.studies.result import StudyResult, load
 if TYPE_CHECKING:
     import pandas as pd
 
-# What is compared of the machines and of how was measured; a load or a noise is another one at any time.
-_HOST = {"processor": "processor", "cores": "number of cores", "system": "system", "governor": "governor",
-         "pinned_to": "pinning to cores"}
+# What is compared of the machines; a load or a noise is another one at any time.
+_HOST = {"processor": "processor", "cores": "number of cores", "system": "system", "governor": "governor"}
 _GPU = {"name": "GPU", "driver": "driver", "cuda": "CUDA version"}
 # What is asked for does not matter where it only says what to measure, or where to find it.
 _NO_SETTINGS = ("args", "cases", "targets", "seed", "limit_s", "find_links", "install", "timeout_s", "pin", "dry_run")
@@ -151,6 +150,9 @@ def changes(old: Measured, new: Measured) -> list[str]:
         kinds = [("processes of its own", "a running process")[each.is_live] for each in (old, new)]
         said.append(f"the old study was measured in {kinds[0]}, the new one in {kinds[1]}")
     said += _changed(old.host, new.host, _HOST)
+    # Which core is chosen anew for each study.
+    pinned = [{"pinned": "pinned to a core" if each.host.get("pinned_to") else "not pinned"} for each in (old, new)]
+    said += _changed(pinned[0], pinned[1], {"pinned": "processes"})
     said += _changed(old.gpu, new.gpu, _GPU)
     known = {each.label: each for each in old.targets}
     for target in new.targets:
@@ -199,8 +201,8 @@ _COLUMNS = ["target", "case", "old_us", "new_us", "difference_us", "low_us", "hi
 
 def _title(comparison: Comparison) -> str:
     when = [words.name(study.measured.created[:10]) for study in (comparison.old, comparison.new)]
-    dates = f", {when[1]} against {when[0]}" if all(when) and when[0] != when[1] else ""
-    return f"Launch overhead of two studies: new against old{dates}"
+    dates = f" of {when[1]} against that of {when[0]}" if all(when) and when[0] != when[1] else " against an older one"
+    return f"Launch overhead: the study{dates}"
 
 
 def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:

@@ -88,7 +88,8 @@ def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_
 
     This environment and interpreters are used as they are. A requirement gets an environment of its own, which is kept
     for the next study where that is certain to be the same: for a version that is pinned with ``==``. A checkout or a
-    ref's worktree is installed, editable, into an environment of its own, made for this study.
+    ref's worktree is installed, editable, into an environment of its own, made for this study; as always with editable
+    installations, what is compiled is written to the folder of the checkout.
 
     Parameters
     ----------

@@ -34,6 +34,7 @@ _OF_TWO = ' class="ks-odd"'
 # The axis has at least this, so that noise of a tenth of a percent does not fill it.
 _LEAST_PERCENT = 1.0
 _MARGIN = 0.05
+_MUCH_WIDER = 2.0
 _MOST_TICKS = 5
 _MOST_NARROW = 4
 _EDGE = 9.0
@@ -57,13 +58,15 @@ class Axis:
 def axis(differences: Iterable[Difference]) -> Axis:
     """Return an axis with room for all differences and their intervals, and for zero.
 
-    Intervals of what is too noisy make no room for themselves where others tell more: they are cut off at the ends.
+    Where others tell more, much wider intervals of what is too noisy are cut off at the ends.
     """
     held = list(differences)
     telling = [each for each in held if each.verdict != TOO_NOISY] or held
     values = [0.0, *(each.percent for each in held)]
     values += [value for each in telling for value in (each.low_percent, each.high_percent)]
     finite = [value for value in values if math.isfinite(value) and abs(value) < 1e9]
+    most = _MUCH_WIDER * max(_LEAST_PERCENT, *map(abs, finite))
+    finite += [value for each in held for value in (each.low_percent, each.high_percent) if abs(value) <= most]
     low, high = min(finite), max(finite)
     if high - low < 2 * _LEAST_PERCENT:
         low, high = min(low, -_LEAST_PERCENT), max(high, _LEAST_PERCENT)

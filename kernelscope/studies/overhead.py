@@ -50,8 +50,8 @@ class StudyInterrupted(KeyboardInterrupt):
 
 def launch_overhead(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), cases: Cases | None = None, *,
-    args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None, repeats: int = REPEATS,
-    processes: int = 16, half_width: float | None = 0.01, limit_s: float | None = None,
+    args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None,
+    repeats: int = REPEATS, processes: int = 16, half_width: float | None = 0.01, limit_s: float | None = None,
     find_links: Iterable[str | Path] = (), no_index: bool = False, install: bool = True, repo: str | Path = ".",
     dry_run: bool | None = None, pin: bool = True, seed: int | None = None, timeout_s: float = 120.0,
     progress: Tell | Literal[False] | None = None,
@@ -200,6 +200,9 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
             members.append(Member(measured.targets[place]))
         else:
             measured.targets[place] = prepared.report
+            if prepared.expected is not None and prepared.expected.is_relative_to(workspace.path):
+                # Each of its processes would compile the framework's Python again, for seconds.
+                prepared.environ.pop("PYTHONDONTWRITEBYTECODE", None)
             members.append(Member(prepared.report, start.command(prepared), prepared.environ, prepared.cwd,
                                   prepared.framework, prepared.expected))
     return members

@@ -10,10 +10,10 @@ from typing import Any
 from kernelscope.studies.case import Case
 from kernelscope.studies.measured import TargetReport
 
-#: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy machine
-#: the scheduler takes a process off its core for some milliseconds at a time: of short batches most are spared, and the
-#: median of many is theirs. (With others taking half of a core's time, two processes of one version differed by 12 %,
-#: one standard deviation, in 5 batches of 10 ms, and by 2 % in 25 of 2 ms; on an idle one by 1 to 2 % in both.)
+#: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
+#: machine the scheduler takes a process off its core for some milliseconds at a time: most of short batches are spared,
+#: and so is the median of many. (With others taking half of a core's time, two processes of one version differed by
+#: 12 %, one standard deviation, in 5 batches of 10 ms, and by 2 % in 25 of 2 ms; on an idle one by 1 to 2 % in both.)
 BATCH_MS, REPEATS = 2.0, 25
 
 

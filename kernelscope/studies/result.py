@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from kernelscope.studies.anatomy_result import AnatomyResult
+
 
 class Found(Protocol):
     """What is found in what was measured; see `kernelscope.studies.statistics.judge`."""
@@ -239,14 +241,19 @@ class StudyResult:
         return card(self)
 
 
-def load(path: str | Path) -> StudyResult:
-    """Read a study from a JSON file, or refuse it.
+def load(path: str | Path) -> StudyResult | AnatomyResult:
+    """Read a study, or an anatomy, from a JSON file, or refuse it.
 
     Raises
     ------
     StudyFileError
-        It is no study, is damaged, or is of a newer version; the message says what is wrong and where.
+        It is neither, is damaged, or is of a newer version; the message says what is wrong and where.
     """
+    from kernelscope.studies import anatomy_files
+    from kernelscope.studies.anatomy_result import AnatomyResult
+
+    if anatomy_files.is_anatomy(path):
+        return AnatomyResult(anatomy_files.load(path))
     return StudyResult(files.load(path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import re
 import time
@@ -77,9 +78,9 @@ def suite(
     """Run numba-cuda's benchmarks of launches (``numba.cuda.tests.benchmarks``) in each target, and compare them.
 
     Each run is a process, and the targets take turns: the n-th runs of all targets are compared with each other. All
-    targets run the same benchmarks, those of the first that has any, as another version's may time something else under
-    the same name: up to 0.29 or so a round was a hundred launches. For numba-cuda-mlir, which has none, their imports
-    are changed.
+    targets run the same benchmarks, those of the first that has any, else of this environment, as another version's may
+    time something else under the same name: once a round was a hundred launches. For numba-cuda-mlir, which has none,
+    their imports are changed.
 
     Parameters
     ----------
@@ -175,23 +176,24 @@ def _introduce(runners: Sequence[_Runner], measured: Measured, dry: Mapping[str,
 def _hello(member: Member, dry: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     process = BenchProcess(member.command, member.environ, member.cwd)
     try:
-        return process.ask({"do": "hello", "pin": None, **dry}, timeout_s)
+        return process.ask({"do": "hello", "pin": None, "framework": member.framework, **dry}, timeout_s)
     finally:
         close_all([process])
 
 
 def _lay_out(runners: Sequence[_Runner], measured: Measured, workspace: Workspace, settings: Mapping[str, Any]) -> None:
     """Put the same benchmarks into a folder of each target."""
-    source = next((runner for runner in runners if runner.own is not None), None)
-    if source is None or source.own is None:
+    whose, source = next(((repr(runner.report.label), runner.own) for runner in runners if runner.own is not None),
+                         ("this environment", _of_this_environment()))
+    if source is None:
         for runner in runners:
             runner.report.error = runner.report.error or f"it has no benchmarks: no folder {SUITE} in numba_cuda"
         return
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(source.own.glob("test_*.py"))}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(source.glob("test_*.py"))}
     known = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
-    measured.settings["benchmarks"] = {"of": source.report.label, "sha256": known, "files": sorted(texts)}
-    measured.notes.append(f"all targets ran the benchmarks of {source.report.label!r}; pytest-benchmark does not wait "
-                          "for the device after a launch")
+    measured.settings["benchmarks"] = {"of": whose, "sha256": known, "files": sorted(texts)}
+    measured.notes.append(f"all targets ran the benchmarks of {whose}; pytest-benchmark does not wait for the device "
+                          "after a launch")
     for runner in runners:
         if runner.report.error is not None:
             continue
@@ -205,6 +207,13 @@ def _lay_out(runners: Sequence[_Runner], measured: Measured, workspace: Workspac
         # So that no settings of a folder above are taken.
         (runner.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         (runner.folder / "suite.json").write_text(json.dumps(dict(settings)), encoding="utf-8")
+
+
+def _of_this_environment() -> Path | None:
+    """Return the folder of the benchmarks that are installed here: a checkout that is used as it is has no tests."""
+    found = importlib.util.find_spec("numba_cuda")
+    folders = [Path(each, SUITE) for each in (found.submodule_search_locations or () if found else ())]
+    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def _options(keyword: str | None, max_time_s: float) -> list[str]:

@@ -109,7 +109,7 @@ def differences_table(
              f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]", clean(each.verdict)]
             for each in differences]
     headers = ["target", heading, *([against] if against else []), "µs/launch", "interval", "%", "interval", "verdict"]
-    below = [wrap(clean(said), width - 8).splitlines() if (said := _advice(each)) else [] for each in differences]
+    below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in differences]
     left = (0, 1, 2, 7) if against else (0, 1, 6)
     return table(headers, rows, width, left=left, flexible=1, below=below)
 

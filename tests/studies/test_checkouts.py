@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def test_installed_package_is_found_without_importing_it() -> None:
     assert found is not None and (found.path / "numba" / "cuda" / "dispatcher.py").exists()
     assert found.version
     assert checkouts._compiled(found.path) and checkouts._sources(found.path)
+
+
+def test_checkout_that_one_stands_in_is_not_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extended(tmp_path, compiled=False)
+    monkeypatch.chdir(tmp_path)
+    for entry in ("", str(tmp_path)):
+        monkeypatch.setattr(sys, "path", [entry, *sys.path])
+        found = installed_package("numba-cuda")
+        assert found is not None and not found.path.is_relative_to(tmp_path)
+
+
+def test_framework_that_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(checkouts.FRAMEWORKS, "numba-cuda-mlir", "no_such_package_anywhere")
+    assert installed_package("numba-cuda-mlir") is None
 
 
 def test_checkout_with_its_extensions_is_used_where_it_is(tmp_path: Path, installed: Package, scratch: Path) -> None:

@@ -57,7 +57,7 @@ def test_files_are_compared_as_well(tmp_path: Path) -> None:
 def test_text_and_card_say_the_same(slower: Comparison) -> None:
     said, read = text(slower, 100), Reader(card(slower))
     assert str(slower) == repr(slower)
-    assert said.startswith("Launch overhead of two studies: new against old, 2026-11-22 against 2026-11-01\n")
+    assert said.startswith("Launch overhead: the study of 2026-11-22 against that of 2026-11-01\n")
     assert "v2: slower than old in both cases, by " in said
     shown = " ".join(read.text.split())
     for sentence in ("slower than old in both cases", "The two studies ran at different times"):
@@ -90,7 +90,7 @@ def test_what_else_changed_is_said() -> None:
         "number of cores: 8 before, unknown now",
         "system: Linux 6.8 before, unknown now",
         "governor: performance before, unknown now",
-        "pinning to cores: [3] before, unknown now",
+        "processes: pinned to a core before, not pinned now",
         "GPU: NVIDIA H100 80GB HBM3 before, H200 now",
         "numba-cuda of v2: 0.30.4 before, 0.31.0 now",
         "revision of v2: unknown before, abc now",
@@ -104,7 +104,7 @@ def test_what_else_changed_is_said() -> None:
 
 def test_what_does_not_matter_is_not_said() -> None:
     old, new = study(seed=1), study(seed=2)
-    new.measured.host |= {"load_before": 9.0, "noise": 0.5}
+    new.measured.host |= {"load_before": 9.0, "noise": 0.5, "pinned_to": [7]}
     new.measured.settings |= {"args": "0-1", "limit_s": 5}
     assert changes(old.measured, new.measured) == []
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ from kernelscope.studies.environments import Prepared, add_version_warnings, cud
 from kernelscope.studies.measured import TargetReport
 from kernelscope.studies.target import Target, parse_target
 from kernelscope.studies.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -171,6 +175,42 @@ def test_interrupted_installation_leaves_nothing(tmp_path: Path, wheels: Path, m
             prepare(parse_target(text), workspace, find_links=[wheels])
     assert not list(tmp_path.glob("kernelscope-study-*"))
     assert not [each for each in (tmp_path / "kept").iterdir() if each.suffix != ".lock"]
+
+
+# Ctrl-C of a terminal, in the middle of a build that ignores being asked to end.
+STUDY = """
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from kernelscope.studies.environments import prepare
+from kernelscope.studies.target import parse_target
+from kernelscope.studies.workspace import Workspace
+with Workspace(pathlib.Path(sys.argv[1])) as workspace:
+    prepare(parse_target("git:" + sys.argv[2] + "@HEAD"), workspace, no_index=True, find_links=[sys.argv[3]])
+"""
+SLOW_BUILD = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+              "open({file!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+
+
+def test_interrupted_study_leaves_no_worktree_no_environment_no_process(tmp_path: Path, wheels: Path) -> None:
+    building, parent = tmp_path / "building", tmp_path / "temporary files"
+    parent.mkdir()
+    repo = toy_checkout(tmp_path / "a repo", fails=SLOW_BUILD.format(file=str(building)))
+    git(repo, "init", "--quiet")
+    commit(repo, "slow to build")
+    study = subprocess.Popen([sys.executable, "-c", STUDY, parent, repo, wheels], stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (building.exists() and building.read_text()) and time.monotonic() < deadline and study.poll() is None:
+        time.sleep(0.02)
+    os.killpg(study.pid, signal.SIGINT)
+    _, errors = study.communicate(timeout=60)
+    assert errors.strip().endswith("KeyboardInterrupt")
+    assert list(parent.iterdir()) == []
+    assert len(git(repo, "worktree", "list").splitlines()) == 1 and not (repo / ".git" / "worktrees").exists()
+    builder = Path(f"/proc/{building.read_text()}/stat")
+    while builder.exists() and builder.read_text().split()[2] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not builder.exists() or builder.read_text().split()[2] == "Z"
 
 
 def test_checkout_is_installed_editable(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:

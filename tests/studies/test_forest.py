@@ -55,6 +55,8 @@ def test_what_is_too_noisy_makes_no_room_where_others_tell_more() -> None:
     assert cut.count(" L0 0 L") == 2
     assert "stroke-dasharray" in cut
     assert forest.axis([noisy]).high > 500
+    little = difference(-6, 1, 7, TOO_NOISY)
+    assert forest.axis([difference(-4, 0, 4), little]).high > 7
 
 
 def test_a_row() -> None:

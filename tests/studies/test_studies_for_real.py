@@ -71,7 +71,7 @@ def test_a_spin_of_a_microsecond_is_found_and_the_same_target_is_not_slower(repo
 
 
 def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Path) -> None:
-    result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0"})
+    result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 6})
     difference, = result.differences
     assert (difference.baseline, difference.target) == ("HEAD~", "HEAD")
     assert difference.verdict == judged.SLOWER, str(result)
@@ -82,7 +82,8 @@ def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Pat
 def test_a_target_whose_import_fails_is_told(repository: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(repository / "numba_cuda", broken / "numba_cuda")
-    (broken / "numba_cuda/numba/cuda/dispatcher.py").write_text("print('half way')\nraise ImportError('no such thing')\n")
+    dispatcher = broken / "numba_cuda/numba/cuda/dispatcher.py"
+    dispatcher.write_text("print('half way')\nraise ImportError('no such thing')\n")
     result = studies.launch_overhead(["current", f"broken={broken}"], **{**QUICK, "processes": 1})
     assert "no such thing" in str(result.targets[1].error)
     assert result.targets[0].processes == 1

@@ -75,7 +75,7 @@ def test_the_suite_of_numba_cuda() -> None:
     if importlib.util.find_spec("torch") is None:
         why = measured.targets[0].unavailable["one_arg[dispatch-torch]"]
         assert why.startswith("skipped: could not import 'torch'")
-    assert measured.settings["benchmarks"]["of"] == "current"
+    assert measured.settings["benchmarks"]["of"] == "'current'"
     assert any(note.startswith("all targets ran the benchmarks of 'current'") for note in measured.notes)
     assert {(row[0], row[2]) for row in measured.batches} == {(label, number) for label in ("current", "again")
                                                              for number in (0, 1)}
@@ -129,6 +129,9 @@ def test_a_target_without_the_tools_is_told_what_to_install(monkeypatch: pytest.
 
 
 def test_a_target_without_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_LOOK", "print('{\"tools\": [\"pytest\", \"pytest_benchmark\"], \"folder\": null}')")
+    result = run(keyword="one_arg and dispatch-device", processes=1)
+    assert result.measured.settings["benchmarks"]["of"] == "this environment"
     monkeypatch.setattr(running, "SUITE", "numba/cuda/no/benchmarks")
     with pytest.raises(StudyError, match="'current': it has no benchmarks: no folder numba/cuda/no/benchmarks"):
         run()
