@@ -274,6 +274,24 @@ def test_compare(slower: Studies, tmp_path: Path, capsys: Captured) -> None:
     assert "old.json" in capsys.readouterr().err and studies.load(old).cases
 
 
+def test_a_real_study_in_a_process(cli: Any, tmp_path: Path) -> None:
+    ran = cli("study", "launch", "--dryrun", "-t", "first=current", "-t", "again=current", "--args", "0,2",
+              "--processes", "2", "--repeats", "3", "-o", "r.json", KERNELSCOPE_DRYRUN=None)
+    assert ran.stderr == "wrote r.json\n"
+    assert ran.stdout.startswith("*** dry run") and "Deltas vs first:" in ran.stdout
+    result = studies.load(tmp_path / "r.json")
+    assert [each.label for each in result.targets] == ["first", "again"] and len(result.measured.batches) == 24
+    assert cli("study", "show", "r.json").stdout == ran.stdout
+
+
+def test_what_is_wrong_with_a_real_one_is_one_line(cli: Any) -> None:
+    for words, said in ((["-t", "nothing==3"], "target 'nothing==3' is none of the targets there are"),
+                        (["--case", "nope"], "there is no case and no group 'nope'"),
+                        (["--args", "4-0"], "goes backwards"), (["--loops", "1,2"], "2 numbers for 5 cases")):
+        ran = cli("study", "launch", *words, code=1)
+        assert ran.stderr.startswith("kernelscope: ") and ran.stderr.count("\n") == 1 and said in ran.stderr
+
+
 def test_list_cases(asked: Studies, capsys: Captured) -> None:
     assert main(["study", "launch", "--list-cases"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -60,6 +60,16 @@ def test_the_card_and_the_figure_are_shown(notebook: Any) -> None:
     assert notebook.value("_kernelscope_study is made.result") == "True"
 
 
+def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> None:
+    notebook.ok("patch.undo()")
+    ran = notebook.ok("%kernelscope study --args 0 --processes 2 --repeats 2 --half-width 0 --no-charts")
+    progress, card = shown(ran)
+    assert progress["text/plain"] and card["text/plain"].startswith("*** dry run")
+    updates = [content["data"]["text/plain"] for kind, content in ran.messages if kind == "update_display_data"]
+    assert any("process 2 of 2" in each for each in updates) and updates[-1] == ""
+    assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[2]"
+
+
 def test_the_figure_can_be_left_out(notebook: Any) -> None:
     assert len(shown(notebook.ok("%kernelscope study launch --no-charts -q"))) == 1
     assert notebook.value("made.options") == "{'progress': False}"
