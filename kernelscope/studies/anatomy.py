@@ -27,6 +27,8 @@ from kernelscope.studies.workspace import Workspace
 
 #: A batch of a part takes this share of a study's, half a millisecond: there are twenty kinds, each often repeated.
 SHORTER = 20
+#: As few launches as a batch has where their number is not given: what is around a batch would show in fewer.
+LEAST_LOOPS = 10
 _SETUP = """\
 @cuda.jit
 def empty(a, b, c, d):
@@ -155,8 +157,11 @@ class Dissection(Run):
 
     def _dissect(self, running: dict[Member, BenchProcess], member: Member, case: Case, number: int) -> None:
         """Take one case apart in one process, once."""
+        plan = self._plan
         begun = time.perf_counter_ns() - self._begun_ns
-        loops = max(1, self._loops[case.name] // SHORTER)
+        loops = self._loops[case.name] // SHORTER
+        if plan.loops is None:
+            loops = max(LEAST_LOOPS, loops)
         request = {"do": "anatomy", "case": _as_data(case), "loops": loops, "seed": self._chance.randrange(2**31)}
         answer = self._ask(running, {member: request}).get(member)
         if isinstance(answer, RefusedError):

@@ -46,7 +46,8 @@ class PartReport:
         Which. Keys are ``configure``, ``dispatch``, ``set-up``, ``argument 0`` and on, ``configuration object``,
         ``submit``, ``finish``, and ``other`` for the time between two boundaries whose parts cannot be told apart.
     begin, end : str
-        The boundaries that it lies between; empty where it cannot be seen.
+        The boundaries that it lies between; of a part that cannot be told apart inside of another one, that one's; empty
+        where nothing is known.
     note : str
         What it is, such as the type of an argument.
     reason : str or None
@@ -162,7 +163,7 @@ def differences(dissected: Dissected) -> tuple[PartDifference, ...]:
         for target in labels[1:]:
             baseline = labels[0]
             launch = float(np.mean(list(values[baseline, case.name, LAUNCH].values()))) / 1e3
-            pairs = _comparable(_seen(dissected, baseline, case.name), _seen(dissected, target, case.name))
+            pairs = _comparable(_all(dissected, baseline, case.name), _all(dissected, target, case.name))
             for label, ours, theirs in [*pairs, (LAUNCH, [LAUNCH], [LAUNCH])]:
                 column = _column(_sum(values, baseline, case.name, ours), _sum(values, target, case.name, theirs),
                                  launch)
@@ -196,9 +197,8 @@ def _values(dissected: Dissected) -> dict[tuple[str, str, str], dict[int, float]
             for key, by in rows.items()}
 
 
-def _seen(dissected: Dissected, target: str, case: str) -> list[PartReport]:
-    return [part for part in dissected.parts
-            if (part.target, part.case) == (target, case) and part.reason is None]
+def _all(dissected: Dissected, target: str, case: str) -> list[PartReport]:
+    return [part for part in dissected.parts if (part.target, part.case) == (target, case)]
 
 
 def _estimates_of(dissected: Dissected, values: dict[tuple[str, str, str], dict[int, float]], target: str,
@@ -232,9 +232,13 @@ def _estimate(part: PartTime, by_process: dict[int, float], whole_us: float) -> 
                     mean / whole_us if whole_us > 0 else None)
 
 
-def _comparable(ours: Sequence[PartReport], theirs: Sequence[PartReport]) -> Iterable[tuple[str, list[str], list[str]]]:
+def _comparable(all_ours: Sequence[PartReport], all_theirs: Sequence[PartReport],
+                ) -> Iterable[tuple[str, list[str], list[str]]]:
     """Yield what can be compared: a label, and the keys of the parts on both sides that are summed for it."""
+    ours, theirs = _seen(all_ours), _seen(all_theirs)
     shared = {part.begin for part in ours} & {part.begin for part in theirs}
+    # A part that one of them has inside of another part, and not before it, makes that one hold more.
+    shared -= _holding(all_ours, theirs) | _holding(all_theirs, ours)
     pieces = _cut(theirs, shared)
     for begin, mine in _cut(ours, shared).items():
         other = pieces[begin]
@@ -245,6 +249,16 @@ def _comparable(ours: Sequence[PartReport], theirs: Sequence[PartReport]) -> Ite
             yield from ((key, [key], [key]) for key in keys)
         else:
             yield " + ".join(dict.fromkeys(_short(key) for key in [*keys, *others])), keys, others
+
+
+def _seen(parts: Sequence[PartReport]) -> list[PartReport]:
+    return [part for part in parts if part.reason is None]
+
+
+def _holding(parts: Sequence[PartReport], others: Sequence[PartReport]) -> set[str]:
+    """Where parts begin that hold others, which cannot be told apart there, while the other side has those by name."""
+    begins, known = {part.begin for part in _seen(parts)}, {_short(part.key) for part in others}
+    return {part.begin for part in parts if part.reason is not None and part.begin in begins and part.key in known}
 
 
 def _cut(parts: Sequence[PartReport], boundaries: set[str]) -> dict[str, list[PartReport]]:

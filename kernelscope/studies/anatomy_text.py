@@ -62,7 +62,9 @@ def sentences(result: AnatomyResult) -> list[str]:
     keys = dict.fromkeys(part_kind(each.key) for each in result.parts if each.key != LAUNCH)
     said += [f"{key}: {MEANINGS[key]}." for key in keys if key in MEANINGS]
     said += [f"{label}: {why}".removeprefix(": ") for label, why in _remarks(result)]
-    return said + [sentence for sentence in words.method(result.measured) if sentence != words.METHOD]
+    method = words.method(result.measured)
+    # The batches of the measured data are the rounds of an anatomy.
+    return [*said, _amounts(result), *(sentence for sentence in method[1:] if sentence != words.METHOD)]
 
 
 def conclusions(result: AnatomyResult) -> list[str]:
@@ -149,6 +151,18 @@ def _differences(result: AnatomyResult, target: str, case: str) -> list[str]:
         cells = [_padded(value, width) for value, width in zip(row, widths, strict=False)]
         lines.append(f"  {'  '.join(cells)}  {row[3]}".rstrip())
     return lines
+
+
+def _amounts(result: AnatomyResult) -> str:
+    rows = result.measured.batches
+    if not rows:
+        return "Nothing was measured."
+    processes, rounds = len({row[2] for row in rows}), len({row[3] for row in rows})
+    of = " of each target" if len(result.measured.targets) > 1 else ""
+    loops = sorted({row[6] for row in rows})
+    launches = f"{loops[0]:,} to {loops[-1]:,}" if len(loops) > 1 else f"{loops[0]:,}"
+    return (f"{counted(processes, 'process', 'processes')}{of}, in each {counted(rounds, 'round')} with a dozen "
+            f"batches a part, of {launches} launches.")
 
 
 def _remarks(result: AnatomyResult) -> list[tuple[str, str]]:

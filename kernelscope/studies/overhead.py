@@ -18,7 +18,7 @@ from kernelscope.studies.case import Case
 from kernelscope.studies.cases import select
 from kernelscope.studies.environments import add_version_warnings, prepare
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
-from kernelscope.studies.plan import REPEATS, Member, Plan
+from kernelscope.studies.plan import PROCESSES, REPEATS, Member, Plan
 from kernelscope.studies.progress import Tell, showing
 from kernelscope.studies.running import Run, homeless
 from kernelscope.studies.schedule import parse_loops
@@ -51,7 +51,7 @@ class StudyInterrupted(KeyboardInterrupt):
 def launch_overhead(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), cases: Cases | None = None, *,
     args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None,
-    repeats: int = REPEATS, processes: int = 16, half_width: float | None = 0.01, limit_s: float | None = None,
+    repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = 0.01, limit_s: float | None = None,
     find_links: Iterable[str | Path] = (), no_index: bool = False, install: bool = True, repo: str | Path = ".",
     dry_run: bool | None = None, pin: bool = True, seed: int | None = None, timeout_s: float = 120.0,
     progress: Tell | Literal[False] | None = None,

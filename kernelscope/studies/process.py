@@ -94,6 +94,10 @@ class BenchProcess:
             os.close(theirs)
             os.close(their_answers)
 
+    def __del__(self) -> None:
+        # A Ctrl-C may come before anyone has got hold of this: the process ends when its pipes are closed.
+        self._close_pipes()
+
     @property
     def pid(self) -> int:
         """The process' id, which is that of its group too."""
@@ -236,7 +240,7 @@ class BenchProcess:
 
     def _close_pipes(self) -> None:
         for name in ("_requests", "_answers"):
-            descriptor = getattr(self, name)
+            descriptor = getattr(self, name, -1)
             setattr(self, name, -1)
             if descriptor != -1:
                 with contextlib.suppress(OSError):
@@ -274,8 +278,18 @@ def close_all(processes: Iterable[BenchProcess]) -> None:
         for process in living:
             process._gone_within(max(0.0, until - time.monotonic()))
     finally:
-        for process in living:
+        kill_all(living)
+
+
+def kill_all(processes: Sequence[BenchProcess]) -> None:
+    """End processes at once, also where a second Ctrl-C comes meanwhile."""
+    try:
+        for process in processes:
             process.kill()
+    except KeyboardInterrupt:
+        for process in processes:
+            process.kill()
+        raise
 
 
 def _doing(request: Mapping[str, Any]) -> str:

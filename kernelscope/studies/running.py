@@ -21,7 +21,7 @@ from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import schedule
 from kernelscope.studies.measured import Measured
 from kernelscope.studies.plan import Member, Plan, as_data
-from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 
 #: A study that may stop early has at least so many generations: an interval of fewer is narrow by chance.
 LEAST_GENERATIONS = 6
@@ -127,8 +127,7 @@ class Run:
             yield running
             close_all(started)
         finally:
-            for process in started:
-                process.kill()
+            kill_all(started)
 
     def _hello(self, running: dict[Member, BenchProcess]) -> None:
         plan = self._plan
@@ -299,7 +298,7 @@ class Run:
                         f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
         for case in plan.cases:
             reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
-            if reasons and all(reasons):
+            if len(reasons) > 1 and all(reasons):
                 measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
 
     def _nothing_measured(self) -> str:

@@ -60,7 +60,8 @@ def anatomy(targets: Mapping[str, Mapping[str, float]], processes: int = 8, *, n
             note = f"{'ab'[int(key[-1])]}: array(float32, 1d, C)" if key.startswith("argument") else ""
             made.parts.append(PartReport(label, case, key, begin, end, note, hidden.get(key)))
         if label in native:
-            made.parts.append(PartReport(label, case, "arguments", reason="prepared in native code"))
+            made.parts.append(PartReport(label, case, "arguments", "submit", "submitted",
+                                         reason="prepared in native code"))
         for process in range(processes):
             values = {key: value + more.get(key, 0.0) + float(chance.normal(0, noise_ns))
                       for key, (_, _, value) in parts.items()}

@@ -1,4 +1,4 @@
-"""A framework of nothing but a launch path, whose parts take known times on a clock that only they and readings move."""
+"""A framework of nothing but a launch path: its parts take known times on a clock that only they and readings move."""
 
 from __future__ import annotations
 

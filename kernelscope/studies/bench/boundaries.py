@@ -159,7 +159,12 @@ class Boundaries:
                                    f"from {begin} to {end}"))
         had = {part["key"] for part in parts} | ({ARGUMENTS} if self.arguments == [] else set())
         had |= {ARGUMENTS} if "preparing" in self.places else set()
-        return parts + [_part(key, reason=reason) for key, reason in unseen.items() if key not in had]
+        for key, reason in unseen.items():
+            if key not in had:
+                # What the framework does inside of its driver call lies between the call's boundaries.
+                inside = ("submit", "submitted") if key in self.path.unseen else ("", "")
+                parts.append(_part(key, *inside, reason=reason))
+        return parts
 
     def _unseen(self) -> dict[str, str]:
         """Return the parts that this version does not show, each with the reason."""
