@@ -252,6 +252,9 @@ def test_show_an_anatomy(tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == f"{result}\n"
     assert main(["study", "show", str(saved), "--fail-over", "3%"]) == 1
     assert "--fail-over is about a study's differences, and this is an anatomy" in capsys.readouterr().err
+    study = StudyResult(measured({"base": {4: 5.0}})).save(tmp_path / "s.json")
+    assert main(["study", "compare", str(study), str(saved)]) == 1
+    assert capsys.readouterr() == ("", "kernelscope: 'a.json' is an anatomy: studies are compared with studies\n")
     saved.write_text('{"format": "kernelscope-anatomy"}')
     assert main(["study", "show", str(saved)]) == 1
     assert "a.json" in capsys.readouterr().err
