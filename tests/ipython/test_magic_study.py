@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,17 @@ def test_the_figure_can_be_left_out(notebook: Any) -> None:
 def test_the_other_verbs(notebook: Any, line: str, name: str, asked: str) -> None:
     notebook.ok(f"%kernelscope study {line}")
     assert notebook.value("made.asked[-1][:2]") == f"('{name}', {asked})"
+
+
+def test_an_anatomy_shows_its_parts_and_where_a_target_spends_more(notebook: Any) -> None:
+    notebook.ok("from handmade_anatomies import anatomy\n"
+                "from kernelscope.studies.anatomy_result import AnatomyResult\n"
+                "made.result = AnatomyResult(anatomy({'base': {}, 'v2': {'argument 1': 2000.0}}))")
+    card, figure = shown(notebook.ok("%kernelscope study anatomy"))
+    assert card["text/plain"].startswith("Anatomy of a launch")
+    drawn = re.search(r'data-kind="figures">(.*?)</script>', figure["text/html"])
+    assert drawn is not None and len(json.loads(drawn[1])) == 2
+    assert "--fail-over" in refused(notebook.run("%kernelscope study anatomy --fail-over 3%"))
 
 
 def test_a_case_may_be_a_variable(notebook: Any) -> None:
