@@ -2,27 +2,27 @@
 
 How a difference is judged, and why so:
 
-- **The unit is a process.** Two processes of the same version differ (by 1 to 2 % here, of hash seeds and of where memory
-  lies) by more than the batches of one process do, and nothing that is repeated inside a process tells by how much. So
-  there are several processes of each target, and each gives one value: the median of its batches.
+- **The unit is a process.** Two processes of one version differ, by 1 to 2 %, as hash seeds and places in memory do,
+  and nothing that is repeated inside a process tells by how much. So there are several processes of each target, and
+  each gives one value: the median of its batches.
 - **They are paired.** The n-th processes of all targets run side by side, their batches in turn. What is compared is
-  taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a while, or
-  from some time on, hits both.
-- **The difference** is the trimmed mean of the pairs' (one in 16 left out at each end), which a process that a neighbour
-  disturbed hardly moves. It is close to the difference of the two medians, and need not be equal to it.
-- **Its interval** is a bootstrap-t interval: `kernelscope.studies.resampling` says how. All differences of a study, of all
-  cases and targets, hold within theirs together with 95 %: this is the correction for their number. A naive percentile
-  bootstrap of 16 medians misses far more often than it says.
-- **The verdict** follows from it. Without zero: faster or slower. With zero: too noisy, if half of its width is more than
-  5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
+  taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a while,
+  or from some time on, hits both.
+- **The difference** is the trimmed mean of the pairs' (one in 8 left out at each end), which a process that a
+  neighbour disturbed hardly moves. It is close to the difference of the two medians, and need not be equal to it.
+- **Its interval** is a bootstrap-t interval: `kernelscope.studies.resampling` says how. All differences of a study, of
+  all cases and targets, hold within theirs together with 95 %: this is the correction for their number.
+- **The verdict** follows from it. Without zero: faster or slower. With zero: too noisy, if half of its width is more
+  than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
 
 What it assumes: that differences between processes of one version are as likely up as down, and that pairs are
-independent of one another. What it cannot know: what all processes of a target have in common and its next installation
-has not (where a library was built, what lies beside it in memory at every start); what another day, kernel or temperature
-would bring. Fewer than 8 processes make wide intervals, honestly so.
+independent of one another. What it cannot know: what all processes of a target have in common and its next
+installation has not (where a library was built, what is beside it in memory at every start); what another day or
+temperature would bring. Fewer than 8 processes make wide intervals, honestly so.
 
-On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at most 5 of 100
-studies of equal targets find any difference, at least 94 % of intervals hold a difference that is there, 2 % are found.
+On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at most 5 of
+100 studies of equal targets find any difference, at least 94 % of intervals hold a difference that is there, and 2 %
+are found.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kernelscope.studies.judged import (
     Estimate,
     Judgement,
 )
-from kernelscope.studies.measured import CaseReport, Measured
+from kernelscope.studies.measured import Measured
 from kernelscope.studies.resampling import Column, Part, intervals, median_interval
 from kernelscope.studies.samples import Sample, middle, paired, samples
 
@@ -52,8 +52,8 @@ FLOOR_US = 0.05
 
 _LIVE = ("Everything was measured in one process: intervals say how batches differ, not how processes would, so that "
          "another process may find other differences.")
-_TWO_STUDIES = ("The two studies ran at different times: what else changed between them, such as the processor's frequency "
-                "or temperature, is in the differences and not in their intervals.")
+_TWO_STUDIES = ("The two studies ran at different times: what else changed between them, such as the processor's "
+                "frequency or temperature, is in the differences and not in their intervals.")
 
 
 def judge(measured: Measured, *, confidence: float = 0.95, resolution: float = 0.05, seed: int = 0) -> Judgement:
@@ -85,8 +85,8 @@ def judge_unpaired(old: Measured, new: Measured, *, confidence: float = 0.95, re
                    seed: int = 0) -> Judgement:
     """Return how two studies differ, in targets of the same label and cases of the same name and code.
 
-    Their processes did not run side by side, so that they are not paired: what the machine did between the two studies is
-    in the differences.
+    Their processes did not run side by side, so that they are not paired: what the machine did between the two studies
+    is in the differences.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def judge_unpaired(old: Measured, new: Measured, *, confidence: float = 0.95, re
     """
     before, after = samples(old), samples(new)
     notes = [_TWO_STUDIES]
-    changed = sorted(_code(old).keys() & _code(new).keys()
-                     - {name for name, code in _code(new).items() if _code(old).get(name) == code})
+    old_code, new_code = _code(old), _code(new)
+    changed = [name for name, code in new_code.items() if old_code.get(name, code) != code]
     if changed:
         notes.append(f"Not compared, as their code has changed: {', '.join(changed)}.")
     asked = [_Asked(target, case, "old", False, sample, before[target, case])
@@ -194,7 +194,4 @@ def _estimate(key: tuple[str, str], sample: Sample, seed: int, is_live: bool) ->
 
 def _code(measured: Measured) -> dict[str, tuple[str, str, str, str]]:
     """Return what each case runs."""
-    def of(case: CaseReport) -> tuple[str, str, str, str]:
-        return case.statement, case.setup, case.before, case.after
-
-    return {case.name: of(case) for case in measured.cases}
+    return {case.name: (case.statement, case.setup, case.before, case.after) for case in measured.cases}

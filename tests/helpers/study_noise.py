@@ -1,12 +1,12 @@
 """Studies of launch overhead that were never run: batches with the noise of real ones.
 
-Its size was fitted to A/A studies on the dry run (three processes side by side, 40 generations of them, 10 batches of
-10 ms of 5 cases, on 4 cores that other work kept busy), with what a quieter and a noisier hour showed in between. There:
+Its size was fitted to A/A studies on the dry run: three processes side by side, 40 generations of them, 10 batches of
+10 ms of 5 cases, on 4 cores that others used as well. There:
 
-- Medians of two processes of one version differ with a standard deviation of 1.4 % (10 batches) to 2.0 % (5 batches), of
-  which about 0.9 % is common to all cases of a process.
-- Batches scatter around their process's median with 1.1 %, as far as quartiles say; 5 in 100 are 9 % above it, 1 in 100
-  is 25 % above it. Much of that hits all targets in a round (correlated with 0.4).
+- Medians of two processes of one version differ with a standard deviation of 1.5 % (10 batches) to 2.0 % (5 batches),
+  of which about 0.8 % for each process is common to all of its cases.
+- Batches scatter around their process's median with 1.1 %, as far as quartiles say; 5 in 100 are 8 % above it, 1 in
+  100 is 25 % above it. Much of that hits all targets in a round (correlated with 0.4).
 - The whole host drifts, and steps by some per cent while a study runs.
 """
 
@@ -46,7 +46,7 @@ NONE = Noise(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def times(chance: np.random.Generator, processes: int, repeats: int, targets: int, cases: int,
-          noise: Noise = Noise()) -> np.ndarray:  # noqa: B008
+          noise: Noise = Noise()) -> np.ndarray:
     """By how much each batch takes longer: factors of shape (processes, repeats, targets, cases)."""
     n, r, t, c = processes, repeats, targets, cases
     percent = chance.normal(0, 1, (n, 1, t, 1)) * noise.process
@@ -65,7 +65,7 @@ def times(chance: np.random.Generator, processes: int, repeats: int, targets: in
 
 def study(seed: int, *, targets: int = 3, cases: Mapping[str, float] = CASES, processes: int = 16, repeats: int = 5,
           slower: Mapping[tuple[str, str], float] | None = None, against: Mapping[str, str] | None = None,
-          noise: Noise = Noise(), live: bool = False) -> Measured:  # noqa: B008
+          noise: Noise = Noise(), live: bool = False) -> Measured:
     """A study of targets ``t0`` (the baseline), ``t1``, ... of the same speed.
 
     Parameters
