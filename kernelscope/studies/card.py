@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from kernelscope.renderers.base import escape
@@ -10,12 +11,14 @@ from kernelscope.renderers.elements import folded, heading, name_of, table_of
 from kernelscope.renderers.style import PAGE, style
 from kernelscope.studies import forest, words
 from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference, Estimate
+from kernelscope.studies.measured import Measured
 from kernelscope.studies.numbers import difference, difference_interval, median, median_interval, share
 from kernelscope.studies.result import StudyResult
 
 #: As many cases as are in sight; the others are folded.
 MOST_CASES = 12
 _SIGNS = {SLOWER: "▲", FASTER: "▼", NO_DIFFERENCE: "=", TOO_NOISY: "?"}
+_UNIT = re.compile(r"(\d) (?=(?:%|ns|µs|ms|s|MHz)\b|%)")
 _COLUMNS = [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
 # Of the table of intervals: the target, its cost, the picture, the difference, the verdict.
@@ -23,18 +26,19 @@ _STYLE = """
 .kscope .ks-study table.ks-table td { padding-top: 4px; padding-bottom: 4px; }
 .kscope .ks-study table.ks-table tbody tr:nth-child(n) td { border-top: 0; }
 .kscope .ks-study table.ks-table tbody tr.ks-first:nth-child(n + 2) td { border-top: 1px solid var(--ks-line); }
-.kscope .ks-study table.ks-table tbody tr:not(.ks-first) td:first-child .ks-name { padding-left: 14px; }
-.kscope .ks-study .ks-name { align-items: baseline; }
-.kscope .ks-study .ks-key { flex: none; margin-right: 7px; }
-.kscope .ks-study .ks-first .ks-case { font-weight: 600; }
+.kscope .ks-study .ks-target { display: flex; align-items: baseline; gap: 7px; min-width: 0; }
+.kscope .ks-study tr:not(.ks-first) .ks-target { padding-left: 14px; }
+.kscope .ks-study .ks-key { flex: none; }
+.kscope .ks-study .ks-first .ks-name { font-weight: 600; }
 .kscope .ks-study table.ks-table tbody tr.ks-first:nth-child(n) td { padding-bottom: 0; }
 .kscope .ks-study .ks-cost { height: 3px; margin: 2px 0 0; border-radius: 1px; }
 .kscope .ks-study .ks-more { color: var(--ks-soft); font-size: 11.5px; }
 .kscope .ks-study .ks-slower { color: #d55e00; font-weight: 600; }
 .kscope .ks-study .ks-faster { color: #009e73; font-weight: 600; }
 .kscope .ks-study .ks-unsure { font-weight: 600; }
-.kscope .ks-study td.ks-advice { padding: 0 4px 6px 18px; color: var(--ks-soft); font-size: 11.5px; }
 .kscope .ks-study col.ks-cost-of { width: 148px; }
+.kscope .ks-study col.ks-cost-wide { width: 64%; }
+.kscope .ks-study table:has(col.ks-cost-wide) :is(th, td):nth-child(2) { text-align: left; }
 .kscope .ks-study col.ks-forest-of { width: 34%; }
 .kscope .ks-study col.ks-change { width: 156px; }
 .kscope .ks-study col.ks-verdict { width: 142px; }
@@ -42,57 +46,104 @@ _STYLE = """
 @container (max-width: 860px) {
   .kscope .ks-study col.ks-cost-of { width: 72px; }
   .kscope .ks-study col.ks-change { width: 84px; }
-  .kscope .ks-study table:has(col.ks-forest-of) .ks-more { display: none; }
+  .kscope .ks-study table:has(col.ks-forest-of) td:not(.ks-left) .ks-more { display: none; }
+}
+@container (max-width: 680px) {
+  .kscope .ks-study col.ks-cost-of { width: 62px; }
+  .kscope .ks-study col.ks-change { width: 68px; }
+  .kscope .ks-study col.ks-verdict { width: 124px; }
+  .kscope .ks-study col.ks-forest-of { width: 28%; }
+  .kscope .ks-study .ks-odd { display: none; }
 }
 @container (max-width: 560px) {
   .kscope .ks-study .ks-x > table.ks-table { min-width: 0; }
-  .kscope .ks-study col.ks-forest-of { width: 30%; }
-  .kscope .ks-study col.ks-verdict { width: 84px; }
-  .kscope .ks-study td:last-child { white-space: normal; }
+  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 500px; }
+  .kscope .ks-study .ks-name span + span { flex: 0 1 auto; overflow: hidden; text-overflow: ellipsis; }
 }
 """
 
 
 def card(result: StudyResult) -> str:
     """Return the study as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
-    return f"<style>{style()}{forest.STYLE}{_STYLE}</style>{_body(result)}"
+    measured = result.measured
+    top = head(words.title(measured), measured, words.notice(measured), words.ending(measured))
+    errors = "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
+                     for label, why in words.failures(measured))
+    return framed("".join([top, errors, _conclusions(result), _against(result), _within(result), _remarks(result),
+                           _targets(result), _foot(result)]))
 
 
 def page(result: StudyResult) -> str:
     """Return a self-contained HTML document: the card, and the study's figures."""
     figures = [result.plot(kind) for kind in ("intervals", "distributions", "drift")] if result.estimates else []
-    title = escape(words.title(result.measured))
     drawn = figures_html(figures, words.notice(result.measured)) if figures else ""
+    return document(words.title(result.measured), f"{card(result)}\n{drawn}")
+
+
+def document(title: str, inside: str) -> str:
+    """Return an HTML document of a card, and of what comes below it."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{PAGE}</style></head>\n"
-        f"<body><main>{card(result)}\n{drawn}</main></body></html>\n"
+        f"<title>{escape(title)}</title><style>{PAGE}</style></head>\n"
+        f"<body><main>{inside}</main></body></html>\n"
     )
 
 
-def _body(result: StudyResult) -> str:
-    parts = [_head(result), _conclusions(result), _against(result), _within(result), _remarks(result),
-             _targets(result), _foot(result)]
-    return f'<div class="kscope"><div class="ks-study">{"".join(parts)}</div></div>'
+def framed(inside: str) -> str:
+    """Return a card of these parts, with its style."""
+    return (f"<style>{style()}{forest.STYLE}{_STYLE}</style>"
+            f'<div class="kscope"><div class="ks-study">{inside}</div></div>')
 
 
-def _head(result: StudyResult) -> str:
-    title, ended = escape(words.title(result.measured)), words.ending(result.measured)
-    chip = f'<span class="ks-chip ks-bad">{escape(ended)}</span>' if ended else ""
-    gpu = result.gpu.get("name")
+def head(title: str, measured: Measured, notice: str, ending: str = "") -> str:
+    """Return a card's head: its title, how it ended where that was early, its GPU, and what must be said first."""
+    chip = f'<span class="ks-chip ks-bad">{escape(ending)}</span>' if ending else ""
+    gpu = measured.gpu.get("name")
     maker = escape(" · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part))
-    notice = words.notice(result.measured)
     said = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
-    said += "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
-                    for label, why in words.failures(result.measured))
-    return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{title}</span>{chip}'
+    return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}</span>{chip}'
             f'<span class="ks-maker">{maker}</span></div>{said}')
 
 
+def listed(sentences: Sequence[tuple[str, str]]) -> str:
+    """Return sentences as a list, each behind its label if it has one."""
+    items = "".join(f"<li>{f'<b>{escape(label)}</b>: ' if label else ''}{_kept(each)}</li>"
+                    for label, each in sentences)
+    return f'<ul class="ks-list">{items}</ul>' if items else ""
+
+
+def differences_table(
+    found: Sequence[Difference], targets: Sequence[str], cost: Callable[[Difference], str] | None = None,
+) -> str:
+    """Return differences as a table, by case.
+
+    Parameters
+    ----------
+    found : sequence of Difference
+        At least one.
+    targets : sequence of str
+        All targets, which have their colors by their places.
+    cost : callable, optional
+        What stands between a target's name and its picture: text.
+    """
+    scale, rows = forest.axis(found), list[str]()
+    places = {target: place for place, target in enumerate(targets)}
+    for case, against in dict.fromkeys((each.case, each.baseline if each.within else "") for each in found):
+        said = f'<span class="ks-more">against {escape(words.name(against))}</span>' if against else ""
+        rows.append(_case_row(name_of(case) + said, scale, 2 if cost else 1))
+        for each in found:
+            if (each.case, each.baseline if each.within else "") == (case, against):
+                color = forest.color_of(places.get(each.target, 0))
+                shown = f"<td>{escape(cost(each))}</td>" if cost else ""
+                rows.append(f'><td class="ks-left">{_name(each.target, color)}</td>{shown}'
+                            f"{_picture(scale, each, color)}{_change(each)}{_verdict(each, False, '')}")
+    columns = [("", "case, target", ""), *([("change", "µs", "old, new")] if cost else []), *_COLUMNS]
+    return _drawn(columns, rows, scale)
+
+
 def _conclusions(result: StudyResult) -> str:
-    said = [f"<li><b>{escape(label)}</b>: {escape(sentence)}</li>" for label, sentence in words.conclusions(result)]
-    return f'<ul class="ks-list">{"".join(said)}</ul>' if said else ""
+    return listed(words.conclusions(result))
 
 
 def _against(result: StudyResult) -> str:
@@ -115,7 +166,7 @@ def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None)
     costs = [each.median_us for each in result.estimates]
     rows: list[str] = []
     for case in cases:
-        rows.append(_case_row(_case(case), scale, 1))
+        rows.append(_case_row(name_of(case), scale, 2))
         for place, target in enumerate(result.targets):
             estimate = result.by_place.get((target.label, case))
             if estimate is None and place and target.error is not None:
@@ -125,45 +176,31 @@ def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None)
             each = result.against_baseline.get((target.label, case))
             if scale is not None:
                 why = target.unavailable.get(case, "") if estimate is None else ""
-                cells += _picture(scale, each, place) + _change(each) + _verdict(each, not place, why)
+                color = forest.color_of(place)
+                cells += (_picture(scale, each, color, is_baseline=not place) + _change(each)
+                          + _verdict(each, not place, why))
             rows.append(f">{cells}")
-            if each is not None and each.verdict == TOO_NOISY and each.advice:
-                rows.append(f'><td class="ks-left ks-advice" colspan="5">{escape(each.advice)}</td>')
-    columns = [("", "case, target", ""), ("cost-of", "µs", "")]
+    columns = [("", "case, target", ""), ("cost-of" if scale else "cost-wide", "µs", "")]
     if scale is not None:
         columns += _COLUMNS
-    return _drawn(columns, rows, scale, 2)
+    return _drawn(columns, rows, scale)
 
 
 def _within(result: StudyResult) -> str:
     found = [each for each in result.differences if each.within]
     if not found:
         return ""
-    scale, rows = forest.axis(found), list[str]()
-    places = {target.label: place for place, target in enumerate(result.targets)}
-    pairs = list(dict.fromkeys((each.case, each.baseline) for each in found))
-    for case, against in pairs:
-        same = [each for each in found if (each.case, each.baseline) == (case, against)]
-        said = f'<span class="ks-more ks-against">against {escape(words.name(against))}</span>'
-        rows.append(_case_row(_case(case) + said, scale, 0))
-        for each in same:
-            color = forest.color_of(places.get(each.target, 0))
-            rows.append(f'><td class="ks-left">{_name(each.target, color)}</td>{_picture(scale, each, 1, color)}'
-                        f"{_change(each)}{_verdict(each, False, '')}")
-    columns = [("", "case, target", ""), *_COLUMNS]
-    return heading("Cases compared within a target") + _drawn(columns, rows, scale, 1)
+    return heading("Cases compared within a target") + differences_table(found, [each.label for each in result.targets])
 
 
-def _case_row(name: str, scale: forest.Axis | None, before: int) -> str:
-    """The row above those of a case's targets, with `before` columns between its name and the picture."""
-    cells = "<td></td>" * (before if scale else 1)
-    if scale is not None:
-        cells += f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>'
-    return f' class="ks-first"><td class="ks-left">{name}</td>{cells}'
+def _case_row(name: str, scale: forest.Axis | None, columns: int) -> str:
+    """The row above those of a case's targets; its name has the `columns` before the picture."""
+    cells = f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>' if scale is not None else ""
+    return f' class="ks-first"><td class="ks-left" colspan="{columns}">{name}</td>{cells}'
 
 
-def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: forest.Axis | None, place: int) -> str:
-    """A table whose column at `place` has pictures, with the axis in its head; rows bring their own attributes."""
+def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: forest.Axis | None) -> str:
+    """A table with the axis in the head of its pictures; rows bring their own attributes."""
     html = table_of(columns, []).replace("<tbody></tbody>", "<tbody>" + "".join(f"<tr{row}</tr>" for row in rows)
                                          + "</tbody>")
     if scale is None:
@@ -173,9 +210,8 @@ def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: 
 
 
 def _remarks(result: StudyResult) -> str:
-    said = [f"<li>{f'<b>{escape(label)}</b>: ' if label else ''}{escape(sentence)}</li>"
-            for label, sentence in words.remarks(result)]
-    return f'{heading("To know")}<ul class="ks-list">{"".join(said)}</ul>' if said else ""
+    said = listed(words.remarks(result))
+    return heading("To know") + said if said else ""
 
 
 def _targets(result: StudyResult) -> str:
@@ -190,22 +226,16 @@ def _targets(result: StudyResult) -> str:
 
 def _foot(result: StudyResult) -> str:
     lines = [" ".join(words.method(result.measured)), words.machine(result.measured)]
-    return f'<div class="ks-foot">{"".join(f"<div>{escape(line)}</div>" for line in lines if line)}</div>'
+    return f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
+
+
+def _kept(sentence: str) -> str:
+    """A sentence whose numbers keep their units on their line."""
+    return _UNIT.sub("\\1\u00a0", escape(sentence))
 
 
 def _name(label: str, color: str) -> str:
-    key = f'<i class="ks-key" style="background:{color}"></i>'
-    return f'<span class="ks-name" title="{escape(label)}">{key}{_cut(label)}</span>'
-
-
-def _case(name: str) -> str:
-    return f'<span class="ks-name ks-case" title="{escape(name)}">{_cut(name)}</span>'
-
-
-def _cut(text: str) -> str:
-    """A name that gives way in its middle where it has too little room."""
-    inside = name_of(text)
-    return inside[inside.index(">") + 1:-len("</span>")]
+    return f'<span class="ks-target"><i class="ks-key" style="background:{color}"></i>{name_of(label)}</span>'
 
 
 def _cost(each: Estimate | None, costs: Sequence[float], color: str) -> str:
@@ -216,10 +246,10 @@ def _cost(each: Estimate | None, costs: Sequence[float], color: str) -> str:
             f'<div class="ks-cost" style="width:{wide:.1f}%;background:{color}"></div></td>')
 
 
-def _picture(scale: forest.Axis, each: Difference | None, place: int, color: str = "") -> str:
-    draw: Callable[[forest.Axis], str] = forest.empty_row if place else forest.baseline_row
-    inside = draw(scale) if each is None else forest.row(scale, each, color or forest.color_of(place))
-    return f'<td class="ks-forest">{inside}</td>'
+def _picture(scale: forest.Axis, each: Difference | None, color: str, *, is_baseline: bool = False) -> str:
+    if each is not None:
+        return f'<td class="ks-forest">{forest.row(scale, each, color)}</td>'
+    return f'<td class="ks-forest">{forest.baseline_row(scale) if is_baseline else forest.empty_row(scale)}</td>'
 
 
 def _change(each: Difference | None) -> str:

@@ -28,10 +28,16 @@ STYLE = """
 .kscope .ks-forest text { fill: var(--ks-soft); font-size: 11px; }
 """
 
+# What every second number of a crowded axis has.
+_OF_TWO = ' class="ks-odd"'
+
 # The axis has at least this, so that noise of a tenth of a percent does not fill it.
 _LEAST_PERCENT = 1.0
 _MARGIN = 0.05
-_MOST_TICKS = 6
+_MUCH_WIDER = 2.0
+_MOST_TICKS = 5
+_MOST_NARROW = 4
+_EDGE = 9.0
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,15 @@ class Axis:
 def axis(differences: Iterable[Difference]) -> Axis:
     """Return an axis with room for all differences and their intervals, and for zero.
 
-    Intervals of what is too noisy make no room for themselves where others tell more: they are cut off at the ends.
+    Where others tell more, much wider intervals of what is too noisy are cut off at the ends.
     """
     held = list(differences)
     telling = [each for each in held if each.verdict != TOO_NOISY] or held
     values = [0.0, *(each.percent for each in held)]
     values += [value for each in telling for value in (each.low_percent, each.high_percent)]
     finite = [value for value in values if math.isfinite(value) and abs(value) < 1e9]
+    most = _MUCH_WIDER * max(_LEAST_PERCENT, *map(abs, finite))
+    finite += [value for each in held for value in (each.low_percent, each.high_percent) if abs(value) <= most]
     low, high = min(finite), max(finite)
     if high - low < 2 * _LEAST_PERCENT:
         low, high = min(low, -_LEAST_PERCENT), max(high, _LEAST_PERCENT)
@@ -69,8 +77,12 @@ def axis(differences: Iterable[Difference]) -> Axis:
 
 def head(scale: Axis) -> str:
     """Return the axis' numbers as a picture for the table's head."""
-    texts = "".join(f'<text x="{scale.place(tick):.2f}%" y="12" text-anchor="middle">{_tick(tick)}</text>'
-                    for tick in scale.ticks)
+    zero = scale.ticks.index(0)
+    # A narrow table has no room for many numbers.
+    crowded = len(scale.ticks) > _MOST_NARROW
+    texts = "".join(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{scale.place(tick):.2f}%" y="12" '
+                    f'text-anchor="{_anchor(scale.place(tick))}">{_tick(tick)}</text>'
+                    for place, tick in enumerate(scale.ticks))
     return f'<svg aria-hidden="true">{texts}</svg>'
 
 
@@ -127,6 +139,11 @@ def _ticks(low: float, high: float) -> tuple[float, ...]:
 def _round_up(value: float) -> float:
     size = 10.0 ** math.floor(math.log10(value))
     return next(size * part for part in (1, 2, 5, 10) if size * part >= value * 0.999)
+
+
+def _anchor(place: float) -> str:
+    """Where a number's letters go: at the ends not over the next column's heading."""
+    return "start" if place < _EDGE else "end" if place > 100 - _EDGE else "middle"
 
 
 def _tick(value: float) -> str:

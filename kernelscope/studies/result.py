@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -198,8 +199,7 @@ class StudyResult:
         **options
             See `kernelscope.studies.figures`.
         """
-        from kernelscope.studies import figures
-
+        figures = importlib.import_module("kernelscope.studies.figures")
         return figures.plot(self, kind, **options)
 
     def to_json(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kernelscope.renderers.base import clean, shorten, width_of
 from kernelscope.renderers.layout import columns, table, with_notice, wrap
@@ -74,7 +74,7 @@ def overhead(result: StudyResult, width: int) -> str:
                       for case, shown in names.items()]
     if result.estimates:
         deltas = "; deltas are of medians of processes side by side" if len(labels) > 1 else ""
-        lines.append(f"(mean +/- standard deviation of the processes' medians{deltas})")
+        lines.append(wrap(f"(mean +/- standard deviation of the processes' medians{deltas})", width, hanging=1))
     return "\n".join(lines)
 
 
@@ -86,16 +86,30 @@ def case_names(result: StudyResult) -> tuple[str, dict[str, str]]:
 
 
 def differences_table(
-    differences: Sequence[Difference], heading: str, names: dict[str, str], width: int, *, against: str = "",
+    differences: Sequence[Difference], heading: str, names: Mapping[str, str], width: int, *, against: str = "",
 ) -> str:
-    """Return differences with their intervals and verdicts, and below each what else there is to say."""
+    """Return differences with their intervals and verdicts, and below each what else there is to say.
+
+    Parameters
+    ----------
+    differences : sequence of Difference
+        At least one.
+    heading : str
+        Of the cases' column.
+    names : mapping
+        What the cases are called in it, where not by their names.
+    width : int
+        Columns to keep to.
+    against : str
+        The heading of the column of what they are compared with; empty for none.
+    """
     rows = [[_short(each.target), names.get(each.case, _short(each.case)),
              *([names.get(each.baseline, _short(each.baseline))] if against else []),
              difference(each), difference_interval(each), share(each.percent, signed=True),
-             f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]", each.verdict]
+             f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]", clean(each.verdict)]
             for each in differences]
     headers = ["target", heading, *([against] if against else []), "µs/launch", "interval", "%", "interval", "verdict"]
-    below = [wrap(clean(said), width - 8).splitlines() if (said := _advice(each)) else [] for each in differences]
+    below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in differences]
     left = (0, 1, 2, 7) if against else (0, 1, 6)
     return table(headers, rows, width, left=left, flexible=1, below=below)
 
@@ -129,8 +143,7 @@ def _within(result: StudyResult, width: int) -> str:
     if not found:
         return ""
     # Where cases are compared with one another, a number of arguments would be no name.
-    names = {each.name: _short(each.name) for each in result.cases}
-    return f"Cases compared within a target\n{differences_table(found, 'case', names, width, against='against')}"
+    return f"Cases compared within a target\n{differences_table(found, 'case', {}, width, against='against')}"
 
 
 def _facts(result: StudyResult, width: int) -> str:

@@ -80,10 +80,11 @@ def conclusion(found: Sequence[Difference]) -> str:
         where = _where(len(same), len(found))
         if verdict == NO_DIFFERENCE:
             most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
-            none = where.replace("in all", "in any of")
-            parts.append(f"no difference seen{none}; more than {share(most)} % is ruled out")
+            none = where.replace("in all", "in any of").replace("both", "any of 2")
+            parts.append(f"no difference seen{none} (more than {share(most)} % is ruled out)")
         elif verdict == TOO_NOISY:
-            parts.append(f"too noisy to tell{where}")
+            widest = max(same, key=lambda each: each.high_percent - each.low_percent)
+            parts.append(f"too noisy to tell{where}" + (f" ({brief(widest.advice)})" if widest.advice else ""))
         else:
             by = _span(abs(each.percent) for each in same)
             parts.append(f"{verdict} than {name(same[0].baseline)}{where}, by {by}")
@@ -96,7 +97,7 @@ def failures(measured: Measured) -> list[tuple[str, str]]:
     for each in measured.targets:
         if each.error is not None:
             kept = f" {_processes(each.processes)} before that are kept." if each.processes else ""
-            said.append((name(each.label), f"failed: {_brief(each.error)}{'' if not kept else '.' + kept}"))
+            said.append((name(each.label), f"failed: {brief(each.error)}{'' if not kept else '.' + kept}"))
     return said
 
 
@@ -106,9 +107,9 @@ def remarks(result: StudyResult) -> list[tuple[str, str]]:
     said: list[tuple[str, str]] = []
     for each in measured.targets:
         for why, cases in _grouped(each.unavailable).items():
-            said.append((name(each.label), f"without {', '.join(cases)}: {_brief(why)}"))
-        said += [(name(each.label), _brief(warning)) for warning in each.warnings]
-    return said + [("", _brief(note)) for note in (*measured.notes, *result.notes)]
+            said.append((name(each.label), f"without {', '.join(cases)}: {brief(why)}"))
+        said += [(name(each.label), brief(warning)) for warning in each.warnings]
+    return said + [("", brief(note)) for note in (*measured.notes, *result.notes)]
 
 
 def method(measured: Measured) -> list[str]:
@@ -147,7 +148,9 @@ def source(target: TargetReport) -> str:
 def _where(part: int, whole: int) -> str:
     if whole == 1:
         return ""
-    return f" in all {whole} cases" if part == whole else f" in {part} of {whole} cases"
+    if part == whole:
+        return " in both cases" if whole == 2 else f" in all {whole} cases"
+    return f" in {part} of {whole} cases"
 
 
 def _span(values: Iterable[float]) -> str:
@@ -232,6 +235,6 @@ def _clocks(value: Any) -> str:
     return f"clocks {', '.join(held)} MHz" if held else ""
 
 
-def _brief(message: str) -> str:
-    """A message on one line, at most some lines long."""
+def brief(message: str) -> str:
+    """Return a message on one line, and not too long."""
     return shorten(clean(" ".join(message.split())), _MOST_TEXT)

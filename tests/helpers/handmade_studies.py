@@ -7,12 +7,19 @@ all of them. The same arguments make the same study.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference, Estimate
+from kernelscope.studies.judged import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    Difference,
+    Estimate,
+    Judgement,
+)
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
 
 #: What a launch costs in microseconds, by target and number of arguments: a study like those of the field.
@@ -96,17 +103,8 @@ def case(name: int | str) -> CaseReport:
     return CaseReport(name, "work[1, 1](a)", setup="a = cuda.to_device(np.zeros(4))")
 
 
-@dataclass(frozen=True)
-class Found:
-    """Estimates and differences."""
-
-    estimates: tuple[Estimate, ...]
-    differences: tuple[Difference, ...]
-    notes: tuple[str, ...] = ()
-
-
-def found(study: Measured) -> Found:
-    """Return what a simple method finds in a study: intervals of 2.8 standard errors; for tests of what shows it."""
+def found(study: Measured) -> Judgement:
+    """Return what a simple method finds in a study: intervals of 2.8 standard errors, whatever `judge` becomes."""
     values: dict[tuple[str, str], dict[int, list[float]]] = {}
     for target, name, process, _, _, _, loops, host_ns, _ in study.batches:
         values.setdefault((target, name), {}).setdefault(process, []).append(host_ns / loops / 1000)
@@ -126,7 +124,7 @@ def found(study: Measured) -> Found:
                 differences += _difference(medians, target.label, each.name, study.targets[0].label, each.name)
             if each.against is not None:
                 differences += _difference(medians, target.label, each.name, target.label, each.against)
-    return Found(tuple(estimates), tuple(differences))
+    return Judgement(tuple(estimates), tuple(differences))
 
 
 def _difference(
