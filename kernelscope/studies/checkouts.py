@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 
 from kernelscope.errors import StudyError
@@ -60,8 +61,10 @@ def find_package(folder: Path) -> Package | None:
 
 def installed_package(framework: str) -> Package | None:
     """Return the package of a framework that this environment has, without importing it, or None."""
+    # The folder that one stands in is on the path of a notebook, may be a checkout, and is not on a target's path.
+    paths = [path for path in sys.path if path and Path(path).resolve() != Path.cwd()]
     try:
-        spec = importlib.util.find_spec(FRAMEWORKS[framework])
+        spec = PathFinder.find_spec(FRAMEWORKS[framework], paths) or importlib.util.find_spec(FRAMEWORKS[framework])
     except (ImportError, ValueError):
         return None
     if spec is None or not spec.origin:

@@ -88,7 +88,8 @@ def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_
 
     This environment and interpreters are used as they are. A requirement gets an environment of its own, which is kept
     for the next study where that is certain to be the same: for a version that is pinned with ``==``. A checkout or a
-    ref's worktree is installed, editable, into an environment of its own, made for this study.
+    ref's worktree is installed, editable, into an environment of its own, made for this study; as always with editable
+    installations, what is compiled is written to the folder of the checkout.
 
     Parameters
     ----------
@@ -191,6 +192,8 @@ class _Request:
                               warnings=list(warnings))
         if package is not None:
             framework, expected = package.framework, package.path
+            if expected.is_relative_to(self.workspace.path):  # else each process would compile its modules anew
+                environ.pop("PYTHONDONTWRITEBYTECODE", None)
         return Prepared(target, python, environ, home / "empty", report, framework, expected)
 
     def venv(self, *requirements: str, where: Path | None = None) -> Path:

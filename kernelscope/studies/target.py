@@ -80,8 +80,8 @@ def parse_target(text: str, repo: str = ".") -> Target:
     if not spec:
         raise StudyError(f"target {text!r} says nothing after its label: it must be {FORMS}" if found else
                          f"target {text!r} is empty: it must be {FORMS}")
-    if label is not None and not 0 < len(label) <= _LONGEST_LABEL:
-        raise StudyError(f"target {text!r}: a label must have 1 to {_LONGEST_LABEL} characters, and has {len(label)}")
+    if label is not None and len(label) > _LONGEST_LABEL:
+        raise StudyError(f"target {text!r}: a label has at most {_LONGEST_LABEL} characters, and this one {len(label)}")
     kind, value, folder = _read(spec, repo)
     return Target(label or _called(kind, value), kind, value, folder)
 

@@ -104,19 +104,19 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
     key = hashlib.sha256(json.dumps([sys.version, os.path.realpath(sys.executable), *request]).encode()).hexdigest()
     folder = environments_folder()
     made = folder / f"{name}-{key[:16]}"
+
+    def waiting() -> None:
+        progress(f"waiting for another study that makes the environment of {name}")
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         forget(older_than_s=_FORGOTTEN_S, but=made)
-        lock = held.enter_context(_shared(folder / f"{made.name}.lock"))
+        lock = held.enter_context(_shared(folder / f"{made.name}.lock", waiting))
     except OSError as problem:
         raise StudyError(f"environments cannot be kept in {str(folder)!r}: {problem.strerror}; set {FOLDER} to another "
                          "folder") from problem
     if not _is_usable(made):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            progress(f"waiting for another study that makes the environment of {name}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock(lock, fcntl.LOCK_EX, waiting)
         if not _is_usable(made):  # nobody else has made it meanwhile
             _build(made, build)
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -143,7 +143,7 @@ def forget(older_than_s: float = 0.0, but: Path | None = None) -> list[Path]:
             if made.exists():
                 removed.append(made)
                 shutil.rmtree(made, ignore_errors=True)
-            lock.unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)  # without an environment, a study may be about to make it
     return removed
 
 
@@ -169,15 +169,23 @@ def _build(made: Path, build: Callable[[Path], None]) -> None:
 
 
 @contextmanager
-def _shared(path: Path) -> Generator[IO[Any]]:
+def _shared(path: Path, waiting: Callable[[], None]) -> Generator[IO[Any]]:
     """Lock a file against removing what it stands for."""
     while True:
         with path.open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            _lock(lock, fcntl.LOCK_SH, waiting)
             # Between opening and locking it may have been removed, with the environment.
             if path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino:
                 yield lock
                 return
+
+
+def _lock(file: IO[Any], how: int, waiting: Callable[[], None]) -> None:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        waiting()
+        fcntl.flock(file, how)
 
 
 def _is_usable(made: Path) -> bool:
@@ -215,7 +223,8 @@ def _next_step(finished: Finished, no_index: bool) -> str:
 
 
 def _told(requirements: Sequence[str]) -> str:
-    return " ".join(each for each in requirements if not each.startswith("--"))
+    """What was to be installed, in words: a checkout's folder may be a worktree that nobody knows."""
+    return "the checkout" if requirements[0] == "--editable" else " ".join(requirements)
 
 
 def _all(finished: Finished) -> str:
