@@ -142,18 +142,15 @@ def _installed() -> str:
 def _imported(name: str) -> Any:
     """Import a framework's module ``cuda``."""
     package = _PACKAGES[name]
+    if importlib.util.find_spec(package) is None:
+        raise RuntimeError(f"{name} is not installed for {sys.executable}: pip install '{name}[cu13]' there")
     try:
         if name == "numba-cuda-mlir":
             return importlib.import_module("numba_cuda_mlir.cuda")
-        if importlib.util.find_spec(package) is None:
-            raise RuntimeError(
-                f"numba-cuda is not installed for {sys.executable}: pip install 'numba-cuda[cu13]' there")
         if importlib.util.find_spec("_numba_cuda_redirector") is not None:
             # A .pth file does this where numba-cuda is installed; a checkout on PYTHONPATH has none that is read.
             importlib.import_module("_numba_cuda_redirector")
         cuda = importlib.import_module("numba.cuda")
-    except RuntimeError:
-        raise
     except Exception as error:
         # An AttributeError where numba is newer than this numba-cuda knows, for one.
         raise RuntimeError(f"{name} cannot be imported by {sys.executable}, with {_said(name)}: "

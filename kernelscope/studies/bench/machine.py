@@ -54,6 +54,23 @@ def noise(milliseconds: float) -> float:
     return max(0.0, 1.0 - fast * len(took) / sum(took))
 
 
+def waited_ns() -> int:
+    """Return how long this thread could have run and another had the processor, since it began; 0 where unknown.
+
+    Linux counts it for each thread: the second number of ``schedstat``.
+    """
+    try:
+        descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(descriptor, 100).split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    finally:
+        os.close(descriptor)
+
+
 def may_pin(cores: list[int] | None) -> tuple[list[int] | None, str | None]:
     """Try whether this process may run on some cores only, and undo it.
 
