@@ -76,8 +76,9 @@ def read_benchmarks(files: Files) -> StudyResult:
     Returns
     -------
     StudyResult
-        Its cases are the benchmarks. ``sync_ns`` is 0: pytest-benchmark does not wait for the device. A benchmark whose
-        name begins as ``test[signature-`` is also compared with ``test[dispatch-``, as numba-cuda's are called.
+        Its cases are the benchmarks, without ``test_``. ``sync_ns`` is 0: pytest-benchmark does not wait for the
+        device. One with an eager signature, as numba-cuda's are called, is also compared with that without:
+        ``one_arg[signature-device_array]`` with ``one_arg[dispatch-device_array]``.
 
     Raises
     ------
@@ -133,6 +134,11 @@ def batch_rows(file: BenchmarkFile, label: str, process: int, place: int, start_
             yield label, name, process, number, place, start_ns, len(some) * iterations, took_ns, 0
             start_ns += took_ns
             place += 1
+
+
+def short_name(benchmark: str) -> str:
+    """Return what to call a benchmark: the name of its test, without the ``test_`` that all have."""
+    return benchmark.removeprefix("test_") or benchmark
 
 
 def since(file: BenchmarkFile, first: datetime | None) -> int:
@@ -212,6 +218,7 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
     stats = cast("dict[str, Any]", stats)
     full = benchmark.get("fullname")
     full = full if isinstance(full, str) and full else name
+    name = short_name(name)
     # The same test name in two files of tests.
     name = name if name not in file.rounds else full
     if name in file.rounds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,10 +19,12 @@ from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, f
 from kernelscope.studies.bench.warming import warm_up
 from kernelscope.studies.case import Case
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import BATCH_MS, Plan, as_data
+from kernelscope.studies.plan import Plan, as_data
 from kernelscope.studies.running import LEAST_GENERATIONS, Stop, Tell
 
 _NOISE_MS = 50
+_CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numba_cuda.core.config")
+_ADVICE = ("CUDA_LOW_OCCUPANCY_WARNINGS", "CUDA_WARN_ON_IMPLICIT_COPY")
 
 
 def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None = None) -> None:
@@ -57,7 +60,7 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
     resolution_ns, read_ns = machine.clock()
     measured.host.update(clock_resolution_ns=resolution_ns, clock_read_ns=read_ns, noise=machine.noise(_NOISE_MS))
     try:
-        with frozen_garbage():
+        with frozen_garbage(), _without_advice():
             prepared = _prepare(plan, measured, framework, tell)
             report.processes = 1
             _rounds(plan, measured, prepared, tell, is_enough, begun_ns)
@@ -78,7 +81,7 @@ def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -
         try:
             timed = TimedCase(as_data(case), framework.names(), framework.synchronize, case.function)
             timed.set_up()
-            warm = warm_up(timed, BATCH_MS)
+            warm = warm_up(timed, plan.batch_ms)
         except (Unavailable, CaseError) as error:
             problem = problem or error
             text = " ".join(str(error).split())
@@ -113,7 +116,7 @@ def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]
         for timed, loops in chance.sample(prepared, len(prepared)):
             at_ns = time.perf_counter_ns() - begun_ns
             try:
-                host_ns, sync_ns = timed.batch(loops)
+                host_ns, sync_ns, _ = timed.batch(loops)
             except (Unavailable, CaseError) as error:
                 raise StudyError(f"{error}; it went well before, and what was measured is dropped") from error.__cause__
             measured.batches.append((label, timed.name, 0, number, len(measured.batches), at_ns, loops,
@@ -130,6 +133,20 @@ def _framework() -> Framework:
             return find(None)
     except RuntimeError as error:
         raise StudyError(str(error)) from error
+
+
+@contextmanager
+def _without_advice() -> Generator[None]:
+    """What small grids and host arrays are warned of costs microseconds a launch; benchmark processes have it off."""
+    configs = [sys.modules[name] for name in _CONFIGS if name in sys.modules]
+    before = [(config, name, getattr(config, name)) for config in configs for name in _ADVICE if hasattr(config, name)]
+    for config, name, _ in before:
+        setattr(config, name, 0)
+    try:
+        yield
+    finally:
+        for config, name, value in before:
+            setattr(config, name, value)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from kernelscope.studies.case import Case
 from kernelscope.studies.cases import select
 from kernelscope.studies.environments import add_version_warnings, prepare
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
-from kernelscope.studies.plan import Member, Plan
+from kernelscope.studies.plan import PROCESSES, REPEATS, Member, Plan
 from kernelscope.studies.progress import Tell, showing
 from kernelscope.studies.running import Run, homeless
 from kernelscope.studies.schedule import parse_loops
@@ -50,8 +50,8 @@ class StudyInterrupted(KeyboardInterrupt):
 
 def launch_overhead(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), cases: Cases | None = None, *,
-    args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None, repeats: int = 5,
-    processes: int = 16, half_width: float | None = 0.01, limit_s: float | None = None,
+    args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None,
+    repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = 0.01, limit_s: float | None = None,
     find_links: Iterable[str | Path] = (), no_index: bool = False, install: bool = True, repo: str | Path = ".",
     dry_run: bool | None = None, pin: bool = True, seed: int | None = None, timeout_s: float = 120.0,
     progress: Tell | Literal[False] | None = None,
@@ -72,9 +72,9 @@ def launch_overhead(
         Numbers of arguments of the empty kernel: ``"0-4"``, which is meant where no cases are named.
     loops : int, str or sequence of int, optional
         Launches in a batch: one number, one for each case, or a text such as ``100000,...,10000``, from the first case
-        to the last. By default as many as take 10 ms in the baseline's first process.
+        to the last. By default as many as take 2 ms in the baseline's first process.
     repeats : int
-        Batches of each case in a process.
+        Batches of each case in a process: many short ones, as most of those are spared by what else runs.
     processes : int
         Processes of each target, at most.
     half_width : float or None
@@ -133,8 +133,9 @@ def launch_overhead(
     measured = Measured(reports, [report_of(case) for case in chosen], settings=settings,
                         created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
     dry_run = is_dry_run() if dry_run is None else dry_run
-    plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s, timeout_s, seed,
-                host.choose_core() if pin and not is_live else None, hello_of(chosen, dry_run and not is_live))
+    plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
+                core=host.choose_core() if pin and not is_live else None,
+                hello=hello_of(chosen, dry_run and not is_live))
     measured.host.update(host.describe(plan.core))
     try:
         with showing(progress) as tell:
@@ -199,6 +200,9 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
             members.append(Member(measured.targets[place]))
         else:
             measured.targets[place] = prepared.report
+            if prepared.expected is not None and prepared.expected.is_relative_to(workspace.path):
+                # Each of its processes would compile the framework's Python again, for seconds.
+                prepared.environ.pop("PYTHONDONTWRITEBYTECODE", None)
             members.append(Member(prepared.report, start.command(prepared), prepared.environ, prepared.cwd,
                                   prepared.framework, prepared.expected))
     return members

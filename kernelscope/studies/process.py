@@ -29,6 +29,7 @@ _TAIL_LINES = 4
 _TAIL_WIDTH = 400
 # A process that has been asked to end, or that has crashed, is gone within milliseconds; a GPU's context takes longer.
 _ENDING_S = 3.0
+_LONGEST_WAIT_S = 1e6  # as much as the system takes
 
 
 class ProcessError(StudyError):
@@ -92,6 +93,10 @@ class BenchProcess:
         finally:
             os.close(theirs)
             os.close(their_answers)
+
+    def __del__(self) -> None:
+        # A Ctrl-C may come before anyone has got hold of this: the process ends when its pipes are closed.
+        self._close_pipes()
 
     @property
     def pid(self) -> int:
@@ -191,7 +196,7 @@ class BenchProcess:
     def _wait_for(self, descriptor: int, event: int) -> None:
         poll = select.poll()
         poll.register(descriptor, event)
-        left = self._deadline - time.monotonic()
+        left = min(self._deadline - time.monotonic(), _LONGEST_WAIT_S)
         # An event is also that the other end is closed, which reading and writing then tell.
         if not poll.poll(max(0.0, left * 1000)):
             raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing}, and was stopped")
@@ -235,7 +240,7 @@ class BenchProcess:
 
     def _close_pipes(self) -> None:
         for name in ("_requests", "_answers"):
-            descriptor = getattr(self, name)
+            descriptor = getattr(self, name, -1)
             setattr(self, name, -1)
             if descriptor != -1:
                 with contextlib.suppress(OSError):
@@ -273,8 +278,18 @@ def close_all(processes: Iterable[BenchProcess]) -> None:
         for process in living:
             process._gone_within(max(0.0, until - time.monotonic()))
     finally:
-        for process in living:
+        kill_all(living)
+
+
+def kill_all(processes: Sequence[BenchProcess]) -> None:
+    """End processes at once, also where a second Ctrl-C comes meanwhile."""
+    try:
+        for process in processes:
             process.kill()
+    except KeyboardInterrupt:
+        for process in processes:
+            process.kill()
+        raise
 
 
 def _doing(request: Mapping[str, Any]) -> str:

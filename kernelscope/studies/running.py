@@ -1,7 +1,7 @@
 """The measurement: generations of fresh processes, one of each target, timed in turn.
 
 Two processes of one version differ by more than the batches within one do: where their code and data lie in memory is
-another one each time. So a study starts many, takes few batches in each, and compares the processes of one generation
+another one each time. So a study starts many, takes short batches in each, and compares the processes of one generation
 with each other: they run side by side, each idle while another is timed, and what drifts hits them alike.
 """
 
@@ -20,8 +20,8 @@ from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import schedule
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import BATCH_MS, Member, Plan, as_data
-from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all
+from kernelscope.studies.plan import Member, Plan, as_data
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 
 #: A study that may stop early has at least so many generations: an interval of fewer is narrow by chance.
 LEAST_GENERATIONS = 6
@@ -127,8 +127,7 @@ class Run:
             yield running
             close_all(started)
         finally:
-            for process in started:
-                process.kill()
+            kill_all(started)
 
     def _hello(self, running: dict[Member, BenchProcess]) -> None:
         plan = self._plan
@@ -169,7 +168,7 @@ class Run:
         for place, case in enumerate(self._plan.cases):
             self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1),
                       f"preparing {shorten(clean(case.name), 40)}")
-            request = {"do": "prepare", "case": as_data(case), "batch_ms": BATCH_MS}
+            request = {"do": "prepare", "case": as_data(case), "batch_ms": self._plan.batch_ms}
             able = [member for member in running if case.name not in member.report.unavailable]
             loops: list[int] = []
             for member, answer in self._ask(running, dict.fromkeys(able, request)).items():
@@ -299,7 +298,7 @@ class Run:
                         f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
         for case in plan.cases:
             reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
-            if reasons and all(reasons):
+            if len(reasons) > 1 and all(reasons):
                 measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
 
     def _nothing_measured(self) -> str:

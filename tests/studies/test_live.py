@@ -7,6 +7,7 @@ import os
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kernelscope
@@ -56,7 +57,7 @@ def test_callables_are_measured_here_and_compared(launched: Any) -> None:
     difference, = result.differences
     assert difference.within
     assert 15 < difference.difference_us < 40
-    assert "one running process" in " ".join(str(result).split())
+    assert "measured in one process" in " ".join(str(result).split())
 
 
 def test_text_and_callables_are_measured_together(launched: Any) -> None:
@@ -69,6 +70,23 @@ def test_nothing_of_this_process_is_changed(launched: Any) -> None:
     before = dict(os.environ), os.sched_getaffinity(0), gc.isenabled(), gc.get_freeze_count()
     measure(launched, processes=1)
     assert (dict(os.environ), os.sched_getaffinity(0), gc.isenabled(), gc.get_freeze_count()) == before
+
+
+def test_advice_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba import cuda
+    from numba.cuda.core import config
+
+    monkeypatch.setattr(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 1)
+    monkeypatch.setattr(config, "CUDA_WARN_ON_IMPLICIT_COPY", 1)
+
+    @cuda.jit
+    def nothing(array: Any) -> None:
+        pass
+
+    on_host = np.zeros(1)
+    result = measure(studies.case(lambda: nothing[1, 1](on_host)), processes=1)  # a warning would be an error
+    assert result.measured.targets[0].unavailable == {}
+    assert (config.CUDA_LOW_OCCUPANCY_WARNINGS, config.CUDA_WARN_ON_IMPLICIT_COPY) == (1, 1)
 
 
 def test_other_targets_cannot_run_them(launched: Any) -> None:
@@ -103,7 +121,7 @@ def test_one_that_fails_later_is_told(launched: Any) -> None:
         launched()
 
     with pytest.raises(StudyError, match="StopIteration"):
-        measure(tired, processes=1000)
+        measure(tired, processes=1000, half_width=None)
 
 
 def test_a_ctrl_c_has_what_was_measured(launched: Any) -> None:

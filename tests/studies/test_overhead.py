@@ -101,7 +101,8 @@ def test_what_was_asked_for_is_passed_on(fakes: dict[str, Any], tmp_path: Path) 
     hello = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
     library = hello.pop("library")
     assert Path(library).name == "libcuda.so.1"
-    assert hello == {"do": "hello", "framework": None, "pin": None, "dryrun": str(Path(kernelscope.__file__).parents[1])}
+    folder = str(Path(kernelscope.__file__).parents[1])
+    assert hello == {"do": "hello", "framework": None, "pin": None, "dryrun": folder}
 
 
 def test_without_a_dry_run_none_is_asked_for(fakes: dict[str, Any], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import fake_bench
 import pytest
 
-from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 
 Start = Callable[..., BenchProcess]
 HELLO = {"do": "hello"}
@@ -155,6 +155,32 @@ def test_closing_lets_them_say_good_bye(start: Start, tmp_path: Path) -> None:
     assert sorted(row["label"] for row in fake_bench.done(tmp_path) if row["do"] == "bye") == ["one", "two"]
     assert not any(alive(process.pid) for process in processes)
     close_all(processes)
+
+
+def test_a_second_ctrl_c_leaves_none(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = [start(f"fake{number}") for number in range(3)]
+    original, interrupts = BenchProcess.kill, iter([None, KeyboardInterrupt()])
+
+    def kill(self: BenchProcess) -> None:
+        error = next(interrupts, None)
+        if error:
+            raise error
+        original(self)
+
+    monkeypatch.setattr(BenchProcess, "kill", kill)
+    with pytest.raises(KeyboardInterrupt):
+        kill_all(processes)
+    assert not any(alive(process.pid) for process in processes)
+
+
+def test_one_that_nobody_holds_ends(tmp_path: Path) -> None:
+    member = fake_bench.member(tmp_path)
+    process = BenchProcess(member.command, member.environ, member.cwd)
+    process.ask(HELLO, 20)
+    popen = process._process
+    process._output.close()
+    del process
+    assert popen.wait(5) == 0
 
 
 def test_it_ends_when_this_process_lets_go_of_it(start: Start) -> None:
