@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from kernelscope.analysis.units import percent
+
 #: Of fewer processes, intervals are wide whatever is measured.
 FEW = 8
 
@@ -46,14 +48,17 @@ class Situation:
 
 def ruled_out(situation: Situation) -> str:
     """Say what difference there cannot be."""
-    return f"more than {share(max(-situation.low_percent, situation.high_percent))} is ruled out"
+    most = max(-situation.low_percent, situation.high_percent)
+    # Rounded up: what is written is outside of the interval.
+    steps = 1000 if most < 9.9 else 100
+    return f"more than {percent(math.ceil(most * steps / 100) / steps)} is ruled out"
 
 
 def device_bound(situation: Situation) -> str:
     """Say that the host waited for the device, if it did; else nothing."""
     if situation.device_share < _DEVICE_BOUND:
         return ""
-    return (f"the wait for the device after a batch was {share(100 * situation.device_share)} of the batch: "
+    return (f"the wait for the device after a batch was {percent(situation.device_share)} of the batch: "
             f"the device may set this pace, not the host")
 
 
@@ -73,12 +78,12 @@ def what_would_help(situation: Situation, host: dict[str, Any]) -> str:
                 f"measure at least {FEW}")
     half = (situation.high_percent - situation.low_percent) / 2
     needed = math.ceil(situation.pairs * (half / situation.limit_percent) ** 2)
-    hints = [f"the interval is {share(half)} to each side"]
+    hints = [f"the interval is {percent(half / 100)} to each side"]
     if situation.pairs < FEW:
         hints.append(f"{situation.pairs} {many} are few: measure at least {FEW}")
     elif needed <= _MOST_PROCESSES:
         hints.append(f"about {needed} {many} instead of {situation.pairs} would bring it below "
-                     f"{share(situation.limit_percent)}")
+                     f"{percent(situation.limit_percent / 100)}")
     else:
         hints.append(f"more {many} alone would not do")
     return "; ".join([*hints, *noise(host)])
@@ -95,17 +100,10 @@ def noise(host: dict[str, Any]) -> list[str]:
     hints: list[str] = []
     lost = host.get("noise")
     if isinstance(lost, int | float) and lost > _QUIET:
-        hints.append(f"{share(100 * lost)} of the processor's time went to others: close what else runs")
+        hints.append(f"{percent(lost)} of the processor's time went to others: close what else runs")
     if "pinned_to" in host and host["pinned_to"] is None:
         hints.append("the processes were not pinned to a processor")
     governor = host.get("governor")
     if isinstance(governor, str) and governor not in ("", "performance"):
         hints.append(f"the frequency governor is {governor}, not performance")
     return hints
-
-
-def share(percent: float) -> str:
-    """Write a percentage with two digits, as ``1.3 %``, ``0.045 %``, ``130 %``."""
-    if percent >= 10 or not math.isfinite(percent):
-        return f"{percent:.0f} %"
-    return f"{percent:.2g} %" if percent < 1 else f"{percent:.1f} %"

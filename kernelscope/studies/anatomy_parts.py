@@ -46,8 +46,8 @@ class PartReport:
         Which. Keys are ``configure``, ``dispatch``, ``set-up``, ``argument 0`` and on, ``configuration object``,
         ``submit``, ``finish``, and ``other`` for the time between two boundaries whose parts cannot be told apart.
     begin, end : str
-        The boundaries that it lies between; of a part that cannot be told apart inside of another one, that one's; empty
-        where nothing is known.
+        The boundaries that it lies between; of a part that cannot be told apart inside of another one, that one's;
+        empty where nothing is known.
     note : str
         What it is, such as the type of an argument.
     reason : str or None

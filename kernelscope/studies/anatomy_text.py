@@ -24,7 +24,7 @@ MEANINGS = {
     "other": "between two boundaries whose parts cannot be told apart in this version",
     UNATTRIBUTED: "the launch without stamps less its parts: what stamps cost beyond what was taken off is negative",
 }
-_LABEL_WIDTH, _NAME_WIDTH = 46, 24
+_LABEL_WIDTH, _COMPARED_WIDTH, _NAME_WIDTH = 46, 64, 24
 
 
 def text(result: AnatomyResult) -> str:
@@ -144,7 +144,7 @@ def _differences(result: AnatomyResult, target: str, case: str) -> list[str]:
     found = [each for each in result.differences if (each.target, each.case) == (target, case)]
     if not found:
         return [f"{words.name(target)} was not compared."]
-    rows = [(shorten(each.label, _LABEL_WIDTH), _signed(each), _interval(each), each.verdict) for each in found]
+    rows = [(shorten(each.label, _COMPARED_WIDTH), _signed(each), _interval(each), each.verdict) for each in found]
     widths = [max(width_of(row[place]) for row in rows) for place in range(3)]
     lines = [f"{words.name(target)} less {words.name(found[0].baseline)}, us a launch:"]
     for row in rows:

@@ -16,6 +16,7 @@ from kernelscope.errors import StudyError
 # How long what was told to end may take before it is killed.
 _GRACE_S = 3.0
 _ERROR = re.compile(r"^\s*(?:\w+\.)*(?:error|fatal|fatal error|\w*Error)\s*:", re.IGNORECASE)
+_DIAGNOSIS = re.compile(r"^[^\s:]+:\d+(?::\d+)?:\s*(?:fatal )?error:")  # a compiler's, with file and line
 # Lines of pip that only say that something failed, which an earlier line says better.
 _VAGUE = re.compile(r"subprocess-exited-with-error|Failed (?:to build|building)|Could not build wheels|No matching "
                     r"distribution|metadata-generation-failed|failed-wheel-build|failed to build", re.IGNORECASE)
@@ -75,8 +76,10 @@ def last_words(finished: Finished) -> str:
     lines = [line.strip() for line in (*finished.output.splitlines(), *finished.errors.splitlines()) if line.strip()]
     told = [line for line in lines if _ERROR.match(line)]
     clear = [line for line in told if not _VAGUE.search(line)]
-    line = (clear or told or lines or [f"it ended with status {finished.status}"])[-1]
+    diagnosed = [line for line in lines if _DIAGNOSIS.match(line)][:1]  # those after it follow from it, mostly
+    line = (diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
     line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
+    line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
     return line if len(line) <= _LONGEST else line[:_LONGEST - 1] + "…"
 
 

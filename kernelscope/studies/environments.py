@@ -192,6 +192,8 @@ class _Request:
                               warnings=list(warnings))
         if package is not None:
             framework, expected = package.framework, package.path
+            if expected.is_relative_to(self.workspace.path):  # else each process would compile its modules anew
+                environ.pop("PYTHONDONTWRITEBYTECODE", None)
         return Prepared(target, python, environ, home / "empty", report, framework, expected)
 
     def venv(self, *requirements: str, where: Path | None = None) -> Path:

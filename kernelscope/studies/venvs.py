@@ -223,7 +223,8 @@ def _next_step(finished: Finished, no_index: bool) -> str:
 
 
 def _told(requirements: Sequence[str]) -> str:
-    return " ".join(each for each in requirements if not each.startswith("--"))
+    """What was to be installed, in words: a checkout's folder may be a worktree that nobody knows."""
+    return "the checkout" if requirements[0] == "--editable" else " ".join(requirements)
 
 
 def _all(finished: Finished) -> str:

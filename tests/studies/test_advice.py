@@ -1,23 +1,17 @@
 """What is said besides a verdict."""
 
-import math
-
 import pytest
 
-from kernelscope.studies.advice import Situation, device_bound, noise, ruled_out, share, what_would_help
+from kernelscope.studies.advice import Situation, device_bound, noise, ruled_out, what_would_help
 
 
 def situation(half=10.0, pairs=16, limit=5.0, **options):
     return Situation(pairs, -half, half, limit, **options)
 
 
-@pytest.mark.parametrize(("percent", "text"), [(0.0456, "0.046 %"), (0.5, "0.5 %"), (1.34, "1.3 %"), (9.97, "10.0 %"),
-                                               (130.4, "130 %"), (math.inf, "inf %")])
-def test_percentages_have_two_digits(percent, text):
-    assert share(percent) == text
-
-
-def test_what_is_ruled_out_is_the_farther_end():
+def test_what_is_ruled_out_is_the_farther_end_and_rounded_up():
+    assert ruled_out(Situation(16, -1.21, 0.4, 5)) == "more than 1.3 % is ruled out"
+    assert ruled_out(Situation(16, -12.2, 0.4, 5)) == "more than 13 % is ruled out"
     assert ruled_out(Situation(16, -1.2, 0.4, 5)) == "more than 1.2 % is ruled out"
     assert ruled_out(Situation(16, -0.1, 2.5, 5)) == "more than 2.5 % is ruled out"
 

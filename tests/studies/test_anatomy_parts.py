@@ -98,7 +98,8 @@ def test_parts_that_are_told_apart_in_one_only_are_compared_together() -> None:
     place = next(at for at, part in enumerate(made.parts) if (part.target, part.key) == ("new", "submit"))
     made.parts.insert(place, PartReport("new", CASE, "other", "launched", "submit"))
     made.parts.append(PartReport("new", CASE, "arguments", reason="no loop"))
-    made.times = [(*row[:4], "other", *row[5:]) if row[0] == "new" and row[4] == "set-up" else row for row in made.times]
+    made.times = [(*row[:4], "other", *row[5:]) if (row[0], row[4]) == ("new", "set-up") else row
+                  for row in made.times]
     labels = [each.label for each in differences(made)]
     assert labels == ["configure", "dispatch", "set-up + arguments + configuration object + other", "submit", "finish",
                       LAUNCH]

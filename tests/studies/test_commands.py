@@ -78,6 +78,10 @@ def test_what_takes_too_long_is_ended() -> None:
     ("  gcc: fatal error: no input\n  error: command 'gcc' failed\n  [end of output]\n  note: not pip's\n"
      "ERROR: Failed building editable for numba_cuda\nERROR: Could not build wheels for numba_cuda",
      "command 'gcc' failed"),
+    ("error: Command '['/usr/bin/cc', '-O3', '-c']' returned non-zero exit status 1.\n[end of output]",
+     "/usr/bin/cc returned non-zero exit status 1."),
+    ("  src/a.cpp:5:14: error: expected ';'\n  src/a.cpp:9: error: b\n  error: Command '['g++']' returned 1\n",
+     "src/a.cpp:5:14: error: expected ';'"),
     ("fatal: not a git repository", "not a git repository"),
     ("ModuleNotFoundError: No module named 'x'\nnote: see above", "ModuleNotFoundError: No module named 'x'"),
     ("something\nelse\n\n", "else"),

@@ -240,7 +240,7 @@ def test_refs_are_installed_from_worktrees(workspace: Workspace, wheels: Path, t
 
 def test_build_that_fails_says_why(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
     folder = toy_checkout(tmp_path / "checkout", fails='raise SystemExit("error: command gcc failed")')
-    with pytest.raises(StudyError, match=r"target 'v2': pip cannot install .*checkout.*: command gcc failed"):
+    with pytest.raises(StudyError, match=r"target 'v2': pip cannot install the checkout: command gcc failed"):
         prepare(Target("v2", "checkout", str(folder)), workspace, find_links=[wheels], no_index=True)
 
 
@@ -255,7 +255,9 @@ IMPORTED = "import numba.cuda, numba.cuda.dispatcher as d; print(numba.cuda.__fi
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_refs_of_the_real_numba_cuda_are_used_as_they_are(workspace: Workspace, tmp_path: Path, compiled: bool) -> None:
+def test_refs_of_the_real_numba_cuda_are_used_as_they_are(workspace: Workspace, tmp_path: Path, compiled: bool,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     repo = numba_cuda_repository(tmp_path / "numba cuda", compiled=compiled)
     found = [prepare(parse_target(f"git:{repo}@{ref}"), workspace, install=False) for ref in ("HEAD~", "HEAD")]
     spins = []
@@ -265,19 +267,23 @@ def test_refs_of_the_real_numba_cuda_are_used_as_they_are(workspace: Workspace, 
         spins.append(has_spin)
         assert prepared.python == Path(sys.executable)
         assert len(prepared.report.warnings) == (not compiled)
+        assert prepared.expected is not None and (prepared.expected / "__pycache__").is_dir()
     assert spins == ["False", "True"]
 
 
-def test_checkout_as_it_is_may_have_changes(workspace: Workspace, tmp_path: Path) -> None:
+def test_checkout_as_it_is_may_have_changes(workspace: Workspace, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copy_numba_cuda(tmp_path / "wt")
     git(folder, "init", "--quiet")
     head = commit(folder, "as released")
     add_spin(folder)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     prepared = prepare(Target("wt", "checkout", str(folder)), workspace, install=False)
     assert prepared.report.revision == f"{head[:12]}+changes"
     module, has_spin = asked(prepared, IMPORTED).splitlines()
     prepared.check_module(module)
     assert has_spin == "True" and Path(module).is_relative_to(folder)
+    assert not list(folder.rglob("__pycache__"))
 
 
 def test_folder_that_a_path_cannot_have(workspace: Workspace, tmp_path: Path) -> None:
