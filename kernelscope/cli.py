@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kernelscope import __version__
+from kernelscope import __version__, cli_study_parser
 from kernelscope.errors import KernelScopeError
 
 #: What a shell reports for a program that a closed pipe ended.
@@ -23,6 +23,7 @@ _HOMES = {
     "inspect": "kernelscope.cli_inspect",
     "graph": "kernelscope.cli_graph",
     "export": "kernelscope.cli_export",
+    "study": "kernelscope.cli_study",
     "demo": "kernelscope.cli_demo",
     "doctor": "kernelscope.cli_doctor",
 }
@@ -179,6 +180,8 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=("perfetto", "html", "parquet", "csv"), help="the format")
     export.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
     export.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+
+    cli_study_parser.fill(verbs.add_parser("study", help="measure what a launch costs the host, in several versions"))
 
     demo = verbs.add_parser("demo", help="run the quickstart notebook and write it as HTML", description=(
         "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that "

@@ -30,6 +30,7 @@ COMMANDS = {
     "inspect": "[KERNEL]",
     "graph": "[ID]",
     "whatif": "graph [CELL]",
+    "study": "[launch|against|show|compare|anatomy|suite] [OPTION ...]",
     "save": "FILE",
     "load": "FILE",
     "export": "PATH [--to perfetto|html|parquet|csv]",
@@ -132,6 +133,7 @@ def line_arguments() -> None:
     timeline: show the timeline of a cell, of the newest without a number or name.
     graph: show a CUDA graph of the newest recording that has one; without an ID the only one of it.
     inspect: show the specializations, code and compiles of a kernel, of all recorded ones without a name.
+    study: measure what a launch costs the host, here and in other versions of numba-cuda; study --help says how.
     whatif graph: run a recorded cell AGAIN and compare its launches with one CUDA graph of them.
     save: write all recordings of this session into one file.
     load: read a file and show it.
@@ -157,7 +159,8 @@ def parse_line(line: str) -> Namespace:
         The line asks for what there is not; one line says what there is.
     """
     command, _, rest = line.strip().partition(" ")
-    if command in ("attach", "inspect", "whatif") and rest.strip():  # An expression keeps its quotes and spaces.
+    # An expression keeps its quotes and spaces, and options that are another parser's stay whole.
+    if command in ("attach", "inspect", "study", "whatif") and rest.strip():
         return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, code=None,
                          to=None)
     found = _parsed(line_arguments, line, LINE_USAGE)

@@ -44,6 +44,7 @@ class KernelScopeMagics:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._session = magic_session.NotebookSession(shell)
+        self._studied: Any = None
         self._magics = {"line": self._line_magic(), "cell": self._cell_magic()}
 
     def install(self) -> None:
@@ -59,6 +60,10 @@ class KernelScopeMagics:
             registered = self._shell.magics_manager.magics[kind]
             if registered.get("kernelscope") is function:
                 del registered["kernelscope"]
+        if self._studied is not None:
+            from kernelscope.magic_study import forget
+
+            forget(self._shell, self._studied)
 
     @property
     def recordings(self) -> list[Recording]:
@@ -86,6 +91,9 @@ class KernelScopeMagics:
         asked = magic_line.parse_line(line)
         if asked.command == "whatif":  # what the cell raises that is run again is the user's, and is left as it is
             self._whatif(asked.target)
+            return
+        if asked.command == "study":  # it raises UsageError itself, and Ctrl-C is left as it is
+            self._study(asked.target)
             return
         try:
             if asked.command is None:
@@ -159,6 +167,14 @@ class KernelScopeMagics:
         from kernelscope.magic_whatif import run_whatif
 
         run_whatif(self._shell, self.recordings, asked)
+
+    def _study(self, asked: str | None = None) -> None:
+        from kernelscope.magic_study import run_study
+
+        run_study(self._shell, asked, self._keep_study)
+
+    def _keep_study(self, result: Any) -> None:
+        self._studied = result
 
     def _save(self, path: str) -> None:
         whole = self._whole("save")

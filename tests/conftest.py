@@ -66,8 +66,9 @@ def still_hooked() -> list[str]:
         owners += _owners_of_numba(dispatcher)
     descriptor = sys.modules.get("numba_cuda_mlir.descriptor")
     if descriptor is not None and hasattr(descriptor, "MLIRDispatcher"):
-        owners += [descriptor, descriptor.MLIRDispatcher, descriptor._ArgMarshaller,
-                   sys.modules["numba_cuda_mlir.mlir_optimization"]]
+        optimization = sys.modules.get("numba_cuda_mlir.mlir_optimization")  # imported by the first compile
+        owners += [descriptor, descriptor.MLIRDispatcher, descriptor._ArgMarshaller]
+        owners += [optimization] if optimization is not None else []
     found = []
     for owner in owners:
         for name, value in vars(owner).items():

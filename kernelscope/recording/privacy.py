@@ -52,6 +52,11 @@ def cut_paths(
     return cleaned, cast("dict[str, Any]", _cut_values(dict(metadata), partial(_cut_prose, folders)))
 
 
+def cut_own_folders(values: Any) -> Any:
+    """Return JSON values in whose texts ``~`` stands for the home folder and ``.`` for the working folder."""
+    return _cut_values(values, partial(_cut_folders, _own_folders()))
+
+
 def _own_folders() -> list[tuple[re.Pattern[str], str]]:
     """Patterns for the working and the home folder in the spellings they can have, and what stands for each."""
     found: dict[str, str] = {}

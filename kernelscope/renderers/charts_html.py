@@ -12,11 +12,15 @@ import functools
 import gzip
 import json
 import secrets
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import charts
 from kernelscope.renderers.base import Makes, escape
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 MAKES = Makes("text/html", ".html")
 
@@ -74,11 +78,23 @@ def charts_html(recording: Recording) -> str:
 
     It is 1.5 to 2 MB, nearly all of it plotly.js. Where scripts do not run it says so in a sentence.
     """
-    figures = [each(recording) for each in (
-        charts.time_by_phase, charts.compile_time, charts.queue_and_execute, charts.gpu_busy)]
+    return figures_html([each(recording) for each in (
+        charts.time_by_phase, charts.compile_time, charts.queue_and_execute, charts.gpu_busy)], recording.notice or "")
+
+
+def figures_html(figures: Sequence[go.Figure], notice: str = "") -> str:
+    """Return Plotly figures as one self-contained fragment of HTML that draws itself.
+
+    Parameters
+    ----------
+    figures : sequence of plotly.graph_objects.Figure
+        What to draw, one below the other.
+    notice : str
+        What must be said about all of them where they cannot be drawn.
+    """
     name = f"ks-charts-{secrets.token_hex(6)}"
     packed, version = _plotly()
-    note = f"{recording.notice}. " if recording.notice else ""
+    note = f"{notice}. " if notice else ""
     return (
         f"<style>{_STYLE}</style>"
         f'<div class="kscope-charts" id="{name}" data-plotly="{escape(version)}">'

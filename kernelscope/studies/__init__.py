@@ -1,1 +1,87 @@
-"""Launch-overhead studies: what a launch costs the host, in several versions of a framework, and what differs."""
+"""Launch-overhead studies: what a launch costs the host, in several versions of a framework, and what differs.
+
+::
+
+    from kernelscope import studies
+
+    result = studies.launch_overhead(["baseline=../numba-cuda-main", "v2=../numba-cuda"])
+    result.plot()
+
+Importing this package imports neither numba nor CUDA; its names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.studies.anatomy import anatomy as anatomy
+    from kernelscope.studies.case import Case as Case
+    from kernelscope.studies.cases import case as case
+    from kernelscope.studies.cases import catalogue as catalogue
+    from kernelscope.studies.cases import select as select
+    from kernelscope.studies.compare import compare as compare
+    from kernelscope.studies.environments import prepare as prepare
+    from kernelscope.studies.measured import Measured as Measured
+    from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
+    from kernelscope.studies.overhead import against as against
+    from kernelscope.studies.overhead import launch_overhead as launch_overhead
+    from kernelscope.studies.result import StudyResult as StudyResult
+    from kernelscope.studies.result import load as load
+    from kernelscope.studies.statistics import judge as judge
+    from kernelscope.studies.suite import read_benchmarks as read_benchmarks
+    from kernelscope.studies.suite import suite as suite
+    from kernelscope.studies.target import Target as Target
+    from kernelscope.studies.target import parse_target as parse_target
+    from kernelscope.studies.workspace import Workspace as Workspace
+
+_HOMES = {
+    "Case": "case",
+    "Measured": "measured",
+    "StudyInterrupted": "overhead",
+    "StudyResult": "result",
+    "Target": "target",
+    "Workspace": "workspace",
+    "against": "overhead",
+    "anatomy": "anatomy",
+    "case": "cases",
+    "catalogue": "cases",
+    "compare": "compare",
+    "judge": "statistics",
+    "launch_overhead": "overhead",
+    "load": "result",
+    "parse_target": "target",
+    "prepare": "environments",
+    "read_benchmarks": "suite",
+    "select": "cases",
+    "suite": "suite",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kernelscope.studies' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"kernelscope.studies.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Studies(ModuleType):
+    """The package: some of its functions are called as the modules that have them, or as what they make."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # An import of such a module would put it in the function's place.
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Studies

@@ -14,7 +14,7 @@ BATCH = {
     "place": "int64",  # in which order batches ran, from 0, over the whole study
     "start_ns": "int64",  # since the study's start
     "loops": "int64",
-    "host_ns": "int64",  # of all loops together, on the host
+    "host_ns": "int64",  # of all loops together, on the host, less the time that another process had the processor
     "sync_ns": "int64",  # the wait for the device after them, untimed: long where the device was what was waited for
 }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 import kernelscope
+from kernelscope import studies
 from kernelscope.probes import plugins
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -32,6 +35,23 @@ def python_blocks(page: Path) -> list[str]:
 def test_python_blocks_parse(page: Path) -> None:
     for block in python_blocks(page):
         ast.parse(block)
+
+
+def test_the_guide_of_studies_runs(tmp_path: Path) -> None:
+    """Block after block, as a reader would, on the dry run."""
+    script = tmp_path / "guide.py"
+    script.write_text("\n".join(python_blocks(DOCS / "guides" / "launch-overhead.md")) + "\nprint(live)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=240, cwd=tmp_path,
+                          env={**os.environ, "KERNELSCOPE_DRYRUN": "1", "PYTHONPATH": str(DOCS.parent)})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Launch overhead (us/launch):" in done.stdout
+    assert "held(matrix)" in done.stdout and "k[1, 1, 0](a)" in done.stdout
+    assert (tmp_path / "today.json").stat().st_size > 1000
+
+
+def test_every_public_name_of_studies_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "studies.md").read_text(encoding="utf-8")
+    assert [name for name in studies.__all__ if not re.search(rf"^\.\. auto.*\.{name}$", text, re.MULTILINE)] == []
 
 
 GUIDE = DOCS / "how-to-write-a-probe.md"

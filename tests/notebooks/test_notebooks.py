@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,8 +10,12 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from kernelscope import studies
+
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+#: These show what was measured on a GPU, and are committed with their outputs.
+STUDIES = {"eager_vs_graph", "launch_overhead"}
 
 
 def execute(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> nbformat.NotebookNode:
@@ -38,10 +43,11 @@ def printed(notebook: nbformat.NotebookNode, stream: str) -> str:
 
 def test_there_are_notebooks():
     assert [path.stem for path in NOTEBOOKS] == [
-        "00_quickstart", "01_cells_caches_lcs", "02_gpu_and_timeline", "03_specializations", "04_graphs"]
+        "00_quickstart", "01_cells_caches_lcs", "02_gpu_and_timeline", "03_specializations", "04_graphs",
+        *sorted(STUDIES)]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem not in STUDIES], ids=lambda path: path.stem)
 def test_notebooks_are_committed_without_outputs(path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "code":
@@ -129,4 +135,50 @@ def test_graphs(tmp_path, monkeypatch):
     assert "20 launches of axpy" in whatif
     assert "Results are equal bit for bit" in whatif
     assert len(outputs(notebook, "application/vnd.jupyter.widget-view+json")) == 2
+    assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
+
+
+@pytest.mark.parametrize("name", sorted(STUDIES))
+def test_studies_are_committed_with_their_outputs(name):
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "executed from top to bottom"
+    for cell in cells:
+        # What measures again is off, and shows nothing.
+        assert bool(cell.outputs) != ("MEASURE" in cell.source), cell.source
+        assert all(output.output_type != "error" for output in cell.outputs)
+        assert os.sep + "home" not in cell.source + str(cell.outputs)
+    figures = outputs(notebook, "application/vnd.plotly.v1+json")
+    assert len(figures) >= 2
+    assert printed(notebook, "stderr") == ""
+
+
+def test_the_launch_overhead_study(tmp_path, monkeypatch):
+    (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
+    notebook = execute(FOLDER / "launch_overhead.ipynb", tmp_path, monkeypatch)
+    cards, texts = outputs(notebook, "text/html"), outputs(notebook, "text/plain")
+    saved = studies.load(FOLDER / "recordings" / "launch_overhead.json")
+    labels = [target.label for target in saved.targets]
+    assert len(labels) == 3
+    assert all(label in cards[0] and label in texts[0] for label in labels)
+    assert "Launch overhead (us/launch):" in texts[0]
+    table = next(text for text in texts if "verdict again" in text)
+    assert table.count("True") == 10, "two targets and five cases, and both studies agree within their intervals"
+    assert any("Anatomy of a launch" in text for text in texts)
+    assert any("explicit stream" in text and "20 launches" in text for text in texts)
+    assert "recorded with detail phases" in printed(notebook, "stdout")
+    assert len(outputs(notebook, "application/vnd.plotly.v1+json")) == 4
+    assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
+
+
+def test_eager_against_a_graph(tmp_path, monkeypatch):
+    (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
+    notebook = execute(FOLDER / "eager_vs_graph.ipynb", tmp_path, monkeypatch)
+    said = printed(notebook, "stdout")
+    saved = json.loads((FOLDER / "recordings" / "eager_vs_graph.json").read_text(encoding="utf-8"))
+    assert ("DRY RUN" in said) == saved["is_dry_run"]
+    assert saved["gpu"]["name"] in said
+    assert "each further kernel costs" in said
+    assert "a graph is faster from" in said
+    assert len(outputs(notebook, "application/vnd.plotly.v1+json")) == 2
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")

@@ -1,4 +1,10 @@
-"""What runs in the process of a target: it needs the framework and NumPy, and nothing of KernelScope.
+"""The benchmark process of a study: what runs in a target's own interpreter, and times launches there.
 
-Python 3.9 and later: it must start where KernelScope itself would not.
+It needs Python 3.9, NumPy and the framework, and neither KernelScope nor anything else: old versions can be measured.
+A target's interpreter loads this folder as the package ``_kernelscope_bench`` (`kernelscope.studies.start` says how).
+So its modules import each other relatively, and nothing of KernelScope's becomes importable beside the target's own.
+
+`main` reads requests and writes answers; `framework` finds numba-cuda or numba-cuda-mlir; `timed` turns a case's texts
+into a timed loop; `warming` warms it up and finds how many loops to take; `machine` asks the clock, the processor and
+the GPU.
 """

@@ -1,0 +1,271 @@
+"""A case as a timed loop.
+
+The statement is compiled as timeit does it, into a function with the loop, and the names that it uses are the
+function's own parameters: they cost what local names cost, and what `before` binds is there as well.
+
+What is in every measurement: 4 ns a loop and 1 to 2 for each name, or 20 ns for a function in the place of a statement
+(CPython 3.11). Beyond the timed loops a batch takes 0.08 ms, the request and its answer included.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import importlib
+import itertools
+import linecache
+import re
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import machine
+
+_LOOP = """\
+def __kernelscope_batch__(__kernelscope_rounds__, __kernelscope_clock__):
+    __kernelscope_start__ = __kernelscope_clock__()
+    for __kernelscope_round__ in __kernelscope_rounds__:
+        pass
+    return __kernelscope_clock__() - __kernelscope_start__
+"""
+_LONGEST_ERROR = 500
+#: More than two readings of the time that was waited take, even with cold caches.
+_READING_NS = 300_000
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Unavailable(Exception):
+    """A case cannot be had in this target; the text says why."""
+
+
+class CaseError(Exception):
+    """A case's text raised; the message is one line that says where, and the cause is what was raised."""
+
+
+class Batch(NamedTuple):
+    """What a batch took.
+
+    Attributes
+    ----------
+    host_ns : int
+        The host's time of all loops together: the time that passed, without `waited_ns`.
+    sync_ns : int
+        That of the wait for the device afterwards. If the case has a text for after the loops, the wait comes after
+        that: a stream that captures cannot be waited for.
+    waited_ns : int
+        How long, during the loops, the thread could have run and another had the processor. On a busy machine this is
+        most of the noise: batches that took 7 to 17 us a launch had 7.3 to 7.9 us without it. A wait for something
+        else than the processor, such as a lock or the device, is part of `host_ns`.
+    """
+
+    host_ns: int
+    sync_ns: int
+    waited_ns: int
+
+
+class TimedCase:
+    """A case that can be set up and timed in this process.
+
+    Parameters
+    ----------
+    fields : dict
+        The fields of `Case`, without those that have their default.
+    names : dict
+        What the case's texts can use: ``cuda``, ``np``, and so on. ``Unavailable`` is added.
+    synchronize : callable
+        Waits for the device.
+    function : callable or None
+        What to time in the place of the statement.
+
+    Raises
+    ------
+    Unavailable
+        If a module is missing that the case needs.
+    CaseError
+        If its statement is no Python.
+    """
+
+    def __init__(self, fields: dict[str, Any], names: dict[str, Any], synchronize: Callable[[], object],
+                 function: Callable[[], Any] | None = None) -> None:
+        self.name = str(fields["name"])
+        self.most_loops: int | None = fields.get("most_loops")
+        self.names: dict[str, Any] = {"__name__": "__kernelscope_case__", "Unavailable": Unavailable, **names}
+        self._synchronize = synchronize
+        self._loop: tuple[Callable[..., int], list[str]] | None = None
+        self._texts = {part: str(fields.get(part) or "") for part in ("setup", "before", "statement", "after")}
+        if function is not None:
+            self._texts["statement"] = "__kernelscope_function__()"
+            self.names["__kernelscope_function__"] = function
+        if not self._texts["statement"].strip():
+            raise CaseError(f"case {self.name!r} has no statement")
+        for module in fields.get("needs") or ():
+            _import(module)
+        self._codes = {part: self._compile(part) for part in self._texts}
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether something comes before or after each batch."""
+        return bool(self._codes["before"] or self._codes["after"])
+
+    def set_up(self) -> None:
+        """Run the setup."""
+        self._run("setup")
+
+    def batch(self, loops: int) -> Batch:
+        """Time some loops.
+
+        The device is idle before them and after them. The garbage collector has run before and is off meanwhile.
+        """
+        self._wait()
+        was_on = gc.isenabled()
+        gc.collect()
+        gc.disable()
+        try:
+            self._run("before")
+            if self._loop is None:
+                self._loop = self._compile_loop()
+            function, names = self._loop
+            values = [self.names[name] for name in names]
+            if not self.has_frame:
+                # Other processes have run on this core meanwhile: its caches hold their code, and what the first loops
+                # take says so. A twentieth of the batch brings it back.
+                self._timed(function, values, loops // 20)
+                self._wait()
+            try:
+                host_ns, waited_ns = self._timed(function, values, loops)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._run("after")  # a capture that is not ended would fail every case that follows
+                raise
+            self._run("after")
+            start_ns = time.perf_counter_ns()
+            self._wait()
+            return Batch(host_ns, time.perf_counter_ns() - start_ns, waited_ns)
+        finally:
+            if was_on:
+                gc.enable()
+
+    def _timed(self, function: Callable[..., int], values: list[Any], loops: int) -> tuple[int, int]:
+        """Return the host's time of the loops, and how long another thread had the processor meanwhile."""
+        outer_ns, waited_ns = time.perf_counter_ns(), machine.waited_ns()
+        try:
+            passed_ns = function(itertools.repeat(None, loops), time.perf_counter_ns, *values)
+        except (Exception, SystemExit) as error:
+            raise self._explained("statement", error) from error
+        waited_ns = machine.waited_ns() - waited_ns
+        # The loops have not waited what was waited for between the two readings and the loops.
+        outside_ns = time.perf_counter_ns() - outer_ns - passed_ns - _READING_NS
+        waited_ns = min(max(0, waited_ns - max(0, outside_ns)), passed_ns)
+        return passed_ns - waited_ns, waited_ns
+
+    def _wait(self) -> None:
+        try:
+            self._synchronize()
+        except Exception as error:
+            raise CaseError(f"case {self.name!r}: the device failed: {_first(error)}") from error
+
+    def _run(self, part: str) -> None:
+        code = self._codes[part]
+        if code is None:
+            return
+        try:
+            exec(code, self.names)
+        except (Exception, SystemExit) as error:
+            raise self._explained(part, error) from error
+
+    def _filename(self, part: str) -> str:
+        return f"<case {self.name!r}: {part}>"
+
+    def _compile(self, part: str) -> Any:
+        """Compile a text; frameworks that read a kernel's source find it as that of any file."""
+        text, filename = self._texts[part], self._filename(part)
+        if not text.strip():
+            return None
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        try:
+            return compile(text, filename, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise self._explained(part, error) from error
+
+    def _compile_loop(self) -> tuple[Callable[..., int], list[str]]:
+        """Return the function that times the statement, and the names of what it takes after loops and clock."""
+        filename = self._filename("statement")
+        statement = ast.parse(self._texts["statement"], filename)
+        used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        declared = {name for node in ast.walk(statement) if isinstance(node, (ast.Global, ast.Nonlocal))
+                    for name in node.names}
+        names = sorted((used - declared) & set(self.names))
+        module = ast.parse(_LOOP)
+        definition: Any = module.body[0]
+        definition.args.args += [ast.arg(arg=name) for name in names]
+        definition.body[1].body = statement.body
+        scope = self.names
+        try:
+            exec(compile(ast.fix_missing_locations(module), filename, "exec", dont_inherit=True), scope)
+        except SyntaxError as error:
+            raise self._explained("statement", error) from error
+        return scope.pop("__kernelscope_batch__"), names
+
+    def _explained(self, part: str, error: BaseException) -> Exception:
+        """Return what to raise for what a text raised: the same for an `Unavailable`, else where and what."""
+        if isinstance(error, (Unavailable, CaseError)):
+            return error
+        where, line = part, None
+        if isinstance(error, SyntaxError) and error.filename == self._filename(part):
+            line = error.lineno
+        else:
+            # The innermost of our frames: a function of the setup may be what the statement calls.
+            files = {self._filename(name): name for name in self._texts}
+            for frame, number in traceback.walk_tb(error.__traceback__):
+                if frame.f_code.co_filename in files:
+                    where, line = files[frame.f_code.co_filename], number
+        return CaseError(f"case {self.name!r}, {where}{self._quoted(where, line)}: {_first(error)}")
+
+    def _quoted(self, part: str, line: int | None) -> str:
+        lines = self._texts[part].splitlines()
+        if line is None or not 0 < line <= len(lines):
+            return ""
+        return f", line {line} ({lines[line - 1].strip()[:80]})"
+
+
+@contextlib.contextmanager
+def frozen_garbage() -> Any:
+    """Keep what exists now out of the collector's sight, so that collecting before each batch costs microseconds.
+
+    With numba loaded a collection takes some 50 ms, five times as long as a batch. What somebody else has frozen is
+    left as it is.
+    """
+    free = gc.get_freeze_count() == 0
+    if free:
+        freeze_garbage()
+    try:
+        yield
+    finally:
+        if free:
+            gc.unfreeze()
+
+
+def freeze_garbage() -> None:
+    """Collect, and keep what is left out of the collector's sight for good."""
+    gc.collect()
+    gc.freeze()
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise Unavailable(f"needs {name}: {_first(error)}") from error
+    except Exception as error:  # SyntaxError of a Python that is too old, and what else an import may raise
+        raise Unavailable(f"needs {name}, whose import raised {_first(error)}") from error
+
+
+def _first(error: BaseException) -> str:
+    """Return an exception as one line: its type and its text, cut where it becomes a page."""
+    text = " ".join(_COLOURS.sub("", str(error)).split())
+    if len(text) > _LONGEST_ERROR:
+        text = text[:_LONGEST_ERROR] + " ..."
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

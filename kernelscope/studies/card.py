@@ -1,0 +1,270 @@
+"""A study as a card and as a page: verdicts first, then every interval around the baseline, then the method."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from kernelscope.renderers.base import escape
+from kernelscope.renderers.charts_html import figures_html
+from kernelscope.renderers.elements import folded, heading, name_of, table_of
+from kernelscope.renderers.style import PAGE, style
+from kernelscope.studies import forest, words
+from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference, Estimate
+from kernelscope.studies.measured import Measured
+from kernelscope.studies.numbers import difference, difference_interval, median, median_interval, share
+from kernelscope.studies.result import StudyResult
+
+#: As many cases as are in sight; the others are folded.
+MOST_CASES = 12
+_SIGNS = {SLOWER: "▲", FASTER: "▼", NO_DIFFERENCE: "=", TOO_NOISY: "?"}
+_UNIT = re.compile(r"(\d) (?=(?:%|ns|µs|ms|s|MHz)\b|%)")
+_COLUMNS = [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
+_CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
+# Of the table of intervals: the target, its cost, the picture, the difference, the verdict.
+_STYLE = """
+.kscope .ks-study table.ks-table td { padding-top: 4px; padding-bottom: 4px; }
+.kscope .ks-study table.ks-table tbody tr:nth-child(n) td { border-top: 0; }
+.kscope .ks-study table.ks-table tbody tr.ks-first:nth-child(n + 2) td { border-top: 1px solid var(--ks-line); }
+.kscope .ks-study .ks-target { display: flex; align-items: baseline; gap: 7px; min-width: 0; }
+.kscope .ks-study tr:not(.ks-first) .ks-target { padding-left: 14px; }
+.kscope .ks-study .ks-key { flex: none; }
+.kscope .ks-study .ks-first .ks-name { font-weight: 600; }
+.kscope .ks-study table.ks-table tbody tr.ks-first:nth-child(n) td { padding-bottom: 0; }
+.kscope .ks-study .ks-cost { height: 3px; margin: 2px 0 0; border-radius: 1px; }
+.kscope .ks-study .ks-more { color: var(--ks-soft); font-size: 11.5px; }
+.kscope .ks-study .ks-slower { color: #d55e00; font-weight: 600; }
+.kscope .ks-study .ks-faster { color: #009e73; font-weight: 600; }
+.kscope .ks-study .ks-unsure { font-weight: 600; }
+.kscope .ks-study col.ks-cost-of { width: 148px; }
+.kscope .ks-study col.ks-cost-wide { width: 64%; }
+.kscope .ks-study table:has(col.ks-cost-wide) :is(th, td):nth-child(2) { text-align: left; }
+.kscope .ks-study col.ks-forest-of { width: 34%; }
+.kscope .ks-study col.ks-change { width: 156px; }
+.kscope .ks-study col.ks-verdict { width: 142px; }
+.kscope .ks-study ul.ks-list b { font-weight: 600; }
+@container (max-width: 860px) {
+  .kscope .ks-study col.ks-cost-of { width: 72px; }
+  .kscope .ks-study col.ks-change { width: 84px; }
+  .kscope .ks-study table:has(col.ks-forest-of) td:not(.ks-left) .ks-more { display: none; }
+}
+@container (max-width: 680px) {
+  .kscope .ks-study col.ks-cost-of { width: 62px; }
+  .kscope .ks-study col.ks-change { width: 68px; }
+  .kscope .ks-study col.ks-verdict { width: 124px; }
+  .kscope .ks-study col.ks-forest-of { width: 28%; }
+  .kscope .ks-study .ks-odd { display: none; }
+}
+@container (max-width: 560px) {
+  .kscope .ks-study .ks-x > table.ks-table { min-width: 0; }
+  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 500px; }
+  .kscope .ks-study .ks-name span + span { flex: 0 1 auto; overflow: hidden; text-overflow: ellipsis; }
+}
+"""
+
+
+def card(result: StudyResult) -> str:
+    """Return the study as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
+    measured = result.measured
+    top = head(words.title(measured), measured, words.notice(measured), words.ending(measured))
+    errors = "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
+                     for label, why in words.failures(measured))
+    return framed("".join([top, errors, _conclusions(result), _against(result), _within(result), _remarks(result),
+                           _targets(result), _foot(result)]))
+
+
+def page(result: StudyResult) -> str:
+    """Return a self-contained HTML document: the card, and the study's figures."""
+    figures = [result.plot(kind) for kind in ("intervals", "distributions", "drift")] if result.estimates else []
+    drawn = figures_html(figures, words.notice(result.measured)) if figures else ""
+    return document(words.title(result.measured), f"{card(result)}\n{drawn}")
+
+
+def document(title: str, inside: str) -> str:
+    """Return an HTML document of a card, and of what comes below it."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{PAGE}</style></head>\n"
+        f"<body><main>{inside}</main></body></html>\n"
+    )
+
+
+def framed(inside: str) -> str:
+    """Return a card of these parts, with its style."""
+    return (f"<style>{style()}{forest.STYLE}{_STYLE}</style>"
+            f'<div class="kscope"><div class="ks-study">{inside}</div></div>')
+
+
+def head(title: str, measured: Measured, notice: str, ending: str = "") -> str:
+    """Return a card's head: its title, how it ended where that was early, its GPU, and what must be said first."""
+    chip = f'<span class="ks-chip ks-bad">{escape(ending)}</span>' if ending else ""
+    gpu = measured.gpu.get("name")
+    maker = escape(" · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part))
+    said = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
+    return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}</span>{chip}'
+            f'<span class="ks-maker">{maker}</span></div>{said}')
+
+
+def listed(sentences: Sequence[tuple[str, str]]) -> str:
+    """Return sentences as a list, each behind its label if it has one."""
+    items = "".join(f"<li>{f'<b>{escape(label)}</b>: ' if label else ''}{_kept(each)}</li>"
+                    for label, each in sentences)
+    return f'<ul class="ks-list">{items}</ul>' if items else ""
+
+
+def differences_table(
+    found: Sequence[Difference], targets: Sequence[str], cost: Callable[[Difference], str] | None = None,
+) -> str:
+    """Return differences as a table, by case.
+
+    Parameters
+    ----------
+    found : sequence of Difference
+        At least one.
+    targets : sequence of str
+        All targets, which have their colors by their places.
+    cost : callable, optional
+        What stands between a target's name and its picture: text.
+    """
+    scale, rows = forest.axis(found), list[str]()
+    places = {target: place for place, target in enumerate(targets)}
+    for case, against in dict.fromkeys((each.case, each.baseline if each.within else "") for each in found):
+        said = f'<span class="ks-more">against {escape(words.name(against))}</span>' if against else ""
+        rows.append(_case_row(name_of(case) + said, scale, 2 if cost else 1))
+        for each in found:
+            if (each.case, each.baseline if each.within else "") == (case, against):
+                color = forest.color_of(places.get(each.target, 0))
+                shown = f"<td>{escape(cost(each))}</td>" if cost else ""
+                rows.append(f'><td class="ks-left">{_name(each.target, color)}</td>{shown}'
+                            f"{_picture(scale, each, color)}{_change(each)}{_verdict(each, False, '')}")
+    columns = [("", "case, target", ""), *([("change", "µs", "old, new")] if cost else []), *_COLUMNS]
+    return _drawn(columns, rows, scale)
+
+
+def _conclusions(result: StudyResult) -> str:
+    return listed(words.conclusions(result))
+
+
+def _against(result: StudyResult) -> str:
+    found = [each for each in result.differences if not each.within]
+    cases = [each.name for each in result.cases if any((target.label, each.name) in result.by_place
+                                                       for target in result.targets)]
+    if not cases:
+        return ""
+    scale = forest.axis(found) if found else None
+    shown, rest = cases[:MOST_CASES], cases[MOST_CASES:]
+    note = ("medians of a launch, the picture in percent of the baseline, bars are intervals" if found
+            else "medians of a launch, with their intervals of 95 %")
+    html = heading("Host time of a launch", note) + _table(result, shown, scale)
+    if rest:
+        html += folded(f"<b>{len(rest)}</b> more cases", _table(result, rest, scale))
+    return html
+
+
+def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None) -> str:
+    costs = [each.median_us for each in result.estimates]
+    rows: list[str] = []
+    for case in cases:
+        rows.append(_case_row(name_of(case), scale, 2))
+        for place, target in enumerate(result.targets):
+            estimate = result.by_place.get((target.label, case))
+            if estimate is None and place and target.error is not None:
+                continue
+            name = _name(target.label, forest.color_of(place))
+            cells = f'<td class="ks-left">{name}</td>{_cost(estimate, costs, forest.color_of(place))}'
+            each = result.against_baseline.get((target.label, case))
+            if scale is not None:
+                why = target.unavailable.get(case, "") if estimate is None else ""
+                color = forest.color_of(place)
+                cells += (_picture(scale, each, color, is_baseline=not place) + _change(each)
+                          + _verdict(each, not place, why))
+            rows.append(f">{cells}")
+    columns = [("", "case, target", ""), ("cost-of" if scale else "cost-wide", "µs", "")]
+    if scale is not None:
+        columns += _COLUMNS
+    return _drawn(columns, rows, scale)
+
+
+def _within(result: StudyResult) -> str:
+    found = [each for each in result.differences if each.within]
+    if not found:
+        return ""
+    return heading("Cases compared within a target") + differences_table(found, [each.label for each in result.targets])
+
+
+def _case_row(name: str, scale: forest.Axis | None, columns: int) -> str:
+    """The row above those of a case's targets; its name has the `columns` before the picture."""
+    cells = f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>' if scale is not None else ""
+    return f' class="ks-first"><td class="ks-left" colspan="{columns}">{name}</td>{cells}'
+
+
+def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: forest.Axis | None) -> str:
+    """A table with the axis in the head of its pictures; rows bring their own attributes."""
+    html = table_of(columns, []).replace("<tbody></tbody>", "<tbody>" + "".join(f"<tr{row}</tr>" for row in rows)
+                                         + "</tbody>")
+    if scale is None:
+        return html
+    # The picture's heading is the only one without words.
+    return html.replace("<th></th>", f'<th class="ks-forest">{forest.head(scale)}</th>', 1)
+
+
+def _remarks(result: StudyResult) -> str:
+    said = listed(words.remarks(result))
+    return heading("To know") + said if said else ""
+
+
+def _targets(result: StudyResult) -> str:
+    rows = [f'<td class="ks-left">{_name(each.label, forest.color_of(place))}</td>'
+            f'<td class="ks-left">{escape(words.source(each))}</td>'
+            f'<td class="ks-left">{escape(words.versions(each))}</td><td>{each.processes}</td>'
+            for place, each in enumerate(result.targets)]
+    columns = [("", "target", ""), ("", "from", ""), ("third", "versions", ""), ("number", "processes", "")]
+    summary = f"<b>{len(rows)}</b> target{'s' * (len(rows) != 1)}, their versions"
+    return folded(summary, table_of(columns, rows, left=(0, 1, 2))) if rows else ""
+
+
+def _foot(result: StudyResult) -> str:
+    lines = [" ".join(words.method(result.measured)), words.machine(result.measured)]
+    return f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
+
+
+def _kept(sentence: str) -> str:
+    """A sentence whose numbers keep their units on their line."""
+    return _UNIT.sub("\\1\u00a0", escape(sentence))
+
+
+def _name(label: str, color: str) -> str:
+    return f'<span class="ks-target"><i class="ks-key" style="background:{color}"></i>{name_of(label)}</span>'
+
+
+def _cost(each: Estimate | None, costs: Sequence[float], color: str) -> str:
+    if each is None:
+        return f'<td><span class="ks-soft">{words.NOT_MEASURED}</span></td>'
+    wide = forest.bar_width(each.median_us, costs)
+    return (f'<td>{median(each)} <span class="ks-more">{median_interval(each)}</span>'
+            f'<div class="ks-cost" style="width:{wide:.1f}%;background:{color}"></div></td>')
+
+
+def _picture(scale: forest.Axis, each: Difference | None, color: str, *, is_baseline: bool = False) -> str:
+    if each is not None:
+        return f'<td class="ks-forest">{forest.row(scale, each, color)}</td>'
+    return f'<td class="ks-forest">{forest.baseline_row(scale) if is_baseline else forest.empty_row(scale)}</td>'
+
+
+def _change(each: Difference | None) -> str:
+    if each is None:
+        return "<td></td>"
+    title = f"{difference(each)} µs {difference_interval(each)}"
+    interval = f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]"
+    return (f'<td title="{escape(title)}">{escape(share(each.percent, signed=True))} % '
+            f'<span class="ks-more">{escape(interval)}</span></td>')
+
+
+def _verdict(each: Difference | None, is_baseline: bool, why: str) -> str:
+    if each is None:
+        said = "baseline" if is_baseline else "not available" if why else ""
+        return f'<td title="{escape(why)}"><span class="ks-soft">{said}</span></td>'
+    sign, kind = _SIGNS.get(each.verdict, ""), _CLASSES.get(each.verdict, "ks-soft")
+    said = f'<span class="{kind}">{escape(f"{sign} {each.verdict}")}</span>'
+    return f'<td title="{escape(each.advice)}">{said}</td>'

@@ -1,0 +1,242 @@
+"""The cases that a study knows, which of them are meant, and a line for one of one's own."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import linecache
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+from kernelscope.errors import StudyError
+from kernelscope.studies.case import Case
+from kernelscope.studies.catalogue_arguments import args_name, argument_cases, empty
+from kernelscope.studies.catalogue_ways import graph, launches, way_cases
+
+#: The numbers of arguments that are measured where nothing else is said.
+DEFAULT_ARGS = "0-4"
+
+#: A kernel's parameters take at most 4 KiB on older devices, a device array of one dimension 56 bytes of them.
+MOST_ARGS = 64
+
+
+def catalogue() -> dict[str, Case]:
+    """Return the built-in cases by name: the empty kernel with 0 to 4 arguments, and the other groups.
+
+    `empty` makes more of the first, `graph` and `launches` more of the group ``graph``.
+    """
+    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *way_cases()]
+    return {one.name: one for one in built_in}
+
+
+def groups() -> tuple[str, ...]:
+    """Return the names of the groups of built-in cases, in their order."""
+    return tuple(dict.fromkeys(one.group for one in catalogue().values()))
+
+
+def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None, *, args: int | None = None,
+         against: str | None = None, before: str = "", after: str = "", most_loops: int | None = None,
+         needs: Iterable[str] = ()) -> Case:
+    """Return a case of one's own.
+
+    Parameters
+    ----------
+    what : str or callable
+        One launch: source text, which every target can run, or a callable without arguments, which only this process
+        can: ``case(lambda: k[1, 1](a))``. A call of a callable costs some 0.05 µs that text does not cost.
+    setup : str
+        Source text that comes before, once in each process; it has ``cuda``, ``np`` and ``Unavailable``.
+    name : str, optional
+        By default the text of `what`, on one line and at most 60 characters of it.
+    args : int, optional
+        How many arguments the kernel has.
+    against : str, optional
+        The name of a case that this one is also compared with, in the same target.
+    before, after : str
+        Source text around each batch of loops, which is not timed.
+    most_loops : int, optional
+        The most loops that a batch may have.
+    needs : iterable of str
+        Modules that a target must have, besides the framework and NumPy.
+
+    Raises
+    ------
+    StudyError
+        If a text is no Python, if there is nothing to time, if a callable has a setup, or if a number is out of range.
+    """
+    needs = (needs,) if isinstance(needs, str) else tuple(needs)
+    if most_loops is not None and most_loops < 1:
+        raise StudyError(f"a batch of at most {most_loops} loops: it needs at least 1")
+    if callable(what):
+        for part, text in (("setup", setup), ("before", before), ("after", after)):
+            if text:
+                raise StudyError(f"a case that is a callable has no {part}: do it before, in your own code, or give "
+                                 "the case as text")
+        return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
+                    function=what)
+    texts = {"statement": what, "setup": setup, "before": before, "after": after}
+    texts = {part: textwrap.dedent(text).strip("\n") for part, text in texts.items()}
+    name = name or _shortened(texts["statement"])
+    if not texts["statement"].strip():
+        raise StudyError("a case needs something to time: its statement is empty")
+    for part, text in texts.items():
+        _check(text, part, name)
+    return Case(name, texts["statement"], texts["setup"], args, against=against, before=texts["before"],
+                after=texts["after"], most_loops=most_loops, needs=needs)
+
+
+def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[str | Case | Callable[[], Any]] = (), *,
+           references: bool = True) -> list[Case]:
+    """Return the cases that are meant, each once, in the order of the tables.
+
+    Parameters
+    ----------
+    args : str, int or iterable of int, optional
+        Numbers of arguments of the empty kernel: ``"0-4"``, ``"0,2,4"``, ``"0-2,26"``, 3. Without `args` and `names`
+        it is `DEFAULT_ARGS`.
+    names : str or iterable of str, Case or callable
+        Names of built-in cases, of groups (`groups`), or ``all``; cases of one's own. A string may name several,
+        separated by commas.
+    references : bool
+        Whether what a case is also compared with comes too, before that case. What does not come is left out of
+        `Case.against`.
+
+    Raises
+    ------
+    StudyError
+        If a number or name is unknown, with names that are near, or if two different cases have one name.
+    """
+    wanted = [names] if isinstance(names, (str, Case)) or callable(names) else list(names)
+    counts = parse_args(DEFAULT_ARGS if args is None and not wanted else args)
+    known = catalogue()
+    chosen: dict[str, Case] = {}
+    found = [*(empty(count) for count in counts), *(one for what in wanted for one in _named(what, known))]
+    own = {one.name: one for one in found if one.name not in known}
+    for one in found:
+        before = own.get(one.against or "") or _built_in(one.against, known)
+        if one.against and before is None:
+            raise StudyError(f"case {one.name!r} is to be compared with {one.against!r}, which is no case of the study"
+                             f"{_near(one.against, known)}")
+        if references and before is not None:
+            _add(chosen, before)
+        _add(chosen, one)
+    return [one if one.against is None or one.against in chosen else replace(one, against=None)
+            for one in chosen.values()]
+
+
+def parse_args(args: str | int | Iterable[int] | None) -> list[int]:
+    """Return the numbers of arguments that `args` means, each once, in its order.
+
+    Raises
+    ------
+    StudyError
+        If it is something else, or if a number is above `MOST_ARGS`.
+    """
+    if args is None:
+        return []
+    if isinstance(args, str):
+        numbers = [number for part in args.split(",") if part.strip() for number in _range(part.strip(), args)]
+    else:
+        numbers = [args] if isinstance(args, int) else list(args)
+    for number in numbers:
+        if not 0 <= number <= MOST_ARGS:
+            raise StudyError(f"a kernel with {number} arguments: a study makes kernels with 0 to {MOST_ARGS}")
+    return list(dict.fromkeys(int(number) for number in numbers))
+
+
+def _range(part: str, args: str) -> range:
+    matched = re.fullmatch(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", part)
+    if matched is None:
+        raise StudyError(f"numbers of arguments {args!r}: {part!r} is no number and no range such as 0-4")
+    first, last = int(matched[1]), int(matched[2] or matched[1])
+    if last < first:
+        raise StudyError(f"numbers of arguments {args!r}: {part!r} goes backwards; write {last}-{first}")
+    return range(first, min(last, MOST_ARGS + 1) + 1)
+
+
+def _named(what: str | Case | Callable[[], Any], known: dict[str, Case]) -> list[Case]:
+    if isinstance(what, Case):
+        return [what]
+    if not isinstance(what, str):
+        return [case(what)]
+    found: list[Case] = []
+    for name in (part.strip() for part in what.split(",") if part.strip()):
+        members = [one for one in known.values() if name in ("all", one.group)]
+        one = _built_in(name, known)
+        if not members and one is None:
+            raise StudyError(f"there is no case and no group {name!r}{_near(name, known)}; groups are "
+                             f"{', '.join(groups())}. A case of your own is studies.case({name!r}, setup=...)")
+        found += members or ([one] if one is not None else [])
+    return found
+
+
+def _built_in(name: str | None, known: dict[str, Case]) -> Case | None:
+    """Return the built-in case of that name, also one that is made on request: ``7 args``, ``graph of 50 kernels``."""
+    if name is None or name in known:
+        return known.get(name or "")
+    for pattern, make in ((r"(\d{1,3}) args?", empty), (r"graph of (\d{1,4}) kernels?", graph),
+                          (r"(\d{1,4}) launch(?:es)?", launches)):
+        matched = re.fullmatch(pattern, name)
+        if matched is not None and int(matched[1]) >= (0 if make is empty else 1):
+            return empty(*parse_args(matched[1])) if make is empty else make(int(matched[1]))
+    return None
+
+
+def _near(name: str, known: dict[str, Case]) -> str:
+    near = difflib.get_close_matches(name, [*known, *groups()], 3, 0.5)
+    return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _add(chosen: dict[str, Case], one: Case) -> None:
+    if chosen.setdefault(one.name, one) != one:
+        raise StudyError(f"two different cases are called {one.name!r}: give one of them another name")
+
+
+def _check(text: str, part: str, name: str) -> None:
+    """Raise `StudyError` if `text` is no Python, or leaves the loop that it is put into."""
+    try:
+        compile(text, f"<{part} of {name}>", "exec")
+    except (SyntaxError, ValueError) as error:
+        line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise StudyError(f"the {part} of case {name!r} is no Python{line}: {said}") from None
+
+
+def _name_of(function: Callable[[], Any]) -> str:
+    """Return what to call a callable: its name, or the text of a lambda."""
+    name: str = getattr(function, "__name__", "") or type(function).__name__
+    code: object = getattr(function, "__code__", None)
+    if name != "<lambda>" or not isinstance(code, CodeType):
+        return name
+    return _shortened(_body(code)) or f"lambda at line {code.co_firstlineno}"
+
+
+def _body(code: CodeType) -> str:
+    """Return the source of a lambda's body, as far as its instructions say where it is; empty if they do not."""
+    spots = [(line, column, last, end) for line, last, column, end in code.co_positions()
+             if line is not None and last is not None and column is not None and end is not None and end > column]
+    lines = linecache.getlines(code.co_filename)
+    if not spots or not lines:
+        return ""
+    (line, column), (last, end) = min(spot[:2] for spot in spots), max(spot[2:] for spot in spots)
+    # Columns count bytes of UTF-8.
+    text = [one.encode() for one in lines[line - 1:last]]
+    if len(text) != last - line + 1:
+        return ""
+    text[-1] = text[-1][:end]
+    text[0] = text[0][column:]
+    return b"".join(text).decode("utf-8", "replace")
+
+
+def _shortened(text: str) -> str:
+    """Return `text` on one line, at most 60 characters of it."""
+    line = " ".join(inspect.cleandoc(text).split())
+    return line if len(line) <= 60 else line[:59] + "…"
+
+
+__all__: Sequence[str] = ("DEFAULT_ARGS", "MOST_ARGS", "args_name", "case", "catalogue", "empty", "graph", "groups",
+                          "launches", "parse_args", "select")

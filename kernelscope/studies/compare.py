@@ -1,0 +1,262 @@
+"""Two studies beside each other: the same targets and cases, measured at two times, on one machine or on two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.renderers.base import shorten
+from kernelscope.renderers.elements import heading
+from kernelscope.renderers.layout import columns, with_notice, wrap
+from kernelscope.studies import files, words
+from kernelscope.studies.judged import Difference, Judgement
+from kernelscope.studies.limits import LimitCheck, check
+from kernelscope.studies.measured import Measured, TargetReport
+from kernelscope.studies.numbers import median
+from kernelscope.studies.result import StudyResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What is compared of the machines; a load or a noise is another one at any time.
+_HOST = {"processor": "processor", "cores": "number of cores", "system": "system", "governor": "governor"}
+_GPU = {"name": "GPU", "driver": "driver", "cuda": "CUDA version"}
+# What is asked for does not matter where it only says what to measure, or where to find it.
+_NO_SETTINGS = ("args", "cases", "targets", "seed", "limit_s", "find_links", "install", "timeout_s", "pin", "dry_run")
+_MOST_TEXT = 60
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two studies, by the names of their targets and cases. Displaying it shows a card.
+
+    Attributes
+    ----------
+    old, new : StudyResult
+        The studies.
+    differences : tuple of Difference
+        Of the new one from the old one; positive is slower now. They are not between processes that ran side by side,
+        so that their intervals are wider than those of one study, and what else changed between the two is in them.
+    changes : tuple of str
+        What else changed: host, GPU, versions, settings. Then a difference may not be the code's.
+    missing : dict of str to str
+        Targets and cases of the old study that are not compared, and why.
+    notes : tuple of str
+        What else to know.
+    """
+
+    old: StudyResult
+    new: StudyResult
+    differences: tuple[Difference, ...]
+    changes: tuple[str, ...]
+    missing: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether the driver call was a stub in one of the two or in both."""
+        return self.old.is_dry_run or self.new.is_dry_run
+
+    @property
+    def worst(self) -> Difference | None:
+        """The difference that is slowest in percent; None where nothing was compared."""
+        return max(self.differences, key=lambda each: each.percent, default=None)
+
+    def check(self, limit: float | str) -> LimitCheck:
+        """Return what became slower by more than a limit in percent, and of what that cannot be told.
+
+        Raises
+        ------
+        StudyError
+            The limit is none.
+        """
+        return check(self.differences, limit, self.missing)
+
+    def over(self, limit: float | str) -> tuple[Difference, ...]:
+        """Return the established slowdowns that are larger than a limit in percent, the largest first."""
+        return self.check(limit).over
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the differences as a DataFrame, a row a target and case.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``target``, ``case``, ``old_us`` and ``new_us`` (medians), ``difference_us``, ``low_us``, ``high_us``,
+            ``percent``, ``low_percent``, ``high_percent``, ``verdict`` and ``advice``.
+        """
+        import pandas as pd
+
+        rows = [(each.target, each.case, *(study.by_place[each.target, each.case].median_us
+                                           for study in (self.old, self.new)),
+                 *(getattr(each, name) for name in _COLUMNS[4:])) for each in self.differences]
+        return pd.DataFrame(rows, columns=_COLUMNS)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the card to an HTML page that needs no network, and return its path.
+
+        Raises
+        ------
+        StudyFileError
+            It cannot be written there.
+        """
+        from kernelscope.studies.card import document
+        from kernelscope.studies.files import write
+
+        return write(path, document(_title(self), self._repr_html_()).encode(), ".html")
+
+    def __str__(self) -> str:
+        return text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return card(self)
+
+
+def compare(old: StudyResult | str | Path, new: StudyResult | str | Path) -> Comparison:
+    """Return how a study differs from an earlier one.
+
+    Targets are compared by their labels and cases by their names; a case whose code changed is not compared.
+
+    Parameters
+    ----------
+    old, new : StudyResult, str or Path
+        The studies, or JSON files of them.
+
+    Raises
+    ------
+    StudyFileError
+        A file is no study.
+    """
+    from kernelscope.studies.statistics import judge_unpaired
+
+    before, after = (each if isinstance(each, StudyResult) else StudyResult(files.load(each)) for each in (old, new))
+    found: Judgement = judge_unpaired(before.measured, after.measured)
+    return Comparison(before, after, found.differences, tuple(changes(before.measured, after.measured)),
+                      _missing(before, after, found.differences), found.notes)
+
+
+def changes(old: Measured, new: Measured) -> list[str]:
+    """Return what differs between how and where two studies were measured: sentences without a full stop."""
+    said: list[str] = []
+    if old.is_dry_run != new.is_dry_run:
+        kinds = [("a GPU", "a dry run")[each.is_dry_run] for each in (old, new)]
+        said.append(f"the old study is of {kinds[0]}, the new one of {kinds[1]}")
+    if old.is_live != new.is_live:
+        kinds = [("processes of its own", "a running process")[each.is_live] for each in (old, new)]
+        said.append(f"the old study was measured in {kinds[0]}, the new one in {kinds[1]}")
+    said += _changed(old.host, new.host, _HOST)
+    # Which core is chosen anew for each study.
+    pinned = [{"pinned": "pinned to a core" if each.host.get("pinned_to") else "not pinned"} for each in (old, new)]
+    said += _changed(pinned[0], pinned[1], {"pinned": "processes"})
+    said += _changed(old.gpu, new.gpu, _GPU)
+    known = {each.label: each for each in old.targets}
+    for target in new.targets:
+        if target.label in known:
+            said += _target_changes(known[target.label], target)
+    names = dict.fromkeys(name for each in (old.settings, new.settings) for name in each if name not in _NO_SETTINGS)
+    return said + _changed(old.settings, new.settings, {name: f"setting {words.name(name)}" for name in names})
+
+
+def text(comparison: Comparison, width: int | None = None) -> str:
+    """Return a comparison as lines of text, at most `width` columns wide; by default as wide as the terminal."""
+    from kernelscope.studies.text import differences_table
+
+    width = columns(width)
+    lines = [_title(comparison)]
+    if comparison.differences:
+        lines += [wrap(f"{label}: {said}", width) for label, said in _conclusions(comparison)]
+        lines += ["", differences_table(comparison.differences, "case", {}, width)]
+    for title, sentences in _facts(comparison):
+        lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
+    notice = words.NOTICE if comparison.is_dry_run else ""
+    return with_notice(notice, "\n".join(lines))
+
+
+def card(comparison: Comparison) -> str:
+    """Return a comparison as a self-contained fragment of HTML, for notebooks."""
+    from kernelscope.studies.card import differences_table, framed, head, listed
+
+    def medians(each: Difference) -> str:
+        return ", ".join(median(study.by_place[each.target, each.case]) for study in (comparison.old, comparison.new))
+
+    new = comparison.new
+    parts = [head(_title(comparison), new.measured, words.NOTICE if comparison.is_dry_run else ""),
+             listed(_conclusions(comparison))]
+    if comparison.differences:
+        targets = [each.label for each in new.targets]
+        parts += [heading("Host time of a launch"), differences_table(comparison.differences, targets, medians)]
+    for title, sentences in _facts(comparison):
+        parts += [heading(title), listed([("", each) for each in sentences])]
+    return framed("".join(parts))
+
+
+_COLUMNS = ["target", "case", "old_us", "new_us", "difference_us", "low_us", "high_us", "percent", "low_percent",
+            "high_percent", "verdict", "advice"]
+
+
+def _title(comparison: Comparison) -> str:
+    when = [words.name(study.measured.created[:10]) for study in (comparison.old, comparison.new)]
+    dates = f" of {when[1]} against that of {when[0]}" if all(when) and when[0] != when[1] else " against an older one"
+    return f"Launch overhead: the study{dates}"
+
+
+def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = []
+    for target in comparison.new.targets:
+        found = [each for each in comparison.differences if each.target == target.label]
+        if found:
+            said.append((words.name(target.label), words.conclusion(found)))
+    return said
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
+    known: list[str] = [] if comparison.differences else ["No target and case is in both studies: nothing is compared."]
+    known += [f"{words.name(name)} is not compared: {words.brief(why)}" for name, why in comparison.missing.items()]
+    known += [words.brief(each) for each in comparison.notes]
+    facts = [("Changed besides, so that a difference may not be the code's", list(comparison.changes)),
+             ("To know", known)]
+    return [(title, sentences) for title, sentences in facts if sentences]
+
+
+def _missing(old: StudyResult, new: StudyResult, found: Sequence[Difference]) -> dict[str, str]:
+    """What the old study has and the comparison does not: by target where that lacks all of it."""
+    compared = {(each.target, each.case) for each in found}
+    errors = {each.label: each.error for each in new.targets}
+    missing: dict[str, str] = {}
+    for target, case in old.by_place:
+        if (target, case) in compared:
+            continue
+        if target not in errors:
+            missing[target] = "the new study has no such target"
+        elif not any(label == target for label, _ in new.by_place):
+            missing[target] = errors[target] or "the new study did not measure it"
+        elif (target, case) not in new.by_place:
+            missing[f"{target}, {case}"] = "the new study did not measure it"
+        else:
+            missing[f"{target}, {case}"] = "its code has changed"
+    return missing
+
+
+def _target_changes(old: TargetReport, new: TargetReport) -> list[str]:
+    label = words.name(new.label)
+    said = _changed(old.versions, new.versions, {name: f"{words.name(name)} of {label}"
+                                                 for name in dict.fromkeys([*old.versions, *new.versions])})
+    for what in ("framework", "source", "revision"):
+        said += _changed(vars(old), vars(new), {what: f"{what} of {label}"})
+    return said
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    return [f"{said}: {_shown(old.get(name))} before, {_shown(new.get(name))} now"
+            for name, said in names.items() if old.get(name) != new.get(name)]
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return "unknown"
+    return shorten(words.name(value if isinstance(value, str) else json.dumps(value, default=str)), _MOST_TEXT)

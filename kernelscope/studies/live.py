@@ -1,0 +1,161 @@
+"""Cases that are callables, measured in this process: no other one has what they close over."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from kernelscope.errors import StudyError
+from kernelscope.renderers.base import clean, shorten
+from kernelscope.session import Session
+from kernelscope.studies.bench import machine
+from kernelscope.studies.bench.framework import Framework, find
+from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, frozen_garbage
+from kernelscope.studies.bench.warming import warm_up
+from kernelscope.studies.case import Case
+from kernelscope.studies.measured import Measured
+from kernelscope.studies.plan import Plan, as_data
+from kernelscope.studies.running import LEAST_GENERATIONS, Stop, Tell
+
+_NOISE_MS = 50
+_CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numba_cuda.core.config")
+_ADVICE = ("CUDA_LOW_OCCUPANCY_WARNINGS", "CUDA_WARN_ON_IMPLICIT_COPY")
+
+
+def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None = None) -> None:
+    """Measure cases in this process, in turn, as a benchmark process does.
+
+    There are as many rounds as all processes of a study have together; each is of one batch of each case.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    measured : Measured
+        Where the results go; its first target is this process.
+    tell : callable
+        Told the share that is done, and a line of text.
+    is_enough : callable, optional
+        Given `measured` now and then, says whether it is.
+
+    Raises
+    ------
+    StudyError
+        There is no GPU, a recording is under way, or no case can be run.
+    """
+    if Session.active is not None:
+        raise StudyError("a recording is under way, and what it costs would be measured as well: measure outside of it")
+    begun_ns = time.perf_counter_ns()
+    report = measured.targets[0]
+    framework = _framework()
+    report.framework, report.versions = framework.name, dict(framework.versions)
+    report.versions.setdefault("python", platform.python_version())
+    measured.is_dry_run = framework.is_dry_run
+    measured.gpu = machine.gpu(framework.is_dry_run) or {}
+    resolution_ns, read_ns = machine.clock()
+    measured.host.update(clock_resolution_ns=resolution_ns, clock_read_ns=read_ns, noise=machine.noise(_NOISE_MS))
+    try:
+        with frozen_garbage(), _without_advice():
+            prepared = _prepare(plan, measured, framework, tell)
+            report.processes = 1
+            _rounds(plan, measured, prepared, tell, is_enough, begun_ns)
+    except KeyboardInterrupt:
+        measured.ended = "interrupted"
+        raise
+    finally:
+        measured.seconds = (time.perf_counter_ns() - begun_ns) / 1e9
+
+
+def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -> list[tuple[TimedCase, int]]:
+    """Warm each case up; return those that can be run, with how many loops a batch has."""
+    report = measured.targets[0]
+    prepared: list[tuple[TimedCase, int]] = []
+    problem: Exception | None = None
+    for case in plan.cases:
+        tell(0.0, f"preparing {shorten(clean(case.name), 40)}")
+        try:
+            timed = TimedCase(as_data(case), framework.names(), framework.synchronize, case.function)
+            timed.set_up()
+            warm = warm_up(timed, plan.batch_ms)
+        except (Unavailable, CaseError) as error:
+            problem = problem or error
+            text = " ".join(str(error).split())
+            report.unavailable[case.name] = text if isinstance(error, Unavailable) else f"failed: {text}"
+            continue
+        if not warm.stable:
+            report.warnings.append(f"{case.name!r} was not stable after its warm-up")
+        prepared.append((timed, _loops(plan, case, warm.loops)))
+    if not prepared:
+        raise StudyError(f"none of the cases can be run: {problem}") from (problem and problem.__cause__)
+    return prepared
+
+
+def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]], tell: Tell, is_enough: Stop | None,
+            begun_ns: int) -> None:
+    label = measured.targets[0].label
+    chance = random.Random(plan.seed)
+    rounds = plan.processes * plan.repeats
+    started_ns = time.perf_counter_ns()
+    for number in range(rounds):
+        elapsed_s = (time.perf_counter_ns() - begun_ns) / 1e9
+        if number and plan.limit_s is not None and elapsed_s > plan.limit_s:
+            measured.ended = "time limit"
+            return
+        if (is_enough and number >= LEAST_GENERATIONS * plan.repeats and number % plan.repeats == 0
+                and is_enough(measured)):
+            measured.ended = "narrow enough"
+            return
+        left_s = (time.perf_counter_ns() - started_ns) / 1e9 / max(number, 1) * (rounds - number)
+        left = f", {left_s:.0f} s left at most" if number else ""
+        tell(number / rounds, f"round {number + 1} of {rounds}{left}")
+        for timed, loops in chance.sample(prepared, len(prepared)):
+            at_ns = time.perf_counter_ns() - begun_ns
+            try:
+                host_ns, sync_ns, _ = timed.batch(loops)
+            except (Unavailable, CaseError) as error:
+                raise StudyError(f"{error}; it went well before, and what was measured is dropped") from error.__cause__
+            measured.batches.append((label, timed.name, 0, number, len(measured.batches), at_ns, loops,
+                                     max(1, host_ns), sync_ns))
+
+
+def _loops(plan: Plan, case: Case, found: int) -> int:
+    return min(found if plan.loops is None else plan.loops[case.name], case.most_loops or 10**9)
+
+
+def _framework() -> Framework:
+    try:
+        with _same_environment():
+            return find(None)
+    except RuntimeError as error:
+        raise StudyError(str(error)) from error
+
+
+@contextmanager
+def _without_advice() -> Generator[None]:
+    """What small grids and host arrays are warned of costs microseconds a launch; benchmark processes have it off."""
+    configs = [sys.modules[name] for name in _CONFIGS if name in sys.modules]
+    before = [(config, name, getattr(config, name)) for config in configs for name in _ADVICE if hasattr(config, name)]
+    for config, name, _ in before:
+        setattr(config, name, 0)
+    try:
+        yield
+    finally:
+        for config, name, value in before:
+            setattr(config, name, value)
+
+
+@contextmanager
+def _same_environment() -> Generator[None]:
+    """Finding the framework sets variables for its import, which in this process are the user's."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)

@@ -1,0 +1,279 @@
+"""Launch-overhead studies: from targets and cases to a result."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from kernelscope import dryrun
+from kernelscope.dryrun.settings import read_switch
+from kernelscope.errors import StudyError
+from kernelscope.studies import host, start
+from kernelscope.studies.case import Case
+from kernelscope.studies.cases import select
+from kernelscope.studies.environments import add_version_warnings, prepare
+from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.plan import PROCESSES, REPEATS, Member, Plan
+from kernelscope.studies.progress import Tell, showing
+from kernelscope.studies.running import Run, homeless
+from kernelscope.studies.schedule import parse_loops
+from kernelscope.studies.stopping import Narrow
+from kernelscope.studies.target import Target, parse_targets
+from kernelscope.studies.workspace import Workspace
+
+if TYPE_CHECKING:
+    from kernelscope.studies.anatomy_result import AnatomyResult
+    from kernelscope.studies.result import StudyResult
+
+Cases = str | Case | Callable[[], Any] | Iterable[str | Case | Callable[[], Any]]
+
+
+class StudyInterrupted(KeyboardInterrupt):
+    """A study was interrupted: a `KeyboardInterrupt` that has what was measured until then.
+
+    Attributes
+    ----------
+    result : StudyResult, AnatomyResult or None
+        Of what was measured; None if nothing was.
+    """
+
+    def __init__(self, result: StudyResult | AnatomyResult | None) -> None:
+        super().__init__("the study was interrupted; the attribute result has what was measured" if result else
+                         "the study was interrupted before anything was measured")
+        self.result = result
+
+
+def launch_overhead(
+    targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), cases: Cases | None = None, *,
+    args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None,
+    repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = 0.01, limit_s: float | None = None,
+    find_links: Iterable[str | Path] = (), no_index: bool = False, install: bool = True, repo: str | Path = ".",
+    dry_run: bool | None = None, pin: bool = True, seed: int | None = None, timeout_s: float = 120.0,
+    progress: Tell | Literal[False] | None = None,
+) -> StudyResult:
+    """Measure what a launch costs the host, in each of several targets.
+
+    Several fresh processes of each target are started, as two processes of one version differ by more than the batches
+    within one do. The n-th process of all targets run side by side; one is timed at a time, in turn.
+
+    Parameters
+    ----------
+    targets : str, Target, iterable of them, or mapping of labels to texts
+        Each as `parse_target` reads it; the first is the baseline. ``current`` is this environment.
+    cases : str, Case, callable, or iterable of them, optional
+        Names of built-in cases or of their groups, or cases of your own, as `case` makes them. A callable can be
+        measured in this process only, whose one target is ``current``; then all cases are measured here.
+    args : str or int or iterable of int, optional
+        Numbers of arguments of the empty kernel: ``"0-4"``, which is meant where no cases are named.
+    loops : int, str or sequence of int, optional
+        Launches in a batch: one number, one for each case, or a text such as ``100000,...,10000``, from the first case
+        to the last. By default as many as take 2 ms in the baseline's first process.
+    repeats : int
+        Batches of each case in a process: many short ones, as most of those are spared by what else runs.
+    processes : int
+        Processes of each target, at most.
+    half_width : float or None
+        After 6 processes the study stops as soon as every interval of a difference is at most this share of the
+        baseline's median to both sides; None: it does not.
+    limit_s : float, optional
+        Seconds of measuring after which it stops; environments are made before.
+    find_links : iterable of str or Path
+        Folders with wheels, for pip.
+    no_index : bool
+        Whether pip uses `find_links` alone.
+    install : bool
+        Whether a checkout or ref is installed into an environment of its own; else its source is used as it is.
+    repo : str or Path
+        The repository that ``git:REF`` means.
+    dry_run : bool, optional
+        Whether the driver is the null driver; by default as in this process.
+    pin : bool
+        Whether processes are put on one processor core while they are timed.
+    seed : int, optional
+        Of the order of batches; by default another one each time. The result has it.
+    timeout_s : float
+        How long one answer of a process may take before it is ended.
+    progress : callable or False, optional
+        Called with the share that is done and a line of text; False: nothing is shown.
+
+    Returns
+    -------
+    StudyResult
+        Also where a target failed: its report says why.
+
+    Raises
+    ------
+    StudyError
+        If a target, case or setting is wrong, or if the baseline fails before one process of it is measured.
+    StudyInterrupted
+        At a Ctrl-C: a `KeyboardInterrupt` whose attribute ``result`` has what was measured. Processes, worktrees and
+        unfinished environments are gone.
+    """
+    from kernelscope.studies.result import StudyResult
+
+    check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s)
+    refuse_simulator()
+    wanted = targets_of(targets, str(repo))
+    chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))
+    by_name = parse_loops(loops, [case.name for case in chosen])
+    is_live = any(case.is_live for case in chosen)
+    if is_live:
+        _refuse_other_processes(wanted, chosen)
+    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+    reports = [TargetReport(each.label, each.kind, homeless(str(each))) for each in wanted]
+    settings = {
+        "targets": [report.source for report in reports], "cases": [case.name for case in chosen], "loops": by_name,
+        "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s, "install": install,
+        "pin": pin, "seed": seed, "timeout_s": timeout_s}
+    measured = Measured(reports, [report_of(case) for case in chosen], settings=settings,
+                        created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
+    dry_run = is_dry_run() if dry_run is None else dry_run
+    plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
+                core=host.choose_core() if pin and not is_live else None,
+                hello=hello_of(chosen, dry_run and not is_live))
+    measured.host.update(host.describe(plan.core))
+    try:
+        with showing(progress) as tell:
+            if is_live:
+                from kernelscope.studies.live import measure
+
+                measure(plan, measured, tell, Narrow(half_width))
+            else:
+                with Workspace() as workspace:
+                    members = members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
+                                         find_links=[str(each) for each in find_links])
+                    if not dry_run:
+                        for member in members:  # what is asked for counts, and not what this process was told
+                            member.environ.pop("KERNELSCOPE_DRYRUN", None)
+                    Run(plan, members, measured, tell, Narrow(half_width)).run()
+    except KeyboardInterrupt:
+        measured.ended = "interrupted"
+        raise StudyInterrupted(StudyResult(done(measured)) if measured.batches else None) from None
+    return StudyResult(done(measured))
+
+
+def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
+    """Measure what a launch costs the host in several git refs of one repository; the first is the baseline.
+
+    Parameters
+    ----------
+    *refs : str
+        Branches, tags or commits, such as ``HEAD~`` and ``HEAD``; two at least.
+    repo : str or Path
+        The repository's folder.
+    **options
+        As `launch_overhead` takes them.
+
+    Returns
+    -------
+    StudyResult
+        As from `launch_overhead`, which says what is raised as well.
+    """
+    if len(refs) < 2:
+        raise StudyError(f"a comparison needs two git refs or more, such as 'HEAD~', 'HEAD'; there are {len(refs)}")
+    targets: list[Target] = []
+    for place, ref in enumerate(refs):
+        if not ref or ref.startswith("-"):
+            raise StudyError(f"{ref!r} is no git ref")
+        again = refs[:place].count(ref)
+        targets.append(Target(f"{ref} ({again + 1})" if again else ref, "ref", ref, str(repo)))
+    return launch_overhead(targets, **options)
+
+
+def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspace, tell: Tell, **how: Any,
+             ) -> list[Member]:
+    """Make each target's environment. One that cannot be made is told in its report; the baseline's is an error."""
+    members: list[Member] = []
+    for place, target in enumerate(targets):
+        def say(text: str, label: str = target.label) -> None:
+            tell(0.0, f"{label}: {text}")
+
+        say("making its environment")
+        try:
+            prepared = prepare(target, workspace, progress=say, **how)
+        except StudyError as error:
+            if not members:
+                raise StudyError(f"the baseline cannot be had: {error}") from error
+            measured.targets[place].error = homeless(str(error)).removeprefix(f"target {target.label!r}: ")
+            members.append(Member(measured.targets[place]))
+        else:
+            measured.targets[place] = prepared.report
+            if prepared.expected is not None and prepared.expected.is_relative_to(workspace.path):
+                # Each of its processes would compile the framework's Python again, for seconds.
+                prepared.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+            members.append(Member(prepared.report, start.command(prepared), prepared.environ, prepared.cwd,
+                                  prepared.framework, prepared.expected))
+    return members
+
+
+def targets_of(targets: str | Target | Iterable[str | Target] | Mapping[str, str], repo: str) -> tuple[Target, ...]:
+    """Return the targets that are meant; see `launch_overhead`."""
+    if isinstance(targets, str | Target):
+        targets = (targets,)
+    elif isinstance(targets, Mapping):
+        targets = [f"{label}={text}" for label, text in targets.items()]
+    return parse_targets(targets, repo)
+
+
+def _refuse_other_processes(targets: Sequence[Target], cases: Sequence[Case]) -> None:
+    name = next(case.name for case in cases if case.is_live)
+    other = next((target for target in targets if target.kind != "current"), None)
+    if other is not None:
+        raise StudyError(f"case {name!r} is a callable, which only this process can run, and {other.label!r} is "
+                         "another one: give the case as text, studies.case('k[1, 1](a)', setup='...')")
+    if len(targets) > 1:
+        raise StudyError(f"case {name!r} is a callable, which is measured in this process: it can have one target, "
+                         f"'current', and there are {len(targets)}")
+
+
+def refuse_simulator() -> None:
+    """The processes would refuse it too, after environments were made."""
+    config = sys.modules.get("numba.core.config")
+    value = os.environ.get("NUMBA_ENABLE_CUDASIM", "")
+    if value.strip() not in ("", "0") or getattr(config, "ENABLE_CUDASIM", 0):
+        raise StudyError("the CUDA simulator is on (NUMBA_ENABLE_CUDASIM): its launches say nothing about those of "
+                         "CUDA. Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
+
+
+def check_settings(repeats: int, processes: int, half_width: float | None, limit_s: float | None,
+                   timeout_s: float) -> None:
+    """Refuse settings that no study has; raises `StudyError`."""
+    for name, value in (("repeats", repeats), ("processes", processes)):
+        if isinstance(value, bool) or value != int(value) or not 1 <= value <= 10_000:
+            raise StudyError(f"{name}={value!r} is no number from 1 to 10,000")
+    if half_width is not None and not 0 < half_width < 1:
+        raise StudyError(f"half_width={half_width!r} is no share of the baseline's median: 0.01 is 1 %, None is off")
+    for name, seconds in (("limit_s", limit_s), ("timeout_s", timeout_s)):
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise StudyError(f"{name}={seconds!r} is no number of seconds above 0")
+
+
+def is_dry_run() -> bool:
+    """Whether this process has, or is to have, the null driver."""
+    return dryrun.is_enabled() or read_switch(os.environ)
+
+
+def hello_of(cases: Sequence[Case], dry_run: bool) -> dict[str, Any]:
+    """Return what the first request to each process says besides the core."""
+    fields: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
+    if any(case.group == "recording" for case in cases):
+        fields["kernelscope"] = start.package_folder()
+    return fields
+
+
+def report_of(case: Case) -> CaseReport:
+    """Return a case as it is measured."""
+    return CaseReport(case.name, case.statement or case.name, case.setup, case.args, case.group, case.against,
+                      case.before, case.after)
+
+
+def done(measured: Measured) -> Measured:
+    """Say what is known at the end."""
+    measured.host["load_after"] = host.load()
+    add_version_warnings(measured.targets)
+    return measured

@@ -1,0 +1,312 @@
+"""A benchmark process of a target: started, asked, and ended, whatever it does meanwhile.
+
+Requests and answers are JSON objects, one a line, over two pipes of their own, so that a target may print what it
+likes. What it prints is kept for the message, should it crash. It leads a process group of its own: a Ctrl-C in
+the terminal does not reach it, and it ends together with whatever it has started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelscope.errors import StudyError
+from kernelscope.renderers.base import clean, shorten
+
+#: An answer that is longer is none.
+LONGEST_ANSWER = 16 * 2**20
+_TAIL_BYTES = 8192
+_TAIL_LINES = 4
+_TAIL_WIDTH = 400
+# A process that has been asked to end, or that has crashed, is gone within milliseconds; a GPU's context takes longer.
+_ENDING_S = 3.0
+_LONGEST_WAIT_S = 1e6  # as much as the system takes
+
+
+class ProcessError(StudyError):
+    """A benchmark process crashed, hangs or answers nonsense: it is of no more use, and it has been ended."""
+
+
+class RefusedError(StudyError):
+    """A benchmark process says that it cannot do what it was asked for; it goes on.
+
+    Attributes
+    ----------
+    kind : str
+        ``unavailable``: this target does not have it; ``error``: it failed.
+    """
+
+    def __init__(self, text: str, kind: str = "error") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class BenchProcess:
+    """A process that answers one request at a time.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments; the numbers of the two pipes' ends, for requests and for answers, are added.
+    environ : mapping of str to str
+        Its whole environment.
+    cwd : Path
+        Its folder.
+
+    Raises
+    ------
+    ProcessError
+        The program cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> None:
+        self._doing = "starting"
+        self._deadline = 0.0
+        self._timeout_s = 0.0
+        self._pending = b""
+        # Without a name: nothing is left of it, however this process ends.
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - `kill` closes it
+        self._last = ""
+        theirs, self._requests = os.pipe()
+        self._answers, their_answers = os.pipe()
+        os.set_blocking(self._requests, False)
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(theirs), str(their_answers)], stdin=subprocess.DEVNULL, stdout=self._output,
+                stderr=subprocess.STDOUT, env=dict(environ), cwd=cwd, pass_fds=(theirs, their_answers),
+                start_new_session=True)
+        except BaseException as error:
+            self._close_pipes()
+            self._output.close()
+            if isinstance(error, OSError):
+                raise ProcessError(f"cannot start {command[0]}: {error.strerror or error}") from error
+            raise
+        finally:
+            os.close(theirs)
+            os.close(their_answers)
+
+    def __del__(self) -> None:
+        # A Ctrl-C may come before anyone has got hold of this: the process ends when its pipes are closed.
+        self._close_pipes()
+
+    @property
+    def pid(self) -> int:
+        """The process' id, which is that of its group too."""
+        return self._process.pid
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Send a request and return the answer.
+
+        Raises
+        ------
+        RefusedError
+            The process says that it cannot.
+        ProcessError
+            It crashed, gives no answer in time, or answers nonsense.
+        """
+        self.send(request, timeout_s)
+        return self.receive()
+
+    def send(self, request: Mapping[str, Any], timeout_s: float) -> None:
+        """Send a request, whose answer `receive` returns; raises `ProcessError`."""
+        self._doing = _doing(request)
+        if self._requests == -1:
+            raise ProcessError(f"it has ended, and is not {self._doing} any more")
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        rest = memoryview(json.dumps(request).encode() + b"\n")
+        try:
+            while rest:
+                self._wait_for(self._requests, select.POLLOUT)
+                rest = rest[os.write(self._requests, rest):]
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def receive(self) -> dict[str, Any]:
+        """Return the answer to the request that was sent last; raises as `ask` does."""
+        while b"\n" not in self._pending:
+            self._wait_for(self._answers, select.POLLIN)
+            piece = os.read(self._answers, 2**16)
+            if not piece:
+                raise self._ended()
+            self._pending += piece
+            if len(self._pending) > LONGEST_ANSWER:
+                raise self.failure(f"answered more than {LONGEST_ANSWER // 2**20} MiB while {self._doing}")
+        line, _, self._pending = self._pending.partition(b"\n")
+        try:
+            answer: Any = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
+            said = _one_line(line.decode("utf-8", "replace"), 80)
+            raise self.failure(f"answered what is no answer while {self._doing}: {said}")
+        if not answer["ok"]:
+            kind = "unavailable" if answer.get("kind") == "unavailable" else "error"
+            raise RefusedError(_one_line(str(answer.get("error") or "no reason given")), kind)
+        return answer
+
+    def number(self, answer: Mapping[str, Any], name: str, least: float, what: type = int) -> Any:
+        """Return a number of an answer; raises `ProcessError` where it is none, or less than `least`."""
+        value: Any = answer.get(name)
+        fits = isinstance(value, int if what is int else (int, float)) and not isinstance(value, bool)
+        if not fits or not least <= value < float("inf"):
+            raise self.failure(f"answered {name}={_one_line(repr(value))} while {self._doing}")
+        return what(value)
+
+    def failure(self, what: str) -> ProcessError:
+        """End the process and return the error that says what it did, and what it printed last."""
+        self.kill()
+        tail = self.tail()
+        return ProcessError(f"{what}; it printed last: {tail}" if tail else what)
+
+    def tail(self) -> str:
+        """Return the last lines that the process printed, as one line of text that is safe to show."""
+        if self._output.closed:
+            return self._last
+        size = os.fstat(self._output.fileno()).st_size
+        text = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return _one_line(" | ".join(lines[-_TAIL_LINES:]), _TAIL_WIDTH)
+
+    def kill(self) -> None:
+        """End the process and all that it has started, at once; it may have ended before."""
+        self._close_pipes()
+        # The process is not waited for yet, so the group's number is still its own.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it in the kernel
+                self._process.wait(_ENDING_S)
+        self._last = self.tail()
+        self._output.close()
+
+    def close(self) -> None:
+        """Do as `close_all` does, for this process alone."""
+        close_all([self])
+
+    def _wait_for(self, descriptor: int, event: int) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        left = min(self._deadline - time.monotonic(), _LONGEST_WAIT_S)
+        # An event is also that the other end is closed, which reading and writing then tell.
+        if not poll.poll(max(0.0, left * 1000)):
+            raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing}, and was stopped")
+
+    def _ended(self) -> ProcessError:
+        """Return the error for a process that has closed its pipes, which one does that ends."""
+        if not self._gone_within(_ENDING_S):
+            return self.failure(f"closed its pipes while {self._doing}")
+        code = self._exit_code()
+        if code is None:
+            how = "ended"
+        elif code < 0:
+            how = f"crashed with {_signal_name(-code)}"
+        else:
+            how = f"ended with exit code {code}"
+        return self.failure(f"{how} while {self._doing}")
+
+    def _gone_within(self, seconds: float) -> bool:
+        """Whether the process ends in that time. It stays a zombie: its number, and its group's, stay its own."""
+        until = time.monotonic() + seconds
+        while not self._state():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def _state(self) -> Any:
+        """What the system says of the process if it has ended, else None."""
+        if self._process.returncode is not None:
+            return True
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        except ChildProcessError:  # someone else has waited for it
+            return True
+
+    def _exit_code(self) -> int | None:
+        state = self._state()
+        if not hasattr(state, "si_code"):
+            return self._process.returncode
+        return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+
+    def _close_pipes(self) -> None:
+        for name in ("_requests", "_answers"):
+            descriptor = getattr(self, name, -1)
+            setattr(self, name, -1)
+            if descriptor != -1:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+
+
+def ask_all(requests: Mapping[BenchProcess, Mapping[str, Any]], timeout_s: float,
+            ) -> dict[BenchProcess, dict[str, Any] | ProcessError | RefusedError]:
+    """Ask several processes side by side and return each one's answer, or its error."""
+    answers: dict[BenchProcess, dict[str, Any] | ProcessError | RefusedError] = {}
+    for process, request in requests.items():
+        try:
+            process.send(request, timeout_s)
+        except ProcessError as error:
+            answers[process] = error
+    for process in requests:
+        if process not in answers:
+            try:
+                answers[process] = process.receive()
+            except (ProcessError, RefusedError) as error:
+                answers[process] = error
+    return answers
+
+
+def close_all(processes: Iterable[BenchProcess]) -> None:
+    """Let processes end on their own, side by side; after some seconds, or a Ctrl-C, they are killed."""
+    living = [process for process in processes if process._process.returncode is None]
+    try:
+        for process in living:
+            if process._requests != -1:
+                with contextlib.suppress(OSError):  # it is gone, or its pipe is full: then it will be killed
+                    os.write(process._requests, b'{"do": "bye"}\n')
+            process._close_pipes()
+        until = time.monotonic() + _ENDING_S
+        for process in living:
+            process._gone_within(max(0.0, until - time.monotonic()))
+    finally:
+        kill_all(living)
+
+
+def kill_all(processes: Sequence[BenchProcess]) -> None:
+    """End processes at once, also where a second Ctrl-C comes meanwhile."""
+    try:
+        for process in processes:
+            process.kill()
+    except KeyboardInterrupt:
+        for process in processes:
+            process.kill()
+        raise
+
+
+def _doing(request: Mapping[str, Any]) -> str:
+    what = request.get("do")
+    case = request.get("case")
+    name: Any = case.get("name") if isinstance(case, Mapping) else case
+    words = {"hello": "starting", "prepare": "preparing", "batch": "timing", "noise": "measuring the noise",
+             "anatomy": "taking apart"}.get(str(what), f"doing {what!r}")
+    return f"{words} {clean(name)!r}" if name else words
+
+
+def _one_line(text: str, width: int = 300) -> str:
+    return shorten(clean(" ".join(text.split())), width)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

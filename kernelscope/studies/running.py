@@ -1,0 +1,346 @@
+"""The measurement: generations of fresh processes, one of each target, timed in turn.
+
+Two processes of one version differ by more than the batches within one do: where their code and data lie in memory is
+another one each time. So a study starts many, takes short batches in each, and compares the processes of one generation
+with each other: they run side by side, each idle while another is timed, and what drifts hits them alike.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kernelscope.errors import StudyError
+from kernelscope.renderers.base import clean, shorten
+from kernelscope.studies import schedule
+from kernelscope.studies.measured import Measured
+from kernelscope.studies.plan import Member, Plan, as_data
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
+
+#: A study that may stop early has at least so many generations: an interval of fewer is narrow by chance.
+LEAST_GENERATIONS = 6
+_NOISE_MS = 50
+# Until the first generation has shown it: how much of a generation passes before its first batch.
+_START_UP_SHARE = 0.7
+
+Tell = Callable[[float, str], None]
+Stop = Callable[[Measured], bool]
+
+
+class Run:
+    """A study that is under way; `measured` has at any time what was measured so far.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    members : list of Member
+        The targets; the first is the baseline. Those whose report has an error take no part.
+    measured : Measured
+        Where the results go.
+    tell : callable
+        Told the share that is done, and a line of text.
+    is_enough : callable, optional
+        Given `measured` after a generation, says whether it is.
+    """
+
+    def __init__(self, plan: Plan, members: list[Member], measured: Measured, tell: Tell,
+                 is_enough: Stop | None = None) -> None:
+        self.measured = measured
+        self._plan = plan
+        self._members = members
+        self._tell = tell
+        self._is_enough = is_enough
+        self._chance = random.Random(plan.seed)
+        self._loops: dict[str, int] = {}
+        self._noise: list[float] = []
+        self._unstable: Counter[tuple[str, str]] = Counter()
+        self._place = 0
+        self._begun_ns = time.perf_counter_ns()
+        self._generation = 0
+        self._durations: list[float] = []
+        self._start_up_share = _START_UP_SHARE
+
+    def run(self) -> None:
+        """Measure until it is enough.
+
+        Raises
+        ------
+        StudyError
+            The baseline failed before one process of it was measured, or no case can be run in any target.
+        """
+        self._begun_ns = time.perf_counter_ns()
+        self.measured.ended = "all processes"
+        try:
+            while self._generation < self._plan.processes:
+                begun = self._elapsed_s()
+                self._one_generation()
+                self._generation += 1
+                self._durations.append(self._elapsed_s() - begun)
+                if self._members[0].report.error:
+                    self._without_baseline()
+                    break
+                if self._is_over():
+                    break
+        except KeyboardInterrupt:
+            self.measured.ended = "interrupted"
+            raise
+        finally:
+            self._finish()
+        if not self.measured.batches:
+            raise StudyError(self._nothing_measured())
+
+    def _one_generation(self) -> None:
+        begun = self._elapsed_s()
+        with self._processes() as running:
+            self._say(0, "starting " + _counted(len(running), "process", "processes"))
+            self._hello(running)
+            self._prepare(running)
+            self._listen(running)
+            started = self._elapsed_s()
+            if running and not self._members[0].report.error:
+                self._rounds(running)
+            spent = self._elapsed_s() - begun
+            self._start_up_share = (started - begun) / spent if spent > 0 else _START_UP_SHARE
+            for member in running:
+                member.report.processes += 1
+
+    @contextmanager
+    def _processes(self) -> Generator[dict[Member, BenchProcess]]:
+        """One process of each target that has not failed; all are gone afterwards."""
+        running: dict[Member, BenchProcess] = {}
+        started: list[BenchProcess] = []
+        try:
+            for member in self._members:
+                if not member.report.error:
+                    try:
+                        started.append(BenchProcess(member.command, member.environ, member.cwd))
+                        running[member] = started[-1]
+                    except ProcessError as error:
+                        self._drop(running, member, error)
+            yield running
+            close_all(started)
+        finally:
+            kill_all(started)
+
+    def _hello(self, running: dict[Member, BenchProcess]) -> None:
+        plan = self._plan
+        # A process goes to its core when it is timed first: until then they may all start and compile side by side.
+        request = {"do": "hello", "pin": None if plan.core is None else [plan.core], **plan.hello}
+        requests = {member: {**request, "framework": member.framework} for member in running}
+        for member, answer in self._ask(running, requests).items():
+            if isinstance(answer, RefusedError):
+                self._drop(running, member, answer)
+                continue
+            problem = _wrong_module(answer.get("module"), member.expected)
+            if problem:
+                self._drop(running, member, ProcessError(problem))
+            elif not self._generation:
+                self._introduce(member, answer)
+
+    def _introduce(self, member: Member, answer: dict[str, Any]) -> None:
+        report, measured = member.report, self.measured
+        report.framework = str(answer.get("framework") or "")
+        versions: Any = answer.get("versions")
+        if isinstance(versions, dict):
+            report.versions = {str(name): str(version) for name, version in versions.items()}
+        if answer.get("python"):
+            report.versions.setdefault("python", str(answer["python"]))
+        measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
+        if not measured.gpu and isinstance(answer.get("gpu"), dict):
+            measured.gpu = dict(answer["gpu"])
+        for name in ("pinned_to", "clock_resolution_ns", "clock_read_ns"):
+            if answer.get(name) is not None:
+                measured.host.setdefault(name, answer[name])
+        if answer.get("pin_error"):
+            problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
+            if problem not in measured.notes:
+                measured.notes.append(problem)
+
+    def _prepare(self, running: dict[Member, BenchProcess]) -> None:
+        """Compile and warm up each case, in all processes side by side: this is not timed."""
+        for place, case in enumerate(self._plan.cases):
+            self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1),
+                      f"preparing {shorten(clean(case.name), 40)}")
+            request = {"do": "prepare", "case": as_data(case), "batch_ms": self._plan.batch_ms}
+            able = [member for member in running if case.name not in member.report.unavailable]
+            loops: list[int] = []
+            for member, answer in self._ask(running, dict.fromkeys(able, request)).items():
+                if isinstance(answer, RefusedError):
+                    self._without_case(running, member, case.name, answer)
+                    continue
+                try:
+                    loops.append(running[member].number(answer, "loops", 1))
+                except ProcessError as error:
+                    self._drop(running, member, error)
+                self._unstable[member.report.label, case.name] += answer.get("stable") is False
+            if case.name not in self._loops and loops:
+                given = self._plan.loops
+                self._loops[case.name] = min(loops[0] if given is None else given[case.name],
+                                             case.most_loops or 10**9)
+
+    def _listen(self, running: dict[Member, BenchProcess]) -> None:
+        """Measure what share of the time others take, in one process after the other."""
+        for member in list(running):
+            answer = self._ask(running, {member: {"do": "noise", "ms": _NOISE_MS}}).get(member)
+            if isinstance(answer, dict) and isinstance(answer.get("lost"), int | float):
+                self._noise.append(float(answer["lost"]))
+
+    def _rounds(self, running: dict[Member, BenchProcess]) -> None:
+        plan = self._plan
+        members = {member.report.label: member for member in running}
+        rounds = schedule.generation(list(members), [case.name for case in plan.cases], plan.repeats, self._chance)
+        for number, turns in enumerate(rounds):
+            if number and self._is_late():
+                break
+            done = self._start_up_share + (1 - self._start_up_share) * number / len(rounds)
+            self._say(done, f"round {number + 1} of {len(rounds)}")
+            for turn in turns:
+                member = members[turn.target]
+                if member in running and turn.case not in member.report.unavailable:
+                    begun = time.perf_counter_ns() - self._begun_ns
+                    loops = self._loops[turn.case]
+                    taken = self._batch(running, member, turn.case, loops)
+                    if taken:
+                        self.measured.batches.append((turn.target, turn.case, self._generation, number, self._place,
+                                                      begun, loops, *taken))
+                        self._place += 1
+            if self._members[0].report.error:
+                break
+
+    def _batch(self, running: dict[Member, BenchProcess], member: Member, case: str, loops: int,
+               ) -> tuple[int, int] | None:
+        """Time one batch; return its time and the wait for the device, in nanoseconds, or None where it failed."""
+        process = running[member]
+        answer = self._ask(running, {member: {"do": "batch", "case": case, "loops": loops}}).get(member)
+        if isinstance(answer, RefusedError):
+            self._without_case(running, member, case, answer)
+        elif answer is not None:
+            try:
+                return process.number(answer, "host_ns", 1), process.number(answer, "sync_ns", 0)
+            except ProcessError as error:
+                self._drop(running, member, error)
+        return None
+
+    def _ask(self, running: dict[Member, BenchProcess], requests: dict[Member, dict[str, Any]],
+             ) -> dict[Member, dict[str, Any] | RefusedError]:
+        """Ask side by side; a target whose process fails is dropped, and has no answer."""
+        owners = {running[member]: member for member in requests}
+        answers: dict[Member, dict[str, Any] | RefusedError] = {}
+        asked = {running[member]: request for member, request in requests.items()}
+        for process, answer in ask_all(asked, self._plan.timeout_s).items():
+            if isinstance(answer, ProcessError):
+                self._drop(running, owners[process], answer)
+            else:
+                answers[owners[process]] = answer
+        return answers
+
+    def _drop(self, running: dict[Member, BenchProcess], member: Member, error: StudyError) -> None:
+        """Take a target out of the study; what was measured of it stays."""
+        done = member.report.processes
+        where = f"process {done + 1}: " if done else ""
+        member.report.error = homeless(f"{where}{error}")
+        process = running.pop(member, None)
+        if process is not None:
+            process.kill()
+
+    def _without_case(self, running: dict[Member, BenchProcess], member: Member, case: str,
+                      error: RefusedError) -> None:
+        text = str(error) if error.kind == "unavailable" else f"failed: {error}"
+        member.report.unavailable[case] = homeless(text)
+        if all(each.name in member.report.unavailable for each in self._plan.cases):
+            why = next(iter(member.report.unavailable.values()))
+            self._drop(running, member, StudyError(f"none of the cases can be run; the first {why}"
+                                                   if why.startswith("failed") else
+                                                   f"none of the cases can be run: {why}"))
+
+    def _without_baseline(self) -> None:
+        baseline = self._members[0].report
+        self.measured.ended = "failed"
+        if not baseline.processes:
+            # Minutes of measuring the others would compare them with nothing.
+            raise StudyError(f"the baseline {baseline.label!r} failed: {baseline.error}")
+        self.measured.notes.append(
+            f"the baseline {baseline.label!r} failed after {_counted(baseline.processes, 'process', 'processes')}; "
+            "the study ended there")
+
+    def _is_over(self) -> bool:
+        plan, measured = self._plan, self.measured
+        if plan.limit_s is not None and self._elapsed_s() + statistics.median(self._durations) > plan.limit_s:
+            measured.ended = "time limit" if self._generation < plan.processes else measured.ended
+            return True
+        if self._is_enough and LEAST_GENERATIONS <= self._generation < plan.processes and self._is_enough(measured):
+            measured.ended = "narrow enough"
+            return True
+        return all(member.report.error for member in self._members)
+
+    def _is_late(self) -> bool:
+        late = self._plan.limit_s is not None and self._elapsed_s() > self._plan.limit_s
+        if late:
+            self.measured.ended = "time limit"
+        return late
+
+    def _finish(self) -> None:
+        measured, plan = self.measured, self._plan
+        measured.seconds = self._elapsed_s()
+        measured.host["noise"] = statistics.median(self._noise) if self._noise else None
+        for member in self._members:
+            for case in plan.cases:
+                often = self._unstable[member.report.label, case.name]
+                if often > member.report.processes / 2:
+                    member.report.warnings.append(
+                        f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
+        for case in plan.cases:
+            reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
+            if len(reasons) > 1 and all(reasons):
+                measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
+
+    def _nothing_measured(self) -> str:
+        errors = [f"{member.report.label!r}: {member.report.error}" for member in self._members if member.report.error]
+        return "nothing could be measured; " + ("; ".join(errors) or "no target is left")
+
+    def _elapsed_s(self) -> float:
+        return (time.perf_counter_ns() - self._begun_ns) / 1e9
+
+    def _say(self, within: float, text: str) -> None:
+        """Tell of the progress: `within` is the share of this generation that is done."""
+        plan = self._plan
+        done = (self._generation + within) / plan.processes
+        left = ""
+        if self._durations:
+            seconds = statistics.median(self._durations) * plan.processes * (1 - done)
+            if plan.limit_s is not None:
+                seconds = max(0.0, min(seconds, plan.limit_s - self._elapsed_s()))
+                done = max(done, min(1.0, self._elapsed_s() / plan.limit_s))
+            left = f", {_duration(seconds)} left at most"
+        self._tell(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
+
+
+def _wrong_module(module: object, expected: Path | None) -> str | None:
+    """Say what is wrong where the framework does not come from the folder that it must come from."""
+    if expected is None or not isinstance(module, str):
+        return None
+    if Path(module).resolve().is_relative_to(expected.resolve()):
+        return None
+    return (f"it would measure another one: its framework comes from {clean(module)}, not from {clean(expected)}; look "
+            "for a .pth file, a sitecustomize or an editable installation that comes first")
+
+
+def homeless(text: str) -> str:
+    """Return text with the user's home folder as ``~``: results are passed on to others."""
+    home = str(Path.home())
+    return text.replace(home, "~") if len(home) > 1 else text
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,67 @@
+"""Whole studies on a real GPU: the same twice is no difference, what is slower is found, every case can be run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from kernelscope import studies
+from kernelscope.studies import judged
+
+pytestmark = pytest.mark.gpu
+
+
+def test_the_same_target_twice_is_no_difference_within_the_time() -> None:
+    begun = time.monotonic()
+    result = studies.launch_overhead(["base=current", "one=current", "two=current"], progress=False)
+    assert time.monotonic() - begun < 90, str(result)
+    assert not result.is_dry_run
+    assert result.gpu["name"]
+    assert [report.error for report in result.targets] == [None] * 3
+    assert len(result.differences) == 10
+    for difference in result.differences:
+        assert difference.verdict == judged.NO_DIFFERENCE, str(result)
+        assert (difference.high_percent - difference.low_percent) / 2 < 2.5, str(result)
+    for estimate in result.estimates:
+        assert 1 < estimate.median_us < 100
+
+
+def test_one_that_spins_is_found() -> None:
+    setup = ("import time\n@cuda.jit\ndef kernel():\n    pass\nheld = kernel[1, 1]\nheld()\n"
+             "def slower():\n    held()\n    until = time.perf_counter_ns() + 500\n"
+             "    while time.perf_counter_ns() < until:\n        pass\n"
+             "def same():\n    held()\n")
+    result = studies.launch_overhead(
+        cases=[studies.case("same()", setup, "plain"), studies.case("slower()", setup, "spins", against="plain")],
+        processes=8, progress=False)
+    difference, = result.differences
+    assert difference.within
+    assert difference.verdict == judged.SLOWER, str(result)
+    assert 0.4 < difference.difference_us < 1.2, str(result)
+
+
+def test_every_case_can_be_run() -> None:
+    result = studies.launch_overhead(cases="all", processes=1, repeats=3, progress=False)
+    measured = {batch[1] for batch in result.measured.batches}
+    missing = {name: why for name, why in result.targets[0].unavailable.items() if "needs" not in why}
+    assert missing == {}, str(result)
+    assert measured == {case.name for case in result.cases} - set(result.targets[0].unavailable)
+
+
+def test_callables_of_this_process() -> None:
+    from numba import cuda
+
+    @cuda.jit
+    def kernel(array: Any) -> None:
+        pass
+
+    array = cuda.device_array(1)
+    held = kernel[1, 1]
+    result = studies.launch_overhead(cases=[
+        studies.case(lambda: held(array), name="held"),
+        studies.case(lambda: kernel[1, 1](array), name="configured", against="held")], progress=False)
+    assert result.measured.is_live
+    assert not result.is_dry_run
+    assert all(1 < estimate.median_us < 100 for estimate in result.estimates), str(result)

@@ -1,0 +1,194 @@
+"""``%kernelscope study`` in a real kernel: its line, what is shown, the variable, and an interruption."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import UsageError
+
+from kernelscope.magic_study import parse
+
+HELPERS = Path(__file__).resolve().parents[1] / "helpers"
+SETUP = f"""
+import sys
+if {str(HELPERS)!r} not in sys.path:
+    sys.path.insert(0, {str(HELPERS)!r})
+import time
+from pytest import MonkeyPatch
+from handmade_studies import COSTS, measured
+from stand_in_studies import Studies
+from kernelscope import studies
+from kernelscope.studies.result import StudyResult
+patch = MonkeyPatch()
+made = Studies()
+made.put_in_place(patch)
+"""
+
+
+@pytest.fixture(autouse=True)
+def prepared(notebook: Any) -> Iterator[None]:
+    notebook.ok(SETUP)
+    yield
+    notebook.ok("patch.undo()")
+
+
+def shown(ran: Any) -> list[dict[str, str]]:
+    """What was displayed: the card, the figure."""
+    return [content["data"] for kind, content in ran.messages if kind == "display_data"]
+
+
+def refused(ran: Any) -> str:
+    """The one line of a UsageError."""
+    assert ran.status == "error" or "UsageError" in ran.stderr, ran.messages
+    assert ran.stderr.strip().count("\n") == 0
+    return ran.stderr
+
+
+def test_the_card_and_the_figure_are_shown(notebook: Any) -> None:
+    ran = notebook.ok("%kernelscope study --target a=current --target \"b=../some where\" --args 0-4 --dryrun")
+    card, figure = shown(ran)
+    assert card["text/plain"].startswith("***") and "dry run" in card["text/plain"]
+    assert "ks-study" in card["text/html"]
+    assert "kscope-charts" in figure["text/html"] and "Launch overhead by number" in figure["text/html"]
+    assert ran.stdout == ran.stderr == ""
+    assert notebook.value("made.asked[0][:2]") == "('launch_overhead', (('a=current', 'b=../some where'), None))"
+    assert notebook.value("made.options") == "{'args': '0-4', 'dry_run': True}"
+    assert notebook.value("_kernelscope_study is made.result") == "True"
+
+
+def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> None:
+    notebook.ok("patch.undo()")
+    ran = notebook.ok("%kernelscope study --args 0 --processes 2 --repeats 2 --half-width 0 --no-charts")
+    progress, card = shown(ran)
+    assert progress["text/plain"] and card["text/plain"].startswith("*** dry run")
+    updates = [content["data"]["text/plain"] for kind, content in ran.messages if kind == "update_display_data"]
+    assert any("process 2 of 2" in each for each in updates) and updates[-1] == ""
+    assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[2]"
+
+
+def test_the_figure_can_be_left_out(notebook: Any) -> None:
+    assert len(shown(notebook.ok("%kernelscope study launch --no-charts -q"))) == 1
+    assert notebook.value("made.options") == "{'progress': False}"
+
+
+@pytest.mark.parametrize(("line", "name", "asked"), [
+    ("against HEAD~ HEAD", "against", "('HEAD~', 'HEAD')"),
+    ("anatomy --case '4 args'", "anatomy", "(('current',),)"),
+    ("suite a=x.json b=y.json", "read_benchmarks", "(['a=x.json', 'b=y.json'],)"),
+])
+def test_the_other_verbs(notebook: Any, line: str, name: str, asked: str) -> None:
+    notebook.ok(f"%kernelscope study {line}")
+    assert notebook.value("made.asked[-1][:2]") == f"('{name}', {asked})"
+
+
+def test_an_anatomy_shows_its_parts_and_where_a_target_spends_more(notebook: Any) -> None:
+    notebook.ok("from handmade_anatomies import anatomy\n"
+                "from kernelscope.studies.anatomy_result import AnatomyResult\n"
+                "made.result = AnatomyResult(anatomy({'base': {}, 'v2': {'argument 1': 2000.0}}))")
+    card, figure = shown(notebook.ok("%kernelscope study anatomy"))
+    assert card["text/plain"].startswith("Anatomy of a launch")
+    drawn = re.search(r'data-kind="figures">(.*?)</script>', figure["text/html"])
+    assert drawn is not None and len(json.loads(drawn[1])) == 2
+    assert "--fail-over" in refused(notebook.run("%kernelscope study anatomy --fail-over 3%"))
+
+
+def test_a_case_may_be_a_variable(notebook: Any) -> None:
+    notebook.ok("mine = studies.case('k[1, 1](a)')\nrun = lambda: axpy[1, 1](a, 1.0, a)")
+    notebook.ok("%kernelscope study --case mine --case run --case graph")
+    assert notebook.value("made.asked[-1][1][1] == [mine, run, 'graph']") == "True"
+
+
+def test_files_and_the_limit(notebook: Any) -> None:
+    notebook.ok("made.result = StudyResult(measured({name: COSTS[name] for name in ('baseline', 'contextvar')}))\n"
+                "path = 'studied.json'")
+    ran = notebook.ok("%kernelscope study -o {path} --fail-over 3%")
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "kernelscope: wrote studied.json"
+    assert len(lines) == 6 and all("over the limit of 3 %" in line for line in lines[1:])
+    assert json.loads((notebook.folder / "studied.json").read_text())["format"] == "kernelscope-study"
+    ran = notebook.ok("%kernelscope study show studied.json")
+    assert "contextvar" in shown(ran)[0]["text/plain"]
+    assert notebook.value("_kernelscope_study.measured == made.result.measured") == "True"
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("--nothing", "unrecognized arguments: --nothing"),
+    ("launch extra", "unrecognized arguments: extra"),
+    ("nothing", "invalid choice: 'nothing'"),
+    ("--target 'a", "no closing quotation in \"--target 'a\"; usage: %kernelscope study [launch|against|"),
+    ("-o missing/x.json", "there is no folder missing"),
+    ("against HEAD", "a comparison needs two refs or more"),
+    ("show none.json", "none.json"),
+])
+def test_a_wrong_line_is_one_line(notebook: Any, line: str, said: str) -> None:
+    assert said in refused(notebook.run(f"%kernelscope study {line}"))
+    assert notebook.value("made.asked") == "[]"
+
+
+def test_what_the_library_refuses_is_one_line(notebook: Any) -> None:
+    notebook.ok("made.raised = kernelscope.KernelScopeError('no target\\n x')")
+    assert "no target x" in refused(notebook.run("%kernelscope study"))
+
+
+def test_what_a_case_of_the_users_raises_is_shown_as_it_is(notebook: Any) -> None:
+    notebook.ok("made.raised = ValueError('mine')")
+    assert "ValueError: mine" in notebook.run("%kernelscope study").traceback
+
+
+def test_help_and_the_list_of_cases_are_printed(notebook: Any) -> None:
+    assert "%kernelscope study launch" in notebook.ok("%kernelscope study launch --help").stdout
+    assert "Exit codes" in notebook.ok("%kernelscope study -h").stdout
+    assert notebook.ok("%kernelscope study --list-cases").stdout.startswith("empty:")
+    assert notebook.value("made.asked") == "[]"
+
+
+def test_an_interruption_shows_what_was_measured_and_ends_the_cell(notebook: Any) -> None:
+    notebook.ok("made.interrupt()")
+    ran = notebook.run("%kernelscope study\nafter = 1")
+    assert "KeyboardInterrupt: the study was interrupted; _kernelscope_study has what was measured" in ran.traceback
+    assert "stand_in_studies" not in ran.traceback and len(shown(ran)) == 2
+    assert notebook.value("_kernelscope_study is made.result, 'after' in globals()") == "(True, False)"
+    notebook.ok("made.interrupt(is_early=True)\ndel _kernelscope_study")
+    ran = notebook.run("%kernelscope study")
+    assert ran.traceback.splitlines()[-1].startswith("KeyboardInterrupt: nothing was measured") and not shown(ran)
+    assert notebook.value("'_kernelscope_study' in globals()") == "False"
+
+
+def test_a_real_interruption(notebook: Any) -> None:
+    notebook.ok("def slow(*arguments, **options):\n    print('ready', flush=True)\n    time.sleep(30)\n"
+                "patch.setitem(vars(studies), 'launch_overhead', slow)")
+    ran = notebook.run("%kernelscope study", interrupt=True)
+    assert "KeyboardInterrupt" in ran.traceback
+
+
+def test_a_figure_that_fails_is_one_line_under_the_card(notebook: Any) -> None:
+    notebook.ok("patch.setattr(StudyResult, 'plot', lambda self: 1 / 0)")
+    ran = notebook.ok("%kernelscope study")
+    assert len(shown(ran)) == 1
+    assert ran.stderr == "kernelscope: the figure cannot be shown: ZeroDivisionError: division by zero\n"
+
+
+def test_it_leaves_with_the_extension(notebook: Any) -> None:
+    for setup in ("", "made.interrupt()"):
+        notebook.ok(setup)
+        notebook.run("%kernelscope study --no-charts")
+        assert notebook.value("'_kernelscope_study' in globals()") == "True"
+        notebook.ok("%unload_ext kernelscope")
+        assert notebook.value("'_kernelscope_study' in globals()") == "False"
+        notebook.ok("%load_ext kernelscope")
+    notebook.ok("made.raised = None\n%kernelscope study --no-charts\n_kernelscope_study = 'mine'")
+    notebook.ok("%unload_ext kernelscope")
+    assert notebook.value("_kernelscope_study") == "'mine'"
+
+
+def test_launch_is_meant_where_nothing_is_named() -> None:
+    for line in (None, "", "--args 0", "launch --args 0"):
+        found = parse(line)
+        assert found is not None and found.study == "launch" and found.charts
+    with pytest.raises(UsageError, match="--json"):
+        parse("launch --json")

@@ -1,0 +1,165 @@
+"""Anatomies in processes of their own, on the dry run: what a target spends more is found where it is, only there."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade_anatomies import anatomy as handmade
+
+from kernelscope.errors import StudyError
+from kernelscope.studies.anatomy import DEFAULT_CASES, Dissection, anatomy
+from kernelscope.studies.anatomy_parts import LAUNCH, Dissected
+from kernelscope.studies.case import Case
+from kernelscope.studies.judged import FASTER, SLOWER
+from kernelscope.studies.measured import Measured, TargetReport
+from kernelscope.studies.overhead import StudyInterrupted
+from kernelscope.studies.plan import Member, Plan
+from kernelscope.studies.process import ProcessError
+
+_CALL = "    def call(self, args, launch_config):\n"
+_PREPARE = "        # map the arguments using any extension you've registered\n"
+_CLOCK = "\n\nfrom time import perf_counter_ns as _spin_clock\n"
+_SPIN = """\
+        {when}
+            _end = _spin_clock() + {ns}
+            while _spin_clock() < _end:
+                pass
+"""
+
+
+def checkout(folder: Path, before: str, when: str, ns: int) -> Path:
+    """Make a checkout of the installed numba-cuda that spins before a line of its dispatcher."""
+    import numba_cuda
+
+    shutil.copytree(Path(str(numba_cuda.__file__)).parent, folder / "numba_cuda",
+                    ignore=shutil.ignore_patterns("__pycache__", "tests"))
+    file = folder / "numba_cuda" / "numba" / "cuda" / "dispatcher.py"
+    text = file.read_text(encoding="utf-8")
+    assert text.count(before) == 1, "numba-cuda's dispatcher.py has changed"
+    spin = _SPIN.format(when=when, ns=ns)
+    changed = text.replace(before, before + spin if before == _CALL else spin + before)
+    file.write_text(changed + _CLOCK, encoding="utf-8")
+    return folder
+
+
+def test_a_spin_in_dispatch_and_one_in_the_second_argument_are_found_there_and_nowhere_else(tmp_path: Path) -> None:
+    dispatch = checkout(tmp_path / "in dispatch", _CALL, "if True:", 1000)
+    # The second array's turn: the first one gave seven numbers.
+    second = checkout(tmp_path / "second", _PREPARE, "if len(kernelargs) == 7:", 2000)
+    result = anatomy({"same": "current", "dispatch": str(dispatch), "second": str(second)}, DEFAULT_CASES[0],
+                     processes=5, repeats=2, install=False, dry_run=True, progress=False)
+    found = {(each.target, each.label): each for each in result.differences if each.label != LAUNCH}
+    assert len(found) == 20
+    assert 0.7 < found.pop(("dispatch", "dispatch")).difference_us < 1.6
+    assert 1.6 < found.pop(("second", "argument 1")).difference_us < 3.0
+    # On a machine that others use as well: one part of one process may be off, but then its interval is wide too.
+    assert statistics.median(abs(each.difference_us) for each in found.values()) < 0.2
+    assert [each for each in found.values() if each.verdict in (SLOWER, FASTER) and abs(each.difference_us) > 0.4] == []
+    assert result.is_dry_run and "stub" in str(result)
+    assert [each.processes for each in result.measured.targets] == [5, 5, 5]
+
+
+def test_the_parts_add_up_to_the_launch(tmp_path: Path) -> None:
+    result = anatomy(processes=3, repeats=2, dry_run=True, progress=False)
+    assert [each.name for each in result.measured.cases] == [each.name for each in DEFAULT_CASES]
+    for case in DEFAULT_CASES:
+        parts = result.of("current", case.name)
+        left_over, launch = parts["unattributed"].us, parts[LAUNCH].us
+        assert left_over is not None and launch is not None
+        assert abs(left_over) < 0.15 * launch
+    held, configured = (result.of("current", case.name)["configure"].us for case in DEFAULT_CASES)
+    assert held is not None and configured is not None and held < configured
+    assert len(result.measured.batches) == 3 * 2 * 2
+    assert result.differences == ()
+
+
+def test_what_cannot_be_asked_for_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(StudyError, match="is a callable, and a launch is taken apart in processes of its own"):
+        anatomy(case=Case("mine", function=lambda: None))
+    with pytest.raises(StudyError, match="loops=0 is no number"):
+        anatomy(loops=0)
+    with pytest.raises(StudyError, match="processes=0 is no number"):
+        anatomy(processes=0)
+    with pytest.raises(StudyError, match="nothing"):
+        anatomy(case="nothing of that name")
+
+
+def test_a_case_that_fails_in_the_baseline_is_an_error_with_its_line() -> None:
+    case = Case("wrong", "held(1, 2)", "held = None[1, 1]")
+    with pytest.raises(StudyError, match=r"held = None\[1, 1\]"):
+        anatomy(case=case, processes=1, repeats=1, dry_run=True, progress=False)
+
+
+class Telling:
+    """Interrupts when it is told of the second process."""
+
+    def __call__(self, done: float, text: str) -> None:
+        if text.startswith("process 2"):
+            raise KeyboardInterrupt
+
+
+def test_an_interruption_has_what_was_measured() -> None:
+    with pytest.raises(StudyInterrupted) as caught:
+        anatomy(case=DEFAULT_CASES[0], processes=3, repeats=1, dry_run=True, progress=Telling())
+    result: Any = caught.value.result
+    assert result.measured.ended == "interrupted"
+    assert result.of("current", DEFAULT_CASES[0].name)[LAUNCH].us > 0
+
+
+# ---- Answers that a process should not give ----
+
+
+class Lying:
+    """Stands in for a process."""
+
+    def number(self, answer: dict[str, Any], name: str, least: float, what: type = int) -> Any:
+        return what(answer[name])
+
+    def failure(self, what: str) -> ProcessError:
+        return ProcessError(what)
+
+
+PART = {"key": "submit", "begin": "submit", "end": "submitted", "note": "", "reason": None}
+ANSWER: dict[str, Any] = {"loops": 5, "bare_ns": 900.0, "parts": [PART], "parts_ns": {"submit": 500.0},
+                          "stamps_ns": {"submit": 60.0}}
+
+
+def dissection() -> Dissection:
+    made = Dissected(Measured([TargetReport("old", "current", "here")], []))
+    case = Case("x", "k()")
+    return Dissection(Plan((case,)), [Member(made.measured.targets[0])], made, lambda done, text: None)
+
+
+@pytest.mark.parametrize("change", [
+    {"parts": None}, {"parts": [1]}, {"parts": [{**PART, "note": 5}]}, {"parts": [{**PART, "reason": 5}]},
+    {"parts_ns": []}, {"parts_ns": {"submit": "long"}}, {"parts_ns": {"submit": float("nan")}},
+    {"stamps_ns": {"finish": 1.0}}, {"stamps_ns": None},
+])
+def test_an_answer_that_is_no_anatomy_ends_the_process(change: dict[str, Any]) -> None:
+    with pytest.raises(ProcessError, match="no anatomy of a launch"):
+        dissection()._enter(Lying(), "old", "x", 0, 0, {**ANSWER, **change})  # type: ignore[arg-type]
+
+
+def test_what_one_process_could_not_time_stays_so() -> None:
+    run = dissection()
+    lost = {**ANSWER, "parts": [{**PART, "reason": "passed 0 times"}], "parts_ns": {}, "stamps_ns": {}}
+    for answer in (ANSWER, lost, ANSWER):
+        run._enter(Lying(), "old", "x", 0, 0, answer)  # type: ignore[arg-type]
+    assert [part.reason for part in run._dissected.parts] == ["passed 0 times"]
+    assert len(run.measured.batches) == 3
+
+
+def test_stand_ins_have_the_parts_that_numba_cuda_has() -> None:
+    result = anatomy(case=Case("2 arrays", "held(a, b)", """
+@cuda.jit
+def k(a, b):
+    pass
+a, b = cuda.device_array(1, np.float32), cuda.device_array(1, np.float32)
+held = k[1, 1]
+"""), processes=1, repeats=1, dry_run=True, progress=False)
+    stand_in = [(part.key, part.begin, part.end, part.note) for part in handmade({"current": {}}).parts]
+    assert [(part.key, part.begin, part.end, part.note) for part in result.dissected.parts] == stand_in

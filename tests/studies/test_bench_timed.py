@@ -1,0 +1,343 @@
+"""A case as a timed loop: what runs when, what names mean, and what an error says. No framework is needed."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import inspect
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope.studies import start
+from kernelscope.studies.bench import machine, timed, warming
+from kernelscope.studies.bench.timed import Batch, CaseError, TimedCase, Unavailable, frozen_garbage
+
+
+def case(statement: str = "log('loop')", **fields: Any) -> tuple[TimedCase, list[Any]]:
+    """A case that is set up, and what it logs; each wait for the device is logged as well."""
+    log: list[Any] = []
+    made = TimedCase({"name": "mine", "statement": statement, **fields}, {"log": log.append, "np": None},
+                     lambda: log.append("wait"))
+    made.set_up()
+    return made, log
+
+
+def test_what_runs_when() -> None:
+    made, log = case(setup="log('setup')", before="log('before')", after="log('after')")
+    host_ns, sync_ns, _ = made.batch(2)
+    # The wait comes after `after`: a stream that captures cannot be waited for.
+    assert log == ["setup", "wait", "before", "loop", "loop", "after", "wait"]
+    assert host_ns > 0
+    assert sync_ns > 0
+
+
+def test_a_batch_without_a_frame_brings_its_caches_back_first() -> None:
+    made, log = case()
+    made.batch(40)
+    assert log == ["wait", "loop", "loop", "wait", *["loop"] * 40, "wait"]
+
+
+def test_the_time_is_that_of_the_loops() -> None:
+    made, _ = case("sleep(0.002)", setup="from time import sleep", before="sleep(0.05)", after="sleep(0.05)")
+    host_ns, sync_ns, _ = made.batch(5)
+    assert 10e6 <= host_ns < 40e6
+    assert sync_ns < 45e6
+
+
+def test_the_collector_has_run_and_is_off_in_the_loops_and_on_again() -> None:
+    assert gc.isenabled()
+    made, log = case("log(isenabled())", setup="from gc import isenabled", before="log(isenabled())",
+                     after="log(isenabled())")
+    made.batch(1)
+    assert log == ["wait", False, False, False, "wait"]
+    assert gc.isenabled()
+    failing, _ = case("1 / 0")
+    with pytest.raises(CaseError):
+        failing.batch(1)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        made.batch(1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("statement", [
+    "log(value)",
+    "total = value; log(total)",
+    "value += 1; log(value - 1 - round_ + 1); round_ += 1",
+    "log([value for _ in (1,)][0])",
+    "log((lambda: value)())",
+    "if value:\n    log(\n        value)",
+    "for value_ in (value,):\n    log(value_)",
+    "def inner():\n    return value\nlog(inner())",
+    "global value\nlog(value)",
+    "import math as maths; log(maths.floor(value))",
+    "log(abs(-value))",
+    "log(value);",
+])
+def test_names_of_a_statement(statement: str) -> None:
+    made, log = case(statement, setup="value = 7\nround_ = 1", before="log(None)", after="log(None)")
+    made.batch(2)
+    assert log == ["wait", None, 7, 7, None, "wait"]
+
+
+def test_names_that_come_before_each_batch() -> None:
+    made, log = case("log(number)", before="number = number + 1 if 'number' in globals() else 1", after="number *= 10")
+    made.batch(1)
+    made.batch(1)
+    assert [entry for entry in log if entry != "wait"] == [1, 11]
+
+
+def test_names_of_the_setup_are_local_to_the_loop() -> None:
+    made, _ = case("log(value); other = value", setup="value = 1")
+    made.batch(1)
+    assert made._loop is not None
+    code = made._loop[0].__code__
+    assert not code.co_names, "a name is looked up in globals"
+    assert {"log", "value"} <= set(code.co_varnames)
+
+
+def test_a_function_takes_the_place_of_the_statement() -> None:
+    log: list[Any] = []
+    made = TimedCase({"name": "live"}, {}, lambda: None, function=lambda: log.append(1))
+    made.set_up()
+    made.batch(3)
+    assert log == [1, 1, 1]
+
+
+def test_frameworks_can_read_the_source_of_what_a_setup_defines() -> None:
+    made, _ = case("f", setup="x = 1\ndef f():\n    return 'µ'\n")
+    assert inspect.getsource(made.names["f"]) == "def f():\n    return 'µ'\n"
+
+
+@pytest.mark.parametrize(("fields", "said"), [
+    ({"setup": "x = 1\nlog(nothing)"},
+     "case 'mine', setup, line 2 (log(nothing)): NameError: name 'nothing' is not defined"),
+    ({"before": "1 / 0"}, "case 'mine', before, line 1 (1 / 0): ZeroDivisionError: division by zero"),
+    ({"after": "raise ValueError"}, "case 'mine', after, line 1 (raise ValueError): ValueError"),
+    ({"statement": "log(1)\n\nlog(nothing)"},
+     "case 'mine', statement, line 3 (log(nothing)): NameError: name 'nothing' is not defined"),
+    # What the statement calls is where it went wrong.
+    ({"setup": "def f():\n    raise KeyError('x')", "statement": "f()"},
+     "case 'mine', setup, line 2 (raise KeyError('x')): KeyError: 'x'"),
+    ({"statement": "raise SystemExit(3)"}, "case 'mine', statement, line 1 (raise SystemExit(3)): SystemExit: 3"),
+    ({"setup": "raise RuntimeError('\\x1b[1mbold\\x1b[0m\\n two')"}, ": RuntimeError: bold two"),
+    ({"setup": "raise RuntimeError('x' * 5000)"}, "xxx ..."),
+])
+def test_errors_say_where(fields: dict[str, str], said: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        case(**fields)[0].batch(1)
+    assert str(caught.value).endswith(said)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(("fields", "said"), [
+    ({"statement": "log("}, "case 'mine', statement, line 1 (log(): SyntaxError: '(' was never closed"),
+    ({"setup": "x = 1\n y = 2"}, "case 'mine', setup, line 2 (y = 2): IndentationError"),
+    ({"statement": "return 1"}, "'return' outside function"),
+    ({"statement": "break"}, "'break' outside loop"),
+    ({"statement": "yield 1"}, "'yield' outside function"),
+    ({"statement": "x = '\0'"}, "case 'mine', statement"),
+    ({"statement": "  "}, "case 'mine' has no statement"),
+])
+def test_what_is_no_statement_is_refused_before_anything_runs(fields: dict[str, str], said: str) -> None:
+    with pytest.raises(CaseError, match=r"case 'mine'") as caught:
+        TimedCase({"name": "mine", "statement": "log", **fields}, {}, lambda: None)
+    assert said in str(caught.value)
+
+
+def test_a_star_import_in_a_statement() -> None:
+    made, _ = case("from math import *")
+    with pytest.raises(CaseError, match=r"statement, line 1 \(from math import \*\): SyntaxError"):
+        made.batch(1)
+
+
+def test_unavailable_is_told_apart() -> None:
+    with pytest.raises(Unavailable, match="^no graphs before 0.30$"):
+        case(setup="raise Unavailable('no graphs before 0.30')")
+    with pytest.raises(Unavailable, match="^needs no_such_module: ModuleNotFoundError: No module named"):
+        case(needs=["no_such_module"])
+    assert case(needs=["math"])[0].batch(1)
+
+
+def test_a_module_whose_import_fails_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "breaks_on_import.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(Unavailable, match="whose import raised ZeroDivisionError: division by zero"):
+        case(needs=["breaks_on_import"])
+
+
+def test_a_failed_loop_is_followed_by_what_comes_after_it() -> None:
+    made, log = case("1 / 0", before="log('begin')", after="log('end'); 1 / 0")
+    with pytest.raises(CaseError, match="statement, line 1"):
+        made.batch(1)
+    assert log == ["wait", "begin", "end"]
+
+
+def test_an_interrupt_of_a_live_case_passes_untouched() -> None:
+    for field in ("setup", "before", "statement", "after"):
+        with pytest.raises(KeyboardInterrupt):
+            case(**{field: "raise KeyboardInterrupt"})[0].batch(1)
+
+
+def test_a_device_that_fails_is_said_with_the_case() -> None:
+    def fails() -> None:
+        raise RuntimeError("an illegal memory access")
+
+    made = TimedCase({"name": "mine", "statement": "1"}, {}, fails)
+    with pytest.raises(CaseError, match="case 'mine': the device failed: RuntimeError: an illegal memory access"):
+        made.batch(1)
+
+
+def test_frozen_garbage_is_thawed_unless_it_was_frozen() -> None:
+    assert gc.get_freeze_count() == 0
+    with frozen_garbage():
+        assert gc.get_freeze_count() > 1000
+        with frozen_garbage():
+            pass
+        assert gc.get_freeze_count() > 1000
+    assert gc.get_freeze_count() == 0
+
+
+class Stepped(TimedCase):
+    """A case whose times are given: nanoseconds a loop for each batch, and the wait that follows."""
+
+    def __init__(self, ns: Any, sync: Any = lambda loops: 0, **fields: Any) -> None:
+        super().__init__({"name": "stepped", "statement": "1", **fields}, {}, lambda: None)
+        self.ns, self.sync, self.asked = ns, sync, []
+
+    def batch(self, loops: int) -> Batch:
+        self.asked.append(loops)
+        return Batch(int(self.ns(len(self.asked), loops) * loops), int(self.sync(loops)), 0)
+
+
+def test_warm_when_the_last_batches_agree() -> None:
+    warm = warming.warm_up(Stepped(lambda n, loops: 50_000 if n == 1 else 10_000), 10)
+    assert warm == (1000, 6, True, 10_000, 0, "")
+
+
+def test_warm_only_when_it_no_longer_gets_faster() -> None:
+    stepped = Stepped(lambda n, loops: 10_000 * (1 + 3 * 0.8 ** n))
+    warm = warming.warm_up(stepped, 10)
+    assert warm.stable
+    assert warm.warm_batches > 8
+    assert warm.ns_per_loop < 10_700
+
+
+def test_never_stable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "_LIMIT_S", 0.05)
+    stepped = Stepped(lambda n, loops: time.sleep(0.002) or 10_000 * 1.1 ** n)
+    assert not warming.warm_up(stepped, 10).stable
+
+
+@pytest.mark.parametrize(("ns", "most", "loops", "limited"), [
+    (10_000, None, 1000, ""), (10_000, 200, 200, "most_loops"), (100, None, 100_000, ""), (50e6, None, 1, ""),
+    (10_000, 1, 1, "most_loops"), (0.5, None, 10_000_000, ""),
+])
+def test_loops_make_the_batch_s_time(ns: float, most: int | None, loops: int, limited: str) -> None:
+    stepped = Stepped(lambda n, loops: ns, most_loops=most)
+    warm = warming.warm_up(stepped, 10)
+    assert (warm.loops, warm.limited) == (loops, limited)
+    assert max(stepped.asked) <= (most or 1e9)
+
+
+def queue(loops: int, host: float, device: float, holds: int) -> float:
+    """The host's time a launch, where the device takes longer and its queue holds so many."""
+    return host + max(0.0, loops - holds) * (device - host) / loops
+
+
+def test_a_full_queue_is_not_what_is_timed() -> None:
+    stepped = Stepped(lambda n, loops: queue(loops, 5_000, 30_000, 100), lambda loops: min(loops, 100) * 25_000)
+    warm = warming.warm_up(stepped, 10)
+    assert warm.limited == "queue"
+    assert 32 <= warm.loops <= 110
+    assert queue(warm.loops, 5_000, 30_000, 100) < 1.15 * 5_000
+    assert warm.sync_share > 1
+
+
+def test_a_slow_device_with_room_in_its_queue_is_no_reason_for_fewer_loops() -> None:
+    stepped = Stepped(lambda n, loops: queue(loops, 20_000, 30_000, 1000), lambda loops: loops * 10_000)
+    warm = warming.warm_up(stepped, 10)
+    assert (warm.loops, warm.limited) == (500, "")
+
+
+@pytest.mark.parametrize("path", sorted(start.BENCH.glob("*.py")), ids=lambda path: path.name)
+def test_old_pythons_can_read_it(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("path", sorted(start.BENCH.glob("*.py")), ids=lambda path: path.name)
+def test_it_imports_nothing_that_a_target_may_lack(path: Path) -> None:
+    import sys
+
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [str(node.module)]
+        for name in names:
+            assert name.split(".")[0] in {*sys.stdlib_module_names, "numpy"}, f"{path.name} imports {name}"
+
+
+def test_errors_are_cut() -> None:
+    assert len(timed._first(ValueError("x " * 10_000))) < 600
+    assert timed._first(ValueError()) == "ValueError"
+
+
+def test_time_that_others_had_the_processor_is_taken_off() -> None:
+    """Two threads of other processes want the same core: a batch waits, and says how long."""
+    import os
+    import subprocess
+    import sys
+
+    if machine.waited_ns() == 0:
+        pytest.skip("this kernel does not count it")
+    allowed = os.sched_getaffinity(0)
+    core = max(allowed)
+    made, _ = case("start = thread_time_ns()\nfor _ in range(20000): pass\ncpu_ns.append(thread_time_ns() - start)",
+                   setup="from time import thread_time_ns\ncpu_ns = []", before="cpu_ns.clear()")
+    spin = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for other in others:
+            assert other.stdout is not None
+            other.stdout.readline()
+        os.sched_setaffinity(0, [core])
+        busy = [(made.batch(100), sum(made.names["cpu_ns"])) for _ in range(5)]
+    finally:
+        os.sched_setaffinity(0, allowed)
+        for other in others:
+            other.kill()
+            other.communicate()
+    for batch, cpu_ns in busy:
+        assert batch.waited_ns > 0.3 * batch.host_ns, "two others take half of the time and more"
+        assert 0.9 * cpu_ns < batch.host_ns < 1.1 * cpu_ns
+
+
+def test_a_wait_for_something_else_is_time_of_the_host() -> None:
+    made, _ = case("sleep(0.02)", setup="from time import sleep")
+    batch = made.batch(2)
+    assert batch.host_ns >= 38e6
+
+
+@pytest.mark.parametrize(("passed", "readings", "outer", "host", "waited"), [
+    (10_000_000, (0, 4_000_000), 10_100_000, 6_000_000, 4_000_000),
+    # 3 ms of the 4 were waited outside of the loops.
+    (10_000_000, (0, 4_000_000), 13_300_000, 9_000_000, 1_000_000),
+    (10_000_000, (0, 4_000_000), 14_900_000, 10_000_000, 0),
+    (10_000_000, (0, 0), 10_100_000, 10_000_000, 0),
+    (10_000_000, (5, 5), 99_000_000, 10_000_000, 0),
+])
+def test_what_was_waited_outside_of_the_loops_is_not_taken_off(
+        monkeypatch: pytest.MonkeyPatch, passed: int, readings: tuple[int, int], outer: int, host: int,
+        waited: int) -> None:
+    made, _ = case()
+    waits, clocks = iter(readings), iter((0, outer))
+    monkeypatch.setattr(timed.machine, "waited_ns", lambda: next(waits))
+    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
+    assert made._timed(lambda *_: passed, [], 1) == (host, waited)

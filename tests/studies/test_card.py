@@ -1,0 +1,127 @@
+"""The study's card, read strictly; hostile names in every place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import handmade_studies as handmade
+import pytest
+from cards import HOSTILE, Reader
+
+from kernelscope.studies import card as cards
+from kernelscope.studies import words
+from kernelscope.studies.card import card
+from kernelscope.studies.judged import Judgement
+from kernelscope.studies.measured import Measured
+from kernelscope.studies.result import StudyResult
+
+
+def one_target() -> Measured:
+    return handmade.measured({"only": {0: 4.0, "own": 2.0}})
+
+
+def within() -> Measured:
+    study = handmade.measured({"a": {4: 6.0, 0: 4.0}, "b": {4: 7.0, 0: 4.0}})
+    study.cases[1].against = "4 args"
+    return study
+
+
+@pytest.mark.parametrize("make", [handmade.measured, handmade.troubled, handmade.dry_run, handmade.hostile, one_target,
+                                  within, lambda: Measured([], []), lambda: handmade.measured(processes=1)])
+def test_every_card_is_whole_and_runs_nothing(make: Callable[[], Measured]) -> None:
+    html = card(StudyResult(make()))
+    read = Reader(html)
+    assert not {"script", "img", "iframe", "link", "object"} & read.tags
+    assert not [name for name, _ in read.attributes if name.startswith("on") or name in ("src", "href", "id")]
+    assert "url(" not in html
+    assert not set(html) & set("\x1b\u202e")
+    for name, value in read.attributes:
+        if name in ("x", "x1", "x2", "cx"):
+            assert re.fullmatch(r"\d{1,3}\.\d\d%", value), (name, value)
+
+
+def test_the_rows() -> None:
+    result = StudyResult(handmade.measured())
+    read = Reader(card(result))
+    rows = read.rows
+    assert rows[0][0] == "case, target"
+    assert [row[0] for row in rows[1:6]] == ["0 args", "baseline", "contextvar", "v2", "mlir"]
+    assert [row[-1] for row in rows[1:6]] == ["", "baseline", "▲ slower", "= no difference seen", "▼ faster"]
+    slow = result.against_baseline["contextvar", "0 args"]
+    assert rows[3][3].startswith(f"{slow.percent:+.1f} %")
+    assert rows[3][1].startswith(f"{result.by_place['contextvar', '0 args'].median_us:.2f} [")
+    assert [row[0] for row in rows if len(row) == 4][:5] == [f"{n} arg{'s' * (n != 1)}" for n in range(5)]
+
+
+def test_card_and_text_say_the_same() -> None:
+    result = StudyResult(handmade.troubled())
+    shown = " ".join(Reader(card(result)).text.split())
+    said = " ".join(str(result).split())
+    sentences = [sentence for _, sentence in
+                 words.conclusions(result) + words.failures(result.measured) + words.remarks(result)]
+    sentences += [*words.method(result.measured), words.machine(result.measured)]
+    assert len(sentences) > 10
+    for sentence in sentences:
+        assert sentence in shown and sentence in said
+
+
+def test_what_is_missing_is_told() -> None:
+    read = Reader(card(StudyResult(handmade.troubled())))
+    graph = next(place for place, row in enumerate(read.rows) if row and row[0] == "graph launch")
+    assert [row[0] for row in read.rows[graph:graph + 3]] == ["graph launch", "baseline", "old"]
+    assert (read.rows[graph + 2][1], read.rows[graph + 2][4]) == ("-", "not available")
+    assert ("title", "numba-cuda 0.20.0 has no cuda.graph") in read.attributes
+    assert "failed: pip install numba-cuda==99 failed: no matching distribution found" in read.text
+    assert "time limit" in read.texts
+
+
+def test_one_target_has_no_picture_of_differences() -> None:
+    read = Reader(card(StudyResult(one_target())))
+    assert "svg" not in read.tags
+    assert [row[0] for row in read.rows][:5] == ["case, target", "0 args", "only", "own", "only"]
+
+
+def test_cases_within_a_target() -> None:
+    read = Reader(card(StudyResult(within())))
+    place = next(place for place, row in enumerate(read.rows) if row and row[0] == "0 args against 4 args")
+    assert [row[0] for row in read.rows[place + 1:place + 3]] == ["a", "b"]
+    assert read.rows[place + 1][3] == "▼ faster"
+
+
+def test_many_cases_are_folded() -> None:
+    costs = {label: {f"case {place}": 4.0 for place in range(30)} for label in ("a", "b")}
+    study = handmade.measured(costs, processes=3, repeats=1)
+    html = card(StudyResult(study, handmade.found(study)))
+    assert "18</b> more cases" in html
+    before, _, folded = html.partition("<details>")
+    assert "case 11<" in before and "case 12<" not in before and "case 29<" in folded
+
+
+def test_a_dry_run_says_so() -> None:
+    assert words.NOTICE in Reader(card(StudyResult(handmade.dry_run()))).texts
+    assert words.NOTICE not in card(StudyResult(handmade.measured()))
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, *handmade.HOSTILE])
+def test_a_hostile_name_anywhere(name: str) -> None:
+    study = handmade.measured({name: {0: 4.0, "own": 1.0}, "b": {0: 4.4}}, processes=4, ended=name, notes=[name],
+                              gpu=dict.fromkeys(("name", "driver", "cuda", "clocks_mhz"), name),
+                              host=dict.fromkeys(("processor", "cores", "system", "governor", "pinned_to"), name))
+    study.cases[0].name = name
+    study.cases[1].against = name
+    study.batches = [(row[0], name if row[1] == "0 args" else row[1], *row[2:]) for row in study.batches]
+    study.targets[1].unavailable = {name: name}
+    study.targets[1].error = study.targets[1].source = study.targets[1].revision = name
+    found = handmade.found(study)
+    found = Judgement(found.estimates, tuple(
+        type(each)(**{**vars(each), "verdict": name, "advice": name}) for each in found.differences), notes=(name,))
+    result = StudyResult(study, found)
+    read = Reader(card(result))
+    assert not {"script", "img"} & read.tags
+    assert not set(card(result) + str(result)) & set("\x1b\u202e")
+
+
+def test_numbers_keep_their_units() -> None:
+    assert cards._kept("in 5 cases, 0.4 % of 38 ns and 3 µs, 5 seconds") == (
+        "in 5 cases, 0.4\u00a0% of 38\u00a0ns and 3\u00a0µs, 5 seconds")

@@ -1,0 +1,71 @@
+"""What is known of the machine, from files as Linux has them, and where they are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kernelscope.studies import host
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\nmodel name\t: Fast(R) 9000\n\nmodel name\t: Fast(R) 9000\n")
+    (tmp_path / "proc/stat").write_text("cpu  9 9 9 9 9 9\ncpu0 1 0 1 100 5 0\ncpu1 1 0 1 300 7 0\nintr 5\ncpux 1\n")
+    governor = tmp_path / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
+    governor.parent.mkdir(parents=True)
+    governor.write_text("powersave\n")
+    return tmp_path
+
+
+def test_it_is_described(machine: Path) -> None:
+    found = host.describe(1, machine)
+    assert found["processor"] == "Fast(R) 9000"
+    assert found["governor"] == "powersave"
+    assert found["cores"] == os.cpu_count()
+    assert found["system"].startswith(os.uname().sysname)
+    assert found["load_before"] >= 0
+
+
+def test_what_is_not_known_is_null(tmp_path: Path) -> None:
+    found = host.describe(None, tmp_path)
+    assert found["governor"] is None
+    assert found["processor"]
+
+
+def test_idle_times_are_read(machine: Path) -> None:
+    assert host.idle_times(machine) == {0: 105, 1: 307}
+    assert host.idle_times(machine / "nowhere") == {}
+
+
+def test_the_core_that_was_idle_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([{0: 0, 1: 50, 2: 100, 3: 7}, {0: 90, 1: 55, 2: 130, 3: 8}])
+    monkeypatch.setattr(host, "usable_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(host, "idle_times", lambda root: next(readings))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
+    assert host.choose_core() == 2
+
+
+def test_the_only_core_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "usable_cores", lambda: [0])
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
+    assert host.choose_core() == 0
+
+
+def test_where_processes_cannot_be_put_on_a_core_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, cores: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    assert host.choose_core() is None
+    monkeypatch.setattr(host, "usable_cores", list)
+    assert host.choose_core() is None
+
+
+def test_asking_leaves_this_process_where_it_may_run() -> None:
+    before = os.sched_getaffinity(0)
+    assert host.choose_core() in before
+    assert os.sched_getaffinity(0) == before

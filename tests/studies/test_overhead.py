@@ -1,0 +1,282 @@
+"""`launch_overhead` and `against`, with fakes for the processes: what is asked, refused, kept and left."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fake_bench
+import pytest
+
+import kernelscope
+from kernelscope import studies
+from kernelscope.errors import StudyError
+from kernelscope.studies import overhead, start
+from kernelscope.studies.case import Case
+from kernelscope.studies.process import BenchProcess
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the processes of a target do, by label; one whose behaviour is an error cannot be prepared."""
+    behaviours: dict[str, Any] = {}
+    asked: list[Any] = []
+
+    def prepare(target: Any, workspace: Any, **how: Any) -> Any:
+        asked.append((target, how))
+        assert workspace.path.is_dir()
+        behaviours["workspace"] = workspace.path
+        how["progress"]("installing things")
+        behaviour = behaviours.get(target.label, {})
+        if isinstance(behaviour, BaseException):
+            raise behaviour
+        member = fake_bench.member(tmp_path, target.label, **behaviour)
+        return SimpleNamespace(**{each.name: getattr(member, each.name) for each in dataclasses.fields(member)})
+
+    monkeypatch.setattr(overhead, "prepare", prepare)
+    monkeypatch.setattr(start, "command", lambda prepared: prepared.command)
+    behaviours["asked"] = asked
+    return behaviours
+
+
+def study(*targets: str, **options: Any) -> Any:
+    return studies.launch_overhead(targets or ("current",), **{
+        "args": "0-1", "processes": 3, "repeats": 2, "progress": False, "timeout_s": 20, **options})
+
+
+def test_a_study_says_what_it_measured_and_how(fakes: dict[str, Any]) -> None:
+    fakes["v2"] = {"ns": 8000}
+    result = study("baseline=current", "v2=current", seed=7, half_width=None)
+    measured = result.measured
+    assert [(report.label, report.kind, report.source) for report in measured.targets] == [
+        ("baseline", "current", "this environment"), ("v2", "current", "this environment")]
+    assert [(case.name, case.args) for case in measured.cases] == [("0 args", 0), ("1 arg", 1)]
+    assert measured.settings == {
+        "targets": ["this environment"] * 2, "cases": ["0 args", "1 arg"], "loops": None, "repeats": 2, "processes": 3,
+        "half_width": None, "limit_s": None, "install": True, "pin": True, "seed": 7, "timeout_s": 20}
+    assert measured.host["cores"] == os.cpu_count()
+    assert measured.host["load_after"] >= 0
+    assert measured.host["pinned_to"][0] in os.sched_getaffinity(0)
+    assert measured.created.endswith("+00:00")
+    assert [difference.percent for difference in result.differences] == [100.0, 100.0]
+    assert not fakes["workspace"].exists()
+
+
+def test_targets_are_a_text_a_list_or_a_mapping(fakes: dict[str, Any]) -> None:
+    for targets in ("current", ["current"], {"current": "current"}, studies.Target("current")):
+        studies.launch_overhead(targets, args=0, processes=1, repeats=1, progress=False)
+    assert [target for target, _ in fakes["asked"]] == [studies.Target("current")] * 4
+
+
+def test_cases_are_names_groups_and_one_s_own(fakes: dict[str, Any]) -> None:
+    own = Case("mine", "k()", setup="k = None")
+    result = study(args="0", cases=["1 args", own])
+    assert [case.name for case in result.cases] == ["0 args", "1 arg", "mine"]
+    assert result.cases[-1].setup == "k = None"
+    with pytest.raises(StudyError, match="no case"):
+        study(cases="nothing of the kind")
+
+
+def test_the_same_seed_measures_in_the_same_order(fakes: dict[str, Any], tmp_path: Path) -> None:
+    orders = []
+    for number, seed in enumerate((3, 3, None)):
+        labels = [f"a{number}", f"b{number}"]
+        result = study(*(f"{label}=current" for label in labels), seed=seed, args="0-4")
+        orders.append([(batch[0][0], batch[1]) for batch in result.measured.batches])
+        assert isinstance(result.measured.settings["seed"], int)
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_what_was_asked_for_is_passed_on(fakes: dict[str, Any], tmp_path: Path) -> None:
+    study("current", find_links=[tmp_path], no_index=True, install=False, dry_run=True, pin=False)
+    (_, how), = fakes["asked"]
+    assert how.pop("progress")
+    assert how == {"find_links": [str(tmp_path)], "no_index": True, "install": False}
+    hello = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
+    library = hello.pop("library")
+    assert Path(library).name == "libcuda.so.1"
+    folder = str(Path(kernelscope.__file__).parents[1])
+    assert hello == {"do": "hello", "framework": None, "pin": None, "dryrun": folder}
+
+
+def test_without_a_dry_run_none_is_asked_for(fakes: dict[str, Any], tmp_path: Path) -> None:
+    study("current", dry_run=False)
+    hello = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
+    assert set(hello) == {"do", "framework", "pin"}
+    assert {row["dry_run"] for row in fake_bench.done(tmp_path)} == {None}
+
+
+def test_this_process_s_dry_run_is_the_default(fakes: dict[str, Any], tmp_path: Path) -> None:
+    study("current")
+    assert all(row["request"]["dryrun"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
+
+
+def test_cases_that_record_can_import_kernelscope(fakes: dict[str, Any], tmp_path: Path) -> None:
+    recording = Case("recording", "k()", group="recording")
+    study("current", args=None, cases=recording)
+    hello = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
+    assert hello["kernelscope"] == str(Path(kernelscope.__file__).parents[1])
+    prepare = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "prepare")
+    assert prepare["case"] == {"name": "recording", "statement": "k()", "setup": "", "args": None, "group": "recording",
+                               "against": None, "before": "", "after": "", "most_loops": None, "needs": []}
+
+
+def test_a_target_that_cannot_be_installed_is_told_and_the_others_are_measured(fakes: dict[str, Any]) -> None:
+    fakes["v2"] = StudyError("target 'v2': pip finds no numba-cuda==9")
+    result = study("baseline=current", "v2=current", "v3=current")
+    errors = {report.label: report.error for report in result.measured.targets}
+    assert errors == {"baseline": None, "v2": "pip finds no numba-cuda==9", "v3": None}
+    assert {difference.target for difference in result.differences} == {"v3"}
+    assert "pip finds no numba-cuda==9" in str(result)
+
+
+def test_a_baseline_that_cannot_be_installed_is_an_error(fakes: dict[str, Any]) -> None:
+    fakes["baseline"] = StudyError("target 'baseline': pip finds no numba-cuda==9")
+    with pytest.raises(StudyError, match="^the baseline cannot be had: target 'baseline': pip finds no numba-cuda==9$"):
+        study("baseline=current", "v2=current")
+    assert not fakes["workspace"].exists()
+    assert len(fakes["asked"]) == 1
+
+
+def test_a_baseline_without_a_gpu_is_an_error(fakes: dict[str, Any]) -> None:
+    fakes["baseline"] = {"fails": [["refuse", "hello", None, None]]}
+    with pytest.raises(StudyError, match="^the baseline 'baseline' failed: setup, line 3"):
+        study("baseline=current", "v2=current")
+
+
+def test_ctrl_c_raises_with_what_was_measured(fakes: dict[str, Any]) -> None:
+    started: list[BenchProcess] = []
+
+    def tell(done: float, text: str) -> None:
+        if text.startswith("process 2 of 3: round 2"):
+            raise KeyboardInterrupt
+
+    original = BenchProcess.__init__
+
+    def remember(self: BenchProcess, *arguments: Any) -> None:
+        original(self, *arguments)
+        started.append(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BenchProcess, "__init__", remember)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            study("baseline=current", "v2=current", progress=tell)
+    assert isinstance(caught.value, studies.StudyInterrupted)
+    result = caught.value.result
+    assert result is not None
+    assert result.measured.ended == "interrupted"
+    assert [report.processes for report in result.measured.targets] == [1, 1]
+    assert {batch[2] for batch in result.measured.batches} == {0, 1}
+    assert len(started) == 4
+    assert all(process._process.returncode is not None for process in started)
+    assert not fakes["workspace"].exists()
+
+
+def test_ctrl_c_while_targets_are_made_has_no_result(fakes: dict[str, Any]) -> None:
+    fakes["v2"] = KeyboardInterrupt()
+    with pytest.raises(studies.StudyInterrupted, match="before anything was measured") as caught:
+        study("baseline=current", "v2=current")
+    assert caught.value.result is None
+    assert not fakes["workspace"].exists()
+
+
+def test_another_error_leaves_nothing(fakes: dict[str, Any]) -> None:
+    def tell(done: float, text: str) -> None:
+        if "round 2" in text:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        study(progress=tell)
+    assert not fakes["workspace"].exists()
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"repeats": 0}, "repeats=0 is no number from 1"),
+    ({"processes": 2.5}, "processes=2.5 is no number"),
+    ({"processes": True}, "processes=True is no number"),
+    ({"half_width": 0}, "half_width=0 is no share"),
+    ({"half_width": 3}, "half_width=3 is no share"),
+    ({"limit_s": -1}, "limit_s=-1 is no number of seconds"),
+    ({"timeout_s": 0}, "timeout_s=0 is no number of seconds"),
+    ({"loops": "many"}, "loops='many'"),
+    ({"args": "4-0"}, "goes backwards"),
+    ({"targets": []}, "needs a target"),
+    ({"targets": ["current", "current"]}, "two targets are called 'current'"),
+    ({"targets": ["nothing/here"]}, "no such file or folder"),
+])
+def test_what_is_wrong_is_refused_before_anything_is_made(fakes: dict[str, Any], options: dict[str, Any],
+                                                          said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        studies.launch_overhead(**{"progress": False, **options})
+    assert fakes["asked"] == []
+
+
+def test_the_simulator_is_refused_early(fakes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
+    with pytest.raises(StudyError, match="the CUDA simulator is on"):
+        study()
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
+    study()
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM")
+    monkeypatch.setitem(sys.modules, "numba.core.config", SimpleNamespace(ENABLE_CUDASIM=1))
+    with pytest.raises(StudyError, match="the CUDA simulator is on"):
+        study()
+    assert len(fakes["asked"]) == 1
+
+
+def test_against_compares_refs(fakes: dict[str, Any], tmp_path: Path) -> None:
+    result = studies.against("HEAD~", "HEAD", "HEAD~", repo=tmp_path, args="0", processes=2, repeats=1, progress=False)
+    assert [target for target, _ in fakes["asked"]] == [
+        studies.Target("HEAD~", "ref", "HEAD~", str(tmp_path)), studies.Target("HEAD", "ref", "HEAD", str(tmp_path)),
+        studies.Target("HEAD~ (2)", "ref", "HEAD~", str(tmp_path))]
+    assert {difference.target for difference in result.differences} == {"HEAD", "HEAD~ (2)"}
+
+
+@pytest.mark.parametrize(("refs", "said"), [
+    (("HEAD",), "needs two git refs or more"), ((), "needs two"), (("HEAD", "--force"), "'--force' is no git ref"),
+    (("HEAD", ""), "'' is no git ref")])
+def test_against_needs_two_refs(refs: tuple[str, ...], said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        studies.against(*refs)
+
+
+def test_it_stops_when_the_intervals_are_narrow(fakes: dict[str, Any]) -> None:
+    random.seed(1)
+    fakes["v2"] = {"noise": [0.0001, 0.0001]}
+    result = study("baseline=current", "v2=current", processes=40)
+    assert result.measured.ended == "narrow enough"
+    assert result.measured.targets[0].processes == 6
+
+
+def test_it_goes_on_while_they_are_wide(fakes: dict[str, Any]) -> None:
+    fakes["v2"] = {"noise": [0.1, 0.1]}
+    result = study("baseline=current", "v2=current", processes=8)
+    assert result.measured.ended == "all processes"
+
+
+def test_one_target_alone_stops_too(fakes: dict[str, Any]) -> None:
+    fakes["current"] = {"noise": [0.0001, 0.0001]}
+    assert study(processes=40).measured.ended == "narrow enough"
+
+
+def test_names_are_functions_whatever_was_imported(run_python: Callable[..., Any]) -> None:
+    run_python("import kernelscope.studies.case, kernelscope.studies.cases\n"
+               "from kernelscope import studies\n"
+               "assert callable(studies.case) and callable(studies.launch_overhead)\n"
+               "from kernelscope.studies.case import Case\n"
+               "assert studies.Case is Case and 'against' in dir(studies)\n"
+               "try:\n    studies.nothing\nexcept AttributeError as error:\n    assert 'nothing' in str(error)\n"
+               "else:\n    raise AssertionError\n")
+
+
+def test_importing_the_package_imports_no_framework(run_python: Callable[..., Any]) -> None:
+    run_python("import sys\nfrom kernelscope import studies\n"
+               "assert not {'numba', 'cuda', 'pandas', 'plotly', 'numpy'} & set(sys.modules), sys.modules.keys()\n"
+               "studies.launch_overhead\n"
+               "assert 'numba' not in sys.modules and 'cuda.core' not in sys.modules\n", KERNELSCOPE_DRYRUN="0")

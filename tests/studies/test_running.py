@@ -1,0 +1,302 @@
+"""Generations of processes, with fakes that crash, hang, lie and print: what is measured, kept, and said."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fake_bench
+import pytest
+
+from kernelscope.errors import StudyError
+from kernelscope.studies.case import Case
+from kernelscope.studies.measured import BATCH, Measured
+from kernelscope.studies.plan import Member, Plan
+from kernelscope.studies.running import Run
+
+CASES = (Case("0 args", "k()"), Case("1 args", "k(a)"))
+Study = Callable[..., Measured]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    """Run a study of fakes, each given as its behaviour; the first is the baseline."""
+
+    def run(*behaviours: dict[str, Any], told: list[tuple[float, str]] | None = None,
+            is_enough: Callable[[Measured], bool] | None = None, cases: tuple[Case, ...] = CASES,
+            into: Measured | None = None, **settings: Any) -> Measured:
+        labels = ["baseline", *(f"v{number}" for number in range(2, len(behaviours) + 1))]
+        members = [fake_bench.member(tmp_path, label, **behaviour)
+                   for label, behaviour in zip(labels, behaviours, strict=True)]
+        measured = into or Measured([], [])
+        measured.targets = [member.report for member in members]
+        plan = dataclasses.replace(Plan(cases, repeats=2, processes=3, timeout_s=20), **settings)
+        tell = (lambda done, text: told.append((done, text))) if told is not None else lambda done, text: None
+        Run(plan, members, measured, tell, is_enough).run()
+        return measured
+
+    return run
+
+
+def rows(measured: Measured) -> list[dict[str, Any]]:
+    return [dict(zip(BATCH, batch, strict=True)) for batch in measured.batches]
+
+
+def test_every_process_of_every_target_is_measured(study: Study, tmp_path: Path) -> None:
+    measured = study({"ns": {"0 args": 3000, "1 args": 4000}}, {"ns": 5000}, {})
+    found = Counter((row["target"], row["case"], row["process"], row["round"]) for row in rows(measured))
+    assert found == {each: 1 for each in itertools.product(
+        ("baseline", "v2", "v3"), ("0 args", "1 args"), range(3), range(2))}
+    assert [row["place"] for row in rows(measured)] == list(range(36))
+    assert sorted(row["start_ns"] for row in rows(measured)) == [row["start_ns"] for row in rows(measured)]
+    times = {(row["target"], row["case"]): row["host_ns"] / row["loops"] for row in rows(measured)}
+    assert times["baseline", "0 args"] == 3000
+    assert times["baseline", "1 args"] == 4000
+    assert times["v2", "1 args"] == 5000
+    assert [report.processes for report in measured.targets] == [3, 3, 3]
+    assert [report.error for report in measured.targets] == [None] * 3
+    assert measured.ended == "all processes"
+    assert measured.is_dry_run
+    assert measured.host["noise"] == 0.01
+    assert measured.host["clock_read_ns"] == 40
+    assert measured.targets[1].versions == {"numba-cuda": "0.30.4", "python": "3.12.1"}
+    assert measured.seconds > 0
+
+
+def test_one_process_is_timed_at_a_time_and_all_of_a_generation_live_together(study: Study, tmp_path: Path) -> None:
+    study({"takes_s": 0.002}, {"takes_s": 0.002}, {"takes_s": 0.002})
+    done = fake_bench.done(tmp_path)
+    timed = [row for row in done if row["do"] in ("batch", "noise")]
+    assert len(timed) == 3 * 3 * (2 * 2 + 1)
+    for earlier, later in itertools.pairwise(timed):
+        assert earlier["to"] <= later["from"], "two were timed at once"
+    for number in range(3):
+        generation = [row for row in done if row["process"] == number]
+        batches = [row["from"] for row in generation if row["do"] == "batch"]
+        assert max(row["to"] for row in generation if row["do"] == "prepare") < min(batches)
+        assert min(row["from"] for row in generation if row["do"] == "bye") > max(batches)
+
+
+def test_loops_are_the_baseline_s(study: Study) -> None:
+    assert {row["loops"] for row in rows(study({}, {}))} == {2500}
+
+
+def test_loops_can_be_given_and_a_case_has_its_most(study: Study) -> None:
+    cases = (Case("0 args", "k()"), Case("1 args", "k(a)", most_loops=50))
+    measured = study({}, cases=cases, loops={"0 args": 700, "1 args": 500})
+    assert {(row["case"], row["loops"]) for row in rows(measured)} == {("0 args", 700), ("1 args", 50)}
+
+
+@pytest.mark.parametrize(("how", "do", "said"), [
+    ("crash", "batch", "crashed with SIGSEGV while timing '1 args'; it printed last: about to crash"),
+    ("crash", "hello", "crashed with SIGSEGV while starting; it printed last: about to crash"),
+    ("leave", "prepare", "ended with exit code 7 while preparing '1 args'; it printed last: Traceback"),
+    ("nonsense", "batch", "answered what is no answer while timing '1 args'"),
+    ("lie", "batch", "answered host_ns=-5 while timing '1 args'"),
+    ("lie", "prepare", "answered loops=0 while preparing '1 args'"),
+    ("refuse", "hello", "setup, line 3: NameError: nobody"),
+])
+def test_a_target_that_fails_is_told_and_the_others_go_on(study: Study, how: str, do: str, said: str) -> None:
+    case = None if do == "hello" else "1 args"
+    measured = study({}, {"fails": [[how, do, case, 1]]}, {})
+    baseline, failed, other = measured.targets
+    assert failed.error is not None
+    assert failed.error.startswith(f"process 2: {said}")
+    assert failed.processes == 1
+    assert (baseline.error, other.error) == (None, None)
+    assert (baseline.processes, other.processes) == (3, 3)
+    kept = {row["process"] for row in rows(measured) if row["target"] == "v2" and row["case"] == "1 args"}
+    assert kept == {0}
+    assert {row["process"] for row in rows(measured) if row["target"] == "v3"} == {0, 1, 2}
+    assert measured.ended == "all processes"
+
+
+def test_a_target_that_hangs_is_ended(study: Study) -> None:
+    measured = study({}, {"fails": [["hang", "batch", "0 args", 0]]}, timeout_s=1)
+    assert measured.targets[1].error == "gave no answer within 1 s while timing '0 args', and was stopped"
+    assert measured.targets[0].processes == 3
+
+
+def test_a_target_that_cannot_be_started(study: Study, tmp_path: Path) -> None:
+    good = fake_bench.member(tmp_path, "baseline")
+    bad = dataclasses.replace(fake_bench.member(tmp_path, "v2"), command=["/nowhere/python"])
+    measured = Measured([good.report, bad.report], [])
+    Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
+    assert bad.report.error == "cannot start /nowhere/python: No such file or directory"
+    assert good.report.processes == 1
+
+
+def test_a_target_that_could_not_be_installed_takes_no_part(tmp_path: Path) -> None:
+    good, bad = fake_bench.member(tmp_path, "baseline"), fake_bench.member(tmp_path, "v2")
+    bad.report.error = "pip: no matching distribution"
+    measured = Measured([good.report, bad.report], [])
+    Run(Plan(CASES, repeats=1, processes=2), [good, bad], measured, lambda done, text: None).run()
+    assert good.report.processes == 2
+    assert {row["label"] for row in fake_bench.done(tmp_path)} == {"baseline"}
+    assert bad.report.error == "pip: no matching distribution"
+
+
+def test_a_target_that_imports_another_framework_is_none(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "checkout"
+    elsewhere.mkdir()
+    good = fake_bench.member(tmp_path, "baseline", expected=tmp_path)
+    bad = fake_bench.member(tmp_path, "v2", expected=elsewhere)
+    measured = Measured([good.report, bad.report], [])
+    Run(Plan(CASES, repeats=1, processes=1), [good, bad], measured, lambda done, text: None).run()
+    assert good.report.error is None
+    assert bad.report.error == (f"it would measure another one: its framework comes from {tmp_path / 'v2'}, "
+                                f"not from {elsewhere}; look for a .pth file, a sitecustomize or an editable "
+                                "installation that comes first")
+
+
+@pytest.mark.parametrize("fails", [["crash", "hello", None, 0], ["crash", "batch", "1 args", 0]])
+def test_a_baseline_that_fails_at_once_ends_the_study(study: Study, tmp_path: Path, fails: list[Any]) -> None:
+    with pytest.raises(StudyError, match="^the baseline 'baseline' failed: crashed with SIGSEGV"):
+        study({"fails": [fails]}, {})
+    assert {row["process"] for row in fake_bench.done(tmp_path)} == {0}
+
+
+def test_a_baseline_that_fails_later_ends_the_study_with_what_there_is(study: Study) -> None:
+    measured = study({"fails": [["crash", "batch", "1 args", 1]]}, {})
+    assert measured.ended == "failed"
+    assert measured.targets[0].processes == 1
+    assert [note for note in measured.notes if "the baseline 'baseline' failed after 1 process" in note]
+    assert {row["process"] for row in rows(measured)} <= {0, 1}
+
+
+def test_when_all_fail_it_says_each_reason(tmp_path: Path) -> None:
+    alone = fake_bench.member(tmp_path, "baseline", fails=[["refuse", "prepare", None, None]])
+    with pytest.raises(StudyError, match="none of the cases can be run; the first failed: setup, line 3: NameError"):
+        Run(Plan(CASES), [alone], Measured([alone.report], []), lambda done, text: None).run()
+
+
+def test_a_case_that_one_target_does_not_have(study: Study, tmp_path: Path) -> None:
+    measured = study({}, {"fails": [["unavailable", "prepare", "1 args", None]]})
+    assert measured.targets[1].unavailable == {"1 args": "it has no pre-launch callbacks"}
+    assert measured.targets[1].error is None
+    assert {(row["target"], row["case"]) for row in rows(measured)} == {
+        ("baseline", "0 args"), ("baseline", "1 args"), ("v2", "0 args")}
+    asked = [row for row in fake_bench.done(tmp_path)
+             if (row["label"], row["do"], row["case"]) == ("v2", "prepare", "1 args")]
+    assert len(asked) == 1, "it is not asked again"
+    assert measured.notes == []
+
+
+def test_a_case_that_the_baseline_does_not_have(study: Study) -> None:
+    measured = study({"fails": [["unavailable", "prepare", "1 args", None]]}, {})
+    assert {row["loops"] for row in rows(measured) if row["case"] == "1 args"} == {2500}
+    assert {row["target"] for row in rows(measured) if row["case"] == "1 args"} == {"v2"}
+
+
+def test_a_case_that_no_target_has(study: Study) -> None:
+    nobody = {"fails": [["unavailable", "prepare", "1 args", None]]}
+    measured = study(nobody, nobody)
+    assert measured.notes == ["'1 args' can be run in no target: it has no pre-launch callbacks"]
+    assert {row["case"] for row in rows(measured)} == {"0 args"}
+
+
+def test_a_case_that_fails_while_it_is_timed(study: Study) -> None:
+    measured = study({}, {"fails": [["refuse", "batch", "1 args", 1]]})
+    assert measured.targets[1].unavailable == {"1 args": "failed: setup, line 3: NameError: nobody"}
+    assert measured.targets[1].processes == 3
+
+
+def test_targets_that_print(study: Study) -> None:
+    measured = study({"prints": ['{"ok": false}', "\x00\x1b[2J"]}, {"prints": ["noise"] * 1000})
+    assert [report.processes for report in measured.targets] == [3, 3]
+
+
+def test_it_stops_when_it_is_enough_and_not_before_six(study: Study) -> None:
+    asked: list[int] = []
+
+    def is_enough(measured: Measured) -> bool:
+        asked.append(1 + max(row["process"] for row in rows(measured)))
+        return True
+
+    measured = study({}, {}, processes=20, is_enough=is_enough)
+    assert asked == [6]
+    assert measured.ended == "narrow enough"
+    assert measured.targets[0].processes == 6
+
+
+def test_it_stops_at_the_limit(study: Study) -> None:
+    begun = time.monotonic()
+    measured = study({"takes_s": 0.05}, processes=1000, limit_s=2.0)
+    assert measured.ended == "time limit"
+    assert 1 <= measured.targets[0].processes < 20
+    assert time.monotonic() - begun < 4
+
+
+def test_a_limit_ends_the_first_process_too(study: Study) -> None:
+    measured = study({"takes_s": 0.05}, repeats=1000, processes=2, limit_s=1.0)
+    assert measured.ended == "time limit"
+    assert 1 < max(row["round"] for row in rows(measured)) < 100
+
+
+def test_progress_grows_and_says_what_is_left(study: Study) -> None:
+    told: list[tuple[float, str]] = []
+    study({}, {}, told=told)
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] < 0.05
+    assert 0.8 < shares[-1] <= 1
+    assert told[0][1] == "process 1 of 3: starting 2 processes"
+    assert told[-1][1].startswith("process 3 of 3: round 2 of 2, ")
+    assert told[-1][1].endswith(" s left at most")
+
+
+def test_warm_ups_that_never_settle_are_told(study: Study) -> None:
+    measured = study({"stable": False}, {})
+    assert measured.targets[0].warnings == ["'0 args' was not stable after its warm-up in 3 processes",
+                                            "'1 args' was not stable after its warm-up in 3 processes"]
+    assert measured.targets[1].warnings == []
+
+
+def test_a_core_that_cannot_be_had_is_told(study: Study) -> None:
+    measured = study({"hello": {"pinned_to": None, "pin_error": "not permitted"}}, core=3)
+    assert measured.notes == ["the processes were not put on one processor core: not permitted"]
+    assert "pinned_to" not in measured.host
+
+
+def test_interrupted_it_keeps_what_was_measured_and_leaves_no_process(study: Study, tmp_path: Path) -> None:
+    measured = Measured([], [])
+
+    def interrupt() -> None:
+        while len(measured.batches) < 6:
+            time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        study({"takes_s": 0.01}, {"takes_s": 0.01}, repeats=500, into=measured)
+    assert measured.ended == "interrupted"
+    assert len(measured.batches) >= 6
+    assert measured.seconds > 0
+    assert not _children()
+
+
+def _children() -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == os.getpid():
+                found.append(int(folder.name))
+    return found
+
+
+def test_members_are_told_apart_by_who_they_are(tmp_path: Path) -> None:
+    one = fake_bench.member(tmp_path, "one")
+    assert one != dataclasses.replace(one)
+    assert isinstance(one, Member)

@@ -1,0 +1,170 @@
+"""Studies of real processes on the dry run: what differs is found, what is the same is not, and nothing is left."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope import studies
+from kernelscope.errors import StudyError
+from kernelscope.studies import judged
+
+ROOT = Path(__file__).resolve().parents[2]
+SPIN_NS = 1000
+#: Quicker than the defaults, and enough for a microsecond in ten.
+QUICK = {"args": "0,1", "processes": 8, "half_width": None, "install": False, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of the installed numba-cuda, with a space in its path; HEAD spins a microsecond in every launch."""
+    folder = tmp_path_factory.mktemp("with a space") / "numba cuda"
+    installed = importlib.util.find_spec("numba_cuda")
+    assert installed is not None and installed.origin is not None
+    shutil.copytree(Path(installed.origin).parent, folder / "numba_cuda",
+                    ignore=shutil.ignore_patterns("__pycache__", "tests"))
+    (folder / ".gitignore").write_text("__pycache__/\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all", "--force", ":!*__pycache__*")
+    git(folder, "commit", "--quiet", "-m", "as it is installed")
+    dispatcher = folder / "numba_cuda/numba/cuda/dispatcher.py"
+    source = dispatcher.read_text()
+    spin = (f"        until = _now() + {SPIN_NS}\n"
+            "        while _now() < until:\n            pass\n")
+    changed, count = re.subn(r"(    def call\(self, args, launch_config\):\n        \"\"\".*?\"\"\"\n)",
+                             lambda found: found[1] + spin, source, count=1, flags=re.DOTALL)
+    assert count == 1
+    dispatcher.write_text(f"{changed}\nfrom time import perf_counter_ns as _now\n")
+    git(folder, "commit", "--quiet", "--all", "-m", "spins")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = {f"GIT_{who}_{what}": "someone@example.org" for who in ("AUTHOR", "COMMITTER")
+                for what in ("NAME", "EMAIL")}
+    return subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True,
+                          env={**os.environ, **identity}).stdout
+
+
+def test_a_spin_of_a_microsecond_is_found_and_the_same_target_is_not_slower(repository: Path) -> None:
+    result = studies.launch_overhead(["base=current", "same=current", f"slow={repository}"], **QUICK)
+    assert [report.error for report in result.targets] == [None] * 3
+    found = {(each.target, each.case): each for each in result.differences}
+    for case in ("0 args", "1 arg"):
+        assert found["same", case].verdict in (judged.NO_DIFFERENCE, judged.TOO_NOISY), str(result)
+        slow = found["slow", case]
+        assert slow.verdict == judged.SLOWER, str(result)
+        assert 0.7 * SPIN_NS < slow.difference_us * 1000 < 2.0 * SPIN_NS, str(result)
+    assert result.is_dry_run
+    assert "dry run" in str(result)
+    assert result.targets[2].revision
+
+
+def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Path) -> None:
+    result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 6})
+    difference, = result.differences
+    assert (difference.baseline, difference.target) == ("HEAD~", "HEAD")
+    assert difference.verdict == judged.SLOWER, str(result)
+    assert git(repository, "worktree", "list").count("\n") == 1
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_a_target_whose_import_fails_is_told(repository: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(repository / "numba_cuda", broken / "numba_cuda")
+    dispatcher = broken / "numba_cuda/numba/cuda/dispatcher.py"
+    dispatcher.write_text("print('half way')\nraise ImportError('no such thing')\n")
+    result = studies.launch_overhead(["current", f"broken={broken}"], **{**QUICK, "processes": 1})
+    assert "no such thing" in str(result.targets[1].error)
+    assert result.targets[0].processes == 1
+
+
+def test_without_a_gpu_and_a_dry_run_it_says_what_to_do() -> None:
+    with pytest.raises(StudyError, match=r"the baseline 'current' failed: there is no CUDA GPU.*dry_run=True"):
+        studies.launch_overhead(dry_run=False, **{**QUICK, "processes": 1})
+
+
+def test_a_case_of_one_s_own_and_one_that_fails() -> None:
+    cases = [studies.case("k[1, 1](a)", setup="@cuda.jit\ndef k(a):\n    pass\na = cuda.device_array(3)", name="own"),
+             studies.case("nobody()", name="wrong")]
+    result = studies.launch_overhead(cases=cases, **{**QUICK, "args": None, "processes": 1})
+    assert {batch[1] for batch in result.measured.batches} == {"own"}
+    assert "NameError" in result.targets[0].unavailable["wrong"]
+
+
+INTERRUPTED = """
+import sys
+from kernelscope import studies
+from kernelscope.errors import StudyError
+from kernelscope.studies import judged
+def tell(done, text):
+    print(text, flush=True)
+try:
+    studies.against("HEAD~", "HEAD", repo=sys.argv[1], args="0-4", install=False, progress=tell, processes=50)
+except studies.StudyInterrupted as interrupted:
+    measured = interrupted.result and interrupted.result.measured
+    print("interrupted with", len(measured.batches) if measured else None, flush=True)
+"""
+
+
+@pytest.mark.parametrize("moment", ["making its environment", "starting 2 processes", "process 1 of 50: preparing",
+                                    "process 2 of 50: round 2"])
+def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Path, moment: str) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1", "TMPDIR": str(temporary)}
+    study = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(repository)], stdout=subprocess.PIPE, text=True,
+                             env=environ, cwd=tmp_path, preexec_fn=_interruptible)
+    try:
+        assert study.stdout is not None
+        seen: list[str] = []
+        for line in study.stdout:
+            seen.append(line.strip())
+            if moment in line:
+                break
+        time.sleep(0.05)
+        children = _descendants(study.pid)
+        study.send_signal(signal.SIGINT)
+        rest = study.communicate(timeout=60)[0]
+    finally:
+        study.kill()
+        study.wait()
+    assert study.returncode == 0, rest
+    assert "interrupted with" in rest
+    if "round 2" in moment:
+        assert not rest.strip().endswith(("None", " 0"))
+        assert len(children) == 2
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert list(temporary.iterdir()) == []
+    assert git(repository, "worktree", "list").count("\n") == 1
+
+
+def _interruptible() -> None:
+    # A shell that runs tests in the background has its children ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields: Any = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(folder.name))
+    found, todo = [], [pid]
+    while todo:
+        todo += children.get(todo.pop(), [])
+        found = [*found, *[each for each in todo if each not in found]]
+    return found
