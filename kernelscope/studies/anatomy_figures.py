@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.renderers.figures import COLORS, figure_of, kernel_lines, label, labels_of, sentence
 from kernelscope.studies import words
-from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED, PartDifference, PartTime
+from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED, PartDifference
 from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.anatomy_text import label_of
 from kernelscope.studies.judged import FASTER, SLOWER
@@ -64,7 +65,7 @@ def waterfall(result: AnatomyResult, target: str, case: str) -> go.Figure:
         figure.add_bar(
             x=[us], y=[place], base=[base], orientation="h", showlegend=False,
             marker={"color": _REST if part.key in (UNATTRIBUTED, LAUNCH) else COLORS[0], "line": {"width": 0}},
-            error_x=_error(part), customdata=[label(label_of(part))],
+            error_x=_error((part.high_us or 0.0) - us), customdata=[label(label_of(part))],
             hovertemplate=f"%{{customdata}}<br>{us:.3f} µs, {(part.share or 0) * 100:.1f} %"
                           f"<br>95 %: {part.low_us:.3f} to {part.high_us:.3f} µs<extra></extra>")
         begun += us
@@ -97,8 +98,7 @@ def difference(result: AnatomyResult, target: str, case: str) -> go.Figure:
         figure.add_bar(
             x=[value], y=[place], base=[base], orientation="h", showlegend=False,
             marker={"color": _DIFFERENT.get(verdict, _REST), "line": {"width": 0}},
-            error_x=None if each is None else {"type": "data", "array": [each.high_us - each.difference_us],
-                                               "color": "#7b828c", "thickness": 1.2, "width": 3},
+            error_x=None if each is None else _error(each.high_us - each.difference_us),
             customdata=[label(name)],
             hovertemplate=f"%{{customdata}}<br>{value:+.3f} µs, {verdict}{interval}<extra></extra>")
         begun += value
@@ -116,8 +116,10 @@ def _figure(result: AnatomyResult, title: str, rows: int) -> go.Figure:
     return figure
 
 
-def _error(part: PartTime) -> dict[str, object]:
-    half = (part.high_us or 0.0) - (part.us or 0.0)
+def _error(half: float) -> dict[str, object] | None:
+    """A line of half an interval to both sides; none for one process, which has no interval."""
+    if not math.isfinite(half):
+        return None
     return {"type": "data", "array": [half], "color": "#7b828c", "thickness": 1.2, "width": 3}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from kernelscope.analysis.units import counted
@@ -103,7 +104,10 @@ def amount(part: PartTime | None) -> tuple[str, str]:
     if part is None or part.us is None or part.high_us is None:
         return "-", ""
     half = part.high_us - part.us
-    return f"{micros(part.us, half)} +/- {micros(half, half)}", "" if part.share is None else share(part.share * 100)
+    percent = "" if part.share is None else share(part.share * 100)
+    if not math.isfinite(half):  # one process is none that an interval is of
+        return micros(part.us), percent
+    return f"{micros(part.us, half)} +/- {micros(half, half)}", percent
 
 
 def rows_of(result: AnatomyResult, targets: Sequence[str], case: str) -> list[tuple[str, list[PartTime | None]]]:

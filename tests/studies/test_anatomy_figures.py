@@ -14,7 +14,7 @@ from kernelscope.studies.measured import Measured
 
 
 def test_each_part_begins_where_the_one_before_it_ended() -> None:
-    figure = AnatomyResult(anatomy({"old": {}, "new": {}}, noise_ns=0.0)).plot()
+    figure = AnatomyResult(anatomy({"old": {}, "new": {}}, noise_ns=0.01)).plot()
     bars = [(bar.base[0], bar.x[0]) for bar in figure.data]
     assert len(bars) == len(PARTS) + 2
     for (base, length), (following, _) in itertools.pairwise(bars[:-1]):

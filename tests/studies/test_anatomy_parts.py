@@ -28,9 +28,9 @@ def verdicts(made: Dissected) -> dict[str, str]:
 
 
 def test_a_part_is_its_time_without_that_of_the_stamps() -> None:
-    found = by_key(anatomy({"old": {}}, noise_ns=0.0))
+    found = by_key(anatomy({"old": {}}, noise_ns=0.01))
     assert {key: value for key, value in found.items() if key not in (LAUNCH, UNATTRIBUTED)} == pytest.approx(
-        {key: value / 1e3 for key, (_, _, value) in PARTS.items()})
+        {key: value / 1e3 for key, (_, _, value) in PARTS.items()}, abs=1e-4)
 
 
 def test_the_parts_and_what_is_left_over_make_the_launch() -> None:

@@ -137,8 +137,18 @@ def test_a_part_that_is_not_passed_in_each_launch_is_given_up_with_the_reason(tm
         anatomy = taken("if next(times) % 2: k[1](1, 2)", names, clock)
         answer = anatomy.round(10)
     reasons = {part["key"]: part["reason"] for part in anatomy.parts}
-    assert reasons["dispatch"] == "passed 5 times in 10 launches"
+    assert reasons["dispatch"] == "the statement launches not once: 5 launches in 10 runs of it"
     assert "dispatch" not in answer["parts_ns"]
+
+
+def test_a_statement_that_launches_more_than_once_is_not_taken_apart(tmp_path: Path) -> None:
+    with toy(tmp_path) as (_, clock, names):
+        anatomy = taken("k[1](1, 2); k[1](1, 2)", names, clock)
+        answer = anatomy.round(10)
+    assert answer["parts_ns"] == {}
+    assert {part["reason"] for part in anatomy.parts} == {
+        "the statement launches not once: 20 launches in 10 runs of it"}
+    assert answer["bare_ns"] == pytest.approx(2 * sum(TAKES.values()))
 
 
 def test_what_surrounds_a_batch_runs_around_each_and_is_not_timed(tmp_path: Path) -> None:
@@ -197,7 +207,8 @@ def test_what_launches_nothing_has_no_parts_but_their_reasons(bench: Bench) -> N
     answer = bench.must("anatomy", case={"name": "x", "statement": "len([])"}, loops=20)
     assert answer["bare_ns"] > 0
     assert answer["parts_ns"] == {}
-    assert {part["reason"] for part in answer["parts"]} == {"passed 0 times in 20 launches"}
+    assert "the statement launches not once: no launch in 20 runs of it" in {
+        part["reason"] for part in answer["parts"]}
 
 
 def test_an_error_of_a_case_is_an_answer_and_the_process_goes_on(bench: Bench) -> None:

@@ -169,14 +169,8 @@ class Anatomy:
                     empty = _median([host_ns / loops for host_ns, _, _ in batches])
                 elif key == ARGUMENTS:
                     self._take_turns(batches, loops, kind == "stamps", parts if kind == "part" else stamps)
-                elif kind == "stamps" and all(passed for _, (_, _, passed), _ in batches):
-                    # A boundary that is passed twice in a launch, as some are on the way to a dispatcher for one launch
-                    # configuration, has both pairs of stamps in it.
-                    stamps[key] = _median([total / passed for _, (_, total, passed), _ in batches])
-                elif all(passed == loops for _, (_, _, passed), _ in batches):
-                    parts[key] = _median([total / loops for _, (_, total, _), _ in batches])
                 else:
-                    self._lose(key, f"passed {batches[0][1][2]} times in {loops} launches")
+                    self._take(key, batches, loops, kind == "stamps", parts if kind == "part" else stamps)
         finally:
             if was_enabled:
                 gc.enable()
@@ -203,6 +197,21 @@ class Anatomy:
     def _lose(self, key: str, reason: str) -> None:
         self._lost.add(key)
         self._boundaries.lose(key, reason)
+
+    def _take(self, key: str, batches: list[Batch], loops: int, together: bool, times: Times) -> None:
+        """Enter the time of a part, or of its stamps, of one launch; or find that there is no such time."""
+        passed = {cell[2] for _, cell, _ in batches}
+        is_once = passed == {loops}
+        if together and not is_once and self._boundaries.is_once_a_launch(key):
+            launches = f"{max(passed)} launches" if max(passed) else "no launch"
+            self._boundaries.lose_all(f"the statement launches not once: {launches} in {loops} runs of it")
+            self._lost.update([ARGUMENTS, *(part["key"] for part in self.parts)])
+        elif is_once or (together and min(passed) > 0):
+            # A boundary may be passed twice, as on the way to a dispatcher for one launch configuration; then the
+            # stamps were there twice.
+            times[key] = _median([total / count for _, (_, total, count), _ in batches])
+        else:
+            self._lose(key, f"passed {max(passed)} times in {loops} launches")
 
     def _take_turns(self, batches: list[Batch], loops: int, together: bool, times: Times) -> None:
         """Enter the times of the arguments, of one launch: a stamp before the loop, in each turn, and behind it."""

@@ -100,6 +100,17 @@ class Boundaries:
             if part["key"] == key or (key == ARGUMENTS and part["begin"] == "preparing"):
                 part["reason"] = reason
 
+    def lose_all(self, reason: str) -> None:
+        """Say why no part can be timed in this case."""
+        for part in self.parts:
+            if part["begin"] in self.places:
+                part["reason"] = reason
+
+    def is_once_a_launch(self, key: str) -> bool:
+        """Whether a part begins where a launch passes once, whatever its dispatcher."""
+        begins = {part["key"]: part["begin"] for part in self.parts}
+        return begins.get(key) in ("launched", "prepared", "submit", "submitted")
+
     def _find_functions(self) -> dict[str, Source]:
         """Return the functions that have boundaries, by name; `missing` says why one is not there."""
         module = sys.modules.get(self.path.module)
