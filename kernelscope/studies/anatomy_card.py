@@ -12,12 +12,15 @@ from kernelscope.studies import anatomy_text, words
 from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED, PartDifference, PartTime
 from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.forest import color_of
-from kernelscope.studies.judged import FASTER, SLOWER, TOO_NOISY
+from kernelscope.studies.judged import FASTER, SLOWER
 
-_CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
+_CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster"}
+# As wide as a table is at least, in pixels: with one target, and for each further one. It scrolls in less room.
+_LEAST_WIDTH, _COLUMN_WIDTH = 420, 128
 _STYLE = """
 .kscope .ks-anatomy table.ks-table td { padding-top: 3px; padding-bottom: 3px; }
-.kscope .ks-anatomy table.ks-table { min-width: 520px; }
+.kscope .ks-anatomy .ks-x { overflow-x: auto; }
+.kscope .ks-anatomy table.ks-table td { white-space: nowrap; }
 .kscope .ks-anatomy table.ks-table :is(th, td):nth-child(2) { text-align: left; }
 .kscope .ks-anatomy table.ks-table td { vertical-align: top; }
 .kscope .ks-anatomy table.ks-table th { white-space: normal; overflow-wrap: anywhere; }
@@ -28,7 +31,6 @@ _STYLE = """
 .kscope .ks-anatomy .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; margin-right: 5px; }
 .kscope .ks-anatomy .ks-slower { color: #d55e00; font-weight: 600; }
 .kscope .ks-anatomy .ks-faster { color: #009e73; font-weight: 600; }
-.kscope .ks-anatomy .ks-unsure { font-weight: 600; }
 .kscope .ks-anatomy col.ks-part { width: 25%; }
 .kscope .ks-anatomy ul.ks-list b { font-weight: 600; }
 """
@@ -64,8 +66,8 @@ def _body(result: AnatomyResult) -> str:
     head += f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     head += "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
                     for label, why in words.failures(result.measured))
-    said = anatomy_text.conclusions(result)
-    others = [each for each in anatomy_text.sentences(result) if each not in said]
+    said = anatomy_text.conclusions(result, "µs")
+    others = anatomy_text.sentences(result)[len(said):]
     tables = "".join(_case(result, case.name) for case in result.measured.cases)
     return f"{head}{_list(said)}{tables}{folded('What the parts are, and how they were measured', _list(others))}"
 
@@ -77,6 +79,7 @@ def _case(result: AnatomyResult, case: str) -> str:
         return ""
     labels = [label for _, label in targets]
     compared = {(each.target, each.label): each for each in result.differences if each.case == case}
+    native = {label: result.of(label, case).get("arguments") for label in labels}
     longest = max(result.of(label, case)[LAUNCH].us or 0.0 for label in labels)
     begun = dict.fromkeys(labels, 0.0)
     rows: list[str] = []
@@ -86,11 +89,14 @@ def _case(result: AnatomyResult, case: str) -> str:
         for (place, label), part in zip(targets, parts, strict=True):
             bars += _bar(part, begun[label], longest, color_of(place))
             begun[label] += (part.us or 0.0) if part is not None and part.key != LAUNCH else 0.0
-        cells = "".join(_time(part, compared.get((label, known.key)))
+        is_argument = known.key.startswith("argument ")
+        cells = "".join(_time(part or (native[label] if is_argument else None), compared.get((label, known.key)))
                         for label, part in zip(labels, parts, strict=True))
         rows.append(f'{_name(known)}<td class="ks-fall">{bars}</td>{cells}')
     columns = [("part", "part", ""), ("", "where it lies in the launch", "")]
-    html = table_of(columns + [("", "", "") for _ in labels], rows)
+    width = _LEAST_WIDTH + _COLUMN_WIDTH * (len(labels) - 1)
+    html = table_of(columns + [("", "", "") for _ in labels], rows).replace(
+        "<table ", f'<table style="min-width:{width}px" ', 1)
     for place, label in targets:
         key = f'<i class="ks-key" style="background:{color_of(place)}"></i>'
         named = shorten(clean(label), 40)
@@ -112,9 +118,10 @@ def _name(part: PartTime) -> str:
 
 def _time(part: PartTime | None, compared: PartDifference | None) -> str:
     value, percent = anatomy_text.amount(part)
-    if part is None or part.us is None:
-        why = "" if part is None or part.reason is None else part.reason
-        return f'<td title="{escape(why)}"><span class="ks-soft">not seen</span></td>'
+    if part is None:
+        return f'<td><span class="ks-soft">{words.NOT_MEASURED}</span></td>'
+    if part.us is None:
+        return f'<td title="{escape(part.reason or "")}"><span class="ks-soft">not seen</span></td>'
     below = f"{percent} %" if percent else ""
     title = f"{value} µs"
     if compared is not None:

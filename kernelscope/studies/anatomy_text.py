@@ -68,8 +68,8 @@ def sentences(result: AnatomyResult) -> list[str]:
     return [*said, _amounts(result), *(sentence for sentence in method[1:] if sentence != words.METHOD)]
 
 
-def conclusions(result: AnatomyResult) -> list[str]:
-    """Return where each target spends more, or less, than the baseline."""
+def conclusions(result: AnatomyResult, unit: str = "us") -> list[str]:
+    """Return where each target spends more, or less, than the baseline: a sentence a case and target."""
     said: list[str] = []
     for case in result.measured.cases:
         for target in result.measured.targets[1:]:
@@ -80,8 +80,9 @@ def conclusions(result: AnatomyResult) -> list[str]:
             parts = sorted((each for each in found if each.label != LAUNCH and each.verdict in ("slower", "faster")),
                            key=lambda each: -abs(each.difference_us))
             what = words.name(target.label) + (f" in {words.name(case.name)}" if len(result.measured.cases) > 1 else "")
-            where = ", ".join(f"{each.label} {_signed(each)} us" for each in parts[:4])
-            much = f"{whole.verdict} than {words.name(whole.baseline)} by {abs(whole.difference_us):.2f} us a launch"
+            where = ", ".join(f"{each.label} {_signed(each)} {unit}" for each in parts[:4])
+            much = (f"{whole.verdict} than {words.name(whole.baseline)} by {abs(whole.difference_us):.2f} {unit} "
+                    "a launch")
             overall = much if whole.verdict in ("slower", "faster") else f"the launch as a whole: {whole.verdict}"
             said.append(f"{what} is {much}: {where}." if whole.verdict in ("slower", "faster") and where else
                         f"{what}: {overall}; {where or 'no part differs'}.")
