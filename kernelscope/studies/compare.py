@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.errors import StudyFileError
 from kernelscope.renderers.base import shorten
 from kernelscope.renderers.elements import heading
 from kernelscope.renderers.layout import columns, with_notice, wrap
@@ -135,11 +134,7 @@ def compare(old: StudyResult | str | Path, new: StudyResult | str | Path) -> Com
     """
     from kernelscope.studies.statistics import judge_unpaired
 
-<<<<<<< HEAD
-    before, after = _study(old), _study(new)
-=======
     before, after = (each if isinstance(each, StudyResult) else StudyResult(files.load(each)) for each in (old, new))
->>>>>>> i6-G
     found: Judgement = judge_unpaired(before.measured, after.measured)
     return Comparison(before, after, found.differences, tuple(changes(before.measured, after.measured)),
                       _missing(before, after, found.differences), found.notes)
@@ -202,13 +197,6 @@ def card(comparison: Comparison) -> str:
 
 _COLUMNS = ["target", "case", "old_us", "new_us", "difference_us", "low_us", "high_us", "percent", "low_percent",
             "high_percent", "verdict", "advice"]
-
-
-def _study(given: StudyResult | str | Path) -> StudyResult:
-    found = given if isinstance(given, StudyResult) else load(given)
-    if not isinstance(found, StudyResult):
-        raise StudyFileError(f"{Path(str(given)).name!r} is an anatomy: studies are compared with studies")
-    return found
 
 
 def _title(comparison: Comparison) -> str:
