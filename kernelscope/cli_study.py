@@ -183,20 +183,7 @@ def _against(arguments: argparse.Namespace) -> Any:
 def _show(arguments: argparse.Namespace) -> Any:
     from kernelscope import studies
 
-    if _is_anatomy(arguments.file):
-        from kernelscope.studies.anatomy_result import load
-
-        return load(arguments.file)
     return studies.load(arguments.file)
-
-
-def _is_anatomy(path: str) -> bool:
-    """Whether the file says so of itself; what cannot be read is refused by whoever reads it."""
-    try:
-        with open(path, "rb") as file:
-            return b'"kernelscope-anatomy"' in file.read(200)
-    except (OSError, ValueError):
-        return False
 
 
 def _compare(arguments: argparse.Namespace) -> Any:

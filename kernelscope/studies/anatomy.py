@@ -108,7 +108,8 @@ def anatomy(
     # A run's batches are a study's until it knows the loops; here they are given as a study's would be.
     given = None if loops is None else {each.name: loops * SHORTER for each in chosen}
     plan = Plan(tuple(chosen), given, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                core=host.choose_core() if pin else None, hello=overhead.hello_of(chosen, dry_run))
+                core=host.choose_core() if pin else None, hello=overhead.hello_of(chosen, dry_run),
+                batch_ms=SHORTER * 0.5)
     measured.host.update(host.describe(plan.core))
     try:
         with showing(progress) as tell, Workspace() as workspace:

@@ -149,7 +149,8 @@ def _scale(result: Study, cases: Sequence[str]) -> dict[str, Any]:
     values = [each.median_us for each in result.estimates if each.case in cases]
     if min(values) > 0 and max(values) > _LOG_FROM * min(values):
         decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
-        ticks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+        # Not so many that one is written over another.
+        ticks = [digit * 10.0**decade for decade in decades for digit in ((1, 2, 5) if len(decades) < 5 else (1,))]
         return {"type": "log", "tickmode": "array", "tickvals": ticks, "ticktext": [f"{each:,g}" for each in ticks]}
     return {"rangemode": "tozero" if min(values) < max(values) / 2 else "normal"}
 

@@ -146,7 +146,10 @@ def launch_overhead(
             else:
                 with Workspace() as workspace:
                     members = members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                       find_links=[str(each) for each in find_links])
+                                         find_links=[str(each) for each in find_links])
+                    if not dry_run:
+                        for member in members:  # what is asked for counts, and not what this process was told
+                            member.environ.pop("KERNELSCOPE_DRYRUN", None)
                     Run(plan, members, measured, tell, Narrow(half_width)).run()
     except KeyboardInterrupt:
         measured.ended = "interrupted"

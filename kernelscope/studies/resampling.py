@@ -126,7 +126,9 @@ def intervals(columns: Sequence[Column], confidence: float = 0.95, seed: int = 0
             halves[members] = student_quantile(1 - error / len(chosen) / 2, min(sizes) - 1) * errors
         else:
             scales = np.array([column.scale for column in chosen])
-            halves[members] = _critical(chosen, centres, scales, error, seed) * _pooled(errors, scales)
+            pooled = _pooled(errors, scales)
+            critical = _critical(chosen, centres, scales, error, seed) if pooled.any() else 0.0
+            halves[members] = [critical * each if each else 0.0 for each in pooled]  # an infinity times nothing
     return middles, halves
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import kernelscope
+from kernelscope import studies
 from kernelscope.probes import plugins
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -46,6 +47,11 @@ def test_the_guide_of_studies_runs(tmp_path: Path) -> None:
     assert "Launch overhead (us/launch):" in done.stdout
     assert "held(matrix)" in done.stdout and "k[1, 1, 0](a)" in done.stdout
     assert (tmp_path / "today.json").stat().st_size > 1000
+
+
+def test_every_public_name_of_studies_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "studies.md").read_text(encoding="utf-8")
+    assert [name for name in studies.__all__ if not re.search(rf"^\.\. auto.*\.{name}$", text, re.MULTILINE)] == []
 
 
 GUIDE = DOCS / "how-to-write-a-probe.md"

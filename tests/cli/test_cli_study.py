@@ -252,6 +252,9 @@ def test_show_an_anatomy(tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out == f"{result}\n"
     assert main(["study", "show", str(saved), "--fail-over", "3%"]) == 1
     assert "--fail-over is about a study's differences, and this is an anatomy" in capsys.readouterr().err
+    study = StudyResult(measured({"base": {4: 5.0}})).save(tmp_path / "s.json")
+    assert main(["study", "compare", str(study), str(saved)]) == 1
+    assert capsys.readouterr() == ("", "kernelscope: 'a.json' is an anatomy: studies are compared with studies\n")
     saved.write_text('{"format": "kernelscope-anatomy"}')
     assert main(["study", "show", str(saved)]) == 1
     assert "a.json" in capsys.readouterr().err
@@ -272,6 +275,24 @@ def test_compare(slower: Studies, tmp_path: Path, capsys: Captured) -> None:
     capsys.readouterr()
     assert main(["study", "compare", str(old), str(new), "--html", str(old)]) == 1
     assert "old.json" in capsys.readouterr().err and studies.load(old).cases
+
+
+def test_a_real_study_in_a_process(cli: Any, tmp_path: Path) -> None:
+    ran = cli("study", "launch", "--dryrun", "-t", "first=current", "-t", "again=current", "--args", "0,2",
+              "--processes", "2", "--repeats", "3", "-o", "r.json", KERNELSCOPE_DRYRUN=None)
+    assert ran.stderr == "wrote r.json\n"
+    assert ran.stdout.startswith("*** dry run") and "Deltas vs first:" in ran.stdout
+    result = studies.load(tmp_path / "r.json")
+    assert [each.label for each in result.targets] == ["first", "again"] and len(result.measured.batches) == 24
+    assert cli("study", "show", "r.json").stdout == ran.stdout
+
+
+def test_what_is_wrong_with_a_real_one_is_one_line(cli: Any) -> None:
+    for words, said in ((["-t", "nothing==3"], "target 'nothing==3' is none of the targets there are"),
+                        (["--case", "nope"], "there is no case and no group 'nope'"),
+                        (["--args", "4-0"], "goes backwards"), (["--loops", "1,2"], "2 numbers for 5 cases")):
+        ran = cli("study", "launch", *words, code=1)
+        assert ran.stderr.startswith("kernelscope: ") and ran.stderr.count("\n") == 1 and said in ran.stderr
 
 
 def test_list_cases(asked: Studies, capsys: Captured) -> None:

@@ -39,7 +39,7 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
     cwd.mkdir(parents=True, exist_ok=True)
     told = json.dumps({"log": str(folder / "log"), "label": label, **behaviour})
     return Member(TargetReport(label, "current", "this environment"), [sys.executable, "-S", __file__, told],
-                  {"PATH": os.environ.get("PATH", "")}, cwd, expected=expected)
+                  {"PATH": os.environ.get("PATH", ""), "KERNELSCOPE_DRYRUN": "1"}, cwd, expected=expected)
 
 
 def done(folder: Path) -> list[dict[str, Any]]:
@@ -131,6 +131,7 @@ def _main(text: str, requests: int, answers: int) -> None:
                     "label": behaviour["label"], "process": fake.number, "do": request["do"],
                     "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"),
                     "from": begun, "to": time.monotonic_ns(),
+                    "dry_run": os.environ.get("KERNELSCOPE_DRYRUN"),
                     "request": request if request["do"] in ("hello", "prepare") else None}) + "\n")
             replies.write("{not json\n" if answer is None else json.dumps({"ok": True, **answer}) + "\n")
             replies.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,16 @@ def test_the_card_and_the_figure_are_shown(notebook: Any) -> None:
     assert notebook.value("_kernelscope_study is made.result") == "True"
 
 
+def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> None:
+    notebook.ok("patch.undo()")
+    ran = notebook.ok("%kernelscope study --args 0 --processes 2 --repeats 2 --half-width 0 --no-charts")
+    progress, card = shown(ran)
+    assert progress["text/plain"] and card["text/plain"].startswith("*** dry run")
+    updates = [content["data"]["text/plain"] for kind, content in ran.messages if kind == "update_display_data"]
+    assert any("process 2 of 2" in each for each in updates) and updates[-1] == ""
+    assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[2]"
+
+
 def test_the_figure_can_be_left_out(notebook: Any) -> None:
     assert len(shown(notebook.ok("%kernelscope study launch --no-charts -q"))) == 1
     assert notebook.value("made.options") == "{'progress': False}"
@@ -73,6 +84,17 @@ def test_the_figure_can_be_left_out(notebook: Any) -> None:
 def test_the_other_verbs(notebook: Any, line: str, name: str, asked: str) -> None:
     notebook.ok(f"%kernelscope study {line}")
     assert notebook.value("made.asked[-1][:2]") == f"('{name}', {asked})"
+
+
+def test_an_anatomy_shows_its_parts_and_where_a_target_spends_more(notebook: Any) -> None:
+    notebook.ok("from handmade_anatomies import anatomy\n"
+                "from kernelscope.studies.anatomy_result import AnatomyResult\n"
+                "made.result = AnatomyResult(anatomy({'base': {}, 'v2': {'argument 1': 2000.0}}))")
+    card, figure = shown(notebook.ok("%kernelscope study anatomy"))
+    assert card["text/plain"].startswith("Anatomy of a launch")
+    drawn = re.search(r'data-kind="figures">(.*?)</script>', figure["text/html"])
+    assert drawn is not None and len(json.loads(drawn[1])) == 2
+    assert "--fail-over" in refused(notebook.run("%kernelscope study anatomy --fail-over 3%"))
 
 
 def test_a_case_may_be_a_variable(notebook: Any) -> None:

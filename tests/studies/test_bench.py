@@ -178,7 +178,7 @@ def test_no_gpu_is_said_with_the_way_out(started: Callable[..., Bench]) -> None:
     answer = started().hello(dryrun=None, library=None)
     assert not answer["ok"]
     assert answer["error"].startswith("there is no CUDA GPU to be had here (")
-    assert "dry_run=True, or --dry-run" in answer["error"]
+    assert "dry_run=True, or --dryrun" in answer["error"]
 
 
 @pytest.mark.parametrize("by", ["environment", "file"])

@@ -124,6 +124,8 @@ def test_costs_far_from_each_other_are_logarithmic() -> None:
     far = figures.intervals(judged(measured({"one": {"short": 4.0, "long": 800.0}})))
     assert near.layout.xaxis.type is None and far.layout.xaxis.type == "log"
     assert {"5", "1,000"} <= {*far.layout.xaxis.ticktext}
+    farther = figures.intervals(judged(measured({"one": {"short": 0.2, "long": 800.0}})))
+    assert list(farther.layout.xaxis.ticktext) == ["0.1", "1", "10", "100", "1,000"]
 
 
 def test_distributions_are_of_processes(study: StudyResult) -> None:

@@ -109,6 +109,7 @@ def test_without_a_dry_run_none_is_asked_for(fakes: dict[str, Any], tmp_path: Pa
     study("current", dry_run=False)
     hello = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
     assert set(hello) == {"do", "framework", "pin"}
+    assert {row["dry_run"] for row in fake_bench.done(tmp_path)} == {None}
 
 
 def test_this_process_s_dry_run_is_the_default(fakes: dict[str, Any], tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def _check_device(cuda: Any) -> None:
     except Exception as error:
         text = " ".join(str(error).split())
         raise RuntimeError(f"there is no CUDA GPU to be had here ({type(error).__name__}: {text[:300]}); a dry run "
-                           "(dry_run=True, or --dry-run) measures the host side without one") from error
+                           "(dry_run=True, or --dryrun) measures the host side without one") from error
 
 
 def _has_null_driver() -> bool:
