@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from study_repositories import git, numba_cuda_repository
 
 from kernelscope import studies
 from kernelscope.errors import StudyError
@@ -28,32 +27,7 @@ QUICK = {"args": "0,1", "processes": 8, "half_width": None, "install": False, "p
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository of the installed numba-cuda, with a space in its path; HEAD spins a microsecond in every launch."""
-    folder = tmp_path_factory.mktemp("with a space") / "numba cuda"
-    installed = importlib.util.find_spec("numba_cuda")
-    assert installed is not None and installed.origin is not None
-    shutil.copytree(Path(installed.origin).parent, folder / "numba_cuda",
-                    ignore=shutil.ignore_patterns("__pycache__", "tests"))
-    (folder / ".gitignore").write_text("__pycache__/\n")
-    git(folder, "init", "--quiet")
-    git(folder, "add", "--all", "--force", ":!*__pycache__*")
-    git(folder, "commit", "--quiet", "-m", "as it is installed")
-    dispatcher = folder / "numba_cuda/numba/cuda/dispatcher.py"
-    source = dispatcher.read_text()
-    spin = (f"        until = _now() + {SPIN_NS}\n"
-            "        while _now() < until:\n            pass\n")
-    changed, count = re.subn(r"(    def call\(self, args, launch_config\):\n        \"\"\".*?\"\"\"\n)",
-                             lambda found: found[1] + spin, source, count=1, flags=re.DOTALL)
-    assert count == 1
-    dispatcher.write_text(f"{changed}\nfrom time import perf_counter_ns as _now\n")
-    git(folder, "commit", "--quiet", "--all", "-m", "spins")
-    return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = {f"GIT_{who}_{what}": "someone@example.org" for who in ("AUTHOR", "COMMITTER")
-                for what in ("NAME", "EMAIL")}
-    return subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True,
-                          env={**os.environ, **identity}).stdout
+    return numba_cuda_repository(tmp_path_factory.mktemp("with a space") / "numba cuda", SPIN_NS, compiled=False)
 
 
 def test_a_spin_of_a_microsecond_is_found_and_the_same_target_is_not_slower(repository: Path) -> None:
@@ -75,7 +49,7 @@ def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Pat
     difference, = result.differences
     assert (difference.baseline, difference.target) == ("HEAD~", "HEAD")
     assert difference.verdict == judged.SLOWER, str(result)
-    assert git(repository, "worktree", "list").count("\n") == 1
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert git(repository, "status", "--porcelain") == ""
 
 
@@ -146,7 +120,7 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
         assert len(children) == 2
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
     assert list(temporary.iterdir()) == []
-    assert git(repository, "worktree", "list").count("\n") == 1
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
 def _interruptible() -> None:
