@@ -75,13 +75,14 @@ class AnatomyResult:
                    "difference_low_us", "difference_high_us", "verdict", "reason"]
         return pd.DataFrame(rows, columns=columns)
 
-    def plot(self, kind: str = "waterfall", *, target: str | None = None, case: str | None = None) -> go.Figure:
+    def plot(self, kind: str | None = None, *, target: str | None = None, case: str | None = None) -> go.Figure:
         """Return a Plotly figure.
 
         Parameters
         ----------
-        kind : str
-            ``waterfall``: the parts of one target's launch. ``difference``: from the baseline's launch to a target's.
+        kind : str, optional
+            ``waterfall``: the parts of one target's launch. ``difference``: from the baseline's launch to a target's,
+            which is meant where targets were compared and none is named.
         target : str, optional
             Its label; the baseline's launch, or the difference of the second target, by default.
         case : str, optional
@@ -94,6 +95,8 @@ class AnatomyResult:
         """
         from kernelscope.studies import anatomy_figures
 
+        if kind is None:
+            kind = "difference" if self.differences and target is None else "waterfall"
         return anatomy_figures.plot(self, kind, target, case)
 
     def to_json(self) -> str:

@@ -14,7 +14,7 @@ from kernelscope.studies.measured import Measured
 
 
 def test_each_part_begins_where_the_one_before_it_ended() -> None:
-    figure = AnatomyResult(anatomy({"old": {}, "new": {}}, noise_ns=0.01)).plot()
+    figure = AnatomyResult(anatomy({"old": {}, "new": {}}, noise_ns=0.01)).plot("waterfall")
     bars = [(bar.base[0], bar.x[0]) for bar in figure.data]
     assert len(bars) == len(PARTS) + 2
     for (base, length), (following, _) in itertools.pairwise(bars[:-1]):
@@ -51,6 +51,13 @@ def test_without_anything_to_show_a_sentence_says_so() -> None:
     assert "Nothing was measured" in AnatomyResult(Dissected(Measured([], []))).plot().layout.annotations[0].text
     one = AnatomyResult(anatomy({"old": {}}))
     assert "No part was compared" in one.plot("difference").layout.annotations[0].text
+
+
+def test_without_a_kind_it_is_the_difference_where_there_is_one() -> None:
+    two = AnatomyResult(anatomy({"old": {}, "new": {}}))
+    assert "Where new differs from old" in two.plot().layout.title.text
+    assert "Parts of a launch: new" in two.plot(target="new").layout.title.text
+    assert "Parts of a launch: old" in AnatomyResult(anatomy({"old": {}})).plot().layout.title.text
 
 
 def test_labels_are_shown_literally() -> None:
