@@ -246,7 +246,9 @@ def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> Bench
     written.unlink(missing_ok=True)
     (runner.folder / "outcome.json").unlink(missing_ok=True)
     # Only the plugin that is asked for: others cost time in each test, or fail on one another.
-    environ = {**runner.member.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    # Those of a pytest that this runs in are for that one: beside xdist's, pytest-benchmark measures nothing.
+    environ = {name: value for name, value in runner.member.environ.items() if not name.startswith("PYTEST_")}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     finished = commands.run([runner.member.command[0], "-m", "pytest", *options], cwd=runner.folder, environ=environ,
                             timeout_s=timeout_s)
     try:
