@@ -227,7 +227,10 @@ def _pageable_copies(gpu: GpuSummary | None, kernels: Sequence[KernelSummary]) -
 
 def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
     prepare, median = kernel.typical.get("prepare"), kernel.median_ns
-    if prepare is None or not median or prepare < SLOW_PREPARE_NS or prepare < 0.5 * median:
+    if prepare is None or not median or prepare < SLOW_PREPARE_NS:
+        return []
+    # Host arrays are copied back in finish: which of the two takes longer is chance.
+    if prepare + (kernel.typical.get("finish") or 0) < 0.5 * median:
         return []
     text = (
         f"a launch of {cut(kernel.name)} prepares its arguments for {duration(prepare)} (median, "
