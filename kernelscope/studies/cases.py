@@ -219,7 +219,8 @@ def _body(code: CodeType) -> str:
     """Return the source of a lambda's body, as far as its instructions say where it is; empty if they do not."""
     spots = [(line, column, last, end) for line, last, column, end in code.co_positions()
              if line is not None and last is not None and column is not None and end is not None and end > column]
-    lines = linecache.getlines(code.co_filename)
+    # That name is of all texts that were evaluated; newer Pythons keep one of them, the script of `python -c`.
+    lines = [] if code.co_filename == "<string>" else linecache.getlines(code.co_filename)
     if not spots or not lines:
         return ""
     (line, column), (last, end) = min(spot[:2] for spot in spots), max(spot[2:] for spot in spots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import os
 import subprocess
 import sys
@@ -234,7 +235,7 @@ def test_a_case_as_text() -> None:
     assert case("f(" + "1, " * 40 + ")").name == "f(" + "1, " * 19 + "…"
 
 
-def test_a_case_as_a_callable() -> None:
+def test_a_case_as_a_callable(monkeypatch: pytest.MonkeyPatch) -> None:
     def kernel() -> None:
         ...
 
@@ -244,6 +245,7 @@ def test_a_case_as_a_callable() -> None:
                                        2)][0]).name == "[kernel(), max(1, 2)][0]"
     assert case(lambda: "é".join("ü")).name == '"é".join("ü")'
     assert case(lambda: 1, name="one").name == "one"
+    monkeypatch.setitem(linecache.cache, "<string>", (9, None, ["import sys;exec(x)\n"], "<string>"))
     assert case(eval("lambda: kernel()")).name == "lambda at line 1"
     assert case(KernelLike()).name == "KernelLike"
 
