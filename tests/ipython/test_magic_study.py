@@ -149,10 +149,10 @@ def test_help_and_the_list_of_cases_are_printed(notebook: Any) -> None:
 
 def test_an_interruption_shows_what_was_measured_and_ends_the_cell(notebook: Any) -> None:
     notebook.ok("made.interrupt()")
-    ran = notebook.run("%kernelscope study\nafter = 1")
+    ran = notebook.run("%kernelscope study\nnever_reached = 1")
     assert "KeyboardInterrupt: the study was interrupted; _kernelscope_study has what was measured" in ran.traceback
     assert "stand_in_studies" not in ran.traceback and len(shown(ran)) == 2
-    assert notebook.value("_kernelscope_study is made.result, 'after' in globals()") == "(True, False)"
+    assert notebook.value("_kernelscope_study is made.result, 'never_reached' in globals()") == "(True, False)"
     notebook.ok("made.interrupt(is_early=True)\ndel _kernelscope_study")
     ran = notebook.run("%kernelscope study")
     assert ran.traceback.splitlines()[-1].startswith("KeyboardInterrupt: nothing was measured") and not shown(ran)
