@@ -19,8 +19,8 @@ from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, f
 from kernelscope.studies.bench.warming import warm_up
 from kernelscope.studies.case import Case
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import Plan, as_data
-from kernelscope.studies.running import LEAST_GENERATIONS, Stop, Tell
+from kernelscope.studies.plan import LEAST_GENERATIONS, Plan, as_data
+from kernelscope.studies.running import Stop, Tell
 
 _NOISE_MS = 50
 _CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numba_cuda.core.config")

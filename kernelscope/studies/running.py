@@ -20,11 +20,9 @@ from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import schedule
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import Member, Plan, as_data
+from kernelscope.studies.plan import LEAST_GENERATIONS, Member, Plan, as_data
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 
-#: A study that may stop early has at least so many generations: an interval of fewer is narrow by chance.
-LEAST_GENERATIONS = 6
 _NOISE_MS = 50
 # Until the first generation has shown it: how much of a generation passes before its first batch.
 _START_UP_SHARE = 0.7

@@ -70,7 +70,8 @@ def times(chance: np.random.Generator, processes: int, repeats: int, targets: in
     return np.exp(percent / 100) * np.where(chance.random((n, r, t, c)) < noise.twice_rate, 2, 1)
 
 
-def study(seed: int, *, targets: int = 3, cases: Mapping[str, float] = CASES, processes: int = PROCESSES, repeats: int = REPEATS,
+def study(seed: int, *, targets: int = 3, cases: Mapping[str, float] = CASES,
+          processes: int = PROCESSES, repeats: int = REPEATS,
           slower: Mapping[tuple[str, str], float] | None = None, against: Mapping[str, str] | None = None,
           noise: Noise = Noise(), live: bool = False) -> Measured:
     """A study of targets ``t0`` (the baseline), ``t1``, ... of the same speed.

@@ -125,7 +125,7 @@ def gpu(is_dry_run: bool) -> dict[str, Any]:
 
 
 def _schedstat() -> list[int]:
-    """What the kernel counts of this thread: nanoseconds that it ran, that it waited to, and how often; empty if not."""
+    """What the kernel counts of this thread: nanoseconds that it ran, and that it waited to run; empty if not."""
     try:
         descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     except OSError:

@@ -150,16 +150,19 @@ class TimedCase:
 
     def _timed(self, function: Callable[..., int], values: list[Any], loops: int) -> tuple[int, int]:
         """Return the host's time of the loops, and how long another process had the processor meanwhile."""
-        outer_ns, own_ns, waited_ns = time.perf_counter_ns(), machine.others_ns(), machine.waited_ns()
+        own_ns = machine.others_ns()
+        # Nothing else between the clock and this: a wait there would count as one outside of the loops.
+        outer_ns, waited_ns = time.perf_counter_ns(), machine.waited_ns()
         try:
             passed_ns = function(itertools.repeat(None, loops), time.perf_counter_ns, *values)
         except (Exception, SystemExit) as error:
             raise self._explained("statement", error) from error
-        # What threads of this process did meanwhile is the target's own doing, on whichever core it was.
-        waited_ns = machine.waited_ns() - waited_ns - max(0, machine.others_ns() - own_ns)
+        waited_ns = machine.waited_ns() - waited_ns
         # The loops have not waited what was waited for between the two readings and the loops.
         outside_ns = time.perf_counter_ns() - outer_ns - passed_ns - _READING_NS
-        waited_ns = min(max(0, waited_ns - max(0, outside_ns)), passed_ns)
+        # What threads of this process did meanwhile is the target's own doing, on whichever core it was.
+        own_ns = machine.others_ns() - own_ns
+        waited_ns = min(max(0, waited_ns - max(0, outside_ns) - max(0, own_ns)), passed_ns)
         return passed_ns - waited_ns, waited_ns
 
     def _wait(self) -> None:
