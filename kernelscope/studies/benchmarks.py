@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyError, StudyFileError
-from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
 
 if TYPE_CHECKING:
     from kernelscope.studies.result import StudyResult

@@ -49,6 +49,8 @@ class Noise:
 
 
 NONE = Noise(*[0] * 13)
+#: A host that does nothing else.
+QUIET = Noise(process=0.4, process_and_case=0.4, batch=1.5, walk=0.1, drift=0.2, step=1, round_rate=0.05)
 
 
 def times(chance: np.random.Generator, processes: int, repeats: int, targets: int, cases: int,

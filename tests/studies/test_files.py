@@ -65,7 +65,8 @@ def test_an_older_version_is_brought_up_to_date(monkeypatch: pytest.MonkeyPatch)
         return {**old, "notes": ["brought up to date"]}
 
     monkeypatch.setattr(files, "VERSION", 4)
-    monkeypatch.setattr(files, "UPGRADES", {**files.UPGRADES, 2: upgrade, 3: lambda old: {**old, "seconds": old["seconds"] + 1}})
+    monkeypatch.setattr(files, "UPGRADES", {**files.UPGRADES, 2: upgrade,
+                                            3: lambda old: {**old, "seconds": old["seconds"] + 1}})
     held = files.from_json(json.dumps(content(version=1, seconds=2)))
     assert held.notes == ["brought up to date"]
     assert held.seconds == 3
