@@ -50,7 +50,7 @@ def test_a_spin_of_a_microsecond_is_found_and_the_same_target_is_not_slower(repo
 def test_targets_that_are_the_same_are_not_found_different() -> None:
     """With the default number of batches, and half of the processes.
 
-    At 95 % one of 20 such studies may find a difference, so that this asks for 99.9 %: one of 1000 runs fails by chance.
+    At 95 % one of 20 such studies may find a difference: this asks for 99.9 %, and fails by chance once in 1000 runs.
     """
     result = studies.launch_overhead(["a=current", "b=current", "c=current"],
                                      **{**QUICK, "args": "0,2,4", "processes": 10})
@@ -62,9 +62,9 @@ def test_targets_that_are_the_same_are_not_found_different() -> None:
 def test_two_percent_are_found(tmp_path: Path) -> None:
     """With the default settings, on two worktrees whose launches differ by 2 to 3 %.
 
-    Simulated studies of 20 processes find 2 % in 98 of 100 cases, and this has two cases, of which the cheaper differs by
-    3 %. Where others take a third of the processor's time a study may miss both once in a hundred times: it has a second
-    chance, and fails once in 10,000 runs.
+    Simulated ones of 20 processes find 2 % in 98 of 100 cases, and this has two: the cheaper differs by 3 %.
+    Where others take a third of the processor's time a study may miss both once in a hundred times: it has a second
+    chance, and fails by chance once in 10,000 runs.
     """
     repository = numba_cuda_repository(tmp_path / "numba-cuda", 200, compiled=False)
     for _ in range(2):
