@@ -195,7 +195,7 @@ class Dissection(Run):
         self._dissected.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
                                   for key, value in times.items()]
         self.measured.batches.append((label, case, self._generation, number, self._place, begun, loops,
-                                      max(1, round(bare_ns * loops)), 0))
+                                      max(1, round(bare_ns * loops)), 0, 0))
         self._place += 1
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyError, StudyFileError
-from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
 
 if TYPE_CHECKING:
     from kernelscope.studies.result import StudyResult
@@ -25,7 +25,6 @@ MOST_BYTES = 512 * 2**20
 #: The rounds of one benchmark in one file become this many batches at most, each of rounds that followed each other.
 BATCHES = 20
 
-_Row = tuple[str, str, int, int, int, int, int, int, int]
 
 
 @dataclass
@@ -124,14 +123,14 @@ def case_reports(files: Iterable[BenchmarkFile]) -> list[CaseReport]:
             for name, statement in statements.items()]
 
 
-def batch_rows(file: BenchmarkFile, label: str, process: int, place: int, start_ns: int) -> Iterator[_Row]:
+def batch_rows(file: BenchmarkFile, label: str, process: int, place: int, start_ns: int) -> Iterator[BatchRow]:
     """Yield the batches of one file, in `kernelscope.studies.measured.BATCH`'s columns."""
     for name, (iterations, seconds) in file.rounds.items():
         size = math.ceil(len(seconds) / BATCHES)
         for number, begin in enumerate(range(0, len(seconds), size)):
             some = seconds[begin:begin + size]
             took_ns = round(math.fsum(some) * iterations * 1e9)
-            yield label, name, process, number, place, start_ns, len(some) * iterations, took_ns, 0
+            yield label, name, process, number, place, start_ns, len(some) * iterations, took_ns, 0, 0
             start_ns += took_ns
             place += 1
 

@@ -24,16 +24,25 @@ from kernelscope.errors import RecordingFileError, StudyFileError
 from kernelscope.recording.privacy import cut_own_folders
 from kernelscope.renderers.files import whole_file
 from kernelscope.studies.judged import Difference, Estimate
-from kernelscope.studies.measured import BATCH, CaseReport, Measured, TargetReport
+from kernelscope.studies.measured import BATCH, BatchRow, CaseReport, Measured, TargetReport
 
 FORMAT = "kernelscope-study"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".json"
 #: A study of six targets and forty cases has a fiftieth of this.
 MAX_FILE_BYTES = 64 << 20
 
+
+def _with_waits(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 does not tell what was taken off the batches: 0 stands for what is not known."""
+    batches: Any = content.get("batches")
+    if isinstance(batches, dict) and isinstance(batches.get("host_ns"), list):  # else it is refused later
+        batches = {**batches, "waited_ns": [0] * len(batches["host_ns"])}
+    return {**content, "batches": batches}
+
+
 #: What brings the content of an older version to the next one, by the older version. 1 is the first that was written.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_waits}
 
 _MAX_INT = 2**63 - 1
 _MAX_DEPTH = 20
@@ -200,7 +209,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _batches(content: Any, measured: Measured) -> list[tuple[str, str, int, int, int, int, int, int, int]]:
+def _batches(content: Any, measured: Measured) -> list[BatchRow]:
     held = _object(content, "'batches'")
     columns: list[list[Any]] = []
     most = {**_MOST, "target": len(measured.targets) - 1, "case": len(measured.cases) - 1}
@@ -221,7 +230,7 @@ def _batches(content: Any, measured: Measured) -> list[tuple[str, str, int, int,
     labels, names = [each.label for each in measured.targets], [each.name for each in measured.cases]
     columns[0] = [labels[place] for place in columns[0]]
     columns[1] = [names[place] for place in columns[1]]
-    return list(cast("zip[tuple[str, str, int, int, int, int, int, int, int]]", zip(*columns, strict=True)))
+    return list(cast("zip[BatchRow]", zip(*columns, strict=True)))
 
 
 def _build(kind: type[_Kind], content: Any, checks: Mapping[str, _Check], where: str) -> _Kind:

@@ -19,8 +19,8 @@ from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, f
 from kernelscope.studies.bench.warming import warm_up
 from kernelscope.studies.case import Case
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import Plan, as_data
-from kernelscope.studies.running import LEAST_GENERATIONS, Stop, Tell
+from kernelscope.studies.plan import LEAST_GENERATIONS, Plan, as_data
+from kernelscope.studies.running import Stop, Tell
 
 _NOISE_MS = 50
 _CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numba_cuda.core.config")
@@ -58,7 +58,8 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
     measured.is_dry_run = framework.is_dry_run
     measured.gpu = machine.gpu(framework.is_dry_run) or {}
     resolution_ns, read_ns = machine.clock()
-    measured.host.update(clock_resolution_ns=resolution_ns, clock_read_ns=read_ns, noise=machine.noise(_NOISE_MS))
+    measured.host.update(clock_resolution_ns=resolution_ns, clock_read_ns=read_ns, noise=machine.noise(_NOISE_MS),
+                         sees_waits=machine.counts_waits())
     try:
         with frozen_garbage(), _without_advice():
             prepared = _prepare(plan, measured, framework, tell)
@@ -116,11 +117,11 @@ def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]
         for timed, loops in chance.sample(prepared, len(prepared)):
             at_ns = time.perf_counter_ns() - begun_ns
             try:
-                host_ns, sync_ns, _ = timed.batch(loops)
+                host_ns, sync_ns, waited_ns = timed.batch(loops)
             except (Unavailable, CaseError) as error:
                 raise StudyError(f"{error}; it went well before, and what was measured is dropped") from error.__cause__
             measured.batches.append((label, timed.name, 0, number, len(measured.batches), at_ns, loops,
-                                     max(1, host_ns), sync_ns))
+                                     max(1, host_ns), sync_ns, waited_ns))
 
 
 def _loops(plan: Plan, case: Case, found: int) -> int:

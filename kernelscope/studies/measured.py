@@ -14,9 +14,13 @@ BATCH = {
     "place": "int64",  # in which order batches ran, from 0, over the whole study
     "start_ns": "int64",  # since the study's start
     "loops": "int64",
-    "host_ns": "int64",  # of all loops together, on the host, less the time that another process had the processor
+    "host_ns": "int64",  # of all loops together, on the host: what passed, less `waited_ns`
     "sync_ns": "int64",  # the wait for the device after them, untimed: long where the device was what was waited for
+    "waited_ns": "int64",  # how long another process had the processor meanwhile; 0 where that is not known
 }
+
+#: A row of `Measured.batches`.
+BatchRow = tuple[str, str, int, int, int, int, int, int, int, int]
 
 
 @dataclass
@@ -84,7 +88,8 @@ class Measured:
     host : dict
         ``processor``, ``cores``, ``pinned_to`` (None where not), ``system``, ``governor``, ``clock_resolution_ns``,
         ``clock_read_ns``, ``load_before``, ``load_after``, ``noise`` (the share of time that a loop which does
-        nothing lost to others, 0 to 1, median over the processes).
+        nothing lost to others, 0 to 1, median over the processes), ``sees_waits`` (whether the system tells how long
+        another process had the processor, so that it is taken off).
     gpu : dict
         ``name``, ``driver``, ``cuda``, ``clocks_mhz``; empty for none.
     settings : dict
@@ -105,8 +110,7 @@ class Measured:
 
     targets: list[TargetReport]
     cases: list[CaseReport]
-    batches: list[tuple[str, str, int, int, int, int, int, int, int]] = field(
-        default_factory=list[tuple[str, str, int, int, int, int, int, int, int]])
+    batches: list[BatchRow] = field(default_factory=list[BatchRow])
     host: dict[str, Any] = field(default_factory=dict[str, Any])
     gpu: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])

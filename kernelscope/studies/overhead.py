@@ -18,7 +18,7 @@ from kernelscope.studies.case import Case
 from kernelscope.studies.cases import select
 from kernelscope.studies.environments import add_version_warnings, prepare
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
-from kernelscope.studies.plan import PROCESSES, REPEATS, Member, Plan
+from kernelscope.studies.plan import HALF_WIDTH, PROCESSES, REPEATS, Member, Plan
 from kernelscope.studies.progress import Tell, showing
 from kernelscope.studies.running import Run, homeless
 from kernelscope.studies.schedule import parse_loops
@@ -51,7 +51,8 @@ class StudyInterrupted(KeyboardInterrupt):
 def launch_overhead(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), cases: Cases | None = None, *,
     args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None,
-    repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = 0.01, limit_s: float | None = None,
+    repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = HALF_WIDTH,
+    limit_s: float | None = None,
     find_links: Iterable[str | Path] = (), no_index: bool = False, install: bool = True, repo: str | Path = ".",
     dry_run: bool | None = None, pin: bool = True, seed: int | None = None, timeout_s: float = 120.0,
     progress: Tell | Literal[False] | None = None,
@@ -72,14 +73,14 @@ def launch_overhead(
         Numbers of arguments of the empty kernel: ``"0-4"``, which is meant where no cases are named.
     loops : int, str or sequence of int, optional
         Launches in a batch: one number, one for each case, or a text such as ``100000,...,10000``, from the first case
-        to the last. By default as many as take 2 ms in the baseline's first process.
+        to the last. By default as many as take 1 ms in the baseline's first process.
     repeats : int
         Batches of each case in a process: many short ones, as most of those are spared by what else runs.
     processes : int
         Processes of each target, at most.
     half_width : float or None
-        After 6 processes the study stops as soon as every interval of a difference is at most this share of the
-        baseline's median to both sides; None: it does not.
+        After 8 processes the study stops as soon as every interval of a difference is at most this share to both sides,
+        of the greater of the two medians that are compared; None: it does not.
     limit_s : float, optional
         Seconds of measuring after which it stops; environments are made before.
     find_links : iterable of str or Path
@@ -247,7 +248,7 @@ def check_settings(repeats: int, processes: int, half_width: float | None, limit
         if isinstance(value, bool) or value != int(value) or not 1 <= value <= 10_000:
             raise StudyError(f"{name}={value!r} is no number from 1 to 10,000")
     if half_width is not None and not 0 < half_width < 1:
-        raise StudyError(f"half_width={half_width!r} is no share of the baseline's median: 0.01 is 1 %, None is off")
+        raise StudyError(f"half_width={half_width!r} is no share of a launch: 0.01 is 1 %, None is off")
     for name, seconds in (("limit_s", limit_s), ("timeout_s", timeout_s)):
         if seconds is not None and not 0 < seconds < float("inf"):
             raise StudyError(f"{name}={seconds!r} is no number of seconds above 0")

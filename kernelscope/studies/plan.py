@@ -13,12 +13,18 @@ from kernelscope.studies.measured import TargetReport
 #: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
 #: machine the scheduler takes a process off its core for some milliseconds at a time: most of short batches are spared,
 #: and so is the median of many. (With others taking half of a core's time, two processes of one version differed by
-#: 12 %, one standard deviation, in 5 batches of 10 ms, and by 2 % in 25 of 2 ms; on an idle one by 1 to 2 % in both.)
-BATCH_MS, REPEATS = 2.0, 25
+#: 12 %, one standard deviation, in 5 batches of 10 ms, and by 2 % in 25 of 2 ms; on an idle one by 1 to 2 % in both. In
+#: 60 of 1 ms, which take as long as 25 of 2 ms, by 1.5 % where those differed by 2.2 %.)
+BATCH_MS, REPEATS = 1.0, 60
 
-#: How many processes each target has. On a machine that others keep busy, three targets and five cases had intervals
-#: of 1.2 to 2 % to both sides after 16 of them.
+#: How many processes each target has, at most. On a machine that others keep busy, three targets and five cases had
+#: intervals of 0.8 to 1.8 % to both sides after 20 of them.
 PROCESSES = 20
+#: A study ends early when all intervals reach this share to each side. At 1.2 % a quiet host needs 13 processes, and a
+#: difference of 2 % is found as surely as with 20; at 1.5 % simulated studies missed what they should hold too often.
+HALF_WIDTH = 0.012
+#: It has at least so many then: the critical value of fewer is Student's, divided by the number of differences.
+LEAST_GENERATIONS = 8
 
 
 @dataclass(frozen=True)

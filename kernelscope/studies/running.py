@@ -20,11 +20,9 @@ from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import schedule
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import Member, Plan, as_data
+from kernelscope.studies.plan import LEAST_GENERATIONS, Member, Plan, as_data
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
 
-#: A study that may stop early has at least so many generations: an interval of fewer is narrow by chance.
-LEAST_GENERATIONS = 6
 _NOISE_MS = 50
 # Until the first generation has shown it: how much of a generation passes before its first batch.
 _START_UP_SHARE = 0.7
@@ -155,7 +153,7 @@ class Run:
         measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
         if not measured.gpu and isinstance(answer.get("gpu"), dict):
             measured.gpu = dict(answer["gpu"])
-        for name in ("pinned_to", "clock_resolution_ns", "clock_read_ns"):
+        for name in ("pinned_to", "clock_resolution_ns", "clock_read_ns", "sees_waits"):
             if answer.get(name) is not None:
                 measured.host.setdefault(name, answer[name])
         if answer.get("pin_error"):
@@ -215,15 +213,16 @@ class Run:
                 break
 
     def _batch(self, running: dict[Member, BenchProcess], member: Member, case: str, loops: int,
-               ) -> tuple[int, int] | None:
-        """Time one batch; return its time and the wait for the device, in nanoseconds, or None where it failed."""
+               ) -> tuple[int, int, int] | None:
+        """Time one batch; return its three times in nanoseconds, in `BATCH`'s order, or None where it failed."""
         process = running[member]
         answer = self._ask(running, {member: {"do": "batch", "case": case, "loops": loops}}).get(member)
         if isinstance(answer, RefusedError):
             self._without_case(running, member, case, answer)
         elif answer is not None:
             try:
-                return process.number(answer, "host_ns", 1), process.number(answer, "sync_ns", 0)
+                return (process.number(answer, "host_ns", 1), process.number(answer, "sync_ns", 0),
+                        process.number(answer, "waited_ns", 0))
             except ProcessError as error:
                 self._drop(running, member, error)
         return None

@@ -50,7 +50,7 @@ def samples(measured: Measured) -> dict[tuple[str, str], Sample]:
     The processes of a study that was made in the running process are blocks of its batches: there is only one process.
     """
     found: dict[tuple[str, str], Sample] = {}
-    for target, case, process, number, _, _, loops, host_ns, sync_ns in measured.batches:
+    for target, case, process, number, _, _, loops, host_ns, sync_ns, _ in measured.batches:
         # A clock that did not advance has measured nothing.
         if loops > 0 and host_ns > 0:
             sample = found.setdefault((target, case), Sample())

@@ -15,7 +15,7 @@ class Narrow:
     Parameters
     ----------
     half_width : float or None
-        How far an interval may reach to one side, as a share of the baseline's median; None: never enough.
+        How far an interval may reach to one side, as `Judgement.widest` has it; None: never enough.
     """
 
     def __init__(self, half_width: float | None) -> None:
@@ -25,12 +25,6 @@ class Narrow:
         """Return whether it is enough."""
         if self._half_width is None:
             return False
-        judgement = judge(measured)
-        failed = {report.label for report in measured.targets if report.error}
-        shares = [(each.high_percent - each.low_percent) / 200 for each in judgement.differences
-                  if each.target not in failed]
-        if not shares:
-            shares = [(each.high_us - each.low_us) / 2 / each.median_us for each in judgement.estimates
-                      if each.target not in failed]
-        # An interval that is not a number is not narrow.
-        return bool(shares) and all(share <= self._half_width for share in shares)
+        # Those of a target that failed will not become narrower.
+        living = [report.label for report in measured.targets if not report.error]
+        return judge(measured).widest(living) <= self._half_width

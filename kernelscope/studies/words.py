@@ -196,6 +196,7 @@ def _conditions(measured: Measured) -> list[str]:
     lost = _number(host.get("noise"))
     if lost is not None:
         said.append(f"Others took {share_of_one(lost)} of the time from a loop that does nothing.")
+    said += _taken_off(measured)
     resolution, reading = _number(host.get("clock_resolution_ns")), _number(host.get("clock_read_ns"))
     if resolution is not None and reading is not None:
         said.append(f"The clock's resolution is {duration(resolution)}, and reading it takes {duration(reading)}.")
@@ -203,6 +204,16 @@ def _conditions(measured: Measured) -> list[str]:
     if before is not None and after is not None:
         said.append(f"The machine's load was {before:.1f} before and {after:.1f} after.")
     return said
+
+
+def _taken_off(measured: Measured) -> list[str]:
+    waited_ns = sum(row[9] for row in measured.batches)
+    if waited_ns:
+        share = waited_ns / (waited_ns + sum(row[7] for row in measured.batches))
+        return [f"While other processes had the processor, {share_of_one(share)} of the batches' time, is taken off."]
+    if measured.host.get("sees_waits") is False:
+        return ["The system does not tell how long other processes had the processor: it is in the times."]
+    return []
 
 
 def _from_to(values: Iterable[int]) -> str:

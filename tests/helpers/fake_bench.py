@@ -78,7 +78,7 @@ class Fake:
             ns = ns[name] if isinstance(ns, dict) else ns
             time.sleep(self.behaviour.get("takes_s", 0))
             spent = ns * request["loops"] * self.factor * (1 + random.gauss(0, self.within))
-            return {"host_ns": max(1, round(spent)), "sync_ns": 100}
+            return {"host_ns": max(1, round(spent)), "sync_ns": 100, "waited_ns": 7}
         return {"lost": 0.01} if do == "noise" else {}
 
     def crash(self) -> Any:
@@ -104,7 +104,7 @@ class Fake:
 
     def lie(self) -> dict[str, Any]:
         """Answer numbers that cannot be."""
-        return {"loops": 0, "host_ns": -5, "sync_ns": "long"}
+        return {"loops": 0, "host_ns": -5, "sync_ns": "long", "waited_ns": 0}
 
     def refuse(self) -> dict[str, Any]:
         """Say that it failed."""

@@ -20,7 +20,7 @@ from kernelscope.studies.judged import (
     Estimate,
     Judgement,
 )
-from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
 
 #: What a launch costs in microseconds, by target and number of arguments: a study like those of the field.
 COSTS: dict[str, dict[int | str, float]] = {
@@ -61,7 +61,7 @@ def measured(
     names = list(dict.fromkeys(name for of in costs.values() for name in of))
     held = list(cases) if cases is not None else [case(name) for name in names]
     labels = dict(zip(names, (each.name for each in held), strict=True))
-    batches: list[tuple[str, str, int, int, int, int, int, int, int]] = []
+    batches: list[BatchRow] = []
     start, drift = 0, 0.0
     for process in range(processes):
         speed = {target: 1 + between * rng.standard_normal() for target in costs}
@@ -73,7 +73,7 @@ def measured(
                         continue
                     scatter = 1 + within * abs(rng.standard_normal())
                     host_ns = round(costs[target][name] * 1000 * loops * speed[target] * scatter * (1 + drift))
-                    batches.append((target, labels[name], process, turn, len(batches), start, loops, host_ns, 9000))
+                    batches.append((target, labels[name], process, turn, len(batches), start, loops, host_ns, 9000, 0))
                     start += host_ns + 40_000
     values: dict[str, Any] = {
         "targets": [_target(label, [labels[name] for name in names if name not in of], processes)
@@ -106,7 +106,7 @@ def case(name: int | str) -> CaseReport:
 def found(study: Measured) -> Judgement:
     """Return what a simple method finds in a study: intervals of 2.8 standard errors, whatever `judge` becomes."""
     values: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for target, name, process, _, _, _, loops, host_ns, _ in study.batches:
+    for target, name, process, _, _, _, loops, host_ns, _, _ in study.batches:
         values.setdefault((target, name), {}).setdefault(process, []).append(host_ns / loops / 1000)
     medians = {place: {process: float(np.median(each)) for process, each in of.items()} for place, of in values.items()}
     estimates, differences = [], []

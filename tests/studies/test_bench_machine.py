@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -39,10 +41,30 @@ def test_what_was_waited_is_unknown_without_the_kernel_s_counts(monkeypatch: pyt
         raise FileNotFoundError
 
     assert machine.waited_ns() >= 0
-    monkeypatch.setattr(machine.os, "read", lambda *_: b"0\n")
-    assert machine.waited_ns() == 0
+    monkeypatch.setattr(machine.os, "read", lambda *_: b"500 7 3\n")
+    assert (machine.waited_ns(), machine.counts_waits()) == (7, True)
+    monkeypatch.setattr(machine.os, "read", lambda *_: b"500 0 1\n")
+    assert (machine.waited_ns(), machine.counts_waits()) == (0, True)
+    for said in (b"0 0 0\n", b"0\n", b"", b"no numbers"):  # a kernel without these counts, and others
+        monkeypatch.setattr(machine.os, "read", lambda *_, said=said: said)
+        assert (machine.waited_ns(), machine.counts_waits()) == (0, False)
     monkeypatch.setattr(machine.os, "open", no_file)
-    assert machine.waited_ns() == 0
+    assert (machine.waited_ns(), machine.counts_waits()) == (0, False)
+
+
+def test_what_other_threads_have_had_is_counted_and_this_one_s_is_not() -> None:
+    def spin() -> None:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+
+    before = machine.others_ns()
+    spin()
+    assert machine.others_ns() - before < 20e6
+    other = threading.Thread(target=spin)
+    other.start()
+    other.join()
+    assert machine.others_ns() - before > 45e6
 
 
 def test_trying_a_core_leaves_no_trace() -> None:

@@ -325,6 +325,44 @@ def test_a_wait_for_something_else_is_time_of_the_host() -> None:
     assert batch.host_ns >= 38e6
 
 
+def test_threads_of_the_target_s_own_are_time_of_the_host() -> None:
+    """What a version gives to a thread of its own is what its launch costs, also where both share a core."""
+    import os
+
+    allowed = os.sched_getaffinity(0)
+    made, _ = case("go.release(); done.acquire()", setup="""
+from threading import Lock, Thread
+from time import thread_time_ns
+took_ns = []
+go, done = Lock(), Lock()
+go.acquire(), done.acquire()
+def work():
+    while True:
+        go.acquire()
+        start = thread_time_ns()
+        for _ in range(200_000):
+            pass
+        took_ns.append(thread_time_ns() - start)
+        done.release()
+Thread(target=work, daemon=True).start()
+""")
+    os.sched_setaffinity(0, [max(allowed)])  # of this thread; the other one begins later, and there
+    try:
+        batch = made.batch(20)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert batch.host_ns > 0.9 * sum(made.names["took_ns"][-20:])
+
+
+def test_a_wait_on_a_core_that_an_own_thread_has_is_not_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = case()
+    waits, clocks, others = iter((0, 6_000_000)), iter((0, 10_100_000)), iter((1_000_000, 5_000_000))
+    monkeypatch.setattr(timed.machine, "waited_ns", lambda: next(waits))
+    monkeypatch.setattr(timed.machine, "others_ns", lambda: next(others))
+    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
+    assert made._timed(lambda *_: 10_000_000, [], 1) == (8_000_000, 2_000_000)
+
+
 @pytest.mark.parametrize(("passed", "readings", "outer", "host", "waited"), [
     (10_000_000, (0, 4_000_000), 10_100_000, 6_000_000, 4_000_000),
     # 3 ms of the 4 were waited outside of the loops.
@@ -339,5 +377,6 @@ def test_what_was_waited_outside_of_the_loops_is_not_taken_off(
     made, _ = case()
     waits, clocks = iter(readings), iter((0, outer))
     monkeypatch.setattr(timed.machine, "waited_ns", lambda: next(waits))
+    monkeypatch.setattr(timed.machine, "others_ns", lambda: 5)
     monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
     assert made._timed(lambda *_: passed, [], 1) == (host, waited)

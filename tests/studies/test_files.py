@@ -51,6 +51,8 @@ def test_a_file_of_the_first_version_is_read() -> None:
     assert [each.label for each in held.targets] == ["baseline", "v2"]
     assert [each.name for each in held.cases] == ["0 args", "own"]
     assert len(held.batches) == 24
+    # What was taken off is told since version 2.
+    assert set(held.batches.waited_ns) == {0}
     # Fields that later versions have come with their defaults, and what no version has is passed over.
     assert held.targets[1].warnings == []
     assert held.measured.is_live is False
@@ -62,16 +64,17 @@ def test_an_older_version_is_brought_up_to_date(monkeypatch: pytest.MonkeyPatch)
     def upgrade(old: dict[str, Any]) -> dict[str, Any]:
         return {**old, "notes": ["brought up to date"]}
 
-    monkeypatch.setattr(files, "VERSION", 3)
-    monkeypatch.setattr(files, "UPGRADES", {1: upgrade, 2: lambda old: {**old, "seconds": old["seconds"] + 1}})
+    monkeypatch.setattr(files, "VERSION", 4)
+    monkeypatch.setattr(files, "UPGRADES", {**files.UPGRADES, 2: upgrade,
+                                            3: lambda old: {**old, "seconds": old["seconds"] + 1}})
     held = files.from_json(json.dumps(content(version=1, seconds=2)))
     assert held.notes == ["brought up to date"]
     assert held.seconds == 3
 
 
 def test_other_versions_are_refused_by_name() -> None:
-    assert "it is of version 2, and this KernelScope" in refused(content(version=2))
-    assert "update KernelScope" in refused(content(version=2))
+    assert "it is of version 3, and this KernelScope" in refused(content(version=3))
+    assert "update KernelScope" in refused(content(version=3))
     assert "it is of version 0, which no KernelScope can read; measure again" in refused(content(version=0))
     for wrong in (True, "1", None, 1.0, [1]):
         assert "its 'version' is no whole number" in refused(content(version=wrong))
@@ -150,6 +153,7 @@ def test_infinity_by_another_way_is_refused() -> None:
     ("loops", 0, "'batches.loops' has 0 at place 0, and not a whole number from 1"),
     ("host_ns", 0, "'batches.host_ns' has 0"),
     ("sync_ns", -1, "'batches.sync_ns' has -1"),
+    ("waited_ns", -1, "'batches.waited_ns' has -1"),
     ("process", 10**9, "'batches.process' has 1000000000 at place 0, and not a whole number from 0 to 100000"),
     ("round", 10**9, "'batches.round' has 1000000000"),
     ("start_ns", 2**63, "'batches.start_ns' has 9223372036854775808"),

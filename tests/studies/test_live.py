@@ -151,4 +151,4 @@ def test_a_limit_ends_it(launched: Any) -> None:
 def test_it_ends_when_it_is_enough(launched: Any) -> None:
     result = measure(launched, processes=1000, half_width=0.99)
     assert result.measured.ended == "narrow enough"
-    assert len(result.measured.batches) == 6 * 3
+    assert len(result.measured.batches) == 8 * 3

@@ -251,12 +251,12 @@ def test_it_stops_when_the_intervals_are_narrow(fakes: dict[str, Any]) -> None:
     fakes["v2"] = {"noise": [0.0001, 0.0001]}
     result = study("baseline=current", "v2=current", processes=40)
     assert result.measured.ended == "narrow enough"
-    assert result.measured.targets[0].processes == 6
+    assert result.measured.targets[0].processes == 8
 
 
 def test_it_goes_on_while_they_are_wide(fakes: dict[str, Any]) -> None:
     fakes["v2"] = {"noise": [0.1, 0.1]}
-    result = study("baseline=current", "v2=current", processes=8)
+    result = study("baseline=current", "v2=current", processes=10)
     assert result.measured.ended == "all processes"
 
 

@@ -214,7 +214,7 @@ def test_targets_that_print(study: Study) -> None:
     assert [report.processes for report in measured.targets] == [3, 3]
 
 
-def test_it_stops_when_it_is_enough_and_not_before_six(study: Study) -> None:
+def test_it_stops_when_it_is_enough_and_not_before_eight(study: Study) -> None:
     asked: list[int] = []
 
     def is_enough(measured: Measured) -> bool:
@@ -222,9 +222,9 @@ def test_it_stops_when_it_is_enough_and_not_before_six(study: Study) -> None:
         return True
 
     measured = study({}, {}, processes=20, is_enough=is_enough)
-    assert asked == [6]
+    assert asked == [8]
     assert measured.ended == "narrow enough"
-    assert measured.targets[0].processes == 6
+    assert measured.targets[0].processes == 8
 
 
 def test_it_stops_at_the_limit(study: Study) -> None:

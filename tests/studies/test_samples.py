@@ -12,7 +12,7 @@ def measured(rows, *, live=False):
     """Of (target, process, round, ns a launch); a batch has ten launches and a wait of 50 ns."""
     labels = list(dict.fromkeys(row[0] for row in rows))
     return Measured([TargetReport(label, "current", "") for label in labels], [CaseReport("k", "k()")],
-                    [(label, "k", process, number, 0, 0, 10, 10 * ns, 50) for label, process, number, ns in rows],
+                    [(label, "k", process, number, 0, 0, 10, 10 * ns, 50, 0) for label, process, number, ns in rows],
                     is_live=live)
 
 
@@ -55,7 +55,7 @@ def test_without_common_rounds_medians_are_compared():
 
 def test_batches_that_measured_nothing_are_left_out():
     study = measured([("a", 0, 0, 4000)])
-    study.batches += [("a", "k", 0, 1, 0, 0, 0, 100, 0), ("a", "k", 0, 2, 0, 0, 10, 0, 0)]
+    study.batches += [("a", "k", 0, 1, 0, 0, 0, 100, 0, 0), ("a", "k", 0, 2, 0, 0, 10, 0, 0, 0)]
     assert samples(study)["a", "k"].processes == {0: {0: 4.0}}
 
 

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from study_noise import CASES, NONE, Noise, study, without
+from study_noise import CASES, NONE, QUIET, Noise, study, without
 from timing import processor_seconds
 
 from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
 from kernelscope.studies.measured import Measured
+from kernelscope.studies.plan import HALF_WIDTH, LEAST_GENERATIONS, PROCESSES, REPEATS
 from kernelscope.studies.statistics import judge, judge_unpaired
+from kernelscope.studies.stopping import Narrow
 
 LOUD = Noise(process=1.2, process_and_case=1.2, batch=3, drift=2, step=20, round_rate=0.3, round_size=20,
              batch_rate=0.15, batch_size=15, neighbour_rate=0.4, neighbour_size=10, twice_rate=0.03)
@@ -37,7 +39,7 @@ def test_of_100_studies_of_equal_targets_at_least_95_see_no_difference():
 
 
 def test_two_percent_are_found():
-    """Measured over 200 studies: all of 2 % in any case 1.00, in a given case 0.87, in one case alone 0.85."""
+    """With the default settings; over 100 others: of 2 % in all cases any 1.00, each 0.98; in one alone 0.99."""
     found_any = found_each = found_alone = holding = 0
     for seed in range(100):
         judgement = judge(study(1000 + seed, slower={("t1", "*"): 0.02, ("t2", "2 arguments"): 0.02}))
@@ -50,16 +52,16 @@ def test_two_percent_are_found():
                                      else 0])
         assert FASTER not in verdicts(judgement).values()
     assert found_any >= 98
-    assert found_each >= 0.8 * 500
-    assert found_alone >= 75
+    assert found_each >= 0.93 * 500
+    assert found_alone >= 92
     # Of all ten together, as asked for: each alone is held far more often.
     assert holding >= 94
 
 
 @pytest.mark.parametrize(("noise", "options"), [
     (LOUD, {}), (Noise(drift=3, step=30), {}), (Noise(twice_rate=0.05, batch_rate=0.2), {}),
-    (Noise(), {"processes": 8}), (Noise(), {"repeats": 1}),
-], ids=["loud", "drift", "outliers", "half of the processes", "single batches"])
+    (Noise(), {"processes": 8}), (Noise(), {"repeats": 1}), (QUIET, {}),
+], ids=["loud", "drift", "outliers", "fewer processes", "single batches", "quiet"])
 def test_noise_finds_no_differences(noise, options):
     quiet = sum({SLOWER, FASTER}.isdisjoint(verdicts(judge(study(seed, noise=noise, **options))).values())
                 for seed in range(40))
@@ -74,18 +76,42 @@ def test_drift_and_outliers_do_not_hide_a_difference():
     assert found.count(SLOWER) >= 28
 
 
-def test_a_study_that_stops_when_narrow_finds_no_difference_either():
-    unseen = 0
-    for seed in range(25):
-        measured = study(seed, targets=2, processes=28)
+def test_a_study_that_stops_when_narrow_errs_no_more_and_finds_as_much():
+    """As a study is run, on a quiet host: there it needs fewer processes, and 2 % are found all the same."""
+    is_enough = Narrow(HALF_WIDTH)
+    needed, unseen, found, holding = [], 0, 0, 0
+    for seed in range(40):
+        measured = study(seed, noise=QUIET, slower={("t1", "*"): 0.02})
         rows = measured.batches
-        for processes in range(8, 29, 4):
+        for processes in range(LEAST_GENERATIONS, PROCESSES + 1):
             measured.batches = [row for row in rows if row[2] < processes]
-            judgement = judge(measured)
-            if judgement.widest() < 0.012:
+            if processes == PROCESSES or is_enough(measured):
                 break
-        unseen += {SLOWER, FASTER}.isdisjoint(verdicts(judgement).values())
-    assert unseen >= 24
+        needed.append(processes)
+        differences = judge(measured).differences
+        unseen += all(each.verdict == NO_DIFFERENCE for each in differences if each.target == "t2")
+        found += sum(each.verdict == SLOWER for each in differences if each.target == "t1")
+        holding += all(each.low_us <= truth <= each.high_us for each in differences
+                       for truth in [0.02 * CASES[each.case] if each.target == "t1" else 0])
+    assert LEAST_GENERATIONS < np.median(needed) <= 15
+    assert unseen >= 38
+    assert found >= 0.95 * 200
+    # Of so few studies, three may miss one of ten differences: 95 % is asked for.
+    assert holding >= 37
+
+
+def test_what_a_study_waits_for_is_a_share_of_the_greater_of_two():
+    """A case that costs ten times what it is compared with would never be known to 1 % of that."""
+    measured = study(0, targets=1, cases={"a": 2.0, "b": 20.0}, against={"b": "a"})
+    judgement = judge(measured)
+    (difference,) = judgement.differences
+    share = judgement.widest()
+    assert share == pytest.approx(difference.half_width_us / 20, rel=0.1)
+    assert Narrow(1.01 * share)(measured)
+    assert not Narrow(0.99 * share)(measured)
+    assert not Narrow(None)(measured)
+    measured.targets[0].error = "gone"
+    assert not Narrow(1.0)(measured)
 
 
 def test_without_noise_differences_are_exact():
@@ -94,7 +120,7 @@ def test_without_noise_differences_are_exact():
     slower, faster = one(judgement, "t1", "0 arguments"), one(judgement, "t2", "2 arguments")
     assert slower.difference_us == pytest.approx(1, rel=1e-3)
     assert slower.percent == pytest.approx(25, rel=1e-3)
-    assert (slower.verdict, slower.advice, slower.pairs) == (SLOWER, "", 16)
+    assert (slower.verdict, slower.advice, slower.pairs) == (SLOWER, "", PROCESSES)
     assert faster.difference_us == pytest.approx(-5, rel=1e-3)
     assert faster.verdict == FASTER
     assert (faster.baseline, faster.within) == ("t0", False)
@@ -102,7 +128,7 @@ def test_without_noise_differences_are_exact():
     (estimate,) = [found for found in judgement.estimates if (found.target, found.case) == ("t1", "0 arguments")]
     assert estimate.median_us == pytest.approx(5, rel=1e-3)
     assert estimate.sd_us == pytest.approx(0, abs=1e-9)
-    assert (estimate.processes, estimate.batches) == (16, 80)
+    assert (estimate.processes, estimate.batches) == (PROCESSES, PROCESSES * REPEATS)
 
 
 def test_a_difference_lies_in_its_interval_and_percents_agree():
@@ -144,7 +170,8 @@ def test_cases_of_one_target_are_found_equal_where_they_are():
     unseen = sum({NO_DIFFERENCE} == set(verdicts(judge(study(seed, targets=1, cases={"a": 4.0, "b": 4.0, "c": 4.0},
                                                             against={"b": "a", "c": "a"}))).values())
                  for seed in range(30))
-    assert unseen >= 29
+    # 116 of 120 others; of so few, some may.
+    assert unseen >= 27
 
 
 def test_a_single_target_has_estimates_alone():
@@ -165,7 +192,7 @@ def test_nothing_measured_is_nothing_found():
 def test_a_target_that_failed_half_way_is_compared_as_far_as_it_came():
     judgement = judge(without(study(5), target="t2", since=6))
     failed, whole = one(judgement, "t2", "2 arguments"), one(judgement, "t1", "2 arguments")
-    assert (failed.pairs, whole.pairs) == (6, 16)
+    assert (failed.pairs, whole.pairs) == (6, PROCESSES)
     assert failed.half_width_us > 1.5 * whole.half_width_us
     # What failed does not widen what did not.
     assert whole.half_width_us < 1.3 * one(judge(study(5)), "t1", "2 arguments").half_width_us
@@ -225,7 +252,7 @@ def test_a_difference_that_is_ruled_out_is_said():
 
 def test_a_wait_for_the_device_is_said_with_any_verdict():
     measured = study(12, slower={("t1", "*"): 0.5})
-    measured.batches = [(*row[:8], row[7] // 2) for row in measured.batches]
+    measured.batches = [(*row[:8], row[7] // 2, 0) for row in measured.batches]
     judgement = judge(measured)
     assert {SLOWER, NO_DIFFERENCE} == set(verdicts(judgement).values())
     assert all("the device may set this pace" in found.advice for found in judgement.differences)
@@ -234,14 +261,14 @@ def test_a_wait_for_the_device_is_said_with_any_verdict():
 def test_in_the_running_process_blocks_of_batches_are_compared():
     found = 0
     for seed in range(20):
-        measured = study(seed, targets=1, cases={"a": 10.0, "b": 10.0, "c": 10.0}, processes=1, repeats=80, live=True,
+        measured = study(seed, targets=1, cases={"a": 10.0, "b": 10.0, "c": 10.0}, processes=1, repeats=400, live=True,
                          against={"b": "a", "c": "a"}, slower={("t0", "c"): 0.03},
                          noise=Noise(process=0, process_and_case=0))
         judgement = judge(measured)
         found += verdicts(judgement) == {("t0", "b"): NO_DIFFERENCE, ("t0", "c"): SLOWER}
     assert found >= 18
     assert "one process" in judgement.notes[0]
-    assert {(each.processes, each.batches) for each in judgement.estimates} == {(1, 80)}
+    assert {(each.processes, each.batches) for each in judgement.estimates} == {(1, 400)}
 
 
 def test_a_judgement_is_there_in_no_time():

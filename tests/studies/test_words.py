@@ -70,6 +70,15 @@ def test_amounts_that_differ() -> None:
     assert words.method(study)[0].endswith("of 500 to 2,000 launches.")
 
 
+def test_what_was_taken_off_is_said() -> None:
+    study = handmade.measured({"a": {0: 4.0}})
+    study.batches = [(*row[:9], row[7] // 3) for row in study.batches]
+    assert "While other processes had the processor, 25 % of the batches' time, is taken off." in words.method(study)
+    study = handmade.measured({"a": {0: 4.0}}, host={"sees_waits": False})
+    assert words.method(study)[1] == ("The system does not tell how long other processes had the processor: it is in "
+                                      "the times.")
+
+
 @pytest.mark.parametrize("value", [None, "", "much", -1, float("inf"), float("nan"), True, [], {"a": 1}, 10**18])
 def test_facts_that_make_no_sense_are_left_out(value: Any) -> None:
     host = dict.fromkeys(("noise", "clock_resolution_ns", "clock_read_ns", "load_before", "load_after"), value)

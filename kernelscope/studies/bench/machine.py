@@ -57,18 +57,21 @@ def noise(milliseconds: float) -> float:
 def waited_ns() -> int:
     """Return how long this thread could have run and another had the processor, since it began; 0 where unknown.
 
-    Linux counts it for each thread: the second number of ``schedstat``.
+    Linux counts it for each thread, in nanoseconds from switch to switch and not in ticks: the second number of
+    ``schedstat``. What a thread sleeps or waits for, such as a lock or the device, is not in it; what it waits for the
+    processor after that has come, is.
     """
-    try:
-        descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-    except OSError:
-        return 0
-    try:
-        return int(os.read(descriptor, 100).split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    finally:
-        os.close(descriptor)
+    return (*_schedstat(), 0, 0)[1]
+
+
+def counts_waits() -> bool:
+    """Whether `waited_ns` is told: where it is not, the time that this thread had the processor is 0 as well."""
+    return any(_schedstat()[:1])
+
+
+def others_ns() -> int:
+    """Return how long this process' other threads had a processor, since it began."""
+    return time.process_time_ns() - time.thread_time_ns()
 
 
 def may_pin(cores: list[int] | None) -> tuple[list[int] | None, str | None]:
@@ -119,6 +122,20 @@ def gpu(is_dry_run: bool) -> dict[str, Any]:
     with contextlib.suppress(OSError, AttributeError):  # no NVML: a container without it, or a Jetson
         found.update(_from_nvml(bus))
     return found
+
+
+def _schedstat() -> list[int]:
+    """What the kernel counts of this thread: nanoseconds that it ran, and that it waited to run; empty if not."""
+    try:
+        descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return []
+    try:
+        return [int(word) for word in os.read(descriptor, 100).split()]
+    except (OSError, ValueError):
+        return []
+    finally:
+        os.close(descriptor)
 
 
 def _spin(rounds: int) -> int:

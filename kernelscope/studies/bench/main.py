@@ -94,7 +94,7 @@ class Bench:
             "framework": found.name, "versions": found.versions, "module": found.module,
             "gpu": machine.gpu(found.is_dry_run), "is_dry_run": found.is_dry_run, "pinned_to": self.cores,
             "pin_error": pin_error, "clock_resolution_ns": resolution_ns, "clock_read_ns": read_ns,
-            "sees_waits": machine.waited_ns() > 0, "python": platform.python_version(),
+            "sees_waits": machine.counts_waits(), "python": platform.python_version(),
         }
 
     def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
