@@ -43,11 +43,7 @@ def card(result: AnatomyResult) -> str:
 
 def page(result: AnatomyResult) -> str:
     """Return a self-contained HTML document: the card, and the waterfalls."""
-    figures = [result.plot("waterfall", target=target.label, case=case.name)
-               for case in result.measured.cases for target in result.measured.targets
-               if result.of(target.label, case.name)]
-    pairs = dict.fromkeys((each.target, each.case) for each in result.differences)
-    figures += [result.plot("difference", target=target, case=case) for target, case in pairs]
+    figures = result.figures()
     drawn = figures_html(figures, words.notice(result.measured)) if figures else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
