@@ -63,9 +63,9 @@ baseline."""
 
 
 _CLEAN = """\
-Remove the virtual environments that studies made of requirements and keep for the next study. Those in use now stay.
-They lie in KERNELSCOPE_STUDY_ENVIRONMENTS, or else in the user's cache; one that no study used for 30 days goes by
-itself."""
+Remove the virtual environments that studies made of requirements with their version, such as numba-cuda==0.29.0, and
+keep for the next study. Those in use now stay. They lie in the folder that KERNELSCOPE_STUDY_ENVIRONMENTS names, or
+else in the user's cache; one that no study used for 30 days goes by itself."""
 
 
 def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:

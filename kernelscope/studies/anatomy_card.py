@@ -16,7 +16,7 @@ from kernelscope.studies.judged import FASTER, SLOWER
 
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster"}
 # As wide as a table is at least, in pixels: with one target, and for each further one. It scrolls in less room.
-_LEAST_WIDTH, _COLUMN_WIDTH = 420, 128
+_LEAST_WIDTH, _COLUMN_WIDTH = 395, 128
 _STYLE = """
 .kscope .ks-anatomy table.ks-table td { padding-top: 3px; padding-bottom: 3px; }
 .kscope .ks-anatomy .ks-x { overflow-x: auto; }
@@ -62,7 +62,7 @@ def _body(result: AnatomyResult) -> str:
     head += f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     head += "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
                     for label, why in words.failures(result.measured))
-    said = anatomy_text.conclusions(result, "µs")
+    said = anatomy_text.conclusions(result)
     others = anatomy_text.sentences(result)[len(said):]
     tables = "".join(_case(result, case.name) for case in result.measured.cases)
     return f"{head}{_list(said)}{tables}{folded('What the parts are, and how they were measured', _list(others))}"
