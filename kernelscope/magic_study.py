@@ -126,7 +126,10 @@ def _show(shell: Any, result: Any, arguments: argparse.Namespace, *, is_partial:
         data["text/html"] = result._repr_html_()
     shell.display_pub.publish(data=data, metadata={"kernelscope": {"study": True}})
     if getattr(arguments, "charts", False):
-        _show_figures(shell, result) if html else magic_output.report("--charts needs a notebook; plot() has the figures")
+        if html:
+            _show_figures(shell, result)
+        else:
+            magic_output.report(f"--charts needs a notebook; {VARIABLE}.figures() has them")
     found = None if is_partial else cli_study.limit_check(result, arguments)
     for said in [*cli_study.write(result, arguments), *(str(found).splitlines() if found is not None else [])]:
         print(f"kernelscope: {said}")

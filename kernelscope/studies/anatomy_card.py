@@ -58,7 +58,7 @@ def _body(result: AnatomyResult) -> str:
     gpu = result.measured.gpu.get("name")
     maker = " · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part)
     head = (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">'
-            f'{escape(anatomy_text.title(result))}</span><span class="ks-maker">{escape(maker)}</span></div>')
+            f'{escape(anatomy_text.title(result))}</span> <span class="ks-maker">{escape(maker)}</span></div>')
     head += f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     head += "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
                     for label, why in words.failures(result.measured))

@@ -103,7 +103,7 @@ def head(title: str, measured: Measured, notice: str, ending: str = "") -> str:
     maker = escape(" · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part))
     said = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}</span>{chip}'
-            f'<span class="ks-maker">{maker}</span></div>{said}')
+            f' <span class="ks-maker">{maker}</span></div>{said}')
 
 
 def listed(sentences: Sequence[tuple[str, str]]) -> str:

@@ -106,7 +106,8 @@ def differences_table(
     found = _grouped(differences) if grouped else list(differences)
     groups = [f"{_short(each.target)}, against {_short(each.baseline)}:" if grouped else "" for each in found]
     rows = [[*(() if grouped else (_short(each.target),)),
-             INDENT * grouped + names.get(each.case, _short(each.case)), difference(each), difference_interval(each), share(each.percent, signed=True),
+             INDENT * grouped + names.get(each.case, _short(each.case)),
+             difference(each), difference_interval(each), share(each.percent, signed=True),
              f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]", clean(each.verdict)]
             for each in found]
     headers = [*(() if grouped else ("target",)), heading, "µs/launch", "interval", "%", "interval", "verdict"]
@@ -118,8 +119,8 @@ def differences_table(
                 del row[2]
     below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in found]
     above = [group if place == 0 or group != groups[place - 1] else "" for place, group in enumerate(groups)]
-    return table(headers, rows, width, left=(0, len(headers) - 1) if grouped else (0, 1, 6), flexible=0 if grouped else 1,
-                 below=below, above=above)
+    left, flexible = ((0, len(headers) - 1), 0) if grouped else ((0, 1, 6), 1)
+    return table(headers, rows, width, left=left, flexible=flexible, below=below, above=above)
 
 
 def _grouped(differences: Sequence[Difference]) -> list[Difference]:

@@ -192,6 +192,15 @@ def test_a_figure_that_fails_is_one_line_under_the_card(notebook: Any) -> None:
     assert ran.stderr == "kernelscope: the figures cannot be shown: ZeroDivisionError: division by zero\n"
 
 
+def test_a_terminal_is_told_where_the_figures_are(notebook: Any) -> None:
+    notebook.ok("shell = get_ipython()\nkinds = shell.display_formatter.active_types\n"
+                "shell.display_formatter.active_types = ['text/plain']")
+    ran = notebook.ok("%kernelscope study --charts")
+    notebook.ok("shell.display_formatter.active_types = kinds")
+    assert ran.stderr == "kernelscope: --charts needs a notebook; _kernelscope_study.figures() has them\n"
+    assert notebook.value("len(_kernelscope_study.figures())") == "3"
+
+
 def test_it_leaves_with_the_extension(notebook: Any) -> None:
     for setup in ("", "made.interrupt()"):
         notebook.ok(setup)
