@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.units import counted
 from kernelscope.cli_study_parser import FAILED, INTERRUPTED, OVER
 from kernelscope.errors import StudyError, StudyFileError
 from kernelscope.renderers.files import checked
@@ -21,8 +22,9 @@ _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processe
 
 def main(arguments: argparse.Namespace) -> int:
     """Measure, read or compare; print and write what was asked for; return the exit code."""
-    if getattr(arguments, "list_cases", False):
-        print(cases_text())
+    told = told_only(arguments)
+    if told is not None:
+        print(told)
         return 0
     check_outputs(arguments)
     code = 0
@@ -60,6 +62,19 @@ def run(arguments: argparse.Namespace) -> Any:
         It was interrupted; `partial_result` has what was measured until then.
     """
     return _RUN[arguments.study](arguments)
+
+
+def told_only(arguments: argparse.Namespace) -> str | None:
+    """Return what is printed where there is nothing to measure and to show, having done it; None where there is.
+
+    Raises
+    ------
+    StudyError
+        It cannot be done.
+    """
+    if arguments.study == "clean":
+        return cleaned_text()
+    return cases_text() if getattr(arguments, "list_cases", False) else None
 
 
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -149,6 +164,28 @@ def cases_text() -> str:
                 against = f"against {each.against}" if each.against else ""
                 lines.append(f"  {name.ljust(width)}  {against}".rstrip())
     return "\n".join([*lines, "", "A group's name means all of its cases. --args makes others of the empty kernel."])
+
+
+def cleaned_text() -> str:
+    """Remove the environments that studies keep and none uses, and return a line on each, and where they were.
+
+    Raises
+    ------
+    StudyError
+        They cannot be removed.
+    """
+    from kernelscope.studies import venvs
+
+    folder = venvs.environments_folder()
+    try:
+        removed = venvs.forget()
+        left = sorted(each.name for each in folder.iterdir() if each.is_dir()
+                      and not each.name.startswith(".")) if folder.is_dir() else []
+    except OSError as problem:
+        raise StudyError(f"environments cannot be removed from {str(folder)!r}: {problem.strerror}") from problem
+    lines = [f"removed {each.name}" for each in removed if each.name not in left]
+    lines += [f"kept {name}: a study uses it, or it cannot be removed" for name in left]
+    return "\n".join([*lines, f"{counted(len(lines) - len(left), 'environment')} removed from {folder}"])
 
 
 def _limit(result: Any, arguments: argparse.Namespace) -> int:

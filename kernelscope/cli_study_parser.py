@@ -13,7 +13,7 @@ import re
 FAILED, WRONG, OVER, INTERRUPTED = 1, 2, 3, 130
 
 #: What there is to do; the first is meant where the magic names none.
-VERBS = ("launch", "against", "show", "compare", "anatomy", "suite")
+VERBS = ("launch", "against", "show", "compare", "anatomy", "suite", "clean")
 
 STUDY = """\
 How many microseconds does a launch cost on the host, and does it differ between versions of numba-cuda?
@@ -60,6 +60,12 @@ _SUITE = """\
 Run numba-cuda's own benchmarks of launches (pytest-benchmark) in each target and compare them; or compare results that
 pytest-benchmark saved, LABEL=FILE.json: several files of one label are several runs, the first label is the
 baseline."""
+
+
+_CLEAN = """\
+Remove the virtual environments that studies made of requirements with their version, such as numba-cuda==0.29.0, and
+keep for the next study. Those in use now stay. They lie in the folder that KERNELSCOPE_STUDY_ENVIRONMENTS names, or
+else in the user's cache; one that no study used for 30 days goes by itself."""
 
 
 def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
@@ -109,6 +115,7 @@ def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
     suite.add_argument("--max-time", metavar="SECONDS", type=_seconds, help="for each benchmark in a run")
     suite.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long one run may take")
     _machine(suite)
+    add("clean", "remove the environments that studies keep", _CLEAN)
     for each in (launch, against, show, compare, suite):
         each.add_argument("--fail-over", metavar="P%", type=_percent, help="exit code 3 for a slowdown above this")
     for each in (launch, against, anatomy, suite):
@@ -116,9 +123,10 @@ def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
     for each in (launch, against, show, compare, anatomy, suite):
         each.add_argument("--html", metavar="FILE.html", help="write a page with the figures, which needs no network")
         if in_notebook:
-            # The card says the same, and has no 2 MB of plotly.js in it.
-            each.add_argument("--no-charts", dest="charts", action="store_false", help="show the card alone")
-        elif each is not compare:
+            # The card has a picture of its own, and not 2 MB of plotly.js in it.
+            if each is not compare:
+                each.add_argument("--charts", action="store_true", help="show the figures under the card")
+        else:
             each.add_argument("--json", action="store_true", help="print JSON instead of the table")
     for each in (launch, against, anatomy, suite):
         each.add_argument("-q", "--quiet", action="store_true", help="show no progress and no notes")

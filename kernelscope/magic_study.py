@@ -42,8 +42,9 @@ def run_study(shell: Any, line: str | None, keep: Callable[[Any], object] = lamb
     if arguments is None:
         return
     try:
-        if getattr(arguments, "list_cases", False):
-            print(cli_study.cases_text())
+        told = cli_study.told_only(arguments)
+        if told is not None:
+            print(told)
             return
         cli_study.check_outputs(arguments)
         for name in ("cases", "case"):
@@ -118,37 +119,32 @@ def _measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
 
 
 def _show(shell: Any, result: Any, arguments: argparse.Namespace, *, is_partial: bool) -> None:
-    """Write files, and show the card, the figure, and what the limit came to."""
+    """Write files, and show the card, the figures that were asked for, and what the limit came to."""
     data = {"text/plain": str(result)}
     html = "text/html" in getattr(shell.display_formatter, "active_types", ())
     if html:
         data["text/html"] = result._repr_html_()
     shell.display_pub.publish(data=data, metadata={"kernelscope": {"study": True}})
-    if html and arguments.charts:
-        _show_figure(shell, result)
+    if getattr(arguments, "charts", False):
+        if html:
+            _show_figures(shell, result)
+        else:
+            magic_output.report(f"--charts needs a notebook; {VARIABLE}.figures() has them")
     found = None if is_partial else cli_study.limit_check(result, arguments)
     for said in [*cli_study.write(result, arguments), *(str(found).splitlines() if found is not None else [])]:
         print(f"kernelscope: {said}")
 
 
-def _show_figure(shell: Any, result: Any) -> None:
-    """Show the result's first figure; a problem of ours with it must not look like one of the study."""
-    if not hasattr(result, "plot"):
-        return
+def _show_figures(shell: Any, result: Any) -> None:
+    """Show the result's figures; a problem of ours with them must not look like one of the study."""
     try:
         from kernelscope.renderers.charts_html import figures_html
 
-        html = figures_html([result.plot(*kind) for kind in _kinds(result)])
+        html = figures_html(result.figures())
     except Exception as error:
-        magic_output.report(f"the figure cannot be shown: {type(error).__name__}: {error}")
+        magic_output.report(f"the figures cannot be shown: {type(error).__name__}: {error}")
     else:
-        shell.display_pub.publish(data={"text/plain": "figure", "text/html": html})
-
-
-def _kinds(result: Any) -> list[tuple[str, ...]]:
-    """The figures to show, as arguments of the result's `plot`."""
-    parts = getattr(result, "parts", None)
-    return [(), ("difference",)] if parts is not None and len({each.target for each in parts}) > 1 else [()]
+        shell.display_pub.publish(data={"text/plain": "figures", "text/html": html})
 
 
 def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:

@@ -14,11 +14,11 @@ INDENT = "  "
 
 def table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, left: Sequence[int] = (0,),
-    flexible: int = 0, below: Sequence[Sequence[str]] | None = None,
+    flexible: int = 0, below: Sequence[Sequence[str]] | None = None, above: Sequence[str] | None = None,
 ) -> str:
     """Return aligned columns: numbers right, those in `left` left; the `flexible` one gives way where it is too wide.
 
-    Lines of `below` come below their row, further in.
+    Lines of `below` come below their row, further in. A line of `above` comes above its row; an empty one does not.
     """
     widths = [
         max(width_of(header), *(width_of(row[place]) for row in rows)) if rows else width_of(header)
@@ -38,6 +38,8 @@ def table(
 
     lines = [line(headers)]
     for place, row in enumerate(rows):
+        if above is not None and above[place]:
+            lines.append(INDENT + shorten(above[place], width - len(INDENT)))
         lines.append(line(row))
         if below is not None:
             lines += [INDENT * 2 + text for text in below[place]]

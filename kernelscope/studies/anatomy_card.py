@@ -16,7 +16,7 @@ from kernelscope.studies.judged import FASTER, SLOWER
 
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster"}
 # As wide as a table is at least, in pixels: with one target, and for each further one. It scrolls in less room.
-_LEAST_WIDTH, _COLUMN_WIDTH = 420, 128
+_LEAST_WIDTH, _COLUMN_WIDTH = 395, 128
 _STYLE = """
 .kscope .ks-anatomy table.ks-table td { padding-top: 3px; padding-bottom: 3px; }
 .kscope .ks-anatomy .ks-x { overflow-x: auto; }
@@ -43,11 +43,7 @@ def card(result: AnatomyResult) -> str:
 
 def page(result: AnatomyResult) -> str:
     """Return a self-contained HTML document: the card, and the waterfalls."""
-    figures = [result.plot("waterfall", target=target.label, case=case.name)
-               for case in result.measured.cases for target in result.measured.targets
-               if result.of(target.label, case.name)]
-    pairs = dict.fromkeys((each.target, each.case) for each in result.differences)
-    figures += [result.plot("difference", target=target, case=case) for target, case in pairs]
+    figures = result.figures()
     drawn = figures_html(figures, words.notice(result.measured)) if figures else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -62,11 +58,11 @@ def _body(result: AnatomyResult) -> str:
     gpu = result.measured.gpu.get("name")
     maker = " · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part)
     head = (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">'
-            f'{escape(anatomy_text.title(result))}</span><span class="ks-maker">{escape(maker)}</span></div>')
+            f'{escape(anatomy_text.title(result))}</span> <span class="ks-maker">{escape(maker)}</span></div>')
     head += f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     head += "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
                     for label, why in words.failures(result.measured))
-    said = anatomy_text.conclusions(result, "µs")
+    said = anatomy_text.conclusions(result)
     others = anatomy_text.sentences(result)[len(said):]
     tables = "".join(_case(result, case.name) for case in result.measured.cases)
     return f"{head}{_list(said)}{tables}{folded('What the parts are, and how they were measured', _list(others))}"

@@ -108,7 +108,7 @@ def difference(result: AnatomyResult, target: str, case: str) -> go.Figure:
 
 
 def _figure(result: AnatomyResult, title: str, rows: int) -> go.Figure:
-    notice = f"<br><span style='font-size:11px'>{label(words.notice(result.measured))}</span>"
+    notice = f"<br><span style='font-size:11px;font-weight:normal'>{label(words.notice(result.measured))}</span>"
     figure = figure_of(title + (notice if result.is_dry_run else ""), rows * _LINE_HEIGHT + _AROUND)
     figure.update_layout(bargap=0.35, barmode="overlay", showlegend=False)
     if result.is_dry_run:

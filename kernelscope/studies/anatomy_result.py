@@ -99,6 +99,13 @@ class AnatomyResult:
             kind = "difference" if self.differences and target is None else "waterfall"
         return anatomy_figures.plot(self, kind, target, case)
 
+    def figures(self) -> list[go.Figure]:
+        """Return every waterfall, then every difference, as the page of `to_html` has them."""
+        drawn = [self.plot("waterfall", target=target.label, case=case.name) for case in self.measured.cases
+                 for target in self.measured.targets if self.of(target.label, case.name)]
+        pairs = dict.fromkeys((each.target, each.case) for each in self.differences)
+        return drawn + [self.plot("difference", target=target, case=case) for target, case in pairs]
+
     def to_json(self) -> str:
         """Return everything that was measured, as JSON."""
         from kernelscope.studies import anatomy_files

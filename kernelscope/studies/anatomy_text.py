@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kernelscope.analysis.units import counted
 from kernelscope.renderers.base import clean, shorten, width_of
+from kernelscope.renderers.layout import columns, with_notice, wrap
 from kernelscope.studies import words
 from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED, PartDifference, PartTime, unseen
 from kernelscope.studies.anatomy_result import AnatomyResult
@@ -28,20 +29,25 @@ MEANINGS = {
 _LABEL_WIDTH, _COMPARED_WIDTH, _NAME_WIDTH = 46, 64, 24
 
 
-def text(result: AnatomyResult) -> str:
-    """Return the anatomy as lines of text."""
-    notice = words.notice(result.measured)
-    lines = [title(result), *([f"*** {notice} ***"] if notice else [])]
-    lines += [f"{label} {sentence}" for label, sentence in words.failures(result.measured)]
+def text(result: AnatomyResult, width: int | None = None) -> str:
+    """Return the anatomy as lines of text: where a target differs, the times, and what there is to know.
+
+    Sentences keep to `width` columns, by default the terminal's, between 80 and 120; tables are as wide as they are.
+    """
+    width = columns(width)
+    found = conclusions(result)
+    lines = [title(result)]
+    lines += [wrap(f"{label} {sentence}", width) for label, sentence in words.failures(result.measured)]
+    lines += [wrap(each, width) for each in found]
     for case in result.measured.cases:
         targets = [each.label for each in result.measured.targets if result.of(each.label, case.name)]
         if targets:
-            lines += ["", f"{words.name(case.name)}: us a launch, with intervals of 95 %"]
+            lines += ["", f"{words.name(case.name)}: µs/launch, with intervals of 95 %"]
             lines += _table(result, targets, case.name)
             for target in targets[1:]:
                 lines += ["", *_differences(result, target, case.name)]
-    said = sentences(result)
-    return "\n".join([*lines, "", *said])
+    lines += ["", "To know", *(wrap(each, width, 2, hanging=2) for each in sentences(result)[len(found):])]
+    return with_notice(words.notice(result.measured), "\n".join(lines))
 
 
 def title(result: AnatomyResult) -> str:
@@ -68,7 +74,7 @@ def sentences(result: AnatomyResult) -> list[str]:
     return [*said, _amounts(result), *(sentence for sentence in method[1:] if sentence != words.METHOD)]
 
 
-def conclusions(result: AnatomyResult, unit: str = "us") -> list[str]:
+def conclusions(result: AnatomyResult) -> list[str]:
     """Return where each target spends more, or less, than the baseline: a sentence a case and target."""
     said: list[str] = []
     for case in result.measured.cases:
@@ -80,8 +86,8 @@ def conclusions(result: AnatomyResult, unit: str = "us") -> list[str]:
             parts = sorted((each for each in found if each.label != LAUNCH and each.verdict in ("slower", "faster")),
                            key=lambda each: -abs(each.difference_us))
             what = words.name(target.label) + (f" in {words.name(case.name)}" if len(result.measured.cases) > 1 else "")
-            where = ", ".join(f"{each.label} {_signed(each)} {unit}" for each in parts[:4])
-            much = (f"{whole.verdict} than {words.name(whole.baseline)} by {abs(whole.difference_us):.2f} {unit} "
+            where = ", ".join(f"{each.label} {_signed(each)} µs" for each in parts[:4])
+            much = (f"{whole.verdict} than {words.name(whole.baseline)} by {abs(whole.difference_us):.2f} µs "
                     "a launch")
             overall = much if whole.verdict in ("slower", "faster") else f"the launch as a whole: {whole.verdict}"
             said.append(f"{what} is {much}: {where}." if whole.verdict in ("slower", "faster") and where else
@@ -151,7 +157,7 @@ def _differences(result: AnatomyResult, target: str, case: str) -> list[str]:
         return [f"{words.name(target)} was not compared."]
     rows = [(shorten(each.label, _COMPARED_WIDTH), _signed(each), _interval(each), each.verdict) for each in found]
     widths = [max(width_of(row[place]) for row in rows) for place in range(3)]
-    lines = [f"{words.name(target)} less {words.name(found[0].baseline)}, us a launch:"]
+    lines = [f"{words.name(target)} less {words.name(found[0].baseline)}, µs/launch:"]
     for row in rows:
         cells = [_padded(value, width) for value, width in zip(row, widths, strict=False)]
         lines.append(f"  {'  '.join(cells)}  {row[3]}".rstrip())

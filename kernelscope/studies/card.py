@@ -75,7 +75,7 @@ def card(result: StudyResult) -> str:
 
 def page(result: StudyResult) -> str:
     """Return a self-contained HTML document: the card, and the study's figures."""
-    figures = [result.plot(kind) for kind in ("intervals", "distributions", "drift")] if result.estimates else []
+    figures = result.figures()
     drawn = figures_html(figures, words.notice(result.measured)) if figures else ""
     return document(words.title(result.measured), f"{card(result)}\n{drawn}")
 
@@ -103,7 +103,7 @@ def head(title: str, measured: Measured, notice: str, ending: str = "") -> str:
     maker = escape(" · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part))
     said = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}</span>{chip}'
-            f'<span class="ks-maker">{maker}</span></div>{said}')
+            f' <span class="ks-maker">{maker}</span></div>{said}')
 
 
 def listed(sentences: Sequence[tuple[str, str]]) -> str:
@@ -220,7 +220,7 @@ def _targets(result: StudyResult) -> str:
             f'<td class="ks-left">{escape(words.versions(each))}</td><td>{each.processes}</td>'
             for place, each in enumerate(result.targets)]
     columns = [("", "target", ""), ("", "from", ""), ("third", "versions", ""), ("number", "processes", "")]
-    summary = f"<b>{len(rows)}</b> target{'s' * (len(rows) != 1)}, their versions"
+    summary = "<b>1</b> target, its versions" if len(rows) == 1 else f"<b>{len(rows)}</b> targets, their versions"
     return folded(summary, table_of(columns, rows, left=(0, 1, 2))) if rows else ""
 
 

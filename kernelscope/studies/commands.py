@@ -80,6 +80,7 @@ def last_words(finished: Finished) -> str:
     line = (diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
     line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
     line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
+    line = re.sub(r"\(from versions: [^,()]+(?:, [^,()]+)+, ([^,()]+)\)", r"(the newest is \1)", line)  # or versions
     return line if len(line) <= _LONGEST else line[:_LONGEST - 1] + "…"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from kernelscope.studies.result import StudyResult
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FORMAT = "kernelscope-study-comparison"
+VERSION = 1
 
 # What is compared of the machines; a load or a noise is another one at any time.
 _HOST = {"processor": "processor", "cores": "number of cores", "system": "system", "governor": "governor"}
@@ -94,6 +98,21 @@ class Comparison:
                                            for study in (self.old, self.new)),
                  *(getattr(each, name) for name in _COLUMNS[4:])) for each in self.differences]
         return pd.DataFrame(rows, columns=_COLUMNS)
+
+    def to_json(self) -> str:
+        """Return the differences as JSON, with what else changed and what is not compared, for programs.
+
+        Nothing reads it back: `compare` of the two studies gives it again.
+        """
+        rows = [{**dataclasses.asdict(each),
+                 **{f"{name}_us": study.by_place[each.target, each.case].median_us
+                    for name, study in (("old", self.old), ("new", self.new))}} for each in self.differences]
+        return files.as_json({
+            "format": FORMAT, "version": VERSION,
+            **{name: {"created": study.measured.created, "targets": [each.label for each in study.targets]}
+               for name, study in (("old", self.old), ("new", self.new))},
+            "is_dry_run": self.is_dry_run, "differences": rows, "changes": list(self.changes),
+            "missing": dict(self.missing), "notes": list(self.notes)})
 
     def to_html(self, path: str | Path) -> Path:
         """Write the card to an HTML page that needs no network, and return its path.

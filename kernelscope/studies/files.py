@@ -155,6 +155,11 @@ def to_json(measured: Measured, found: Found | None = None) -> str:
     return f'{json.dumps(content, indent=1, allow_nan=False)[:-2]},\n "batches": {{\n{batches}\n }}\n}}\n'
 
 
+def as_json(content: dict[str, Any]) -> str:
+    """Return plain data as JSON, in ASCII: without this user's folders, and null where a number is not finite."""
+    return f"{json.dumps(cut_own_folders(_plain(content)), indent=1, allow_nan=False)}\n"
+
+
 def from_json(text: str | bytes) -> Measured:
     """Return the study that JSON holds, or refuse it.
 

@@ -137,6 +137,8 @@ class NotebookBar:
 
 def _columns(stream: TextIO) -> int:
     try:
-        return max(20, os.get_terminal_size(stream.fileno()).columns)
+        known = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError, AttributeError):
-        return 80
+        known = 0
+    # A terminal without a window, such as that of a job, says 0.
+    return max(20, known) if known else 80

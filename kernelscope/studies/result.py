@@ -202,6 +202,10 @@ class StudyResult:
         figures = importlib.import_module("kernelscope.studies.figures")
         return figures.plot(self, kind, **options)
 
+    def figures(self) -> list[go.Figure]:
+        """Return the figures of all kinds, as the page of `to_html` has them; none where nothing was measured."""
+        return [self.plot(kind) for kind in ("intervals", "distributions", "drift")] if self.estimates else []
+
     def to_json(self) -> str:
         """Return the study as JSON, with everything that is needed to check it; see `kernelscope.studies.files`."""
         return files.to_json(self.measured, {"estimates": self.estimates, "differences": self.differences})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kernelscope.renderers.base import clean, shorten, width_of
-from kernelscope.renderers.layout import columns, table, with_notice, wrap
+from kernelscope.renderers.layout import INDENT, columns, table, with_notice, wrap
 from kernelscope.studies import words
 from kernelscope.studies.judged import NO_DIFFERENCE, Difference, Estimate
 from kernelscope.studies.numbers import (
@@ -86,7 +86,7 @@ def case_names(result: StudyResult) -> tuple[str, dict[str, str]]:
 
 
 def differences_table(
-    differences: Sequence[Difference], heading: str, names: Mapping[str, str], width: int, *, against: str = "",
+    differences: Sequence[Difference], heading: str, names: Mapping[str, str], width: int, *, grouped: bool = False,
 ) -> str:
     """Return differences with their intervals and verdicts, and below each what else there is to say.
 
@@ -100,18 +100,35 @@ def differences_table(
         What the cases are called in it, where not by their names.
     width : int
         Columns to keep to.
-    against : str
-        The heading of the column of what they are compared with; empty for none.
+    grouped : bool
+        Whether they lie below lines with the target and what they are compared with, and not beside their target.
     """
-    rows = [[_short(each.target), names.get(each.case, _short(each.case)),
-             *([names.get(each.baseline, _short(each.baseline))] if against else []),
+    found = _grouped(differences) if grouped else list(differences)
+    groups = [f"{_short(each.target)}, against {_short(each.baseline)}:" if grouped else "" for each in found]
+    rows = [[*(() if grouped else (_short(each.target),)),
+             INDENT * grouped + names.get(each.case, _short(each.case)),
              difference(each), difference_interval(each), share(each.percent, signed=True),
              f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}]", clean(each.verdict)]
-            for each in differences]
-    headers = ["target", heading, *([against] if against else []), "µs/launch", "interval", "%", "interval", "verdict"]
-    below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in differences]
-    left = (0, 1, 2, 7) if against else (0, 1, 6)
-    return table(headers, rows, width, left=left, flexible=1, below=below)
+            for each in found]
+    headers = [*(() if grouped else ("target",)), heading, "µs/launch", "interval", "%", "interval", "verdict"]
+    if grouped:
+        wide = [max(map(width_of, column)) + len(INDENT) for column in zip(headers, *rows, strict=True)]
+        if sum(wide) > width:
+            # Without the interval in microseconds the names have their room, and the one in percent says the same.
+            for row in (headers, *rows):
+                del row[2]
+    below = [wrap(clean(_advice(each)), width - 8, hanging=0).splitlines() for each in found]
+    above = [group if place == 0 or group != groups[place - 1] else "" for place, group in enumerate(groups)]
+    left, flexible = ((0, len(headers) - 1), 0) if grouped else ((0, 1, 6), 1)
+    return table(headers, rows, width, left=left, flexible=flexible, below=below, above=above)
+
+
+def _grouped(differences: Sequence[Difference]) -> list[Difference]:
+    """Those of one target beside each other, and of these those that are compared with the same."""
+    targets = list(dict.fromkeys(each.target for each in differences))
+    places = {place: number for number, place in enumerate(dict.fromkeys(
+        (each.target, each.baseline) for each in differences))}
+    return sorted(differences, key=lambda each: (targets.index(each.target), places[each.target, each.baseline]))
 
 
 def _advice(each: Difference) -> str:
@@ -143,7 +160,7 @@ def _within(result: StudyResult, width: int) -> str:
     if not found:
         return ""
     # Where cases are compared with one another, a number of arguments would be no name.
-    return f"Cases compared within a target\n{differences_table(found, 'case', {}, width, against='against')}"
+    return f"Cases compared within a target\n{differences_table(found, 'case', {}, width, grouped=True)}"
 
 
 def _facts(result: StudyResult, width: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from dataclasses import replace
@@ -15,6 +16,7 @@ from stand_in_studies import Studies
 from kernelscope import cli_study, studies
 from kernelscope.cli import main
 from kernelscope.errors import StudyError
+from kernelscope.studies import venvs
 from kernelscope.studies.anatomy_parts import Dissected
 from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.result import StudyResult
@@ -277,6 +279,44 @@ def test_compare(slower: Studies, tmp_path: Path, capsys: Captured) -> None:
     assert "old.json" in capsys.readouterr().err and studies.load(old).cases
 
 
+def test_a_comparison_as_json(slower: Studies, tmp_path: Path, capsys: Captured) -> None:
+    old = slower.result.save(tmp_path / "old.json")
+    assert main(["study", "compare", str(old), str(old), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["format"] == "kernelscope-study-comparison" and found["old"]["targets"] == ["baseline", "contextvar"]
+    first = found["differences"][0]
+    assert first["verdict"] == "no difference seen" and first["old_us"] == first["new_us"] > 0
+    assert len(found["differences"]) == 10
+
+
+def test_clean_removes_kept_environments_but_none_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured,
+) -> None:
+    folder = tmp_path / "kept"
+    monkeypatch.setenv(venvs.FOLDER, str(folder))
+    assert main(["study", "clean"]) == 0
+    assert capsys.readouterr().out == f"0 environments removed from {folder}\n"
+    for name in ("free-1", "used-2"):
+        (folder / name / "bin").mkdir(parents=True)
+    (folder / "free-1.lock").touch()
+    with (folder / "used-2.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert main(["study", "clean"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "removed free-1", "kept used-2: a study uses it, or it cannot be removed",
+        f"1 environment removed from {folder}"]
+    assert sorted(each.name for each in folder.iterdir()) == ["used-2", "used-2.lock"]
+
+
+def test_clean_says_what_it_cannot_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured,
+) -> None:
+    monkeypatch.setenv(venvs.FOLDER, str(tmp_path))
+    (tmp_path / "torn.lock").mkdir()
+    assert main(["study", "clean"]) == 1
+    assert capsys.readouterr().err.startswith(f"kernelscope: environments cannot be removed from {str(tmp_path)!r}: ")
+
+
 def test_a_real_study_in_a_process(cli: Any, tmp_path: Path) -> None:
     ran = cli("study", "launch", "--dryrun", "-t", "first=current", "-t", "again=current", "--args", "0,2",
               "--processes", "2", "--repeats", "3", "-o", "r.json", KERNELSCOPE_DRYRUN=None)
@@ -309,7 +349,9 @@ def test_list_cases(asked: Studies, capsys: Captured) -> None:
 def test_help_says_what_the_exit_codes_are(capsys: Captured) -> None:
     for words, said in (([], "3 a\nslowdown over the limit of --fail-over; 130 interrupted"),
                         (["launch"], "--fail-over P ends with exit code 3"), (["suite"], "pytest-benchmark"),
-                        (["anatomy"], "configuration object"), (["compare"], "OLD.json"), (["show"], "--html")):
+                        (["anatomy"], "configuration object"), (["compare"], "OLD.json"),
+                        (["clean"], "KERNELSCOPE_STUDY_ENVIRONMENTS"),
+                         (["show"], "--html")):
         with pytest.raises(SystemExit) as raised:
             main(["study", *words, "--help"])
         assert raised.value.code == 0

@@ -42,6 +42,14 @@ def shown(ran: Any) -> list[dict[str, str]]:
     return [content["data"] for kind, content in ran.messages if kind == "display_data"]
 
 
+def drawn(data: dict[str, str]) -> list[str]:
+    """The first words of the titles of the figures in an output."""
+    found = re.search(r'data-kind="figures">(.*?)</script>', data["text/html"])
+    assert found is not None
+    titles = [each["layout"]["title"]["text"] for each in json.loads(found[1])]
+    return [re.sub("<[^>]*>", "", each.split("<br>")[0]) for each in titles]
+
+
 def refused(ran: Any) -> str:
     """The one line of a UsageError."""
     assert ran.status == "error" or "UsageError" in ran.stderr, ran.messages
@@ -49,21 +57,25 @@ def refused(ran: Any) -> str:
     return ran.stderr
 
 
-def test_the_card_and_the_figure_are_shown(notebook: Any) -> None:
-    ran = notebook.ok("%kernelscope study --target a=current --target \"b=../some where\" --args 0-4 --dryrun")
+def test_the_card_is_shown_and_the_figures_on_request(notebook: Any) -> None:
+    (card,) = shown(notebook.ok("%kernelscope study launch"))
+    assert len(card["text/html"]) < 100_000
+    ran = notebook.ok("%kernelscope study --target a=current --target \"b=../some where\" --args 0-4 --dryrun --charts")
     card, figure = shown(ran)
     assert card["text/plain"].startswith("***") and "dry run" in card["text/plain"]
     assert "ks-study" in card["text/html"]
-    assert "kscope-charts" in figure["text/html"] and "Launch overhead by number" in figure["text/html"]
+    assert "Launch overhead by number" in figure["text/html"]
+    assert drawn(figure) == ["Launch overhead by number of arguments", "Launch overhead, by process",
+                             "Launch overhead over the study's time"]
     assert ran.stdout == ran.stderr == ""
-    assert notebook.value("made.asked[0][:2]") == "('launch_overhead', (('a=current', 'b=../some where'), None))"
+    assert notebook.value("made.asked[-1][:2]") == "('launch_overhead', (('a=current', 'b=../some where'), None))"
     assert notebook.value("made.options") == "{'args': '0-4', 'dry_run': True}"
     assert notebook.value("_kernelscope_study is made.result") == "True"
 
 
 def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> None:
     notebook.ok("patch.undo()")
-    ran = notebook.ok("%kernelscope study --args 0 --processes 2 --repeats 2 --half-width 0 --no-charts")
+    ran = notebook.ok("%kernelscope study --args 0 --processes 2 --repeats 2 --half-width 0")
     progress, card = shown(ran)
     assert progress["text/plain"] and card["text/plain"].startswith("*** dry run")
     updates = [content["data"]["text/plain"] for kind, content in ran.messages if kind == "update_display_data"]
@@ -71,8 +83,8 @@ def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> Non
     assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[2]"
 
 
-def test_the_figure_can_be_left_out(notebook: Any) -> None:
-    assert len(shown(notebook.ok("%kernelscope study launch --no-charts -q"))) == 1
+def test_quiet_shows_no_progress(notebook: Any) -> None:
+    assert len(shown(notebook.ok("%kernelscope study launch -q"))) == 1
     assert notebook.value("made.options") == "{'progress': False}"
 
 
@@ -90,10 +102,11 @@ def test_an_anatomy_shows_its_parts_and_where_a_target_spends_more(notebook: Any
     notebook.ok("from handmade_anatomies import anatomy\n"
                 "from kernelscope.studies.anatomy_result import AnatomyResult\n"
                 "made.result = AnatomyResult(anatomy({'base': {}, 'v2': {'argument 1': 2000.0}}))")
-    card, figure = shown(notebook.ok("%kernelscope study anatomy"))
+    card, figure = shown(notebook.ok("%kernelscope study anatomy --charts"))
     assert card["text/plain"].startswith("Anatomy of a launch")
-    drawn = re.search(r'data-kind="figures">(.*?)</script>', figure["text/html"])
-    assert drawn is not None and len(json.loads(drawn[1])) == 2
+    said = drawn(figure)
+    assert [each[:each.index(":" if ":" in each else ",")] for each in said] == [
+        "Parts of a launch", "Parts of a launch", "Where v2 differs from base"] and len({*said}) == 3
     assert "--fail-over" in refused(notebook.run("%kernelscope study anatomy --fail-over 3%"))
 
 
@@ -147,11 +160,17 @@ def test_help_and_the_list_of_cases_are_printed(notebook: Any) -> None:
     assert notebook.value("made.asked") == "[]"
 
 
+def test_clean_removes_what_studies_keep(notebook: Any, tmp_path: Path) -> None:
+    notebook.ok(f"patch.setenv('KERNELSCOPE_STUDY_ENVIRONMENTS', {str(tmp_path)!r})")
+    ran = notebook.ok("%kernelscope study clean")
+    assert ran.stdout == f"0 environments removed from {tmp_path}\n" and not shown(ran)
+
+
 def test_an_interruption_shows_what_was_measured_and_ends_the_cell(notebook: Any) -> None:
     notebook.ok("made.interrupt()")
     ran = notebook.run("%kernelscope study\nnever_reached = 1")
     assert "KeyboardInterrupt: the study was interrupted; _kernelscope_study has what was measured" in ran.traceback
-    assert "stand_in_studies" not in ran.traceback and len(shown(ran)) == 2
+    assert "stand_in_studies" not in ran.traceback and len(shown(ran)) == 1
     assert notebook.value("_kernelscope_study is made.result, 'never_reached' in globals()") == "(True, False)"
     notebook.ok("made.interrupt(is_early=True)\ndel _kernelscope_study")
     ran = notebook.run("%kernelscope study")
@@ -167,21 +186,30 @@ def test_a_real_interruption(notebook: Any) -> None:
 
 
 def test_a_figure_that_fails_is_one_line_under_the_card(notebook: Any) -> None:
-    notebook.ok("patch.setattr(StudyResult, 'plot', lambda self: 1 / 0)")
-    ran = notebook.ok("%kernelscope study")
+    notebook.ok("patch.setattr(StudyResult, 'plot', lambda self, kind: 1 / 0)")
+    ran = notebook.ok("%kernelscope study --charts")
     assert len(shown(ran)) == 1
-    assert ran.stderr == "kernelscope: the figure cannot be shown: ZeroDivisionError: division by zero\n"
+    assert ran.stderr == "kernelscope: the figures cannot be shown: ZeroDivisionError: division by zero\n"
+
+
+def test_a_terminal_is_told_where_the_figures_are(notebook: Any) -> None:
+    notebook.ok("shell = get_ipython()\nkinds = shell.display_formatter.active_types\n"
+                "shell.display_formatter.active_types = ['text/plain']")
+    ran = notebook.ok("%kernelscope study --charts")
+    notebook.ok("shell.display_formatter.active_types = kinds")
+    assert ran.stderr == "kernelscope: --charts needs a notebook; _kernelscope_study.figures() has them\n"
+    assert notebook.value("len(_kernelscope_study.figures())") == "3"
 
 
 def test_it_leaves_with_the_extension(notebook: Any) -> None:
     for setup in ("", "made.interrupt()"):
         notebook.ok(setup)
-        notebook.run("%kernelscope study --no-charts")
+        notebook.run("%kernelscope study")
         assert notebook.value("'_kernelscope_study' in globals()") == "True"
         notebook.ok("%unload_ext kernelscope")
         assert notebook.value("'_kernelscope_study' in globals()") == "False"
         notebook.ok("%load_ext kernelscope")
-    notebook.ok("made.raised = None\n%kernelscope study --no-charts\n_kernelscope_study = 'mine'")
+    notebook.ok("made.raised = None\n%kernelscope study\n_kernelscope_study = 'mine'")
     notebook.ok("%unload_ext kernelscope")
     assert notebook.value("_kernelscope_study") == "'mine'"
 
@@ -189,6 +217,6 @@ def test_it_leaves_with_the_extension(notebook: Any) -> None:
 def test_launch_is_meant_where_nothing_is_named() -> None:
     for line in (None, "", "--args 0", "launch --args 0"):
         found = parse(line)
-        assert found is not None and found.study == "launch" and found.charts
+        assert found is not None and found.study == "launch" and not found.charts
     with pytest.raises(UsageError, match="--json"):
         parse("launch --json")

@@ -19,7 +19,7 @@ def lines(made: Dissected) -> list[str]:
 def test_the_table_has_a_row_a_part_and_a_column_a_target() -> None:
     said = lines(anatomy({"old": {}, "new": {"dispatch": 1000.0}}))
     assert said[0] == "Anatomy of a launch: 2 targets, 1 case"
-    at = said.index(f"{CASE}: us a launch, with intervals of 95 %")
+    at = said.index(f"{CASE}: µs/launch, with intervals of 95 %")
     head, *rows = said[at + 1:at + 12]
     assert head.split() == ["part", "old", "%", "new", "%"]
     assert [row.split("  ")[1] for row in rows] == [
@@ -35,7 +35,7 @@ def test_the_table_has_a_row_a_part_and_a_column_a_target() -> None:
 
 def test_differences_follow_with_their_intervals_and_verdicts() -> None:
     said = lines(anatomy({"old": {}, "new": {"argument 1": 2000.0}}))
-    at = said.index("new less old, us a launch:")
+    at = said.index("new less old, µs/launch:")
     row = next(line for line in said[at:] if line.strip().startswith("argument 1"))
     assert row.split()[2].startswith("+2.0") or row.split()[2].startswith("+1.9")
     assert row.endswith("slower")
@@ -45,13 +45,20 @@ def test_differences_follow_with_their_intervals_and_verdicts() -> None:
 def test_it_says_first_where_a_target_spends_more() -> None:
     said = conclusions(AnatomyResult(anatomy({"old": {}, "new": {"argument 1": 2000.0, "finish": 100.0}},
                                              noise_ns=1.0)))
-    assert said == ["new is slower than old by 2.10 us a launch: argument 1 +2.000 us, finish +0.100 us."]
+    assert said == ["new is slower than old by 2.10 µs a launch: argument 1 +2.000 µs, finish +0.100 µs."]
     same = conclusions(AnatomyResult(anatomy({"old": {}, "new": {}})))
     assert same == ["new: the launch as a whole: no difference seen; no part differs."]
 
 
+def test_what_differs_comes_before_the_times_and_sentences_keep_to_the_width() -> None:
+    said = text(AnatomyResult(anatomy({"old": {}, "new": {"argument 1": 2000.0}}, is_dry_run=True)), 80).splitlines()
+    assert said[2].startswith("new is slower than old by 2.")
+    assert max(map(len, said[said.index("To know"):])) <= 80
+    assert not any(" us " in each for each in said)
+
+
 def test_a_dry_run_says_that_the_driver_call_is_a_stub() -> None:
-    said = lines(anatomy({"old": {}}, is_dry_run=True))[1]
+    said = lines(anatomy({"old": {}}, is_dry_run=True))[0]
     assert DRY_RUN_NOTICE in said and "stub" in said
 
 
@@ -77,7 +84,7 @@ def test_a_target_that_failed_is_told_above_the_times() -> None:
     made.times = [row for row in made.times if row[0] == "old"]
     said = lines(made)
     assert any(line.startswith("new failed: crashed with SIGSEGV") for line in said[:3])
-    assert "new: numba differs" in said
+    assert "  new: numba differs" in said
 
 
 def test_nothing_measured_is_no_table() -> None:
@@ -86,8 +93,8 @@ def test_nothing_measured_is_no_table() -> None:
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[31mred", "‮evil", "x" * 500, "<script>", "%s{}"])
 def test_names_of_any_kind_break_no_line(name: str) -> None:
-    said = lines(anatomy({"old": {}, name: {"submit": 900.0}}, case="case " + name))
+    said = text(AnatomyResult(anatomy({"old": {}, name: {"submit": 900.0}}, case="case " + name)), 300).splitlines()
     assert not [line for line in said if "\x1b" in line or "‮" in line]
     assert max(map(len, said)) < 220
-    plain = lines(anatomy({"old": {}, "new": {"submit": 900.0}}))
+    plain = text(AnatomyResult(anatomy({"old": {}, "new": {"submit": 900.0}})), 300).splitlines()
     assert len(said) == len(plain)

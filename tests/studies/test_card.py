@@ -125,3 +125,13 @@ def test_a_hostile_name_anywhere(name: str) -> None:
 def test_numbers_keep_their_units() -> None:
     assert cards._kept("in 5 cases, 0.4 % of 38 ns and 3 µs, 5 seconds") == (
         "in 5 cases, 0.4\u00a0% of 38\u00a0ns and 3\u00a0µs, 5 seconds")
+
+
+def test_texts_stay_apart_where_a_notebook_that_is_not_trusted_loses_style_and_pictures() -> None:
+    html = card(StudyResult(handmade.measured({"a": {0: 4.0}, "b": {0: 6.0}})))
+    assert '</span> <span class="ks-maker">' in html
+    assert html.count("</text> <text") >= 2 and "</text><text" not in html
+
+
+def test_one_target_has_its_versions() -> None:
+    assert "<b>1</b> target, its versions" in card(StudyResult(handmade.measured({"a": {0: 4.0}})))

@@ -75,6 +75,9 @@ def test_what_takes_too_long_is_ended() -> None:
     ("ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 1)\n"
      "ERROR: No matching distribution found for a==9",
      "Could not find a version that satisfies the requirement a==9 (from versions: 1)"),
+    ("ERROR: Could not find a version that satisfies the requirement a==9 (from versions: 0.1, 0.2, 1.0rc1, 1.0)\n"
+     "ERROR: No matching distribution found for a==9",
+     "Could not find a version that satisfies the requirement a==9 (the newest is 1.0)"),
     ("  gcc: fatal error: no input\n  error: command 'gcc' failed\n  [end of output]\n  note: not pip's\n"
      "ERROR: Failed building editable for numba_cuda\nERROR: Could not build wheels for numba_cuda",
      "command 'gcc' failed"),

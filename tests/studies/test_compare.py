@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def test_the_frame(slower: Comparison) -> None:
         "high_percent", "verdict", "advice"]
     row = frame[(frame.target == "v2") & (frame.case == "0 args")].iloc[0]
     assert row.new_us - row.old_us == pytest.approx(row.difference_us, abs=0.1)
+
+
+def test_json_for_programs(slower: Comparison) -> None:
+    found = json.loads(slower.to_json())
+    assert (found["format"], found["version"], found["is_dry_run"]) == ("kernelscope-study-comparison", 1, False)
+    assert found["old"] == {"created": "2026-11-01T00:00:00+00:00", "targets": ["main", "v2"]}
+    assert [each["verdict"] for each in found["differences"]] == [each.verdict for each in slower.differences]
+    assert found["differences"][0]["old_us"] == slower.old.by_place["main", "0 args"].median_us
+    alone = compare(study(processes=1), study(processes=1))
+    assert json.loads(alone.to_json())["differences"][0]["high_us"] is None
 
 
 def test_files_are_compared_as_well(tmp_path: Path) -> None:

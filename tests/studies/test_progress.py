@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Any
 
@@ -71,6 +72,14 @@ def test_a_terminal_that_goes_away_does_not_end_the_study() -> None:
     terminal.close()
     bar(0.2, "two")
     bar.close()
+
+
+def test_a_terminal_without_a_window_is_none_of_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Terminal, "fileno", lambda self: 2)
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda handle: os.terminal_size((0, 0)))
+    terminal = Terminal()
+    TerminalBar(terminal, Clock())(0.5, "process 8 of 16: round 1 of 5")
+    assert terminal.getvalue().split("\r")[1].endswith("process 8 of 16: round 1 of 5")
 
 
 def test_a_notebook_s_output_is_replaced_and_in_the_end_empty() -> None:

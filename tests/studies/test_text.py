@@ -101,8 +101,21 @@ def test_cases_within_a_target() -> None:
     study = handmade.measured({"a": {4: 6.0, 0: 4.0}, "b": {4: 7.0, 0: 4.0}})
     study.cases[1].against = "4 args"
     said = text(StudyResult(study), 100)
-    assert re.search(r"Cases compared within a target\n  target  case    against  µs/launch .*\n"
-                     r"  a       0 args  4 args       -2\.\d\d ", said)
+    assert re.search(r"Cases compared within a target\n  case +µs/launch .*\n  a, against 4 args:\n"
+                     r"    0 args +-2\.\d\d .*\n  b, against 4 args:\n    0 args +-[23]\.\d\d ", said)
+
+
+def test_long_names_of_cases_compared_within_a_target_are_not_cut() -> None:
+    names = ["4 args", "1 pre-launch callback", "explicit stream", "4 pre-launch callbacks", "graph of 20 kernels"]
+    study = handmade.measured({"baseline": {name: 600.0 + place for place, name in enumerate(names)}})
+    for case, against in zip(study.cases[1:], ("4 args", "4 args", "4 args", "explicit stream"), strict=True):
+        case.against = against
+    said = text(StudyResult(study), 86).partition("Cases compared")[2]
+    assert "…" not in said and all(name in said for name in names)
+    assert said.count("baseline, against 4 args:\n") == said.count("baseline, against explicit stream:\n") == 1
+    assert max(map(len, said.splitlines())) <= 86
+    assert said.count("  interval") == 1
+    assert text(StudyResult(study), 120).partition("Cases compared")[2].count("  interval") == 2
 
 
 def test_trouble_is_told() -> None:
