@@ -339,5 +339,12 @@ def test_what_was_waited_outside_of_the_loops_is_not_taken_off(
     made, _ = case()
     waits, clocks = iter(readings), iter((0, outer))
     monkeypatch.setattr(timed.machine, "waited_ns", lambda: next(waits))
-    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
+    monkeypatch.setattr(timed, "_now", lambda: next(clocks))
     assert made._timed(lambda *_: passed, [], 1) == (host, waited)
+
+
+def test_a_case_that_replaces_the_clock_is_still_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: 7)
+    case = TimedCase({"name": "x", "statement": "pass"}, {}, lambda: None)
+    case.set_up()
+    assert case.batch(10_000).host_ns > 0
