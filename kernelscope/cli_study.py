@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,11 @@ _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processe
 
 def main(arguments: argparse.Namespace) -> int:
     """Measure, read or compare; print and write what was asked for; return the exit code."""
+    with _ending_as_interrupted():
+        return _main(arguments)
+
+
+def _main(arguments: argparse.Namespace) -> int:
     told = told_only(arguments)
     if told is not None:
         print(told)
@@ -186,6 +194,25 @@ def cleaned_text() -> str:
     lines = [f"removed {each.name}" for each in removed if each.name not in left]
     lines += [f"kept {name}: a study uses it, or it cannot be removed" for name in left]
     return "\n".join([*lines, f"{counted(len(lines) - len(left), 'environment')} removed from {folder}"])
+
+
+@contextmanager
+def _ending_as_interrupted() -> Generator[None]:
+    """Take what a CI job's end or a closed terminal sends as a Ctrl-C: worktrees and environments are removed."""
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    taken: list[signal.Signals] = []
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+                    taken.append(number)
+                    signal.signal(number, interrupt)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _limit(result: Any, arguments: argparse.Namespace) -> int:

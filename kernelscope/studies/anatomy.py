@@ -48,7 +48,8 @@ DEFAULT_CASES = (
 def anatomy(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",),
     case: str | Case | Iterable[str | Case] | None = None, *, loops: int | None = None, repeats: int = 5,
-    processes: int = 8, limit_s: float | None = None, find_links: Iterable[str | Path] = (), no_index: bool = False,
+    processes: int = 8, limit_s: float | None = None, find_links: str | Path | Iterable[str | Path] = (),
+    no_index: bool = False,
     install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
     seed: int | None = None, timeout_s: float = 120.0, progress: Tell | Literal[False] | None = None,
 ) -> AnatomyResult:
@@ -114,7 +115,7 @@ def anatomy(
     try:
         with showing(progress) as tell, Workspace() as workspace:
             members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                          find_links=[str(each) for each in find_links])
+                                          find_links=overhead.links_of(find_links))
             Dissection(plan, members, dissected, tell).run()
     except KeyboardInterrupt:
         measured.ended = "interrupted"

@@ -9,8 +9,9 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from kernelscope.errors import StudyError
 from kernelscope.studies.case import Case
@@ -110,12 +111,18 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
     StudyError
         If a number or name is unknown, with names that are near, or if two different cases have one name.
     """
+    given = cast("object", names)
+    if not (isinstance(given, Iterable | Case) or callable(given)):
+        raise StudyError(f"cases={names!r} are no names and no cases; names are {', '.join(groups())}")
     wanted = [names] if isinstance(names, (str, Case)) or callable(names) else list(names)
     counts = parse_args(DEFAULT_ARGS if args is None and not wanted else args)
     known = catalogue()
     chosen: dict[str, Case] = {}
     found = [*(empty(count) for count in counts), *(one for what in wanted for one in _named(what, known))]
     own = {one.name: one for one in found if one.name not in known}
+    if not found:
+        raise StudyError(f"no case is named: there is nothing to measure. Groups are {', '.join(groups())}; the empty "
+                         "kernel's numbers of arguments are such as 0-4")
     for one in found:
         before = own.get(one.against or "") or _built_in(one.against, known)
         if one.against and before is None:
@@ -141,9 +148,11 @@ def parse_args(args: str | int | Iterable[int] | None) -> list[int]:
     if isinstance(args, str):
         numbers = [number for part in args.split(",") if part.strip() for number in _range(part.strip(), args)]
     else:
-        numbers = [args] if isinstance(args, int) else list(args)
+        numbers: list[Any] = list(args) if isinstance(args, Iterable) else [args]
     for number in numbers:
-        if not 0 <= number <= MOST_ARGS:
+        if isinstance(number, bool) or not isinstance(number, Integral):
+            raise StudyError(f"args={args!r}: {number!r} is no number of arguments")
+        if not 0 <= int(number) <= MOST_ARGS:
             raise StudyError(f"a kernel with {number} arguments: a study makes kernels with 0 to {MOST_ARGS}")
     return list(dict.fromkeys(int(number) for number in numbers))
 
@@ -162,6 +171,8 @@ def _named(what: str | Case | Callable[[], Any], known: dict[str, Case]) -> list
     if isinstance(what, Case):
         return [what]
     if not isinstance(what, str):
+        if not callable(what):
+            raise StudyError(f"{what!r} is no case: name one, or make one with studies.case")
         return [case(what)]
     found: list[Case] = []
     for name in (part.strip() for part in what.split(",") if part.strip()):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kernelscope.studies.result import StudyResult
 
 Cases = str | Case | Callable[[], Any] | Iterable[str | Case | Callable[[], Any]]
+Targets = str | Path | Target | Iterable[str | Path | Target] | Mapping[str, str]
 
 
 class StudyInterrupted(KeyboardInterrupt):
@@ -49,13 +50,12 @@ class StudyInterrupted(KeyboardInterrupt):
 
 
 def launch_overhead(
-    targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), cases: Cases | None = None, *,
+    targets: Targets = ("current",), cases: Cases | None = None, *,
     args: str | int | Iterable[int] | None = None, loops: int | str | Sequence[int] | None = None,
     repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = HALF_WIDTH,
-    limit_s: float | None = None,
-    find_links: Iterable[str | Path] = (), no_index: bool = False, install: bool = True, repo: str | Path = ".",
-    dry_run: bool | None = None, pin: bool = True, seed: int | None = None, timeout_s: float = 120.0,
-    progress: Tell | Literal[False] | None = None,
+    limit_s: float | None = None, find_links: str | Path | Iterable[str | Path] = (), no_index: bool = False,
+    install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
+    seed: int | None = None, timeout_s: float = 120.0, progress: Tell | Literal[False] | None = None,
 ) -> StudyResult:
     """Measure what a launch costs the host, in each of several targets.
 
@@ -64,7 +64,7 @@ def launch_overhead(
 
     Parameters
     ----------
-    targets : str, Target, iterable of them, or mapping of labels to texts
+    targets : str, Path, Target, iterable of them, or mapping of labels to texts
         Each as `parse_target` reads it; the first is the baseline. ``current`` is this environment.
     cases : str, Case, callable, or iterable of them, optional
         Names of built-in cases or of their groups, or cases of your own, as `case` makes them. A callable can be
@@ -83,7 +83,7 @@ def launch_overhead(
         of the greater of the two medians that are compared; None: it does not.
     limit_s : float, optional
         Seconds of measuring after which it stops; environments are made before.
-    find_links : iterable of str or Path
+    find_links : str, Path or iterable of them
         Folders with wheels, for pip.
     no_index : bool
         Whether pip uses `find_links` alone.
@@ -117,7 +117,8 @@ def launch_overhead(
     """
     from kernelscope.studies.result import StudyResult
 
-    check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s)
+    check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s,
+                   seed=seed)
     refuse_simulator()
     wanted = targets_of(targets, str(repo))
     chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))
@@ -147,7 +148,7 @@ def launch_overhead(
             else:
                 with Workspace() as workspace:
                     members = members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                         find_links=[str(each) for each in find_links])
+                                         find_links=links_of(find_links))
                     if not dry_run:
                         for member in members:  # what is asked for counts, and not what this process was told
                             member.environ.pop("KERNELSCOPE_DRYRUN", None)
@@ -179,7 +180,7 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
         raise StudyError(f"a comparison needs two git refs or more, such as 'HEAD~', 'HEAD'; there are {len(refs)}")
     targets: list[Target] = []
     for place, ref in enumerate(refs):
-        if not ref or ref.startswith("-"):
+        if not isinstance(ref, str) or not ref or ref.startswith("-"):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise StudyError(f"{ref!r} is no git ref")
         again = refs[:place].count(ref)
         targets.append(Target(f"{ref} ({again + 1})" if again else ref, "ref", ref, str(repo)))
@@ -212,9 +213,14 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
     return members
 
 
-def targets_of(targets: str | Target | Iterable[str | Target] | Mapping[str, str], repo: str) -> tuple[Target, ...]:
+def links_of(find_links: str | Path | Iterable[str | Path]) -> list[str]:
+    """Return the folders with wheels that are meant: one, or several."""
+    return [str(each) for each in ([find_links] if isinstance(find_links, str | Path) else find_links)]
+
+
+def targets_of(targets: Targets, repo: str) -> tuple[Target, ...]:
     """Return the targets that are meant; see `launch_overhead`."""
-    if isinstance(targets, str | Target):
+    if isinstance(targets, str | Target | os.PathLike):
         targets = (targets,)
     elif isinstance(targets, Mapping):
         targets = [f"{label}={text}" for label, text in targets.items()]
@@ -241,16 +247,20 @@ def refuse_simulator() -> None:
                          "CUDA. Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
 
 
-def check_settings(repeats: int, processes: int, half_width: float | None, limit_s: float | None,
-                   timeout_s: float) -> None:
+def check_settings(repeats: object, processes: object, half_width: object, limit_s: object, timeout_s: object,
+                   seed: object = None) -> None:
     """Refuse settings that no study has; raises `StudyError`."""
     for name, value in (("repeats", repeats), ("processes", processes)):
-        if isinstance(value, bool) or value != int(value) or not 1 <= value <= 10_000:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
             raise StudyError(f"{name}={value!r} is no number from 1 to 10,000")
-    if half_width is not None and not 0 < half_width < 1:
+    if half_width is not None and not (isinstance(half_width, int | float) and 0 < half_width < 1):
         raise StudyError(f"half_width={half_width!r} is no share of a launch: 0.01 is 1 %, None is off")
+    if seed is not None and not isinstance(seed, int):
+        raise StudyError(f"seed={seed!r} is no whole number")
     for name, seconds in (("limit_s", limit_s), ("timeout_s", timeout_s)):
-        if seconds is not None and not 0 < seconds < float("inf"):
+        if seconds is None and name == "limit_s":
+            continue
+        if not (isinstance(seconds, int | float) and 0 < seconds < float("inf")):
             raise StudyError(f"{name}={seconds!r} is no number of seconds above 0")
 
 

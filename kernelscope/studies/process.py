@@ -175,7 +175,10 @@ class BenchProcess:
         size = os.fstat(self._output.fileno()).st_size
         text = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return _one_line(" | ".join(lines[-_TAIL_LINES:]), _TAIL_WIDTH)
+        crash = next((place for place, line in enumerate(lines) if line.startswith("Fatal Python error:")), None)
+        # Where it crashed comes first in what faulthandler writes; its end is this package, and all that was imported.
+        last = lines[-_TAIL_LINES:] if crash is None else lines[crash:crash + _TAIL_LINES]
+        return _one_line(" | ".join(last), _TAIL_WIDTH)
 
     def kill(self) -> None:
         """End the process and all that it has started, at once; it may have ended before."""

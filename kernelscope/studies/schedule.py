@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
 
 from kernelscope.errors import StudyError
 
@@ -72,7 +72,8 @@ def parse_loops(loops: int | str | Sequence[int] | None, cases: Sequence[str]) -
     """
     if loops is None:
         return None
-    if isinstance(loops, bool):
+    given = cast("object", loops)
+    if isinstance(given, bool) or not isinstance(given, Iterable | int):
         raise StudyError(f"loops={loops!r}: {_FORMS}")
     words = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
                                             [loops] if isinstance(loops, int) else loops)]

@@ -71,7 +71,8 @@ class _Runner:
 
 def suite(
     targets: str | Target | Iterable[str | Target] | Mapping[str, str] = ("current",), keyword: str | None = None, *,
-    processes: int = 8, max_time_s: float = 0.25, find_links: Iterable[str | Path] = (), no_index: bool = False,
+    processes: int = 8, max_time_s: float = 0.25, find_links: str | Path | Iterable[str | Path] = (),
+    no_index: bool = False,
     install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
     timeout_s: float = 600.0, progress: Tell | Literal[False] | None = None,
 ) -> StudyResult:
@@ -128,7 +129,7 @@ def suite(
     try:
         with showing(progress) as tell, Workspace() as workspace:
             members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                        find_links=[str(each) for each in find_links], also=TOOLS)
+                                        find_links=overhead.links_of(find_links), also=TOOLS)
             dry: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
             runners += [_Runner(member) for member in members]
             _introduce(runners, measured, dry, timeout_s)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelscope.errors import StudyError
+from kernelscope.renderers.base import shorten
 from kernelscope.studies.checkouts import FRAMEWORKS, find_package
 
 KINDS = ("current", "checkout", "ref", "requirement", "python")
@@ -22,6 +23,7 @@ _LABEL = re.compile(r"([^=<>!~/\\:@;\[\]\x00-\x1f]+)=(?!=)(.*)", re.DOTALL)
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(?=[=<>!~@;(]|$)")
 _GIT = "git:"
 _LONGEST_LABEL = 60
+_LONGEST_SPEC = 4000  # no path may have more
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ def parse_target(text: str, repo: str = ".") -> Target:
         The text is none of these; the message has the value and the forms.
     """
     label, spec = None, text.strip()
+    if "\0" in spec or len(spec) > _LONGEST_SPEC:
+        raise StudyError(f"target {shorten(repr(spec), 200)} is too long, or has a zero in it: it must be {FORMS}")
     found = None if Path(spec).expanduser().exists() or spec.startswith(_GIT) else _LABEL.fullmatch(spec)
     if found:
         label, spec = found[1].strip(), found[2].strip()
@@ -86,12 +90,12 @@ def parse_target(text: str, repo: str = ".") -> Target:
     return Target(label or _called(kind, value), kind, value, folder)
 
 
-def parse_targets(texts: Iterable[str | Target], repo: str = ".") -> tuple[Target, ...]:
+def parse_targets(texts: Iterable[str | Path | Target], repo: str = ".") -> tuple[Target, ...]:
     """Read the targets of a study, the first of which is its baseline.
 
     Parameters
     ----------
-    texts : iterable of str or Target
+    texts : iterable of str, Path or Target
         Each as in `parse_target`.
     repo : str, optional
         The folder of the repository that ``git:REF`` means.
@@ -101,7 +105,7 @@ def parse_targets(texts: Iterable[str | Target], repo: str = ".") -> tuple[Targe
     StudyError
         One of them is wrong, there is none, or two have the same label.
     """
-    targets = tuple(each if isinstance(each, Target) else parse_target(each, repo) for each in texts)
+    targets = tuple(each if isinstance(each, Target) else parse_target(_text(each), repo) for each in texts)
     if not targets:
         raise StudyError(f"a study needs a target: {FORMS}")
     by_label: dict[str, Target] = {}
@@ -122,6 +126,12 @@ def framework_of(requirement: str) -> str | None:
         name = found[1] if found else ""
     name = re.sub(r"[-_.]+", "-", name).lower()
     return name if name in FRAMEWORKS else None
+
+
+def _text(given: object) -> str:
+    if isinstance(given, str | Path):
+        return str(given)
+    raise StudyError(f"target {given!r} is no text: it must be {FORMS}")
 
 
 def _read(spec: str, repo: str) -> tuple[str, str, str | None]:

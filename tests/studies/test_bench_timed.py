@@ -13,7 +13,7 @@ import pytest
 
 from kernelscope.studies import start
 from kernelscope.studies.bench import machine, timed, warming
-from kernelscope.studies.bench.timed import Batch, CaseError, TimedCase, Unavailable, frozen_garbage
+from kernelscope.studies.bench.timed import FROZEN_BY_PYTHON, Batch, CaseError, TimedCase, Unavailable, frozen_garbage
 
 
 def case(statement: str = "log('loop')", **fields: Any) -> tuple[TimedCase, list[Any]]:
@@ -196,13 +196,13 @@ def test_a_device_that_fails_is_said_with_the_case() -> None:
 
 
 def test_frozen_garbage_is_thawed_unless_it_was_frozen() -> None:
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= FROZEN_BY_PYTHON
     with frozen_garbage():
         assert gc.get_freeze_count() > 1000
         with frozen_garbage():
             pass
         assert gc.get_freeze_count() > 1000
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= FROZEN_BY_PYTHON
 
 
 class Stepped(TimedCase):
@@ -377,6 +377,17 @@ def test_what_was_waited_outside_of_the_loops_is_not_taken_off(
     made, _ = case()
     waits, clocks = iter(readings), iter((0, outer))
     monkeypatch.setattr(timed.machine, "waited_ns", lambda: next(waits))
+<<<<<<< HEAD
     monkeypatch.setattr(timed.machine, "others_ns", lambda: 5)
     monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
+=======
+    monkeypatch.setattr(timed, "_now", lambda: next(clocks))
+>>>>>>> f564bc9
     assert made._timed(lambda *_: passed, [], 1) == (host, waited)
+
+
+def test_a_case_that_replaces_the_clock_is_still_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: 7)
+    case = TimedCase({"name": "x", "statement": "pass"}, {}, lambda: None)
+    case.set_up()
+    assert case.batch(10_000).host_ns > 0

@@ -280,3 +280,37 @@ def test_importing_the_package_imports_no_framework(run_python: Callable[..., An
                "assert not {'numba', 'cuda', 'pandas', 'plotly', 'numpy'} & set(sys.modules), sys.modules.keys()\n"
                "studies.launch_overhead\n"
                "assert 'numba' not in sys.modules and 'cuda.core' not in sys.modules\n", KERNELSCOPE_DRYRUN="0")
+
+
+@pytest.mark.parametrize("settings", [
+    {"repeats": None}, {"repeats": 1.0}, {"repeats": float("nan")}, {"repeats": float("inf")}, {"processes": "x"},
+    {"half_width": "1%"}, {"limit_s": "60"}, {"timeout_s": None}, {"seed": "x"}, {"seed": object()}, {"args": [1.5]},
+    {"args": ["1"]}, {"args": True}, {"args": object()}, {"args": ""}, {"args": []}, {"args": None, "cases": ""},
+    {"cases": 3}, {"cases": [3]}, {"loops": 1.5}, {"loops": object()}])
+def test_what_is_no_setting_is_refused_in_one_line_before_anything_is_made(fakes: dict[str, Any],
+                                                                           settings: dict[str, Any]) -> None:
+    with pytest.raises(StudyError) as caught:
+        study(**settings)
+    assert "\n" not in str(caught.value)
+    assert not fakes["asked"]
+
+
+def test_a_folder_may_be_a_path_and_one_folder_of_wheels_a_text(fakes: dict[str, Any], tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / "numba_cuda").mkdir(parents=True)
+    (checkout / "numba_cuda" / "__init__.py").touch()
+    for targets in (checkout, [checkout]):
+        studies.launch_overhead(targets, args=0, processes=1, repeats=1, progress=False, find_links=str(tmp_path))
+    assert [(target.value, how["find_links"]) for target, how in fakes["asked"]] == [
+        (str(checkout), [str(tmp_path)])] * 2
+
+
+@pytest.mark.parametrize("target", ["/a" * 4000, "git:HE\0AD", "a\0b", 3])
+def test_what_no_path_can_be_is_no_target(target: Any) -> None:
+    with pytest.raises(StudyError, match="target"):
+        studies.launch_overhead([target], progress=False)
+
+
+def test_a_ref_is_a_text() -> None:
+    with pytest.raises(StudyError, match="1 is no git ref"):
+        studies.against(1, 2)  # type: ignore[arg-type]

@@ -192,3 +192,12 @@ def test_it_ends_when_this_process_lets_go_of_it(start: Start) -> None:
     while alive(process.pid) and time.monotonic() < until:
         time.sleep(0.01)
     assert not alive(process.pid)
+
+
+def test_a_crash_that_says_where_is_told_from_there(start: Start) -> None:
+    process = start(prints=["before", "Fatal Python error: Segmentation fault", "", "Current thread (most recent call "
+                            "first):", 'File "launch.py", line 3 in launch', *["other"] * 20, "Extension modules: a"])
+    process.ask(HELLO, 20)
+    process.ask(BATCH, 20)
+    assert process.tail() == ('Fatal Python error: Segmentation fault | Current thread (most recent call first): | '
+                              'File "launch.py", line 3 in launch | other')

@@ -10,6 +10,8 @@ import statistics
 import time
 from typing import Any
 
+# Bound before a target's code runs, which may put another one in its place.
+_now = time.perf_counter_ns
 #: Cores that this process has pinned itself to.
 _pinned: set[int] = set()
 _ROUND_NS = 20_000
@@ -20,7 +22,7 @@ def clock() -> tuple[int, float]:
 
     The resolution is the smallest step that was seen; the cost is the median of many short loops.
     """
-    read = time.perf_counter_ns
+    read = _now
     times = [read() for _ in range(2000)]
     steps = [later - earlier for earlier, later in zip(times, times[1:]) if later > earlier]
     costs: list[float] = []
@@ -38,7 +40,7 @@ def noise(milliseconds: float) -> float:
     Rounds of some 20 µs are timed, clock reading to clock reading. What a round should take is what the fastest
     twentieth of them took at most.
     """
-    read, rounds = time.perf_counter_ns, 50
+    read, rounds = _now, 50
     while _spin(rounds) < _ROUND_NS:
         rounds *= 2
     took: list[int] = []
@@ -140,7 +142,7 @@ def _schedstat() -> list[int]:
 
 def _spin(rounds: int) -> int:
     """Return how long so many rounds take at best."""
-    read, best = time.perf_counter_ns, 1 << 62
+    read, best = _now, 1 << 62
     for _ in range(20):
         start = read()
         for _ in itertools.repeat(None, rounds):

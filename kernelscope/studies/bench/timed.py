@@ -23,6 +23,9 @@ from typing import Any, NamedTuple
 
 from . import machine
 
+#: CPython 3.12 starts with 375 objects frozen, other versions with none: nobody has asked for those.
+FROZEN_BY_PYTHON = 1_000
+
 _LOOP = """\
 def __kernelscope_batch__(__kernelscope_rounds__, __kernelscope_clock__):
     __kernelscope_start__ = __kernelscope_clock__()
@@ -31,6 +34,8 @@ def __kernelscope_batch__(__kernelscope_rounds__, __kernelscope_clock__):
     return __kernelscope_clock__() - __kernelscope_start__
 """
 _LONGEST_ERROR = 500
+# Bound before a target's code runs, which may put another one in its place.
+_now = time.perf_counter_ns
 #: More than two readings of the time that was waited take, even with cold caches.
 _READING_NS = 300_000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -141,9 +146,9 @@ class TimedCase:
                     self._run("after")  # a capture that is not ended would fail every case that follows
                 raise
             self._run("after")
-            start_ns = time.perf_counter_ns()
+            start_ns = _now()
             self._wait()
-            return Batch(host_ns, time.perf_counter_ns() - start_ns, waited_ns)
+            return Batch(host_ns, _now() - start_ns, waited_ns)
         finally:
             if was_on:
                 gc.enable()
@@ -152,14 +157,14 @@ class TimedCase:
         """Return the host's time of the loops, and how long another process had the processor meanwhile."""
         own_ns = machine.others_ns()
         # Nothing else between the clock and this: a wait there would count as one outside of the loops.
-        outer_ns, waited_ns = time.perf_counter_ns(), machine.waited_ns()
+        outer_ns, waited_ns = _now(), machine.waited_ns()
         try:
-            passed_ns = function(itertools.repeat(None, loops), time.perf_counter_ns, *values)
+            passed_ns = function(itertools.repeat(None, loops), _now, *values)
         except (Exception, SystemExit) as error:
             raise self._explained("statement", error) from error
         waited_ns = machine.waited_ns() - waited_ns
         # The loops have not waited what was waited for between the two readings and the loops.
-        outside_ns = time.perf_counter_ns() - outer_ns - passed_ns - _READING_NS
+        outside_ns = _now() - outer_ns - passed_ns - _READING_NS
         # What threads of this process did meanwhile is the target's own doing, on whichever core it was.
         own_ns = machine.others_ns() - own_ns
         waited_ns = min(max(0, waited_ns - max(0, outside_ns) - max(0, own_ns)), passed_ns)
@@ -233,10 +238,6 @@ class TimedCase:
         if line is None or not 0 < line <= len(lines):
             return ""
         return f", line {line} ({lines[line - 1].strip()[:80]})"
-
-
-#: CPython 3.12 starts with 375 objects frozen, other versions with none: nobody has asked for those.
-FROZEN_BY_PYTHON = 1_000
 
 
 @contextlib.contextmanager
