@@ -377,12 +377,8 @@ def test_what_was_waited_outside_of_the_loops_is_not_taken_off(
     made, _ = case()
     waits, clocks = iter(readings), iter((0, outer))
     monkeypatch.setattr(timed.machine, "waited_ns", lambda: next(waits))
-<<<<<<< HEAD
     monkeypatch.setattr(timed.machine, "others_ns", lambda: 5)
-    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
-=======
     monkeypatch.setattr(timed, "_now", lambda: next(clocks))
->>>>>>> f564bc9
     assert made._timed(lambda *_: passed, [], 1) == (host, waited)
 
 
