@@ -13,7 +13,14 @@ import pytest
 
 from kernelscope.studies import start
 from kernelscope.studies.bench import machine, timed, warming
-from kernelscope.studies.bench.timed import FROZEN_BY_PYTHON, Batch, CaseError, TimedCase, Unavailable, frozen_garbage
+from kernelscope.studies.bench.timed import (
+    FROZEN_BY_PYTHON,
+    Batch,
+    CaseError,
+    TimedCase,
+    Unavailable,
+    frozen_garbage,
+)
 
 
 def case(statement: str = "log('loop')", **fields: Any) -> tuple[TimedCase, list[Any]]:
