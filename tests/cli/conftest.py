@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from stand_in_studies import Studies
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,3 +85,11 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recorder.end_cell()
         parts.append(recorder.stop())
     return merge(parts).save(tmp_path_factory.mktemp("recorded") / "two.kscope")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Studies:
+    """Studies that measure nothing, and keep what they were asked for."""
+    made = Studies()
+    made.put_in_place(monkeypatch)
+    return made

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,6 @@ from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.result import StudyResult
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Studies:
-    made = Studies()
-    made.put_in_place(monkeypatch)
-    return made
 
 
 @pytest.fixture
@@ -378,30 +370,3 @@ def test_every_option_of_the_command_is_used() -> None:
              "list_cases", "fail_over", "output", "html", "json", "help", "refs", "file", "old", "new", "files"}
     verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     assert {action.dest for verb in verbs.choices.values() for action in verb._actions} == known
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_what_ends_a_job_is_an_interruption(asked: Studies, monkeypatch: pytest.MonkeyPatch, capsys: Captured,
-                                            number: signal.Signals) -> None:
-    def measure(*targets: Any, **options: Any) -> Any:
-        signal.raise_signal(number)
-
-    monkeypatch.setattr(studies, "launch_overhead", measure)
-    # What must not happen is the end of the process that tests run in.
-    before = signal.signal(number, signal.SIG_DFL)
-    try:
-        if before not in (signal.SIG_DFL, signal.SIG_IGN):
-            pytest.skip("something else handles it")
-        assert main(["study", "launch"]) == 130
-        assert signal.getsignal(number) is signal.SIG_DFL
-    finally:
-        signal.signal(number, before)
-
-
-def test_a_hangup_that_is_ignored_stays_so(asked: Studies, capsys: Captured) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        assert main(["study", "launch"]) == 0
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
