@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import host, overhead, schedule
+from kernelscope.studies import host, overhead
 from kernelscope.studies.anatomy_parts import LAUNCH, Dissected, PartReport
 from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.case import Case
@@ -139,40 +139,25 @@ class Dissection(Run):
     def __init__(self, plan: Plan, members: list[Member], dissected: Dissected, tell: Tell) -> None:
         super().__init__(plan, members, dissected.measured, tell)
         self._dissected = dissected
+        self._cases = {case.name: case for case in plan.cases}
 
-    def _rounds(self, running: dict[Member, BenchProcess]) -> None:
-        plan = self._plan
-        members = {member.report.label: member for member in running}
-        rounds = schedule.generation(list(members), [case.name for case in plan.cases], plan.repeats, self._chance)
-        cases = {case.name: case for case in plan.cases}
-        for number, turns in enumerate(rounds):
-            if number and self._is_late():
-                break
-            done = self._start_up_share + (1 - self._start_up_share) * number / len(rounds)
-            self._say(done, f"round {number + 1} of {len(rounds)}")
-            for turn in turns:
-                member = members[turn.target]
-                if member in running and turn.case not in member.report.unavailable:
-                    self._dissect(running, member, cases[turn.case], number)
-            if self._members[0].report.error:
-                break
-
-    def _dissect(self, running: dict[Member, BenchProcess], member: Member, case: Case, number: int) -> None:
+    def _turn(self, running: dict[Member, BenchProcess], member: Member, case: str, number: int) -> None:
         """Take one case apart in one process, once."""
         plan = self._plan
         begun = time.perf_counter_ns() - self._begun_ns
-        loops = self._loops[case.name] // SHORTER
+        loops = self._loops[case] // SHORTER
         if plan.loops is None:
             loops = max(LEAST_LOOPS, loops)
-        request = {"do": "anatomy", "case": _as_data(case), "loops": loops, "seed": self._chance.randrange(2**31)}
+        request = {"do": "anatomy", "case": _as_data(self._cases[case]), "loops": loops,
+                   "seed": self._chance.randrange(2**31)}
         answer = self._ask(running, {member: request}).get(member)
         if isinstance(answer, RefusedError):
-            self._without_case(running, member, case.name, answer)
+            self._without_case(running, member, case, answer)
             return
         if answer is None:
             return
         try:
-            self._enter(running[member], member.report.label, case.name, number, begun, answer)
+            self._enter(running[member], member.report.label, case, number, begun, answer)
         except ProcessError as error:
             self._drop(running, member, error)
 

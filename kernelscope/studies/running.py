@@ -202,15 +202,19 @@ class Run:
             for turn in turns:
                 member = members[turn.target]
                 if member in running and turn.case not in member.report.unavailable:
-                    begun = time.perf_counter_ns() - self._begun_ns
-                    loops = self._loops[turn.case]
-                    taken = self._batch(running, member, turn.case, loops)
-                    if taken:
-                        self.measured.batches.append((turn.target, turn.case, self._generation, number, self._place,
-                                                      begun, loops, *taken))
-                        self._place += 1
+                    self._turn(running, member, turn.case, number)
             if self._members[0].report.error:
                 break
+
+    def _turn(self, running: dict[Member, BenchProcess], member: Member, case: str, number: int) -> None:
+        """Measure one case in one process, once, in the round `number`."""
+        begun = time.perf_counter_ns() - self._begun_ns
+        loops = self._loops[case]
+        taken = self._batch(running, member, case, loops)
+        if taken:
+            self.measured.batches.append((member.report.label, case, self._generation, number, self._place, begun,
+                                          loops, *taken))
+            self._place += 1
 
     def _batch(self, running: dict[Member, BenchProcess], member: Member, case: str, loops: int,
                ) -> tuple[int, int, int] | None:
