@@ -18,6 +18,8 @@ _DEVICE_BOUND = 0.1
 _MOST_PROCESSES = 100
 # The share of the time that may go to others.
 _QUIET = 0.02
+# The share of batches that may be the quiet ones.
+_OFTEN = 0.5
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,9 @@ def noise(host: dict[str, Any]) -> list[str]:
     lost = host.get("noise")
     if isinstance(lost, int | float) and lost > _QUIET:
         hints.append(f"{percent(lost)} of the processor's time went to others: close what else runs")
+    quiet = host.get("quiet")
+    if isinstance(quiet, int | float) and quiet < _OFTEN:
+        hints.append(f"only {percent(quiet)} of the batches ran at quiet moments")
     if "pinned_to" in host and host["pinned_to"] is None:
         hints.append("the processes were not pinned to a processor")
     governor = host.get("governor")

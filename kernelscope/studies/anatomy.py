@@ -21,7 +21,7 @@ from kernelscope.studies.measured import Measured, TargetReport
 from kernelscope.studies.plan import Member, Plan
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
 from kernelscope.studies.progress import Tell, showing
-from kernelscope.studies.running import Run, homeless
+from kernelscope.studies.running import Run, Running, homeless
 from kernelscope.studies.target import Target
 from kernelscope.studies.workspace import Workspace
 
@@ -109,9 +109,10 @@ def anatomy(
     # A run's batches are a study's until it knows the loops; here they are given as a study's would be.
     given = None if loops is None else {each.name: loops * SHORTER for each in chosen}
     plan = Plan(tuple(chosen), given, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                core=host.choose_core() if pin else None, hello=overhead.hello_of(chosen, dry_run),
+                cores=host.choose_cores() if pin else (), together=host.together(len(wanted)),
+                hello=overhead.hello_of(chosen, dry_run),
                 batch_ms=SHORTER * 0.5)
-    measured.host.update(host.describe(plan.core))
+    measured.host.update(host.describe(plan.cores))
     try:
         with showing(progress) as tell, Workspace() as workspace:
             members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
@@ -141,7 +142,7 @@ class Dissection(Run):
         self._dissected = dissected
         self._cases = {case.name: case for case in plan.cases}
 
-    def _turn(self, running: dict[Member, BenchProcess], member: Member, case: str, number: int) -> None:
+    def _turn(self, running: Running, member: Member, case: str, number: int) -> None:
         """Take one case apart in one process, once."""
         plan = self._plan
         begun = time.perf_counter_ns() - self._begun_ns
@@ -149,17 +150,16 @@ class Dissection(Run):
         if plan.loops is None:
             loops = max(LEAST_LOOPS, loops)
         request = {"do": "anatomy", "case": _as_data(self._cases[case]), "loops": loops,
-                   "seed": self._chance.randrange(2**31)}
-        answer = self._ask(running, {member: request}).get(member)
-        if isinstance(answer, RefusedError):
-            self._without_case(running, member, case, answer)
-            return
-        if answer is None:
-            return
-        try:
-            self._enter(running[member], member.report.label, case, number, begun, answer)
-        except ProcessError as error:
-            self._drop(running, member, error)
+                   "seed": self._chance.randrange(2**31), **self.quietness.request(member.report.label, seeks=True)}
+        for asked, process, answer in self._ask([running], {member: request}):
+            if isinstance(answer, RefusedError):
+                self._without_case(asked, case, answer, running)
+                continue
+            self.quietness.took(asked.report.label, answer.get("core"))
+            try:
+                self._enter(process, asked.report.label, case, number, begun, answer)
+            except ProcessError as error:
+                self._drop(asked, error, running)
 
     def _enter(self, process: BenchProcess, label: str, case: str, number: int, begun: int,
                answer: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ class Dissection(Run):
         self._dissected.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
                                   for key, value in times.items()]
         self.measured.batches.append((label, case, self._generation, number, self._place, begun, loops,
-                                      max(1, round(bare_ns * loops)), 0, 0))
+                                      max(1, round(bare_ns * loops)), 0, 0, 0))
         self._place += 1
 
 

@@ -130,7 +130,7 @@ def batch_rows(file: BenchmarkFile, label: str, process: int, place: int, start_
         for number, begin in enumerate(range(0, len(seconds), size)):
             some = seconds[begin:begin + size]
             took_ns = round(math.fsum(some) * iterations * 1e9)
-            yield label, name, process, number, place, start_ns, len(some) * iterations, took_ns, 0, 0
+            yield label, name, process, number, place, start_ns, len(some) * iterations, took_ns, 0, 0, 0
             start_ns += took_ns
             place += 1
 

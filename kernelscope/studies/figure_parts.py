@@ -13,6 +13,7 @@ from kernelscope.renderers.figures import figure_of, label
 from kernelscope.studies.forest import color_of
 from kernelscope.studies.judged import Difference, Estimate
 from kernelscope.studies.measured import BATCH, Measured
+from kernelscope.studies.samples import counting
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -185,10 +186,10 @@ class Samples:
 
 
 def samples_of(measured: Measured) -> dict[tuple[str, str], Samples]:
-    """Return the values of processes, and the batches in the order of time, by target and case."""
+    """Return the values of processes, and the batches that count in the order of time, by target and case."""
     places = [list(BATCH).index(name) for name in ("target", "case", "process", "start_ns", "loops", "host_ns")]
     found: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = {}
-    for row in measured.batches:
+    for row in counting(measured):
         target, case, process, start, loops, host = (row[at] for at in places)
         if loops:
             by_process = found.setdefault((str(target), str(case)), {})

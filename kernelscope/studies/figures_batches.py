@@ -70,7 +70,7 @@ def distributions(result: Study, cases: Sequence[str] | None = None) -> go.Figur
 
 
 def drift(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
-    """Return batches over the time of the study, by target: what hits all targets alike is the machine's.
+    """Return the batches that count over the time of the study, by target: what hits all alike is the machine's.
 
     Each case is a part of its own. Where there are more than 2,000 batches, a mark is the median of as many that
     follow each other in a process, or of as many processes, as it takes. What lies far above the others is marked at

@@ -33,16 +33,17 @@ SUFFIX = ".json"
 MAX_FILE_BYTES = 64 << 20
 
 
-def _with_waits(content: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 does not tell what was taken off the batches: 0 stands for what is not known."""
+def _with_noise(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 tells neither what was taken off the batches nor how fast the core was: 0 stands for not known."""
     batches: Any = content.get("batches")
     if isinstance(batches, dict) and isinstance(batches.get("host_ns"), list):  # else it is refused later
-        batches = {**batches, "waited_ns": [0] * len(batches["host_ns"])}
+        unknown = [0] * len(batches["host_ns"])
+        batches = {**batches, "waited_ns": unknown, "reference_ns": unknown}
     return {**content, "batches": batches}
 
 
 #: What brings the content of an older version to the next one, by the older version. 1 is the first that was written.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_waits}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_noise}
 
 _MAX_INT = 2**63 - 1
 _MAX_DEPTH = 20

@@ -21,6 +21,7 @@ from kernelscope.studies.case import Case
 from kernelscope.studies.measured import Measured
 from kernelscope.studies.plan import LEAST_GENERATIONS, Plan, as_data
 from kernelscope.studies.running import Stop, Tell
+from kernelscope.studies.samples import quiet_share
 
 _NOISE_MS = 50
 _CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numba_cuda.core.config")
@@ -70,6 +71,7 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
         raise
     finally:
         measured.seconds = (time.perf_counter_ns() - begun_ns) / 1e9
+        measured.host["quiet"] = quiet_share(measured)
 
 
 def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -> list[tuple[TimedCase, int]]:
@@ -117,11 +119,11 @@ def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]
         for timed, loops in chance.sample(prepared, len(prepared)):
             at_ns = time.perf_counter_ns() - begun_ns
             try:
-                host_ns, sync_ns, waited_ns = timed.batch(loops)
+                taken = timed.batch(loops)
             except (Unavailable, CaseError) as error:
                 raise StudyError(f"{error}; it went well before, and what was measured is dropped") from error.__cause__
             measured.batches.append((label, timed.name, 0, number, len(measured.batches), at_ns, loops,
-                                     max(1, host_ns), sync_ns, waited_ns))
+                                     max(1, taken.host_ns), *taken[1:]))
 
 
 def _loops(plan: Plan, case: Case, found: int) -> int:

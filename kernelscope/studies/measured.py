@@ -17,10 +17,11 @@ BATCH = {
     "host_ns": "int64",  # of all loops together, on the host: what passed, less `waited_ns`
     "sync_ns": "int64",  # the wait for the device after them, untimed: long where the device was what was waited for
     "waited_ns": "int64",  # how long another process had the processor meanwhile; 0 where that is not known
+    "reference_ns": "int64",  # a short loop beside them, the same always: how fast the core was; 0 where not known
 }
 
 #: A row of `Measured.batches`.
-BatchRow = tuple[str, str, int, int, int, int, int, int, int, int]
+BatchRow = tuple[str, str, int, int, int, int, int, int, int, int, int]
 
 
 @dataclass
@@ -86,10 +87,11 @@ class Measured:
     batches : list of tuple
         Rows of `BATCH`, in its columns' order.
     host : dict
-        ``processor``, ``cores``, ``pinned_to`` (None where not), ``system``, ``governor``, ``clock_resolution_ns``,
-        ``clock_read_ns``, ``load_before``, ``load_after``, ``noise`` (the share of time that a loop which does
-        nothing lost to others, 0 to 1, median over the processes), ``sees_waits`` (whether the system tells how long
-        another process had the processor, so that it is taken off).
+        ``processor``, ``cores``, ``pinned_to`` (the cores on one of which they are; None where not), ``moves`` (how
+        often they went on to a quieter one), ``quiet`` (the share of batches at quiet moments, 0 to 1), ``system``,
+        ``governor``, ``clock_resolution_ns``, ``clock_read_ns``, ``load_before``, ``load_after``, ``noise`` (the share
+        of time that a loop which does nothing lost to others, 0 to 1, median over the processes), ``sees_waits``
+        (whether the system tells how long another process had the processor, so that it is taken off).
     gpu : dict
         ``name``, ``driver``, ``cuda``, ``clocks_mhz``; empty for none.
     settings : dict

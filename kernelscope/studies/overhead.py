@@ -136,9 +136,9 @@ def launch_overhead(
                         created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
     dry_run = is_dry_run() if dry_run is None else dry_run
     plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                core=host.choose_core() if pin and not is_live else None,
+                cores=host.choose_cores() if pin and not is_live else (), together=host.together(len(wanted)),
                 hello=hello_of(chosen, dry_run and not is_live))
-    measured.host.update(host.describe(plan.core))
+    measured.host.update(host.describe(plan.cores))
     try:
         with showing(progress) as tell:
             if is_live:

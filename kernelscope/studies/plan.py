@@ -47,8 +47,11 @@ class Plan:
         How long one answer of a process may take.
     seed : int
         Of the order of batches.
-    core : int or None
-        The processor core for all processes while they are timed.
+    cores : tuple of int
+        The processor cores for processes while they are timed, on one of which all are; none where they are not put on
+        any.
+    together : int
+        Of how many generations the processes are started side by side.
     hello : dict
         What else the first request to each process says: ``dryrun`` and ``library`` as `start.dry_run_fields` returns
         them, ``kernelscope``, the folder of the package for cases that use it.
@@ -63,7 +66,8 @@ class Plan:
     limit_s: float | None = None
     timeout_s: float = 120.0
     seed: int = 0
-    core: int | None = None
+    cores: tuple[int, ...] = ()
+    together: int = 1
     hello: dict[str, Any] = field(default_factory=dict[str, Any])
     batch_ms: float = BATCH_MS
 

@@ -11,8 +11,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,20 @@ from kernelscope.studies import schedule
 from kernelscope.studies.measured import Measured
 from kernelscope.studies.plan import LEAST_GENERATIONS, Member, Plan, as_data
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
+from kernelscope.studies.quietness import Quietness
+from kernelscope.studies.samples import quiet_share
 
-_NOISE_MS = 50
+#: What a batch's answer has, in the order of `BATCH`, and the least that each may be.
+_TIMES = {"host_ns": 1, "sync_ns": 0, "waited_ns": 0, "reference_ns": 0}
+#: So many times as many rounds as are asked for are made at most, until as many are quiet.
+MOST_ROUNDS = 1.5
+_NOISE_MS = 20
 # Until the first generation has shown it: how much of a generation passes before its first batch.
 _START_UP_SHARE = 0.7
 
 Tell = Callable[[float, str], None]
+#: A generation: the process of each target that has not failed.
+Running = dict[Member, BenchProcess]
 Stop = Callable[[Measured], bool]
 
 
@@ -58,6 +65,9 @@ class Run:
         self._chance = random.Random(plan.seed)
         self._loops: dict[str, int] = {}
         self._noise: list[float] = []
+        self.quietness = Quietness(plan.cores)
+        self._ready: list[Running] = []
+        self._started: list[BenchProcess] = []
         self._unstable: Counter[tuple[str, str]] = Counter()
         self._place = 0
         self._begun_ns = time.perf_counter_ns()
@@ -90,56 +100,56 @@ class Run:
             self.measured.ended = "interrupted"
             raise
         finally:
+            kill_all(self._started)
             self._finish()
         if not self.measured.batches:
             raise StudyError(self._nothing_measured())
 
     def _one_generation(self) -> None:
         begun = self._elapsed_s()
-        with self._processes() as running:
-            self._say(0, "starting " + _counted(len(running), "process", "processes"))
-            self._hello(running)
-            self._prepare(running)
-            self._listen(running)
-            started = self._elapsed_s()
-            if running and not self._members[0].report.error:
-                self._rounds(running)
+        starts = not self._ready
+        if starts:
+            self._start()
+        running = self._ready.pop(0)
+        self._listen(running)
+        started = self._elapsed_s()
+        if running and not self._members[0].report.error:
+            self._rounds(running, self._start_up_share if starts else 0.0)
+        if starts:
             spent = self._elapsed_s() - begun
             self._start_up_share = (started - begun) / spent if spent > 0 else _START_UP_SHARE
-            for member in running:
-                member.report.processes += 1
+        for member in running:
+            member.report.processes += 1
+        close_all(running.values())
 
-    @contextmanager
-    def _processes(self) -> Generator[dict[Member, BenchProcess]]:
-        """One process of each target that has not failed; all are gone afterwards."""
-        running: dict[Member, BenchProcess] = {}
-        started: list[BenchProcess] = []
-        try:
+    def _start(self) -> None:
+        """Start the processes of the next generations, side by side, up to where they can be timed."""
+        for _ in range(min(self._plan.together, self._plan.processes - self._generation)):
+            self._ready.append(running := {})
             for member in self._members:
                 if not member.report.error:
                     try:
-                        started.append(BenchProcess(member.command, member.environ, member.cwd))
-                        running[member] = started[-1]
+                        self._started.append(BenchProcess(member.command, member.environ, member.cwd))
+                        running[member] = self._started[-1]
                     except ProcessError as error:
-                        self._drop(running, member, error)
-            yield running
-            close_all(started)
-        finally:
-            kill_all(started)
+                        self._drop(member, error)
+        self._say(0, "starting " + _counted(sum(map(len, self._ready)), "process", "processes"))
+        self._hello()
+        self._prepare()
 
-    def _hello(self, running: dict[Member, BenchProcess]) -> None:
+    def _hello(self) -> None:
         plan = self._plan
-        # A process goes to its core when it is timed first: until then they may all start and compile side by side.
-        request = {"do": "hello", "pin": None if plan.core is None else [plan.core], **plan.hello}
-        requests = {member: {**request, "framework": member.framework} for member in running}
-        for member, answer in self._ask(running, requests).items():
+        # A process goes to a core when it is timed first: until then they may all start and compile side by side.
+        request = {"do": "hello", "pin": list(plan.cores) or None, **plan.hello}
+        requests = {member: {**request, "framework": member.framework} for member in self._members}
+        for member, _, answer in self._ask(self._ready, requests):
             if isinstance(answer, RefusedError):
-                self._drop(running, member, answer)
+                self._drop(member, answer)
                 continue
             problem = _wrong_module(answer.get("module"), member.expected)
             if problem:
-                self._drop(running, member, ProcessError(problem))
-            elif not self._generation:
+                self._drop(member, ProcessError(problem))
+            elif not member.report.framework:
                 self._introduce(member, answer)
 
     def _introduce(self, member: Member, answer: dict[str, Any]) -> None:
@@ -161,52 +171,62 @@ class Run:
             if problem not in measured.notes:
                 measured.notes.append(problem)
 
-    def _prepare(self, running: dict[Member, BenchProcess]) -> None:
+    def _prepare(self) -> None:
         """Compile and warm up each case, in all processes side by side: this is not timed."""
         for place, case in enumerate(self._plan.cases):
             self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1),
                       f"preparing {shorten(clean(case.name), 40)}")
             request = {"do": "prepare", "case": as_data(case), "batch_ms": self._plan.batch_ms}
-            able = [member for member in running if case.name not in member.report.unavailable]
+            able = [member for member in self._members if case.name not in member.report.unavailable]
             loops: list[int] = []
-            for member, answer in self._ask(running, dict.fromkeys(able, request)).items():
+            for member, process, answer in self._ask(self._ready, dict.fromkeys(able, request)):
                 if isinstance(answer, RefusedError):
-                    self._without_case(running, member, case.name, answer)
+                    self._without_case(member, case.name, answer)
                     continue
                 try:
-                    loops.append(running[member].number(answer, "loops", 1))
+                    loops.append(process.number(answer, "loops", 1))
                 except ProcessError as error:
-                    self._drop(running, member, error)
+                    self._drop(member, error)
                 self._unstable[member.report.label, case.name] += answer.get("stable") is False
             if case.name not in self._loops and loops:
                 given = self._plan.loops
                 self._loops[case.name] = min(loops[0] if given is None else given[case.name],
                                              case.most_loops or 10**9)
 
-    def _listen(self, running: dict[Member, BenchProcess]) -> None:
-        """Measure what share of the time others take, in one process after the other."""
-        for member in list(running):
-            answer = self._ask(running, {member: {"do": "noise", "ms": _NOISE_MS}}).get(member)
-            if isinstance(answer, dict) and isinstance(answer.get("lost"), int | float):
-                self._noise.append(float(answer["lost"]))
+    def _listen(self, running: Running) -> None:
+        """Measure which share of the time others take, and how fast a core is at best, in one process after another."""
+        for asked in list(running):
+            request = {"do": "noise", "ms": _NOISE_MS, **self.quietness.request(asked.report.label, seeks=False)}
+            for member, process, answer in self._ask([running], {asked: request}):
+                try:
+                    if isinstance(answer, dict):
+                        self._noise.append(process.number(answer, "lost", 0.0, float))
+                        self.quietness.learn(member.report.label, process.number(answer, "reference_ns", 1))
+                except ProcessError as error:
+                    self._drop(member, error, running)
 
-    def _rounds(self, running: dict[Member, BenchProcess]) -> None:
+    def _rounds(self, running: Running, begin: float) -> None:
+        """Take rounds until as many are quiet as are asked for; `begin` is the share of the generation that is done."""
         plan = self._plan
         members = {member.report.label: member for member in running}
-        rounds = schedule.generation(list(members), [case.name for case in plan.cases], plan.repeats, self._chance)
+        rounds = schedule.generation(list(members), [case.name for case in plan.cases],
+                                     round(MOST_ROUNDS * plan.repeats), self._chance)
+        quiet = 0
         for number, turns in enumerate(rounds):
-            if number and self._is_late():
+            if (number and self._is_late()) or quiet == plan.repeats:
                 break
-            done = self._start_up_share + (1 - self._start_up_share) * number / len(rounds)
-            self._say(done, f"round {number + 1} of {len(rounds)}")
+            self._say(begin + (1 - begin) * max(number / len(rounds), quiet / plan.repeats),
+                      f"round {quiet + 1} of {plan.repeats}")
+            self.quietness.next_round()
             for turn in turns:
                 member = members[turn.target]
                 if member in running and turn.case not in member.report.unavailable:
                     self._turn(running, member, turn.case, number)
+            quiet += self.quietness.is_quiet
             if self._members[0].report.error:
                 break
 
-    def _turn(self, running: dict[Member, BenchProcess], member: Member, case: str, number: int) -> None:
+    def _turn(self, running: Running, member: Member, case: str, number: int) -> None:
         """Measure one case in one process, once, in the round `number`."""
         begun = time.perf_counter_ns() - self._begun_ns
         loops = self._loops[case]
@@ -216,52 +236,57 @@ class Run:
                                           loops, *taken))
             self._place += 1
 
-    def _batch(self, running: dict[Member, BenchProcess], member: Member, case: str, loops: int,
-               ) -> tuple[int, int, int] | None:
-        """Time one batch; return its three times in nanoseconds, in `BATCH`'s order, or None where it failed."""
-        process = running[member]
-        answer = self._ask(running, {member: {"do": "batch", "case": case, "loops": loops}}).get(member)
-        if isinstance(answer, RefusedError):
-            self._without_case(running, member, case, answer)
-        elif answer is not None:
+    def _batch(self, running: Running, asked: Member, case: str, loops: int) -> tuple[int, int, int, int] | None:
+        """Time one batch; return its four times in nanoseconds, in `BATCH`'s order, or None where it failed."""
+        label = asked.report.label
+        request = {"do": "batch", "case": case, "loops": loops, **self.quietness.request(label)}
+        for member, process, answer in self._ask([running], {asked: request}):
+            if isinstance(answer, RefusedError):
+                self._without_case(member, case, answer, running)
+                continue
             try:
-                return (process.number(answer, "host_ns", 1), process.number(answer, "sync_ns", 0),
-                        process.number(answer, "waited_ns", 0))
+                host_ns, sync_ns, waited_ns, reference_ns = (
+                    process.number(answer, name, least) for name, least in _TIMES.items())
             except ProcessError as error:
-                self._drop(running, member, error)
+                self._drop(member, error, running)
+            else:
+                self.quietness.took(label, answer.get("core"), reference_ns)
+                return host_ns, sync_ns, waited_ns, reference_ns
         return None
 
-    def _ask(self, running: dict[Member, BenchProcess], requests: dict[Member, dict[str, Any]],
-             ) -> dict[Member, dict[str, Any] | RefusedError]:
+    def _ask(self, generations: Iterable[Running], requests: Mapping[Member, dict[str, Any]],
+             ) -> list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]]:
         """Ask side by side; a target whose process fails is dropped, and has no answer."""
-        owners = {running[member]: member for member in requests}
-        answers: dict[Member, dict[str, Any] | RefusedError] = {}
-        asked = {running[member]: request for member, request in requests.items()}
-        for process, answer in ask_all(asked, self._plan.timeout_s).items():
+        asked = {running[member]: member for running in generations for member in requests if member in running}
+        answers: list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]] = []
+        found = ask_all({process: requests[member] for process, member in asked.items()}, self._plan.timeout_s)
+        for process, answer in found.items():
             if isinstance(answer, ProcessError):
-                self._drop(running, owners[process], answer)
+                self._drop(asked[process], answer, *generations)
             else:
-                answers[owners[process]] = answer
-        return answers
+                answers.append((asked[process], process, answer))
+        return [each for each in answers if not each[0].report.error]
 
-    def _drop(self, running: dict[Member, BenchProcess], member: Member, error: StudyError) -> None:
+    def _drop(self, member: Member, error: StudyError, *generations: Running) -> None:
         """Take a target out of the study; what was measured of it stays."""
+        if member.report.error:
+            return  # its process of another generation has said so
         done = member.report.processes
         where = f"process {done + 1}: " if done else ""
         member.report.error = homeless(f"{where}{error}")
-        process = running.pop(member, None)
-        if process is not None:
-            process.kill()
+        for running in (*self._ready, *generations):
+            process = running.pop(member, None)
+            if process is not None:
+                process.kill()
 
-    def _without_case(self, running: dict[Member, BenchProcess], member: Member, case: str,
-                      error: RefusedError) -> None:
+    def _without_case(self, member: Member, case: str, error: RefusedError, *generations: Running) -> None:
         text = str(error) if error.kind == "unavailable" else f"failed: {error}"
         member.report.unavailable[case] = homeless(text)
         if all(each.name in member.report.unavailable for each in self._plan.cases):
             why = next(iter(member.report.unavailable.values()))
-            self._drop(running, member, StudyError(f"none of the cases can be run; the first {why}"
-                                                   if why.startswith("failed") else
-                                                   f"none of the cases can be run: {why}"))
+            self._drop(member, StudyError(f"none of the cases can be run; the first {why}"
+                                          if why.startswith("failed") else
+                                          f"none of the cases can be run: {why}"), *generations)
 
     def _without_baseline(self) -> None:
         baseline = self._members[0].report
@@ -275,7 +300,7 @@ class Run:
 
     def _is_over(self) -> bool:
         plan, measured = self._plan, self.measured
-        if plan.limit_s is not None and self._elapsed_s() + statistics.median(self._durations) > plan.limit_s:
+        if plan.limit_s is not None and self._elapsed_s() + statistics.fmean(self._durations) > plan.limit_s:
             measured.ended = "time limit" if self._generation < plan.processes else measured.ended
             return True
         if self._is_enough and LEAST_GENERATIONS <= self._generation < plan.processes and self._is_enough(measured):
@@ -293,6 +318,7 @@ class Run:
         measured, plan = self.measured, self._plan
         measured.seconds = self._elapsed_s()
         measured.host["noise"] = statistics.median(self._noise) if self._noise else None
+        measured.host.update(quiet=quiet_share(measured), moves=self.quietness.moves)
         for member in self._members:
             for case in plan.cases:
                 often = self._unstable[member.report.label, case.name]
@@ -317,7 +343,7 @@ class Run:
         done = (self._generation + within) / plan.processes
         left = ""
         if self._durations:
-            seconds = statistics.median(self._durations) * plan.processes * (1 - done)
+            seconds = statistics.fmean(self._durations) * plan.processes * (1 - done)
             if plan.limit_s is not None:
                 seconds = max(0.0, min(seconds, plan.limit_s - self._elapsed_s()))
                 done = max(done, min(1.0, self._elapsed_s() / plan.limit_s))

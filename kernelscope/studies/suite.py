@@ -118,9 +118,9 @@ def suite(
     overhead.refuse_simulator()
     wanted = overhead.targets_of(targets, str(repo))
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
-    core = host.choose_core() if pin else None
+    cores = host.choose_cores()[:1] if pin else ()
     measured = Measured([TargetReport(each.label, each.kind, running.homeless(str(each))) for each in wanted], [],
-                        host={**host.describe(core), "pinned_to": core},
+                        host={**host.describe(cores), "pinned_to": list(cores) or None},
                         settings={"suite": keyword or "all", "processes": processes, "max_time_s": max_time_s,
                                   "install": install, "pin": pin, "timeout_s": timeout_s},
                         created=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -133,7 +133,8 @@ def suite(
             dry: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
             runners += [_Runner(member) for member in members]
             _introduce(runners, measured, dry, timeout_s)
-            _lay_out(runners, measured, workspace, {"core": core, "dryrun": None, "library": None, **dry})
+            _lay_out(runners, measured, workspace,
+                     {"core": cores[0] if cores else None, "dryrun": None, "library": None, **dry})
             _run(runners, _options(keyword, max_time_s), processes, timeout_s, tell)
     except KeyboardInterrupt:
         _collect(measured, runners, began)

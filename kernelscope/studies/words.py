@@ -187,8 +187,7 @@ def _conditions(measured: Measured) -> list[str]:
     host, said = measured.host, list[str]()
     cores = host.get("pinned_to")
     if isinstance(cores, list | tuple) and cores:
-        listed = ", ".join(_said(each) for each in cores)
-        said.append(f"Pinned to core{'s' * (len(cores) > 1)} {listed}.")
+        said.append(_cores(cores, host.get("moves")))
     elif cores is not None and not isinstance(cores, list | tuple):
         said.append(f"Pinned to core {_said(cores)}.")
     elif "pinned_to" in host:
@@ -196,6 +195,9 @@ def _conditions(measured: Measured) -> list[str]:
     lost = _number(host.get("noise"))
     if lost is not None:
         said.append(f"Others took {share_of_one(lost)} of the time from a loop that does nothing.")
+    quiet = _number(host.get("quiet"))
+    if quiet is not None:
+        said.append(f"{share_of_one(quiet)} of the batches ran at quiet moments, which are those that count.")
     said += _taken_off(measured)
     resolution, reading = _number(host.get("clock_resolution_ns")), _number(host.get("clock_read_ns"))
     if resolution is not None and reading is not None:
@@ -204,6 +206,15 @@ def _conditions(measured: Measured) -> list[str]:
     if before is not None and after is not None:
         said.append(f"The machine's load was {before:.1f} before and {after:.1f} after.")
     return said
+
+
+def _cores(cores: Sequence[Any], moves: Any) -> str:
+    listed = ", ".join(_said(each) for each in cores)
+    if len(cores) == 1:
+        return f"Pinned to core {listed}."
+    often = _number(moves)
+    moved = "" if often is None else f", moved {count(int(often))} time{'s' * (often != 1)} to one that was quieter"
+    return f"Pinned to one core at a time, of {listed}{moved}."
 
 
 def _taken_off(measured: Measured) -> list[str]:

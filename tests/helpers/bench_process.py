@@ -68,9 +68,13 @@ class Bench:
 
 
 def clean_environ() -> dict[str, str]:
-    """Return this environment without what changes Python, KernelScope or numba."""
+    """Return this environment without what changes Python, KernelScope or numba.
+
+    On a GPU the tests may have their packages from ``PYTHONPATH``, which is left.
+    """
     ours = ("PYTHON", "KERNELSCOPE", "NUMBA")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith(ours) or (ON_GPU and name == "PYTHONPATH")}
 
 
 def empty_kernel(arguments: int = 0, **fields: Any) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
     **behaviour
         ``ns``: what a launch takes, a number or one by case; ``noise``: its share between processes and within them;
         ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer;
-        ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers.
+        ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers; ``references``: what the reference takes
+        in batch after batch, over and over.
     """
     from kernelscope.studies.measured import TargetReport
     from kernelscope.studies.plan import Member
@@ -59,6 +60,7 @@ class Fake:
         noise = behaviour.get("noise", [0, 0])
         self.factor = 1 + random.gauss(0, noise[0])
         self.within = noise[1]
+        self.batches = 0
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do as a benchmark process does."""
@@ -78,8 +80,15 @@ class Fake:
             ns = ns[name] if isinstance(ns, dict) else ns
             time.sleep(self.behaviour.get("takes_s", 0))
             spent = ns * request["loops"] * self.factor * (1 + random.gauss(0, self.within))
-            return {"host_ns": max(1, round(spent)), "sync_ns": 100, "waited_ns": 7}
-        return {"lost": 0.01} if do == "noise" else {}
+            return {"host_ns": max(1, round(spent)), "sync_ns": 100, "waited_ns": 7, "reference_ns": self.reference(),
+                    "core": self.behaviour.get("core", request.get("core"))}
+        return {"lost": 0.01, "reference_ns": 50_000} if do == "noise" else {}
+
+    def reference(self) -> int:
+        """What the reference took beside this batch."""
+        given = self.behaviour.get("references", [50_000])
+        self.batches += 1
+        return given[(self.batches - 1) % len(given)]
 
     def crash(self) -> Any:
         """Die of a signal."""
@@ -129,7 +138,8 @@ def _main(text: str, requests: int, answers: int) -> None:
             with open(behaviour["log"], "a") as log:
                 log.write(json.dumps({
                     "label": behaviour["label"], "process": fake.number, "do": request["do"],
-                    "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"),
+                    "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"), "core": request.get("core"),
+                    "quiet_ns": request.get("quiet_ns"),
                     "from": begun, "to": time.monotonic_ns(),
                     "dry_run": os.environ.get("KERNELSCOPE_DRYRUN"),
                     "request": request if request["do"] in ("hello", "prepare") else None}) + "\n")

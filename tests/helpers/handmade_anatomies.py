@@ -72,5 +72,5 @@ def anatomy(targets: Mapping[str, Mapping[str, float]], processes: int = 8, *, n
                 made.times += [(*where, key, value + STAMPS_NS, STAMPS_NS) for key, value in values.items()
                                if key not in hidden]
                 measured.batches.append((label, case, process, number, len(measured.batches), 0, 50,
-                                         round(bare * 50), 0, 0))
+                                         round(bare * 50), 0, 0, 0))
     return made

@@ -73,7 +73,8 @@ def measured(
                         continue
                     scatter = 1 + within * abs(rng.standard_normal())
                     host_ns = round(costs[target][name] * 1000 * loops * speed[target] * scatter * (1 + drift))
-                    batches.append((target, labels[name], process, turn, len(batches), start, loops, host_ns, 9000, 0))
+                    batches.append((target, labels[name], process, turn, len(batches), start, loops, host_ns, 9000, 0,
+                                    0))
                     start += host_ns + 40_000
     values: dict[str, Any] = {
         "targets": [_target(label, [labels[name] for name in names if name not in of], processes)
@@ -106,7 +107,7 @@ def case(name: int | str) -> CaseReport:
 def found(study: Measured) -> Judgement:
     """Return what a simple method finds in a study: intervals of 2.8 standard errors, whatever `judge` becomes."""
     values: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for target, name, process, _, _, _, loops, host_ns, _, _ in study.batches:
+    for target, name, process, _, _, _, loops, host_ns, *_ in study.batches:
         values.setdefault((target, name), {}).setdefault(process, []).append(host_ns / loops / 1000)
     medians = {place: {process: float(np.median(each)) for process, each in of.items()} for place, of in values.items()}
     estimates, differences = [], []

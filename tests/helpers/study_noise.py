@@ -97,7 +97,7 @@ def study(seed: int, *, targets: int = 3, cases: Mapping[str, float] = CASES,
             for place, (name, us) in enumerate(cases.items()):
                 loops = round(BATCH_MS * 1000 / us)
                 batches += [(label, name, process, number, len(batches) + at, 0, loops,
-                             round(loops * us * 1000 * factors[process, number, at, place]), 2_000, 0)
+                             round(loops * us * 1000 * factors[process, number, at, place]), 2_000, 0, 0)
                             for at, label in enumerate(labels)]
     return Measured([TargetReport(label, "current", "", processes=processes) for label in labels],
                     [CaseReport(name, f"k{place}[1, 1]()", args=place, against=against.get(name))

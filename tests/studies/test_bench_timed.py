@@ -34,7 +34,7 @@ def case(statement: str = "log('loop')", **fields: Any) -> tuple[TimedCase, list
 
 def test_what_runs_when() -> None:
     made, log = case(setup="log('setup')", before="log('before')", after="log('after')")
-    host_ns, sync_ns, _ = made.batch(2)
+    host_ns, sync_ns, *_ = made.batch(2)
     # The wait comes after `after`: a stream that captures cannot be waited for.
     assert log == ["setup", "wait", "before", "loop", "loop", "after", "wait"]
     assert host_ns > 0
@@ -49,7 +49,7 @@ def test_a_batch_without_a_frame_brings_its_caches_back_first() -> None:
 
 def test_the_time_is_that_of_the_loops() -> None:
     made, _ = case("sleep(0.002)", setup="from time import sleep", before="sleep(0.05)", after="sleep(0.05)")
-    host_ns, sync_ns, _ = made.batch(5)
+    host_ns, sync_ns, *_ = made.batch(5)
     assert 10e6 <= host_ns < 40e6
     assert sync_ns < 45e6
 
@@ -219,9 +219,9 @@ class Stepped(TimedCase):
         super().__init__({"name": "stepped", "statement": "1", **fields}, {}, lambda: None)
         self.ns, self.sync, self.asked = ns, sync, []
 
-    def batch(self, loops: int) -> Batch:
+    def batch(self, loops: int, moved: bool = False) -> Batch:
         self.asked.append(loops)
-        return Batch(int(self.ns(len(self.asked), loops) * loops), int(self.sync(loops)), 0)
+        return Batch(int(self.ns(len(self.asked), loops) * loops), int(self.sync(loops)), 0, 0)
 
 
 def test_warm_when_the_last_batches_agree() -> None:

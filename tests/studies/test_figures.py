@@ -140,8 +140,9 @@ def test_distributions_are_of_processes(study: StudyResult) -> None:
 
 
 def test_a_process_is_the_median_of_its_batches() -> None:
-    rows = [("a", "c", 0, at, at, at * 1000, 10, us * 10_000, 0) for at, us in enumerate((5, 1, 2))]
-    rows += [("a", "c", 1, 0, 3, 3000, 100, 700_000, 0), ("a", "c", 2, 0, 4, 4000, 0, 5, 0)]
+    rows = [("a", "c", 0, at, at, at * 1000, 10, us * 10_000, 0, 0, 0) for at, us in enumerate((5, 1, 2))]
+    rows += [("a", "c", 1, 0, 3, 3000, 100, 700_000, 0, 0, 0),
+             ("a", "c", 2, 0, 4, 4000, 0, 5, 0, 0, 0)]
     made = samples_of(Measured([], [], rows))["a", "c"]
     assert made.us == [2.0, 7.0] and made.process == [0, 1] and made.at_ns == [1000.0, 3000.0]
 

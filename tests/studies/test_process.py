@@ -44,7 +44,8 @@ def alive(pid: int) -> bool:
 def test_it_answers(start: Start) -> None:
     process = start(ns=3000)
     assert process.ask(HELLO, 20)["framework"] == "numba-cuda"
-    assert process.ask(BATCH, 20) == {"ok": True, "host_ns": 30_000, "sync_ns": 100, "waited_ns": 7}
+    assert process.ask(BATCH, 20) == {"ok": True, "host_ns": 30_000, "sync_ns": 100, "waited_ns": 7,
+                                      "reference_ns": 50_000, "core": None}
 
 
 def test_it_prints_as_it_likes(start: Start) -> None:

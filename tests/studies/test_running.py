@@ -261,7 +261,7 @@ def test_warm_ups_that_never_settle_are_told(study: Study) -> None:
 
 
 def test_a_core_that_cannot_be_had_is_told(study: Study) -> None:
-    measured = study({"hello": {"pinned_to": None, "pin_error": "not permitted"}}, core=3)
+    measured = study({"hello": {"pinned_to": None, "pin_error": "not permitted"}}, cores=(3,))
     assert measured.notes == ["the processes were not put on one processor core: not permitted"]
     assert "pinned_to" not in measured.host
 
@@ -300,3 +300,47 @@ def test_members_are_told_apart_by_who_they_are(tmp_path: Path) -> None:
     one = fake_bench.member(tmp_path, "one")
     assert one != dataclasses.replace(one)
     assert isinstance(one, Member)
+
+
+def test_generations_that_start_together_are_timed_one_after_the_other(study: Study, tmp_path: Path) -> None:
+    measured = study({}, {}, processes=5, together=2)
+    log = fake_bench.done(tmp_path)
+    begun = {(each["label"], each["process"]): each["from"] for each in log if each["do"] == "hello"}
+    timed = sorted((each for each in log if each["do"] == "batch"), key=lambda each: each["from"])
+    assert len(begun) == 10 and len(timed) == 40
+    for number in range(5):
+        generation = timed[8 * number:8 * number + 8]
+        assert len({(each["label"], each["process"]) for each in generation}) == 2
+        # Each second one begins with the processes of the next one at hand.
+        assert sum(start < generation[0]["from"] for start in begun.values()) == (4, 4, 8, 8, 10)[number]
+    assert [report.processes for report in measured.targets] == [5, 5]
+
+
+def test_those_that_have_started_end_with_a_study_that_has_enough(study: Study) -> None:
+    measured = study({}, {}, processes=20, together=3, is_enough=lambda measured: True)
+    assert [report.processes for report in measured.targets] == [8, 8]
+    assert _children() == []
+
+
+def test_a_target_that_fails_in_one_of_two_generations_fails_in_both(study: Study) -> None:
+    measured = study({}, {"fails": [["crash", "prepare", "1 args", 1]]}, processes=4, together=2)
+    assert (measured.targets[1].error or "").startswith("crashed with SIGSEGV while preparing '1 args'")
+    assert [report.processes for report in measured.targets] == [4, 0]
+    assert _children() == []
+
+
+def test_where_it_is_not_quiet_there_are_half_as_many_rounds_more(study: Study) -> None:
+    measured = study({"references": [90_000]}, {}, repeats=4, processes=1, cases=CASES[:1])
+    assert Counter(row["target"] for row in rows(measured)) == {"baseline": 6, "v2": 6}
+    measured = study({"references": [90_000, 50_000, 50_000]}, {}, repeats=4, processes=1, cases=CASES[:1])
+    assert Counter(row["target"] for row in rows(measured)) == {"baseline": 6, "v2": 6}
+    assert measured.host["quiet"] == 10 / 12
+
+
+def test_processes_follow_the_first_of_a_round_to_its_core(study: Study, tmp_path: Path) -> None:
+    measured = study({"core": 2}, {"core": 1}, repeats=3, processes=1, cores=(1, 2), cases=CASES[:1])
+    asked = [(each["label"], each["core"], each["quiet_ns"]) for each in fake_bench.done(tmp_path)
+             if each["do"] == "batch"]
+    assert [core for _, core, _ in asked[1:]] == [{"baseline": 2, "v2": 1}[label] for label, _, _ in asked[:-1]]
+    assert [quiet_ns for _, _, quiet_ns in asked] == [60_000, None] * 3
+    assert measured.host["moves"] == sum(one[0] != other[0] for one, other in itertools.pairwise(asked))

@@ -5,14 +5,14 @@ import pytest
 import study_noise
 
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
-from kernelscope.studies.samples import BLOCKS, middle, paired, samples
+from kernelscope.studies.samples import BLOCKS, counting, middle, paired, quiet_share, samples
 
 
 def measured(rows, *, live=False):
     """Of (target, process, round, ns a launch); a batch has ten launches and a wait of 50 ns."""
     labels = list(dict.fromkeys(row[0] for row in rows))
     return Measured([TargetReport(label, "current", "") for label in labels], [CaseReport("k", "k()")],
-                    [(label, "k", process, number, 0, 0, 10, 10 * ns, 50, 0) for label, process, number, ns in rows],
+                    [(label, "k", process, number, 0, 0, 10, 10 * ns, 50, 0, 0) for label, process, number, ns in rows],
                     is_live=live)
 
 
@@ -55,7 +55,7 @@ def test_without_common_rounds_medians_are_compared():
 
 def test_batches_that_measured_nothing_are_left_out():
     study = measured([("a", 0, 0, 4000)])
-    study.batches += [("a", "k", 0, 1, 0, 0, 0, 100, 0, 0), ("a", "k", 0, 2, 0, 0, 10, 0, 0, 0)]
+    study.batches += [("a", "k", 0, 1, 0, 0, 0, 100, 0, 0, 0), ("a", "k", 0, 2, 0, 0, 10, 0, 0, 0, 0)]
     assert samples(study)["a", "k"].processes == {0: {0: 4.0}}
 
 
@@ -75,3 +75,44 @@ def test_the_running_process_is_divided_into_blocks(rounds, blocks):
 def test_blocks_that_there_are_stay():
     found = samples(measured([("a", process, number, 4000) for process in range(3) for number in range(4)], live=True))
     assert np.shape(found["a", "k"].medians()) == (3,)
+
+
+def beside(rows):
+    """Of (target, process, round, ns a launch, ns of the reference)."""
+    study = measured([row[:4] for row in rows])
+    study.batches = [(*batch[:10], row[4]) for batch, row in zip(study.batches, rows, strict=True)]
+    return study
+
+
+def test_batches_at_quiet_moments_are_what_counts():
+    slow = [("a", 0, number, 9000, 90) for number in range(4)]
+    study = beside([("a", 0, number, 4000 + number, 50 + number) for number in range(4, 10)] + slow)
+    found = samples(study)["a", "k"]
+    assert found.medians().tolist() == [4.0065]
+    assert found.batches == 10
+    assert [row[3] for row in counting(study)] == [4, 5, 6, 7, 8, 9]
+    assert quiet_share(study) == pytest.approx(0.6)
+
+
+def test_where_few_are_quiet_the_quieter_half_counts():
+    study = beside([("a", 0, number, 1000 * number, 50 + 20 * number) for number in range(1, 8)])
+    assert samples(study)["a", "k"].medians().tolist() == [2.5]
+
+
+def test_both_of_a_round_have_to_be_quiet():
+    a = [("a", 0, 0, 4000, 50), ("a", 0, 1, 4000, 50), ("a", 0, 2, 4000, 90), ("a", 0, 3, 4000, 50)]
+    b = [("b", 0, 0, 5000, 30), ("b", 0, 1, 9000, 60), ("b", 0, 2, 9000, 30), ("b", 0, 3, 5200, 30)]
+    found = samples(beside(a + b))
+    assert paired(found["b", "k"], found["a", "k"])[0].tolist() == pytest.approx([1.1])
+
+
+def test_where_nothing_tells_all_count():
+    study = measured([("a", 0, number, 4000) for number in range(4)])
+    assert quiet_share(study) is None
+    assert counting(study) == study.batches
+
+
+def test_blocks_of_the_running_process_have_their_own_quiet_moments():
+    study = beside([("a", 0, number, 4000 if number % 2 else 9000, 50 if number % 2 else 90) for number in range(64)])
+    study.is_live = True
+    assert samples(study)["a", "k"].medians().tolist() == [4.0] * BLOCKS

@@ -252,7 +252,7 @@ def test_a_difference_that_is_ruled_out_is_said():
 
 def test_a_wait_for_the_device_is_said_with_any_verdict():
     measured = study(12, slower={("t1", "*"): 0.5})
-    measured.batches = [(*row[:8], row[7] // 2, 0) for row in measured.batches]
+    measured.batches = [(*row[:8], row[7] // 2, 0, 0) for row in measured.batches]
     judgement = judge(measured)
     assert {SLOWER, NO_DIFFERENCE} == set(verdicts(judgement).values())
     assert all("the device may set this pace" in found.advice for found in judgement.differences)

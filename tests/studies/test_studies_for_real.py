@@ -125,7 +125,7 @@ except studies.StudyInterrupted as interrupted:
 """
 
 
-@pytest.mark.parametrize("moment", ["making its environment", "starting 2 processes", "process 1 of 50: preparing",
+@pytest.mark.parametrize("moment", ["making its environment", ": starting ", "process 1 of 50: preparing",
                                     "process 2 of 50: round 2"])
 def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Path, moment: str) -> None:
     temporary = tmp_path / "temporary"
@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
     assert "interrupted with" in rest
     if "round 2" in moment:
         assert not rest.strip().endswith(("None", " 0"))
-        assert len(children) == 2
+        assert len(children) in (2, 4, 6, 8)  # one or more of each target
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
     assert list(temporary.iterdir()) == []
     assert len(git(repository, "worktree", "list").splitlines()) == 1

@@ -29,6 +29,7 @@ from itertools import repeat
 from types import CodeType
 from typing import Any
 
+from . import quiet
 from .boundaries import ARGUMENTS, Boundaries
 from .launch_path import PATHS, described, statements
 
@@ -59,8 +60,6 @@ _REPEATS = 12
 _BARE_RUNS = 3
 
 
-
-
 def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Time each part of one launch of a case once.
 
@@ -69,13 +68,14 @@ def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
     bench : Bench
         The process: its framework and its cases.
     request : dict
-        ``case``: the fields of `Case`; ``loops``: how many launches a batch has; ``seed``: of the batches' order.
+        ``case``: the fields of `Case`; ``loops``: how many launches a batch has; ``seed``: of the batches' order;
+        ``core`` and ``quiet_ns``, as a batch's request has them.
 
     Returns
     -------
     dict
-        What `Anatomy.round` returns, and ``parts``: each with its ``key``, where it begins and ends, a ``note``, and
-        the ``reason`` where it cannot be timed.
+        What `Anatomy.round` returns; ``core``, on which it ended; and ``parts``: each with its ``key``, where it begins
+        and ends, a ``note``, and the ``reason`` where it cannot be timed.
     """
     fields = request["case"]
     name = str(fields["name"])
@@ -88,8 +88,10 @@ def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
             fields["statement"], case.names, bench.framework.name, fields.get("before") or "",
             fields.get("after") or "", fields.get("most_loops"), bench.framework.synchronize)
     anatomy = taken[id(case)]
+    bench.quiet.go(request.get("core"))
+    anatomy.settle = lambda: bench.quiet.seek(bench.quiet.core, request.get("quiet_ns"))
     times = anatomy.round(int(request["loops"]), request.get("seed"))
-    return {**times, "parts": anatomy.parts}
+    return {**times, "core": bench.quiet.core, "parts": anatomy.parts}
 
 
 class Anatomy:
@@ -111,6 +113,11 @@ class Anatomy:
         Waits for the device; called before and after each batch.
     clock : callable
         Returns nanoseconds.
+
+    Attributes
+    ----------
+    settle : callable
+        Finds a quiet moment before the batches of each kind.
     """
 
     def __init__(self, statement: str, namespace: dict[str, Any], framework: str, before: str = "", after: str = "",
@@ -119,6 +126,7 @@ class Anatomy:
         self.namespace = namespace
         self.most_loops = most_loops
         self._clock = clock
+        self.settle: Callable[[], object] = lambda: None
         self._cell = [0, 0, 0]
         self._stamps: list[int] = []
         self._synchronize: Callable[[], object] = synchronize or (lambda: None)
@@ -285,18 +293,22 @@ class Anatomy:
         added: dict[str, Any] = {_CELL: self._cell, _NOW: self._clock, _SEE: see, _STAMP: self._stamps.append}
         own = {name: borrower.__code__ for name, borrower in functions.items()}
         done: list[Batch] = []
+        references: list[int] = []
         try:
             for scope in scopes:
                 scope.update(added)
             for name, code in codes.items():
                 functions[name].__code__ = code
             if see is None:
+                self.settle()
                 self._run(function, min(_WARM_LAUNCHES, self.most_loops or _WARM_LAUNCHES))
             for _ in range(repeats):
                 self._cell[:] = [0, 0, 0]
                 self._stamps.clear()
+                before_ns = quiet.reference_ns()
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
-            return done
+                references.append(max(before_ns, quiet.reference_ns()))
+            return _quietest(done, references)
         finally:
             for name, code in own.items():
                 functions[name].__code__ = code
@@ -314,6 +326,12 @@ class Anatomy:
             if self._after is not None:
                 exec(self._after, self.namespace)
             self._synchronize()
+
+
+def _quietest(batches: list[Batch], references: list[int]) -> list[Batch]:
+    """Return the batches that are the most quiet ones, half of them, in their order."""
+    slowest = sorted(references)[(len(references) - 1) // 2]
+    return [batch for batch, reference in zip(batches, references) if reference <= slowest]
 
 
 def _stamp(text: str) -> list[Any]:

@@ -12,8 +12,6 @@ from typing import Any
 
 # Bound before a target's code runs, which may put another one in its place.
 _now = time.perf_counter_ns
-#: Cores that this process has pinned itself to.
-_pinned: set[int] = set()
 _ROUND_NS = 20_000
 
 
@@ -82,7 +80,7 @@ def may_pin(cores: list[int] | None) -> tuple[list[int] | None, str | None]:
     Returns
     -------
     tuple
-        The cores, or None; and why not, if there were any asked for.
+        The cores in their order, or None; and why not, if there were any asked for.
     """
     if not cores:
         return None, None
@@ -94,15 +92,7 @@ def may_pin(cores: list[int] | None) -> tuple[list[int] | None, str | None]:
         os.sched_setaffinity(0, before)
     except (OSError, ValueError) as error:
         return None, f"cores {cores} are refused: {getattr(error, 'strerror', None) or error}"
-    return sorted(cores), None
-
-
-def pin(cores: list[int] | None) -> None:
-    """Run on some cores only from now on; None changes nothing."""
-    if cores and _pinned != set(cores):
-        os.sched_setaffinity(0, cores)
-        _pinned.clear()
-        _pinned.update(cores)
+    return list(cores), None
 
 
 def gpu(is_dry_run: bool) -> dict[str, Any]:

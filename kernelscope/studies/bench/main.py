@@ -12,8 +12,8 @@ hello      framework, dryrun, library, pin, kernelscope          framework, vers
                                                                  clock_read_ns, sees_waits, python
 prepare    case (the fields of `Case`), batch_ms                 loops, warm_batches, stable, ns_per_loop,
                                                                  sync_share, limited
-batch      case (its name), loops                                host_ns, sync_ns, waited_ns
-noise      ms                                                    lost
+batch      case (its name), loops, core, quiet_ns                host_ns, sync_ns, waited_ns, reference_ns, core
+noise      ms, core                                              lost, reference_ns
 anatomy    case (the fields of `Case`), and what `anatomy` takes what `anatomy` answers
 bye                                                              nothing; the process ends
 ========== ===================================================== =====================================================
@@ -22,6 +22,9 @@ bye                                                              nothing; the pr
 ``dryrun`` is the folder that holds the package kernelscope, if the null driver is to take the place of CUDA's, and
 ``library`` the file of a null driver that is built already, so that the target needs neither compiler nor ``cuda.h``;
 ``pin`` is a list of processor cores; ``kernelscope`` is the folder of KernelScope for the cases that need it.
+
+Of the cores of ``pin`` the process is on one at a time. ``core`` is where to begin and ``quiet_ns`` what the reference
+of `quiet` may take there: else the process goes on to other cores, and answers on which one it was.
 
 The process pins itself at the first request that is timed and not before: many processes may start, compile and warm up
 side by side, on all cores, before one is timed at a time on one core.
@@ -48,6 +51,7 @@ from typing import Any
 
 from . import machine
 from .framework import Framework, find, offer_kernelscope
+from .quiet import Quiet
 from .timed import CaseError, TimedCase, Unavailable, freeze_garbage
 from .warming import warm_up
 
@@ -58,7 +62,7 @@ class Bench:
     def __init__(self) -> None:
         self.framework: Framework | None = None
         self.cases: dict[str, TimedCase] = {}
-        self.cores: list[int] | None = None
+        self.quiet = Quiet(None)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what a request asks for.
@@ -88,11 +92,12 @@ class Bench:
         if request.get("kernelscope"):
             offer_kernelscope(request["kernelscope"])
         self.framework = found = find(request.get("framework"), request.get("dryrun"), request.get("library"))
-        self.cores, pin_error = machine.may_pin(request.get("pin"))
+        cores, pin_error = machine.may_pin(request.get("pin"))
+        self.quiet = Quiet(cores)
         resolution_ns, read_ns = machine.clock()
         return {
             "framework": found.name, "versions": found.versions, "module": found.module,
-            "gpu": machine.gpu(found.is_dry_run), "is_dry_run": found.is_dry_run, "pinned_to": self.cores,
+            "gpu": machine.gpu(found.is_dry_run), "is_dry_run": found.is_dry_run, "pinned_to": cores,
             "pin_error": pin_error, "clock_resolution_ns": resolution_ns, "clock_read_ns": read_ns,
             "sees_waits": machine.counts_waits(), "python": platform.python_version(),
         }
@@ -112,19 +117,18 @@ class Bench:
         name = request["case"]
         if name not in self.cases:
             raise ValueError(f"case {name!r} is not prepared; prepared: {', '.join(self.cases) or 'none'}")
-        machine.pin(self.cores)
-        return self.cases[name].batch(int(request["loops"]))._asdict()
+        moved = self.quiet.seek(request.get("core"), request.get("quiet_ns"))
+        return {**self.cases[name].batch(int(request["loops"]), moved)._asdict(), "core": self.quiet.core}
 
     def noise(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Measure which share of its time a loop that does nothing loses to others."""
-        machine.pin(self.cores)
-        return {"lost": machine.noise(float(request.get("ms") or 50))}
+        """Measure which share of its time a loop that does nothing loses to others, and what one takes at best."""
+        self.quiet.go(request.get("core"))
+        return {"lost": machine.noise(float(request.get("ms") or 50)), "reference_ns": self.quiet.best_ns()}
 
     def anatomy(self, request: dict[str, Any]) -> dict[str, Any]:
         """Split one launch of a case into its parts."""
         from . import anatomy  # pyright: ignore  (written for this one verb, and not loaded without it)
 
-        machine.pin(self.cores)
         return anatomy.answer(self, request)
 
     def case(self, fields: dict[str, Any]) -> TimedCase:

@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import machine
+from . import machine, quiet
 
 #: CPython 3.12 starts with 375 objects frozen, other versions with none: nobody has asked for those.
 FROZEN_BY_PYTHON = 1_000
@@ -64,11 +64,15 @@ class Batch(NamedTuple):
         this is most of the noise: batches that took 7 to 17 us a launch had 7.3 to 7.9 us without it. A wait for
         something else than the processor, such as a lock or the device, is part of `host_ns`; and so is, where this
         process has other threads that are at work, such as the driver's, as much as they may have had the processor.
+    reference_ns : int
+        How long the loop of `quiet` took: the longer time of the one directly before the loops and the one after the
+        wait.
     """
 
     host_ns: int
     sync_ns: int
     waited_ns: int
+    reference_ns: int
 
 
 class TimedCase:
@@ -119,10 +123,17 @@ class TimedCase:
         """Run the setup."""
         self._run("setup")
 
-    def batch(self, loops: int) -> Batch:
+    def batch(self, loops: int, moved: bool = False) -> Batch:
         """Time some loops.
 
         The device is idle before them and after them. The garbage collector has run before and is off meanwhile.
+
+        Parameters
+        ----------
+        loops : int
+            How many.
+        moved : bool
+            Whether this thread has just come to another processor core.
         """
         self._wait()
         was_on = gc.isenabled()
@@ -136,9 +147,10 @@ class TimedCase:
             values = [self.names[name] for name in names]
             if not self.has_frame:
                 # Other processes have run on this core meanwhile: its caches hold their code, and what the first loops
-                # take says so. A twentieth of the batch brings it back.
-                self._timed(function, values, loops // 20)
+                # take says so. A twentieth of the batch brings it back, from another core's a quarter.
+                self._timed(function, values, loops // (4 if moved else 20))
                 self._wait()
+            reference_ns = quiet.reference_ns()
             try:
                 host_ns, waited_ns = self._timed(function, values, loops)
             except BaseException:
@@ -148,7 +160,8 @@ class TimedCase:
             self._run("after")
             start_ns = _now()
             self._wait()
-            return Batch(host_ns, _now() - start_ns, waited_ns)
+            sync_ns = _now() - start_ns
+            return Batch(host_ns, sync_ns, waited_ns, max(reference_ns, quiet.reference_ns()))
         finally:
             if was_on:
                 gc.enable()

@@ -83,12 +83,12 @@ def _without_a_full_queue(case: TimedCase, loops: int) -> tuple[int, float]:
     The queue holds about a thousand launches. Where the device is slower than the host it fills, and from then on a
     launch takes the host as long as the device: that shows as a launch that is dearer in many loops than in few.
     """
-    host_ns, sync_ns, _ = case.batch(loops)
+    host_ns, sync_ns, *_ = case.batch(loops)
     share = sync_ns / max(host_ns, 1)
     if share <= _SYNC_SHARE or loops <= _FEW_LOOPS:
         return loops, share
     few = statistics.median(case.batch(_FEW_LOOPS)[0] / _FEW_LOOPS for _ in range(5))
     while loops > _FEW_LOOPS and host_ns / loops > 1.15 * few:
         loops = max(_FEW_LOOPS, loops // 2)
-        host_ns, sync_ns, _ = case.batch(loops)
+        host_ns, sync_ns, *_ = case.batch(loops)
     return loops, sync_ns / max(host_ns, 1)
