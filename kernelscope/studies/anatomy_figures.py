@@ -71,7 +71,7 @@ def waterfall(result: AnatomyResult, target: str, case: str) -> go.Figure:
                           f"<br>95 %: {part.low_us:.3f} to {part.high_us:.3f} µs<extra></extra>")
         begun += us
     kernel_lines(figure, labels_of([label_of(each) for each in parts]))
-    figure.update_xaxes(title_text="µs of the host", rangemode="tozero")
+    figure.update_xaxes(title={"text": "µs of the host", "font": {"size": 12}}, rangemode="tozero")
     return figure
 
 
@@ -104,7 +104,8 @@ def difference(result: AnatomyResult, target: str, case: str) -> go.Figure:
             hovertemplate=f"%{{customdata}}<br>{value:+.3f} µs, {verdict}{interval}<extra></extra>")
         begun += value
     kernel_lines(figure, labels_of([name for name, _, _ in rows]))
-    figure.update_xaxes(title_text="µs more than the baseline", zeroline=True, zerolinewidth=1.5)
+    figure.update_xaxes(title={"text": "µs more than the baseline", "font": {"size": 12}}, zeroline=True,
+                        zerolinewidth=1.5)
     return figure
 
 

@@ -49,6 +49,9 @@ _STYLE = """
   .kscope .ks-study table:has(col.ks-forest-of) td:not(.ks-left) .ks-more { display: none; }
 }
 @container (max-width: 680px) {
+  .kscope .ks-study .ks-top { flex-wrap: wrap; row-gap: 2px; }
+  .kscope .ks-study .ks-title { -webkit-line-clamp: none; display: block; }
+  .kscope .ks-study .ks-maker { max-width: 100%; }
   .kscope .ks-study col.ks-cost-of { width: 62px; }
   .kscope .ks-study col.ks-change { width: 68px; }
   .kscope .ks-study col.ks-verdict { width: 124px; }

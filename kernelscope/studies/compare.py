@@ -281,7 +281,9 @@ def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
     for target in comparison.new.targets:
         found = [each for each in comparison.differences if each.target == target.label]
         if found:
-            said.append((words.name(target.label), words.conclusion(found)))
+            # A target may be called "old" as well.
+            said.append((words.name(target.label), words.conclusion(
+                [dataclasses.replace(each, baseline="the old study") for each in found])))
     return said
 
 

@@ -101,9 +101,9 @@ def test_text_and_card_say_the_same(slower: Comparison) -> None:
     said, read = text(slower, 100), Reader(card(slower))
     assert str(slower) == repr(slower)
     assert said.startswith("Launch overhead: the study of 2026-11-22 against that of 2026-11-01\n")
-    assert "v2: slower than old in both cases, by " in said
+    assert "v2: slower than the old study in both cases, by " in said
     shown = " ".join(read.text.split())
-    for sentence in ("slower than old in both cases", "The two studies ran at different times"):
+    for sentence in ("slower than the old study in both cases", "The two studies ran at different times"):
         assert sentence in " ".join(said.split()) and sentence in shown
     assert [row[0] for row in read.rows] == ["case, target", "0 args", "main", "v2",
                                              "1 arg", "main", "v2"]
