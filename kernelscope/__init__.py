@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
     from kernelscope.errors import RecorderStateError as RecorderStateError
     from kernelscope.errors import RecordingFileError as RecordingFileError
+    from kernelscope.errors import StudyArgumentError as StudyArgumentError
     from kernelscope.errors import StudyError as StudyError
     from kernelscope.errors import StudyFileError as StudyFileError
     from kernelscope.errors import UnknownCellError as UnknownCellError
@@ -64,6 +65,7 @@ _HOMES = {
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
+    "StudyArgumentError": "kernelscope.errors",
     "StudyError": "kernelscope.errors",
     "StudyFileError": "kernelscope.errors",
     "UnknownCellError": "kernelscope.errors",

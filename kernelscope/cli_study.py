@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelscope.analysis.units import counted
 from kernelscope.cli_study_parser import FAILED, INTERRUPTED, OVER
-from kernelscope.errors import StudyError, StudyFileError
+from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.renderers.files import checked
 
 # What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
@@ -24,9 +24,15 @@ _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processe
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure, read or compare; print and write what was asked for; return the exit code."""
+    """Measure, read or compare; print and write what was asked for; return the exit code.
+
+    What is wrong in the line itself ends as argparse ends it, whether the parser sees it or the study.
+    """
     with _ending_as_interrupted():
-        return _main(arguments)
+        try:
+            return _main(arguments)
+        except StudyArgumentError as error:
+            return arguments.parser.error(str(error))
 
 
 def _main(arguments: argparse.Namespace) -> int:
@@ -148,7 +154,7 @@ def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
     if limit is None:
         return None
     if not hasattr(result, "check"):
-        raise StudyError("--fail-over is about a study's differences, and this is an anatomy")
+        raise StudyArgumentError("--fail-over is about a study's differences, and this is an anatomy")
     return result.check(limit)
 
 

@@ -43,6 +43,10 @@ class StudyError(KernelScopeError):
     """A study cannot be made as asked: a target, a case or a setting is wrong, or nothing could be measured."""
 
 
+class StudyArgumentError(StudyError):
+    """What a study was asked for is wrong: the text of a target, a case, a number; the message says what it may be."""
+
+
 class StudyFileError(StudyError):
     """A file is no study, is damaged, or is of a newer version than this KernelScope reads."""
 

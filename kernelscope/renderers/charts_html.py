@@ -34,6 +34,14 @@ _SCRIPT = """
     const read = (name) => root.querySelector('script[data-kind="' + name + '"]').textContent;
     const version = root.dataset.plotly;
     const held = (window.__kernelscopePlotly = window.__kernelscopePlotly || {});
+    const source = root.querySelector('script[data-kind="plotly"]');
+    if (!source) {
+      say("This figure draws with the plotly.js of an earlier one, which is not on this page: run the notebook anew.");
+      while (!held[version]) {
+        await new Promise((done) => setTimeout(done, 200));
+        if (!root.isConnected) return;
+      }
+    }
     held[version] = held[version] || (async () => {
       const packed = Uint8Array.from(atob(read("plotly")), (c) => c.charCodeAt(0));
       const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -82,7 +90,7 @@ def charts_html(recording: Recording) -> str:
         charts.time_by_phase, charts.compile_time, charts.queue_and_execute, charts.gpu_busy)], recording.notice or "")
 
 
-def figures_html(figures: Sequence[go.Figure], notice: str = "") -> str:
+def figures_html(figures: Sequence[go.Figure], notice: str = "", *, with_library: bool = True) -> str:
     """Return Plotly figures as one self-contained fragment of HTML that draws itself.
 
     Parameters
@@ -91,10 +99,13 @@ def figures_html(figures: Sequence[go.Figure], notice: str = "") -> str:
         What to draw, one below the other.
     notice : str
         What must be said about all of them where they cannot be drawn.
+    with_library : bool
+        Whether plotly.js is in it. Without, another fragment of the page must have it, before this one or after it.
     """
     name = f"ks-charts-{secrets.token_hex(6)}"
     packed, version = _plotly()
     note = f"{notice}. " if notice else ""
+    library = f'<script type="text/plain" data-kind="plotly">{packed}</script>' if with_library else ""
     return (
         f"<style>{_STYLE}</style>"
         f'<div class="kscope-charts" id="{name}" data-plotly="{escape(version)}">'
@@ -102,7 +113,7 @@ def figures_html(figures: Sequence[go.Figure], notice: str = "") -> str:
         "again.</div>"
         f'<script type="application/json" data-kind="figures">{_json([each.to_plotly_json() for each in figures])}'
         "</script>"
-        f'<script type="text/plain" data-kind="plotly">{packed}</script></div>'
+        f"{library}</div>"
         f"<script>{_SCRIPT % {'id': _json(name)}}</script>"
     )
 

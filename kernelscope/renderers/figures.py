@@ -29,9 +29,9 @@ def label(name: str) -> str:
 
 def figure_of(title: str, height: int) -> go.Figure:
     """Return an empty figure with a transparent ground and ink that can be read on white and on black."""
-    import plotly.graph_objects as go
+    from kernelscope.renderers.notebook_figure import NotebookFigure
 
-    figure = go.Figure()
+    figure = NotebookFigure()
     figure.update_layout(
         template="none", height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         title={"text": f"<b>{title}</b>", "font": {"size": 13}, "x": 0, "xref": "container", "xanchor": "left", "y": 1,

@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
 from kernelscope.studies import host, overhead
 from kernelscope.studies.anatomy_parts import LAUNCH, Dissected, PartReport
 from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.arguments import check_settings, paths
 from kernelscope.studies.case import Case
 from kernelscope.studies.cases import select
 from kernelscope.studies.measured import Measured, TargetReport
@@ -29,20 +30,9 @@ from kernelscope.studies.workspace import Workspace
 SHORTER = 20
 #: As few launches as a batch has where their number is not given: what is around a batch would show in fewer.
 LEAST_LOOPS = 10
-_SETUP = """\
-@cuda.jit
-def empty(a, b, c, d):
-    pass
-
-a, b, c, d = [cuda.device_array(1, np.float32) for _ in range(4)]
-held = empty[1, 1]
-"""
 _OF_A_PART = ("key", "begin", "end", "note", "reason")
 #: What is taken apart where nothing else is said.
-DEFAULT_CASES = (
-    Case("4 device arrays", "held(a, b, c, d)", _SETUP, 4),
-    Case("4 device arrays, configured in the loop", "empty[1, 1](a, b, c, d)", _SETUP, 4),
-)
+DEFAULT_CASES = tuple(select(None, ("4 args", "configured each time"), references=False))
 
 
 def anatomy(
@@ -65,8 +55,8 @@ def anatomy(
     targets : str, Target, iterable of them, or mapping of labels to texts
         Each as `parse_target` reads it; the first is the baseline. ``current`` is this environment.
     case : str, Case, or iterable of them, optional
-        Which launches: names of built-in cases, or cases of your own, given as text. By default an empty kernel with
-        four device arrays, with a launch configuration that is held, and with one that is made in the loop.
+        Which launches: names of built-in cases, or cases of your own, given as text. By default `DEFAULT_CASES`: an
+        empty kernel with four device arrays, with a configuration that is held, and with one that is made each time.
     loops : int, optional
         Launches in a batch. By default as many as take 0.5 ms in the baseline's first process.
     repeats : int
@@ -90,9 +80,9 @@ def anatomy(
     StudyInterrupted
         At a Ctrl-C: a `KeyboardInterrupt` whose attribute ``result`` has what was measured.
     """
-    overhead.check_settings(repeats=repeats, processes=processes, half_width=None, limit_s=limit_s, timeout_s=timeout_s)
-    if loops is not None and (isinstance(loops, bool) or not 1 <= loops <= 10_000_000):
-        raise StudyError(f"loops={loops!r} is no number of launches in a batch")
+    check_settings(loops=loops, repeats=repeats, processes=processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
+                   repo=repo, install=install, no_index=no_index, dry_run=dry_run, pin=pin, progress=progress)
+    links = paths("find_links", find_links)
     overhead.refuse_simulator()
     wanted = overhead.targets_of(targets, str(repo))
     chosen = _cases(case)
@@ -116,7 +106,7 @@ def anatomy(
     try:
         with showing(progress) as tell, Workspace() as workspace:
             members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                          find_links=overhead.links_of(find_links))
+                                          find_links=links)
             Dissection(plan, members, dissected, tell).run()
     except KeyboardInterrupt:
         measured.ended = "interrupted"
@@ -186,14 +176,12 @@ class Dissection(Run):
 
 
 def _cases(case: str | Case | Iterable[str | Case] | None) -> list[Case]:
-    if case is None:
-        return list(DEFAULT_CASES)
-    named = [case] if isinstance(case, str | Case) else list(case)
-    chosen = select(None, named, references=False)
+    chosen = select(None, DEFAULT_CASES if case is None else cast("str | Iterable[str | Case]", case), references=False)
     for each in chosen:
         if each.is_live:
-            raise StudyError(f"case {each.name!r} is a callable, and a launch is taken apart in processes of its own: "
-                             "give the case as text, studies.case('k[1, 1](a)', setup='...')")
+            raise StudyArgumentError(
+                f"case {each.name!r} is a callable, and a launch is taken apart in processes of its "
+                "own: give the case as text, studies.case('k[1, 1](a)', setup='...')")
     return chosen
 
 

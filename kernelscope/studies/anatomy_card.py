@@ -11,6 +11,7 @@ from kernelscope.renderers.style import PAGE, style
 from kernelscope.studies import anatomy_text, words
 from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED, PartDifference, PartTime
 from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.card import HEAD_STYLE
 from kernelscope.studies.forest import color_of
 from kernelscope.studies.judged import FASTER, SLOWER
 
@@ -38,7 +39,8 @@ _STYLE = """
 
 def card(result: AnatomyResult) -> str:
     """Return the anatomy as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
-    return f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-anatomy">{_body(result)}</div></div>'
+    return (f"<style>{style()}{HEAD_STYLE}{_STYLE}</style>"
+            f'<div class="kscope"><div class="ks-anatomy">{_body(result)}</div></div>')
 
 
 def page(result: AnatomyResult) -> str:

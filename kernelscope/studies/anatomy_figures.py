@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.renderers.figures import COLORS, figure_of, kernel_lines, label, labels_of, sentence
 from kernelscope.studies import words
 from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED, PartDifference
 from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.anatomy_text import label_of
+from kernelscope.studies.arguments import shown
 from kernelscope.studies.judged import FASTER, SLOWER
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ def plot(result: AnatomyResult, kind: str = "waterfall", target: str | None = No
         There is no figure, target or case of that name.
     """
     if kind not in KINDS:
-        raise StudyError(f"no figure {kind!r} of an anatomy; known: {', '.join(KINDS)}")
+        raise StudyArgumentError(f"no figure {shown(kind)} of an anatomy; known: {', '.join(KINDS)}")
     labels = [each.label for each in result.measured.targets]
     names = [each.name for each in result.measured.cases]
     if target is not None and target not in labels:
-        raise StudyError(f"no target {target!r} was measured; measured: {', '.join(labels) or 'none'}")
+        raise StudyArgumentError(f"no target {shown(target)} was measured; measured: {', '.join(labels) or 'none'}")
     if case is not None and case not in names:
-        raise StudyError(f"no case {case!r} was measured; measured: {', '.join(names) or 'none'}")
+        raise StudyArgumentError(f"no case {shown(case)} was measured; measured: {', '.join(names) or 'none'}")
     case = case if case is not None else next(iter(names), "")
     if kind == "waterfall":
         return waterfall(result, target if target is not None else next(iter(labels), ""), case)
@@ -70,7 +71,7 @@ def waterfall(result: AnatomyResult, target: str, case: str) -> go.Figure:
                           f"<br>95 %: {part.low_us:.3f} to {part.high_us:.3f} µs<extra></extra>")
         begun += us
     kernel_lines(figure, labels_of([label_of(each) for each in parts]))
-    figure.update_xaxes(title_text="µs of the host", rangemode="tozero")
+    figure.update_xaxes(title={"text": "µs of the host", "font": {"size": 12}}, rangemode="tozero")
     return figure
 
 
@@ -103,7 +104,8 @@ def difference(result: AnatomyResult, target: str, case: str) -> go.Figure:
             hovertemplate=f"%{{customdata}}<br>{value:+.3f} µs, {verdict}{interval}<extra></extra>")
         begun += value
     kernel_lines(figure, labels_of([name for name, _, _ in rows]))
-    figure.update_xaxes(title_text="µs more than the baseline", zeroline=True, zerolinewidth=1.5)
+    figure.update_xaxes(title={"text": "µs more than the baseline", "font": {"size": 12}}, zeroline=True,
+                        zerolinewidth=1.5)
     return figure
 
 

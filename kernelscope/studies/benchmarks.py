@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from kernelscope.errors import StudyError, StudyFileError
+from kernelscope.errors import StudyArgumentError, StudyFileError
+from kernelscope.studies.arguments import paths
 from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def read_benchmarks(files: Files) -> StudyResult:
     StudyFileError
         If a file cannot be read, is none of pytest-benchmark's, is damaged, or is of another version than `VERSIONS`.
     StudyError
-        If there is no file.
+        If there is no file, or if `files` are none.
     """
     from kernelscope.studies.result import StudyResult
 
@@ -173,20 +174,20 @@ def read_file(path: str | Path) -> BenchmarkFile:
 def _labelled(files: Files) -> list[tuple[str, list[Path]]]:
     labelled: dict[str, list[Path]] = {}
     if isinstance(files, Mapping):
-        for label, paths in files.items():
-            some = [paths] if isinstance(paths, (str, Path)) else list(paths)
-            labelled[str(label)] = [Path(path) for path in some]
+        for label, some in files.items():
+            labelled[str(label)] = [Path(each) for each in paths(f"files[{label!r}]", some)]
     else:
-        for text in [files] if isinstance(files, (str, Path)) else files:
+        for text in paths("files", files):
             label, equals, rest = str(text).partition("=")
             if not equals or Path(text).exists() or not label.strip():
                 label, rest = Path(text).stem, str(text)
             labelled.setdefault(label.strip(), []).append(Path(rest))
     if not any(labelled.values()):
-        raise StudyError("there are no files to compare: give those that pytest --benchmark-json=FILE has written")
-    for label, paths in labelled.items():
-        if not paths:
-            raise StudyError(f"target {label!r} has no file")
+        raise StudyArgumentError(
+            "there are no files to compare: give those that pytest --benchmark-json=FILE has written")
+    for label, held in labelled.items():
+        if not held:
+            raise StudyArgumentError(f"target {label!r} has no file")
     return list(labelled.items())
 
 

@@ -19,6 +19,14 @@ from kernelscope.studies.result import StudyResult
 MOST_CASES = 12
 _SIGNS = {SLOWER: "▲", FASTER: "▼", NO_DIFFERENCE: "=", TOO_NOISY: "?"}
 _UNIT = re.compile(r"(\d) (?=(?:%|ns|µs|ms|s|MHz)\b|%)")
+#: Of a card's head, where it is narrow: all of the title, and what made it below.
+HEAD_STYLE = """
+@container (max-width: 680px) {
+  .kscope :is(.ks-study, .ks-anatomy) .ks-top { flex-wrap: wrap; row-gap: 2px; }
+  .kscope :is(.ks-study, .ks-anatomy) .ks-title { -webkit-line-clamp: none; display: block; }
+  .kscope :is(.ks-study, .ks-anatomy) .ks-maker { max-width: 100%; }
+}
+"""
 _COLUMNS = [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
 # Of the table of intervals: the target, its cost, the picture, the difference, the verdict.
@@ -92,7 +100,7 @@ def document(title: str, inside: str) -> str:
 
 def framed(inside: str) -> str:
     """Return a card of these parts, with its style."""
-    return (f"<style>{style()}{forest.STYLE}{_STYLE}</style>"
+    return (f"<style>{style()}{HEAD_STYLE}{forest.STYLE}{_STYLE}</style>"
             f'<div class="kscope"><div class="ks-study">{inside}</div></div>')
 
 

@@ -13,7 +13,8 @@ from numbers import Integral
 from types import CodeType
 from typing import Any, cast
 
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
+from kernelscope.studies.arguments import is_whole, paths, shown, text
 from kernelscope.studies.case import Case
 from kernelscope.studies.catalogue_arguments import args_name, argument_cases, empty
 from kernelscope.studies.catalogue_ways import graph, launches, way_cases
@@ -66,26 +67,28 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
 
     Raises
     ------
-    StudyError
-        If a text is no Python, if there is nothing to time, if a callable has a setup, or if a number is out of range.
+    StudyArgumentError
+        If a text is none, or no Python, if there is nothing to time, if a callable has a setup, or if a number is out
+        of range.
     """
-    needs = (needs,) if isinstance(needs, str) else tuple(needs)
-    if most_loops is not None and most_loops < 1:
-        raise StudyError(f"a batch of at most {most_loops} loops: it needs at least 1")
+    needs = tuple(paths("needs", needs))
+    _check_facts(name, args, against, most_loops)
     if callable(what):
-        for part, text in (("setup", setup), ("before", before), ("after", after)):
-            if text:
-                raise StudyError(f"a case that is a callable has no {part}: do it before, in your own code, or give "
-                                 "the case as text")
+        for part, code in (("setup", setup), ("before", before), ("after", after)):
+            if code:
+                raise StudyArgumentError(
+                    f"a case that is a callable has no {part}: do it before, in your own code, or give "
+                    "the case as text")
         return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
                     function=what)
-    texts = {"statement": what, "setup": setup, "before": before, "after": after}
-    texts = {part: textwrap.dedent(text).strip("\n") for part, text in texts.items()}
+    given = {"what": what, "setup": setup, "before": before, "after": after}
+    texts = {"statement" if part == "what" else part: textwrap.dedent(text(part, code, "source text")).strip("\n")
+             for part, code in given.items()}
     name = name or _shortened(texts["statement"])
     if not texts["statement"].strip():
-        raise StudyError("a case needs something to time: its statement is empty")
-    for part, text in texts.items():
-        _check(text, part, name)
+        raise StudyArgumentError("a case needs something to time: its statement is empty")
+    for part, code in texts.items():
+        _check(code, part, name)
     return Case(name, texts["statement"], texts["setup"], args, against=against, before=texts["before"],
                 after=texts["after"], most_loops=most_loops, needs=needs)
 
@@ -108,12 +111,12 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         If a number or name is unknown, with names that are near, or if two different cases have one name.
     """
     given = cast("object", names)
     if not (isinstance(given, Iterable | Case) or callable(given)):
-        raise StudyError(f"cases={names!r} are no names and no cases; names are {', '.join(groups())}")
+        raise StudyArgumentError(f"cases={shown(names)} are no names and no cases; names are {', '.join(groups())}")
     wanted = [names] if isinstance(names, (str, Case)) or callable(names) else list(names)
     counts = parse_args(DEFAULT_ARGS if args is None and not wanted else args)
     known = catalogue()
@@ -121,13 +124,15 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
     found = [*(empty(count) for count in counts), *(one for what in wanted for one in _named(what, known))]
     own = {one.name: one for one in found if one.name not in known}
     if not found:
-        raise StudyError(f"no case is named: there is nothing to measure. Groups are {', '.join(groups())}; the empty "
-                         "kernel's numbers of arguments are such as 0-4")
+        raise StudyArgumentError(
+            f"no case is named: there is nothing to measure. Groups are {', '.join(groups())}; the empty "
+            "kernel's numbers of arguments are such as 0-4")
     for one in found:
         before = own.get(one.against or "") or _built_in(one.against, known)
         if one.against and before is None:
-            raise StudyError(f"case {one.name!r} is to be compared with {one.against!r}, which is no case of the study"
-                             f"{_near(one.against, known)}")
+            raise StudyArgumentError(
+                f"case {one.name!r} is to be compared with {one.against!r}, which is no case of the study"
+                f"{_near(one.against, known)}")
         if references and before is not None:
             _add(chosen, before)
         _add(chosen, one)
@@ -140,7 +145,7 @@ def parse_args(args: str | int | Iterable[int] | None) -> list[int]:
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         If it is something else, or if a number is above `MOST_ARGS`.
     """
     if args is None:
@@ -151,19 +156,19 @@ def parse_args(args: str | int | Iterable[int] | None) -> list[int]:
         numbers: list[Any] = list(args) if isinstance(args, Iterable) else [args]
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, Integral):
-            raise StudyError(f"args={args!r}: {number!r} is no number of arguments")
+            raise StudyArgumentError(f"args={args!r}: {number!r} is no number of arguments")
         if not 0 <= int(number) <= MOST_ARGS:
-            raise StudyError(f"a kernel with {number} arguments: a study makes kernels with 0 to {MOST_ARGS}")
+            raise StudyArgumentError(f"a kernel with {number} arguments: a study makes kernels with 0 to {MOST_ARGS}")
     return list(dict.fromkeys(int(number) for number in numbers))
 
 
 def _range(part: str, args: str) -> range:
     matched = re.fullmatch(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", part)
     if matched is None:
-        raise StudyError(f"numbers of arguments {args!r}: {part!r} is no number and no range such as 0-4")
+        raise StudyArgumentError(f"numbers of arguments {args!r}: {part!r} is no number and no range such as 0-4")
     first, last = int(matched[1]), int(matched[2] or matched[1])
     if last < first:
-        raise StudyError(f"numbers of arguments {args!r}: {part!r} goes backwards; write {last}-{first}")
+        raise StudyArgumentError(f"numbers of arguments {args!r}: {part!r} goes backwards; write {last}-{first}")
     return range(first, min(last, MOST_ARGS + 1) + 1)
 
 
@@ -172,15 +177,15 @@ def _named(what: str | Case | Callable[[], Any], known: dict[str, Case]) -> list
         return [what]
     if not isinstance(what, str):
         if not callable(what):
-            raise StudyError(f"{what!r} is no case: name one, or make one with studies.case")
+            raise StudyArgumentError(f"{shown(what)} is no case: name one, or make one with studies.case")
         return [case(what)]
     found: list[Case] = []
     for name in (part.strip() for part in what.split(",") if part.strip()):
         members = [one for one in known.values() if name in ("all", one.group)]
         one = _built_in(name, known)
         if not members and one is None:
-            raise StudyError(f"there is no case and no group {name!r}{_near(name, known)}; groups are "
-                             f"{', '.join(groups())}. A case of your own is studies.case({name!r}, setup=...)")
+            raise StudyArgumentError(f"there is no case and no group {name!r}{_near(name, known)}; groups are "
+                                     f"{', '.join(groups())}. A case of your own is studies.case({name!r}, setup=...)")
         found += members or ([one] if one is not None else [])
     return found
 
@@ -204,17 +209,28 @@ def _near(name: str, known: dict[str, Case]) -> str:
 
 def _add(chosen: dict[str, Case], one: Case) -> None:
     if chosen.setdefault(one.name, one) != one:
-        raise StudyError(f"two different cases are called {one.name!r}: give one of them another name")
+        raise StudyArgumentError(f"two different cases are called {one.name!r}: give one of them another name")
 
 
-def _check(text: str, part: str, name: str) -> None:
-    """Raise `StudyError` if `text` is no Python, or leaves the loop that it is put into."""
+def _check_facts(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
+    """Refuse what a case cannot be called, have, be compared with or hold."""
+    for what, given in (("name", name), ("against", against)):
+        if given is not None:
+            text(what, given, "name of a case")
+    if args is not None and not is_whole(args, 0):
+        raise StudyArgumentError(f"args={shown(args)} is no number of arguments")
+    if most_loops is not None and not is_whole(most_loops, 1):
+        raise StudyArgumentError(f"most_loops={shown(most_loops)} is no number of loops from 1")
+
+
+def _check(code: str, part: str, name: str) -> None:
+    """Raise `StudyArgumentError` if `code` is no Python, or leaves the loop that it is put into."""
     try:
-        compile(text, f"<{part} of {name}>", "exec")
+        compile(code, f"<{part} of {name}>", "exec")
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise StudyError(f"the {part} of case {name!r} is no Python{line}: {said}") from None
+        raise StudyArgumentError(f"the {part} of case {name!r} is no Python{line}: {said}") from None
 
 
 def _name_of(function: Callable[[], Any]) -> str:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from kernelscope.errors import StudyArgumentError
 from kernelscope.renderers.base import shorten
 from kernelscope.renderers.elements import heading
 from kernelscope.renderers.layout import columns, with_notice, wrap
 from kernelscope.studies import files, words
+from kernelscope.studies.arguments import path, shown
 from kernelscope.studies.judged import Difference, Judgement
 from kernelscope.studies.limits import LimitCheck, check
 from kernelscope.studies.measured import Measured, TargetReport
@@ -50,6 +54,8 @@ class Comparison:
         Targets and cases of the old study that are not compared, and why.
     notes : tuple of str
         What else to know.
+    files : tuple of str
+        The names of the two files, without folders; empty for what came from none.
     """
 
     old: StudyResult
@@ -58,6 +64,7 @@ class Comparison:
     changes: tuple[str, ...]
     missing: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    files: tuple[str, str] = ("", "")
 
     @property
     def is_dry_run(self) -> bool:
@@ -148,15 +155,17 @@ def compare(old: StudyResult | str | Path, new: StudyResult | str | Path) -> Com
 
     Raises
     ------
+    StudyError
+        One is no study and no path.
     StudyFileError
         A file is no study.
     """
     from kernelscope.studies.statistics import judge_unpaired
 
-    before, after = (each if isinstance(each, StudyResult) else StudyResult(files.load(each)) for each in (old, new))
+    before, after = _study(old, "old"), _study(new, "new")
     found: Judgement = judge_unpaired(before.measured, after.measured)
     return Comparison(before, after, found.differences, tuple(changes(before.measured, after.measured)),
-                      _missing(before, after, found.differences), found.notes)
+                      _missing(before, after, found.differences), found.notes, _file_names(old, new))
 
 
 def changes(old: Measured, new: Measured) -> list[str]:
@@ -218,10 +227,53 @@ _COLUMNS = ["target", "case", "old_us", "new_us", "difference_us", "low_us", "hi
             "high_percent", "verdict", "advice"]
 
 
+def _study(given: StudyResult | str | Path, name: str) -> StudyResult:
+    if isinstance(given, StudyResult):
+        return given
+    if not isinstance(cast("object", given), str | os.PathLike):
+        raise StudyArgumentError(
+            f"{name}={shown(given)} is no study (of launch_overhead, against or suite) and no path of "
+            "its file")
+    return StudyResult(files.load(path(name, given)))
+
+
+def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
+    """What files are called, with their folders only where nothing else tells them apart."""
+    paths = [None if isinstance(each, StudyResult) else Path(each).absolute() for each in given]
+    names = ["" if each is None else each.name for each in paths]
+    if names[0] == names[1]:
+        names = ["" if each is None else f"{each.parent.name}/{each.name}" for each in paths]
+    return names[0], names[1]
+
+
 def _title(comparison: Comparison) -> str:
-    when = [words.name(study.measured.created[:10]) for study in (comparison.old, comparison.new)]
-    dates = f" of {when[1]} against that of {when[0]}" if all(when) and when[0] != when[1] else " against an older one"
-    return f"Launch overhead: the study{dates}"
+    dates, names = _dates(comparison), [words.name(each) for each in comparison.files]
+    told = ["the older study", "the newer study"]
+    for place in range(2):
+        if names[place] and names[0] != names[1]:
+            told[place] = f"{names[place]} of {dates[place]}" if dates[place] else names[place]
+        elif dates[place]:
+            told[place] = f"the study of {dates[place]}"
+    if told[1].startswith("the study of "):
+        told[0] = told[0].replace("the study of ", "that of ")
+    return f"Launch overhead: {told[1]} against {told[0]}"
+
+
+def _dates(comparison: Comparison) -> list[str]:
+    """When each was measured: the day, and what more of the time tells them apart; empty where nothing does."""
+    whens: list[datetime | None] = []
+    for study in (comparison.old, comparison.new):
+        try:
+            when = datetime.fromisoformat(study.measured.created)
+        except ValueError:
+            whens.append(None)
+        else:
+            whens.append(when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC))
+    for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M UTC", "%Y-%m-%d %H:%M:%S UTC"):
+        dates = ["" if when is None else when.strftime(form) for when in whens]
+        if dates[0] != dates[1]:
+            return dates
+    return ["", ""]
 
 
 def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
@@ -229,7 +281,9 @@ def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
     for target in comparison.new.targets:
         found = [each for each in comparison.differences if each.target == target.label]
         if found:
-            said.append((words.name(target.label), words.conclusion(found)))
+            # A target may be called "old" as well.
+            said.append((words.name(target.label), words.conclusion(
+                [dataclasses.replace(each, baseline="the old study") for each in found])))
     return said
 
 

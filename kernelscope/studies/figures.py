@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.analysis.units import counted
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
 from kernelscope.renderers.figures import label, sentence
+from kernelscope.studies.arguments import shown
 from kernelscope.studies.figure_parts import (
     LINE,
     Look,
@@ -41,6 +42,8 @@ _GAP = 0.06
 _LINES_HEIGHT = 290
 _BETWEEN = 92
 _CASE_WIDTH = 28
+# Shares of the axis of argument counts: between the marks of two targets, and beside the outermost numbers.
+_APART, _EDGE = 0.022, 0.07
 # From here on a linear axis shows only the longest case.
 _LOG_FROM = 30.0
 
@@ -62,15 +65,18 @@ def plot(result: Study, kind: str = "intervals", **options: Any) -> go.Figure:
     StudyError
         There is no figure, or no case, of that name.
     """
-    if kind not in KINDS:
-        raise StudyError(f"no figure {kind!r} of a study; known: {', '.join(KINDS)}")
+    if not isinstance(cast("object", kind), str) or kind not in KINDS:
+        raise StudyArgumentError(f"no figure {shown(kind)} of a study; known: {', '.join(KINDS)}")
     wanted = options.get("cases")
     if wanted is not None:
-        options["cases"] = wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+        if not isinstance(wanted, Iterable):
+            raise StudyArgumentError(f"cases={shown(wanted)} are no names of cases")
+        options["cases"] = wanted = [wanted] if isinstance(wanted, str) else list(cast("Iterable[Any]", wanted))
         known = cases_of(result)
         unknown = [each for each in wanted if each not in known]
         if unknown:
-            raise StudyError(f"no case {unknown[0]!r} was measured; measured: {', '.join(known) or 'none'}")
+            raise StudyArgumentError(
+                f"no case {shown(unknown[0])} was measured; measured: {', '.join(known) or 'none'}")
     return KINDS[kind](result, **options)
 
 
@@ -117,31 +123,46 @@ def _lines(result: Study, by_args: Mapping[str, int], looks: Mapping[str, Look])
     figure = study_figure(f"{TITLE} by number of arguments", _about(result, bool(differences)), _LINES_HEIGHT, looks,
                           result)
     numbers = sorted(by_args.values())
-    step = min(later - number for number, later in itertools.pairwise(numbers))
+    beside, edges = _beside(numbers, list(looks))
     for target, look in looks.items():
         found = sorted((each for each in result.estimates if each.target == target and each.case in by_args),
                        key=lambda each: by_args[each.case])
         figure.add_scatter(
-            x=[by_args[each.case] + look.shift * step * 0.5 for each in found], y=[each.median_us for each in found],
+            x=[by_args[each.case] + beside[target] for each in found], y=[each.median_us for each in found],
             error_y=_bars([_sides(each.median_us, each.low_us, each.high_us) for each in found], look),
             mode="lines+markers", name=look.name, legendgroup=target_key(looks, target), marker=look.marker(),
             line={"color": look.color, "width": 1.6}, customdata=[_estimate_hover(each, look) for each in found],
             hovertemplate="%{customdata}<extra></extra>")
     x: dict[str, Any] = {"title": {"text": "arguments", "standoff": 6, "font": {"size": 12}}, "zeroline": False,
                          "tickmode": "array", "tickvals": numbers, "ticktext": [str(each) for each in numbers],
-                         "showgrid": False}
+                         "showgrid": False, "range": edges}
     right = 0.5 + _GAP if differences else 1.0
     axes(figure, 1, {**x, "domain": [0, 0.5 - _GAP / 4 if differences else 1.0]},
          _scale(result, list(by_args)))
     heading(figure, "µs a launch", 0, 1)
     if differences:
+        # The baseline takes no room where it has no marks.
+        beside, _ = _beside(numbers, [target for target in looks if any(each.target == target for each in differences)])
         for target, look in looks.items():
             found = sorted((each for each in differences if each.target == target), key=lambda each: by_args[each.case])
-            _marks(figure, found, look, [by_args[each.case] + look.shift * step * 0.8 for each in found], number=2,
+            _marks(figure, found, look, [by_args[each.case] + beside[target] for each in found], number=2,
                    upright=True, group=target_key(looks, target))
         axes(figure, 2, {**x, "domain": [right, 1]}, _percent_axis())
         heading(figure, _against(differences), right, 1)
     return figure
+
+
+def _beside(numbers: Sequence[int], targets: Sequence[str]) -> tuple[dict[str, float], list[float]]:
+    """How far from its number of arguments each target is drawn, and the ends of the axis.
+
+    Targets lie as near to each other as marks can, and never so far away as to be taken for the next number's.
+    """
+    step, span = min(later - number for number, later in itertools.pairwise(numbers)), numbers[-1] - numbers[0]
+    apart = min(span * _APART, step * 0.6 / max(len(targets), 1))
+    middle = (len(targets) - 1) / 2
+    edge = span * _EDGE + apart * middle
+    return ({target: (place - middle) * apart for place, target in enumerate(targets)},
+            [numbers[0] - edge, numbers[-1] + edge])
 
 
 def _scale(result: Study, cases: Sequence[str]) -> dict[str, Any]:

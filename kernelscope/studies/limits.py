@@ -12,14 +12,14 @@ fails nothing: else every noisy machine would fail. More processes make it rarer
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kernelscope.analysis.units import counted
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
 from kernelscope.renderers.base import clean, shorten
+from kernelscope.studies.arguments import is_number, shown
 from kernelscope.studies.judged import SLOWER, Difference
 from kernelscope.studies.numbers import percent, percent_interval
 
@@ -96,7 +96,7 @@ def check(
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         The limit is none.
     """
     limit_percent = parse_percent(limit)
@@ -111,16 +111,17 @@ def parse_percent(limit: float | str) -> float:
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         It is no number of percent, or a negative one.
     """
     if isinstance(limit, str):
         found = _PERCENT.fullmatch(limit)
         if found is None:
-            raise StudyError(f"{clean(limit)[:60]!r} is no share of the baseline; give percent, such as 3% or 0.5%")
+            raise StudyArgumentError(
+                f"{clean(limit)[:60]!r} is no share of the baseline; give percent, such as 3% or 0.5%")
         return float(found[1])
-    if isinstance(limit, bool) or not math.isfinite(limit) or limit < 0:
-        raise StudyError(f"{limit!r} is no share of the baseline; give percent from 0, such as 3 or '3%'")
+    if not is_number(limit, 0):
+        raise StudyArgumentError(f"{shown(limit)} is no share of the baseline; give percent from 0, such as 3 or '3%'")
     return float(limit)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernelscope import dryrun
 from kernelscope.dryrun.settings import read_switch
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies import host, start
+from kernelscope.studies.arguments import check_settings, paths, shown
 from kernelscope.studies.case import Case
 from kernelscope.studies.cases import select
 from kernelscope.studies.environments import add_version_warnings, prepare
@@ -118,7 +119,9 @@ def launch_overhead(
     from kernelscope.studies.result import StudyResult
 
     check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s,
-                   seed=seed)
+                   seed=seed, repo=repo, install=install, no_index=no_index, dry_run=dry_run, pin=pin,
+                   progress=progress)
+    links = paths("find_links", find_links)
     refuse_simulator()
     wanted = targets_of(targets, str(repo))
     chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))
@@ -148,7 +151,7 @@ def launch_overhead(
             else:
                 with Workspace() as workspace:
                     members = members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                         find_links=links_of(find_links))
+                                         find_links=links)
                     if not dry_run:
                         for member in members:  # what is asked for counts, and not what this process was told
                             member.environ.pop("KERNELSCOPE_DRYRUN", None)
@@ -177,11 +180,13 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
         As from `launch_overhead`, which says what is raised as well.
     """
     if len(refs) < 2:
-        raise StudyError(f"a comparison needs two git refs or more, such as 'HEAD~', 'HEAD'; there are {len(refs)}")
+        raise StudyArgumentError(
+            f"a comparison needs two git refs or more, such as 'HEAD~', 'HEAD'; there are {len(refs)}")
+    check_settings(repo=repo)
     targets: list[Target] = []
     for place, ref in enumerate(refs):
         if not isinstance(ref, str) or not ref or ref.startswith("-"):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise StudyError(f"{ref!r} is no git ref")
+            raise StudyArgumentError(f"{shown(ref)} is no git ref")
         again = refs[:place].count(ref)
         targets.append(Target(f"{ref} ({again + 1})" if again else ref, "ref", ref, str(repo)))
     return launch_overhead(targets, **options)
@@ -213,29 +218,33 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
     return members
 
 
-def links_of(find_links: str | Path | Iterable[str | Path]) -> list[str]:
-    """Return the folders with wheels that are meant: one, or several."""
-    return [str(each) for each in ([find_links] if isinstance(find_links, str | Path) else find_links)]
-
-
 def targets_of(targets: Targets, repo: str) -> tuple[Target, ...]:
     """Return the targets that are meant; see `launch_overhead`."""
-    if isinstance(targets, str | Target | os.PathLike):
-        targets = (targets,)
-    elif isinstance(targets, Mapping):
+    if isinstance(targets, Mapping):
+        for label, text in cast("Mapping[object, object]", targets).items():
+            if not (isinstance(label, str) and isinstance(text, str | Path)):
+                raise StudyArgumentError(f"targets: {shown(label)}: {shown(text)} is no label with a target's text")
         targets = [f"{label}={text}" for label, text in targets.items()]
-    return parse_targets(targets, repo)
+    found = parse_targets(targets, repo)
+    for target in found:
+        if target.kind == "ref" and not Path(target.repo or ".").expanduser().is_dir():
+            raise StudyArgumentError(
+                f"target {target.label!r} is a ref of the repository {target.repo!r}, and there is no "
+                "such folder")
+    return found
 
 
 def _refuse_other_processes(targets: Sequence[Target], cases: Sequence[Case]) -> None:
     name = next(case.name for case in cases if case.is_live)
     other = next((target for target in targets if target.kind != "current"), None)
     if other is not None:
-        raise StudyError(f"case {name!r} is a callable, which only this process can run, and {other.label!r} is "
-                         "another one: give the case as text, studies.case('k[1, 1](a)', setup='...')")
+        raise StudyArgumentError(
+            f"case {name!r} is a callable, which only this process can run, and {other.label!r} is "
+            "another one: give the case as text, studies.case('k[1, 1](a)', setup='...')")
     if len(targets) > 1:
-        raise StudyError(f"case {name!r} is a callable, which is measured in this process: it can have one target, "
-                         f"'current', and there are {len(targets)}")
+        raise StudyArgumentError(
+            f"case {name!r} is a callable, which is measured in this process: it can have one target, "
+            f"'current', and there are {len(targets)}")
 
 
 def refuse_simulator() -> None:
@@ -245,23 +254,6 @@ def refuse_simulator() -> None:
     if value.strip() not in ("", "0") or getattr(config, "ENABLE_CUDASIM", 0):
         raise StudyError("the CUDA simulator is on (NUMBA_ENABLE_CUDASIM): its launches say nothing about those of "
                          "CUDA. Unset it, and for the host's side without a GPU use a dry run (dry_run=True, --dryrun)")
-
-
-def check_settings(repeats: object, processes: object, half_width: object, limit_s: object, timeout_s: object,
-                   seed: object = None) -> None:
-    """Refuse settings that no study has; raises `StudyError`."""
-    for name, value in (("repeats", repeats), ("processes", processes)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000:
-            raise StudyError(f"{name}={value!r} is no number from 1 to 10,000")
-    if half_width is not None and not (isinstance(half_width, int | float) and 0 < half_width < 1):
-        raise StudyError(f"half_width={half_width!r} is no share of a launch: 0.01 is 1 %, None is off")
-    if seed is not None and not isinstance(seed, int):
-        raise StudyError(f"seed={seed!r} is no whole number")
-    for name, seconds in (("limit_s", limit_s), ("timeout_s", timeout_s)):
-        if seconds is None and name == "limit_s":
-            continue
-        if not (isinstance(seconds, int | float) and 0 < seconds < float("inf")):
-            raise StudyError(f"{name}={seconds!r} is no number of seconds above 0")
 
 
 def is_dry_run() -> bool:

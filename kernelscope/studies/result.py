@@ -255,7 +255,9 @@ def load(path: str | Path) -> StudyResult | AnatomyResult:
     """
     from kernelscope.studies import anatomy_files
     from kernelscope.studies.anatomy_result import AnatomyResult
+    from kernelscope.studies.arguments import path as path_of
 
+    path = path_of("path", path)
     if anatomy_files.is_anatomy(path):
         return AnatomyResult(anatomy_files.load(path))
     return StudyResult(files.load(path))

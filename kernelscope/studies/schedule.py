@@ -6,7 +6,8 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
+from kernelscope.studies.arguments import shown
 
 _FORMS = "give one number (10000), one for each case (10000,10000,5000), or the first and the last (100000,...,10000)"
 _MOST_LOOPS = 10**9
@@ -67,34 +68,34 @@ def parse_loops(loops: int | str | Sequence[int] | None, cases: Sequence[str]) -
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         It is none of these.
     """
     if loops is None:
         return None
     given = cast("object", loops)
     if isinstance(given, bool) or not isinstance(given, Iterable | int):
-        raise StudyError(f"loops={loops!r}: {_FORMS}")
+        raise StudyArgumentError(f"loops={shown(loops)}: {_FORMS}")
     words = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
                                             [loops] if isinstance(loops, int) else loops)]
     gaps = [place for place, word in enumerate(words) if word in ("...", "…")]
     if gaps:
         if gaps != [1] or len(words) != 3:
-            raise StudyError(f"loops={loops!r}: {_FORMS}")
+            raise StudyArgumentError(f"loops={loops!r}: {_FORMS}")
         numbers = _spread(_number(words[0], loops), _number(words[2], loops), len(cases))
     else:
         numbers = [_number(word, loops) for word in words]
         if len(numbers) == 1:
             numbers *= len(cases)
     if len(numbers) != len(cases):
-        raise StudyError(f"loops={loops!r} are {len(numbers)} numbers for {len(cases)} cases: {_FORMS}")
+        raise StudyArgumentError(f"loops={loops!r} are {len(numbers)} numbers for {len(cases)} cases: {_FORMS}")
     return dict(zip(cases, numbers, strict=True))
 
 
 def _number(word: str, loops: object) -> int:
     plain = word.replace("_", "")
     if not (plain.isascii() and plain.isdigit() and len(plain) < 20) or not 1 <= int(plain) <= _MOST_LOOPS:
-        raise StudyError(f"loops={loops!r}: {word!r} is no number from 1 to {_MOST_LOOPS:,}; {_FORMS}")
+        raise StudyArgumentError(f"loops={loops!r}: {word!r} is no number from 1 to {_MOST_LOOPS:,}; {_FORMS}")
     return int(plain)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies import benchmarks, commands, host, overhead, running, start
+from kernelscope.studies.arguments import check_settings, paths
 from kernelscope.studies.benchmarks import BenchmarkFile
 from kernelscope.studies.benchmarks import read_benchmarks as read_benchmarks
 from kernelscope.studies.measured import Measured, TargetReport
@@ -112,9 +113,9 @@ def suite(
     """
     from kernelscope.studies.result import StudyResult
 
-    if not 0 < max_time_s < float("inf"):
-        raise StudyError(f"max_time_s={max_time_s!r} is no number of seconds above 0")
-    overhead.check_settings(repeats=1, processes=processes, half_width=None, limit_s=None, timeout_s=timeout_s)
+    check_settings(keyword=keyword, processes=processes, max_time_s=max_time_s, timeout_s=timeout_s, repo=repo,
+                   install=install, no_index=no_index, dry_run=dry_run, pin=pin, progress=progress)
+    links = paths("find_links", find_links)
     overhead.refuse_simulator()
     wanted = overhead.targets_of(targets, str(repo))
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
@@ -129,7 +130,7 @@ def suite(
     try:
         with showing(progress) as tell, Workspace() as workspace:
             members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
-                                        find_links=overhead.links_of(find_links), also=TOOLS)
+                                        find_links=links, also=TOOLS)
             dry: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
             runners += [_Runner(member) for member in members]
             _introduce(runners, measured, dry, timeout_s)

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from kernelscope.errors import StudyError
+from kernelscope.errors import StudyArgumentError
 from kernelscope.renderers.base import shorten
+from kernelscope.studies.arguments import shown
 from kernelscope.studies.checkouts import FRAMEWORKS, find_package
 
 KINDS = ("current", "checkout", "ref", "requirement", "python")
@@ -72,48 +74,57 @@ def parse_target(text: str, repo: str = ".") -> Target:
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         The text is none of these; the message has the value and the forms.
     """
-    label, spec = None, text.strip()
+    label, spec, repo = None, _text(text).strip(), _repo(repo)
     if "\0" in spec or len(spec) > _LONGEST_SPEC:
-        raise StudyError(f"target {shorten(repr(spec), 200)} is too long, or has a zero in it: it must be {FORMS}")
+        raise StudyArgumentError(
+            f"target {shorten(repr(spec), 200)} is too long, or has a zero in it: it must be {FORMS}")
     found = None if Path(spec).expanduser().exists() or spec.startswith(_GIT) else _LABEL.fullmatch(spec)
     if found:
         label, spec = found[1].strip(), found[2].strip()
     if not spec:
-        raise StudyError(f"target {text!r} says nothing after its label: it must be {FORMS}" if found else
-                         f"target {text!r} is empty: it must be {FORMS}")
+        raise StudyArgumentError(f"target {text!r} says nothing after its label: it must be {FORMS}" if found else
+                                 f"target {text!r} is empty: it must be {FORMS}")
     if label is not None and len(label) > _LONGEST_LABEL:
-        raise StudyError(f"target {text!r}: a label has at most {_LONGEST_LABEL} characters, and this one {len(label)}")
+        raise StudyArgumentError(
+            f"target {text!r}: a label has at most {_LONGEST_LABEL} characters, and this one {len(label)}")
     kind, value, folder = _read(spec, repo)
     return Target(label or _called(kind, value), kind, value, folder)
 
 
-def parse_targets(texts: Iterable[str | Path | Target], repo: str = ".") -> tuple[Target, ...]:
+def parse_targets(texts: str | Path | Target | Iterable[str | Path | Target], repo: str = ".") -> tuple[Target, ...]:
     """Read the targets of a study, the first of which is its baseline.
 
     Parameters
     ----------
-    texts : iterable of str, Path or Target
+    texts : str, Path, Target, or iterable of them
         Each as in `parse_target`.
     repo : str, optional
         The folder of the repository that ``git:REF`` means.
 
     Raises
     ------
-    StudyError
+    StudyArgumentError
         One of them is wrong, there is none, or two have the same label.
     """
-    targets = tuple(each if isinstance(each, Target) else parse_target(_text(each), repo) for each in texts)
+    given = cast("object", texts)
+    if isinstance(given, str | Path | Target):
+        texts = (given,)
+    elif not isinstance(given, Iterable):
+        raise StudyArgumentError(f"targets={shown(given)} is no target and no list of targets; one must be {FORMS}")
+    wanted = cast("Iterable[object]", texts)
+    targets = tuple(each if isinstance(each, Target) else parse_target(_text(each), repo) for each in wanted)
     if not targets:
-        raise StudyError(f"a study needs a target: {FORMS}")
+        raise StudyArgumentError(f"a study needs a target: {FORMS}")
     by_label: dict[str, Target] = {}
     for target in targets:
         other = by_label.setdefault(target.label, target)
         if other is not target:
-            raise StudyError(f"two targets are called {target.label!r} ({other} and {target}): give each a label of "
-                             f"its own, as in again={_spec(target)}")
+            raise StudyArgumentError(
+                f"two targets are called {target.label!r} ({other} and {target}): give each a label of "
+                f"its own, as in again={_spec(target)}")
     return targets
 
 
@@ -131,7 +142,13 @@ def framework_of(requirement: str) -> str | None:
 def _text(given: object) -> str:
     if isinstance(given, str | Path):
         return str(given)
-    raise StudyError(f"target {given!r} is no text: it must be {FORMS}")
+    raise StudyArgumentError(f"target {shown(given)} is no text: it must be {FORMS}")
+
+
+def _repo(given: object) -> str:
+    if isinstance(given, str | Path):
+        return str(given)
+    raise StudyArgumentError(f"repo={shown(given)} is no path of a repository")
 
 
 def _read(spec: str, repo: str) -> tuple[str, str, str | None]:
@@ -148,8 +165,8 @@ def _read(spec: str, repo: str) -> tuple[str, str, str | None]:
     if framework_of(spec):
         return "requirement", spec, None
     if spec.startswith((".", "~", "/")) or ("/" in spec and "://" not in spec):
-        raise StudyError(f"target {spec!r}: there is no such file or folder (for a git ref write git:{spec})")
-    raise StudyError(f"target {spec!r} is none of the targets there are: {FORMS}")
+        raise StudyArgumentError(f"target {spec!r}: there is no such file or folder (for a git ref write git:{spec})")
+    raise StudyArgumentError(f"target {spec!r} is none of the targets there are: {FORMS}")
 
 
 def _ref(text: str, repo: str, spec: str) -> tuple[str, str]:
@@ -158,17 +175,17 @@ def _ref(text: str, repo: str, spec: str) -> tuple[str, str]:
     while at > 0:
         if Path(text[:at]).expanduser().is_dir():
             if not text[at + 1:]:
-                raise StudyError(f"target {spec!r} names no ref: write {_GIT}{text[:at]}@HEAD, for instance")
+                raise StudyArgumentError(f"target {spec!r} names no ref: write {_GIT}{text[:at]}@HEAD, for instance")
             return text[at + 1:], text[:at]
         at = text.find("@", at + 1)
     if text.startswith(("./", "../", "~", "/")):
         folder = text.partition("@")[0]
-        raise StudyError(f"target {spec!r}: there is no folder {folder!r}" if "@" in text else
-                         f"target {spec!r} names no ref: write {spec}@HEAD, for instance")
+        raise StudyArgumentError(f"target {spec!r}: there is no folder {folder!r}" if "@" in text else
+                                 f"target {spec!r} names no ref: write {spec}@HEAD, for instance")
     if not text:
-        raise StudyError(f"target {spec!r} names no ref: write {_GIT}HEAD~, for instance")
+        raise StudyArgumentError(f"target {spec!r} names no ref: write {_GIT}HEAD~, for instance")
     if text.startswith("-"):
-        raise StudyError(f"target {spec!r}: a git ref cannot begin with a dash")
+        raise StudyArgumentError(f"target {spec!r}: a git ref cannot begin with a dash")
     return text, repo
 
 
@@ -177,18 +194,20 @@ def _kind_of_folder(folder: Path) -> str:
         return "checkout"
     if (folder / "bin" / "python").exists():
         return "python"
-    raise StudyError(f"target {str(folder)!r} is a folder without the source of numba-cuda or numba-cuda-mlir (there "
-                     "is no numba_cuda, src/numba_cuda_mlir or the like in it), and no virtual environment")
+    raise StudyArgumentError(
+        f"target {str(folder)!r} is a folder without the source of numba-cuda or numba-cuda-mlir (there "
+        "is no numba_cuda, src/numba_cuda_mlir or the like in it), and no virtual environment")
 
 
 def _kind_of_file(file: Path) -> str:
     if file.suffix == ".whl":
         if framework_of(file.name):
             return "requirement"
-        raise StudyError(f"target {str(file)!r} is a wheel of neither numba-cuda nor numba-cuda-mlir")
+        raise StudyArgumentError(f"target {str(file)!r} is a wheel of neither numba-cuda nor numba-cuda-mlir")
     if os.access(file, os.X_OK):
         return "python"
-    raise StudyError(f"target {str(file)!r} is a file that cannot be executed: name a Python interpreter or a folder")
+    raise StudyArgumentError(
+        f"target {str(file)!r} is a file that cannot be executed: name a Python interpreter or a folder")
 
 
 def _called(kind: str, value: str) -> str:

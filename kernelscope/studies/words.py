@@ -29,6 +29,7 @@ _ENDED = {
 _GOOD_ENDINGS = ("narrow enough", "all processes", "")
 _MOST_TEXT = 600
 _NAME_WIDTH = 80
+_MOST_FAILED = 3
 
 
 def title(measured: Measured) -> str:
@@ -120,7 +121,7 @@ def method(measured: Measured) -> list[str]:
     if measured.targets[1:] and not measured.is_live:
         said.append(METHOD)
     took = f" after {duration(measured.seconds * 1e9)}" if measured.seconds else ""
-    said.append(f"It ended{took}: {_ENDED.get(measured.ended, clean(measured.ended))}.")
+    said.append(f"It ended{took}: {_ended(measured)}.")
     return said
 
 
@@ -181,6 +182,17 @@ def _amounts(measured: Measured) -> str:
     of = " of each target" if len(processes) > 1 else ""
     return (f"{_from_to(counts)} process{'e' * bool(several)}{several}{of}, in each {_from_to(batches.values())} "
             f"batch{'es' * (max(batches.values()) > 1)} a case, of {_from_to(loops)} launches.")
+
+
+def _ended(measured: Measured) -> str:
+    why = _ENDED.get(measured.ended, clean(measured.ended))
+    failed = [name(each.label) for each in measured.targets if each.error is not None]
+    if not failed or measured.ended not in _GOOD_ENDINGS:
+        return why
+    if len(failed) == len(measured.targets):
+        return "no target was left, all had failed"
+    more = f" and {len(failed) - _MOST_FAILED} more" if failed[_MOST_FAILED:] else ""
+    return f"{why}, but for those of {', '.join(failed[:_MOST_FAILED])}{more}, which failed"
 
 
 def _conditions(measured: Measured) -> list[str]:

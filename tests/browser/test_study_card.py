@@ -40,6 +40,9 @@ def test_a_card_fits(name: str, width: int, dark: bool, watch: Any, artifacts: P
     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
     assert page.evaluate(OVERFLOWING) == []
     assert page.evaluate(CROWDED) == []
+    # All of the title is to be read, however narrow the card is.
+    assert page.evaluate("""() => { const title = document.querySelector(".ks-title");
+      return title.scrollHeight <= title.clientHeight + 1 && title.scrollWidth <= title.clientWidth + 1; }""")
     assert watched.requests == []
 
 

@@ -14,6 +14,7 @@ from kernelscope.errors import StudyError
 from kernelscope.studies.anatomy import DEFAULT_CASES, Dissection, anatomy
 from kernelscope.studies.anatomy_parts import LAUNCH, Dissected
 from kernelscope.studies.case import Case
+from kernelscope.studies.cases import catalogue
 from kernelscope.studies.judged import FASTER, SLOWER
 from kernelscope.studies.measured import Measured, TargetReport
 from kernelscope.studies.overhead import StudyInterrupted
@@ -75,6 +76,10 @@ def test_the_parts_add_up_to_the_launch(tmp_path: Path) -> None:
     assert held is not None and configured is not None and held < configured
     assert len(result.measured.batches) == 3 * 2 * 2
     assert result.differences == ()
+
+
+def test_the_launches_that_are_taken_apart_are_the_catalogue_s() -> None:
+    assert (catalogue()["4 args"], catalogue()["configured each time"]) == DEFAULT_CASES
 
 
 def test_what_cannot_be_asked_for_is_refused_before_anything_is_made() -> None:

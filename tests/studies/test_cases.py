@@ -262,7 +262,7 @@ class KernelLike:
     ({"what": "return"}, "'return' outside function"),
     ({"what": " \n"}, "its statement is empty"),
     ({"what": "x\0"}, "is no Python: .*null"),
-    ({"what": "x", "most_loops": 0}, "a batch of at most 0 loops: it needs at least 1"),
+    ({"what": "x", "most_loops": 0}, "most_loops=0 is no number of loops from 1"),
     ({"what": print, "setup": "x"}, "a case that is a callable has no setup: do it before"),
 ])
 def test_cases_that_are_none(arguments: dict[str, object], said: str) -> None:

@@ -65,13 +65,45 @@ def test_files_are_compared_as_well(tmp_path: Path) -> None:
         compare(tmp_path / "gone.json", new)
 
 
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ("2026-11-01T00:00:00+00:00", "2026-11-22T02:30:00+00:00", "the study of 2026-11-22 against that of 2026-11-01"),
+    ("2026-11-22T02:30:10+00:00", "2026-11-22T05:31:00+02:00",
+     "the study of 2026-11-22 03:31 UTC against that of 2026-11-22 02:30 UTC"),
+    ("2026-11-22T02:30:10+00:00", "2026-11-22T02:30:40",
+     "the study of 2026-11-22 02:30:40 UTC against that of 2026-11-22 02:30:10 UTC"),
+    ("2026-11-22T02:30:10+00:00", "2026-11-22T02:30:10+00:00", "the newer study against the older study"),
+    ("", "yesterday", "the newer study against the older study"),
+    ("", "2026-11-22T02:30:10+00:00", "the study of 2026-11-22 against the older study"),
+])
+def test_the_title_says_which_two(old: str, new: str, said: str) -> None:
+    found = compare(study(created=old, processes=2), study(created=new, processes=2))
+    assert str(found).startswith(f"Launch overhead: {said}\n")
+    assert f">Launch overhead: {said}<" in card(found)
+
+
+def test_the_title_says_the_files_where_there_are_some(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    day = study(created="2026-11-01T00:00:00+00:00", processes=2)
+    old, new = day.save(tmp_path / "one" / "r.json"), study(processes=2).save(tmp_path / "two" / "r.json")
+    for before, after, said in (
+        (old, new, "two/r.json of 2026-11-22 against one/r.json of 2026-11-01"),
+        (old, day.save(tmp_path / "again.json"), "again.json against r.json"),
+        (day, new, "r.json of 2026-11-22 against the study of 2026-11-01"),
+        (old, old, "the newer study against the older study"),
+    ):
+        assert str(compare(before, after)).startswith(f"Launch overhead: {said}\n")
+    (tmp_path / "<b>.json").write_bytes(new.read_bytes())
+    assert "<b>" not in card(compare(old, tmp_path / "<b>.json")).partition("ks-list")[0]
+
+
 def test_text_and_card_say_the_same(slower: Comparison) -> None:
     said, read = text(slower, 100), Reader(card(slower))
     assert str(slower) == repr(slower)
     assert said.startswith("Launch overhead: the study of 2026-11-22 against that of 2026-11-01\n")
-    assert "v2: slower than old in both cases, by " in said
+    assert "v2: slower than the old study in both cases, by " in said
     shown = " ".join(read.text.split())
-    for sentence in ("slower than old in both cases", "The two studies ran at different times"):
+    for sentence in ("slower than the old study in both cases", "The two studies ran at different times"):
         assert sentence in " ".join(said.split()) and sentence in shown
     assert [row[0] for row in read.rows] == ["case, target", "0 args", "main", "v2",
                                              "1 arg", "main", "v2"]

@@ -299,3 +299,18 @@ def test_they_draw_themselves(study: StudyResult, tmp_path: Path) -> None:
     assert not problems
     assert bad == []
     assert "<script>alert(1)</script>" in labels
+
+
+@pytest.mark.parametrize("counts", [(0, 1), (0, 2, 4), (0, 1, 2, 3, 4)], ids=str)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_marks_stay_near_their_number_of_arguments(counts: tuple[int, ...], count: int) -> None:
+    costs = {label: {args: of[args] for args in counts} for label, of in list(COSTS.items())[:count]}
+    figure = judged(measured(costs)).plot()
+    for trace in figure.data:
+        axis = figure.layout["xaxis2" if trace.xaxis == "x2" else "xaxis"]
+        whole = axis.range[1] - axis.range[0]
+        assert all(axis.range[0] < x < axis.range[1] for x in (*trace.x, *counts))
+        assert all(abs(x - args) < 0.04 * whole for x, args in zip(trace.x, counts, strict=True))
+    # One that is compared alone lies at its number.
+    alone = [list(trace.x) for trace in figure.data if trace.xaxis == "x2"]
+    assert count != 2 or alone == [list(counts)]

@@ -62,6 +62,21 @@ def test_how_it_was_measured() -> None:
                    "It ended: all intervals were narrow enough."]
 
 
+@pytest.mark.parametrize(("ended", "failed", "said"), [
+    ("all processes", ["c"], "all processes were measured, but for those of c, which failed."),
+    ("narrow enough", ["b", "c"], "all intervals were narrow enough, but for those of b, c, which failed."),
+    ("all processes", ["b", "c", "d", "e"],
+     "all processes were measured, but for those of b, c, d and 1 more, which failed."),
+    ("all processes", ["a", "b", "c", "d", "e"], "no target was left, all had failed."),
+    ("time limit", ["c"], "the time limit was reached."),
+])
+def test_not_all_is_measured_where_a_target_failed(ended: str, failed: list[str], said: str) -> None:
+    study = handmade.measured({label: {0: 4.0} for label in "abcde"}, processes=2, seconds=0.0, ended=ended)
+    for target in study.targets:
+        target.error = "it crashed" if target.label in failed else None
+    assert words.method(study)[-1] == f"It ended: {said}"
+
+
 def test_amounts_that_differ() -> None:
     study = handmade.measured({"a": {0: 4.0}, "b": {0: 4.0}}, processes=4)
     study.batches = [row for row in study.batches if row[0] == "a" or row[2] < 2][:-1]
