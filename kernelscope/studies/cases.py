@@ -77,6 +77,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
             if text:
                 raise StudyError(f"a case that is a callable has no {part}: do it before, in your own code, or give "
                                  "the case as text")
+        _refuse_unfinished(what)
         return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
                     function=what)
     texts = {"statement": what, "setup": setup, "before": before, "after": after}
@@ -215,6 +216,15 @@ def _check(text: str, part: str, name: str) -> None:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         raise StudyError(f"the {part} of case {name!r} is no Python{line}: {said}") from None
+
+
+def _refuse_unfinished(function: Callable[[], Any]) -> None:
+    """Raise `StudyError` for a function whose call runs nothing of it: it would be timed as a fast launch."""
+    for kind, is_it in (("a coroutine", inspect.iscoroutinefunction), ("a generator", inspect.isgeneratorfunction),
+                        ("an asynchronous generator", inspect.isasyncgenfunction)):
+        if is_it(function) or is_it(getattr(function, "__call__", None)):  # noqa: B004 - what is called is looked at
+            raise StudyError(f"a call of {_name_of(function)!r} makes {kind} and runs nothing of it: give a function "
+                             "that launches when it is called")
 
 
 def _name_of(function: Callable[[], Any]) -> str:

@@ -20,7 +20,13 @@ _DIAGNOSIS = re.compile(r"^[^\s:]+:\d+(?::\d+)?:\s*(?:fatal )?error:")  # a comp
 # Lines of pip that only say that something failed, which an earlier line says better.
 _VAGUE = re.compile(r"subprocess-exited-with-error|Failed (?:to build|building)|Could not build wheels|No matching "
                     r"distribution|metadata-generation-failed|failed-wheel-build|failed to build", re.IGNORECASE)
+# What no other line says better: what comes after it only follows.
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
+_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LONGEST = 300
+
+COLORS = ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "PY_COLORS")
+"""What asks programs for colours although no terminal is there; a notebook's kernel sets some of them."""
 
 
 class Finished(NamedTuple):
@@ -73,11 +79,13 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def last_words(finished: Finished) -> str:
     """Return the one line of a failed command's output that says best why it failed."""
-    lines = [line.strip() for line in (*finished.output.splitlines(), *finished.errors.splitlines()) if line.strip()]
+    written = _COLOR.sub("", f"{finished.output}\n{finished.errors}")
+    lines = [line.strip() for line in written.splitlines() if line.strip()]
     told = [line for line in lines if _ERROR.match(line)]
     clear = [line for line in told if not _VAGUE.search(line)]
     diagnosed = [line for line in lines if _DIAGNOSIS.match(line)][:1]  # those after it follow from it, mostly
-    line = (diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
+    full = [line for line in lines if _FULL.search(line)]
+    line = (full or diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
     line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
     line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
     line = re.sub(r"\(from versions: [^,()]+(?:, [^,()]+)+, ([^,()]+)\)", r"(the newest is \1)", line)  # or versions

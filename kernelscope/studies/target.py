@@ -87,7 +87,9 @@ def parse_target(text: str, repo: str = ".") -> Target:
     if label is not None and len(label) > _LONGEST_LABEL:
         raise StudyError(f"target {text!r}: a label has at most {_LONGEST_LABEL} characters, and this one {len(label)}")
     kind, value, folder = _read(spec, repo)
-    return Target(label or _called(kind, value), kind, value, folder)
+    # A name that is no UTF-8 has what no table can hold.
+    label = (label or _called(kind, value)).encode("utf-8", "backslashreplace").decode()
+    return Target(label, kind, value, folder)
 
 
 def parse_targets(texts: Iterable[str | Path | Target], repo: str = ".") -> tuple[Target, ...]:

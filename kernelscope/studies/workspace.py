@@ -20,6 +20,10 @@ PREFIX = "kernelscope-study-"
 # Locked as long as the study lives: what has it unlocked was left by one that was killed.
 _OWNER = "owner"
 _TREES = "worktrees"
+# A file's name has at most 255 bytes, and labels and git refs may be longer; a path has 4096.
+_LONGEST_NAME = 80
+# A Ctrl-C that is held down comes 30 times a second; each time some more of the folder is gone.
+_MOST_INTERRUPTIONS = 100
 
 
 class Workspace:
@@ -62,11 +66,15 @@ class Workspace:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        try:
-            self.close()
-        except KeyboardInterrupt:
-            self.close()  # who is impatient interrupts twice, and still wants nothing left behind
-            raise
+        interrupted: KeyboardInterrupt | None = None
+        for _ in range(_MOST_INTERRUPTIONS):  # who is impatient still wants nothing left behind
+            try:
+                self.close()
+                break
+            except KeyboardInterrupt as again:
+                interrupted = again
+        if interrupted is not None:
+            raise interrupted
 
     def close(self) -> None:
         """Remove everything."""
@@ -79,7 +87,8 @@ class Workspace:
 
     def folder(self, *names: str) -> Path:
         """Make a new, empty folder, named after `names`, and return it."""
-        *parents, name = [re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") or "target" for each in names]
+        *parents, name = [re.sub(r"[^A-Za-z0-9._-]+", "-", each)[:_LONGEST_NAME].strip("-.") or "target"
+                          for each in names]
         parent = self.path.joinpath(*parents)
         parent.mkdir(parents=True, exist_ok=True)
         for number in range(1, 10_000):

@@ -137,6 +137,7 @@ def test_outputs_are_checked_before_anything_is_measured(
     for words, said in (
         ("-o missing/r.json", "there is no folder missing"),
         ("-o folder.json", "cannot write folder.json: a folder has that name"),
+        ("-o /dev/null", "cannot write /dev/null: it is no regular file; name a .json file"),
         ("-o r.html", "what goes there is JSON; name a .json file"),
         ("--html r.json", "what goes there is HTML; name a .html file"),
         ("-o r.kscope", "is a recording's name"),

@@ -87,6 +87,9 @@ def test_what_takes_too_long_is_ended() -> None:
      "src/a.cpp:5:14: error: expected ';'"),
     ("fatal: not a git repository", "not a git repository"),
     ("ModuleNotFoundError: No module named 'x'\nnote: see above", "ModuleNotFoundError: No module named 'x'"),
+    ("\x1b[31mERROR: no project\x1b[0m\x1b[33m\n\x1b[0m", "no project"),  # as in a notebook's kernel
+    ("error: unable to write file a.py: No space left on device\nfatal: Could not reset index file",
+     "unable to write file a.py: No space left on device"),
     ("something\nelse\n\n", "else"),
     ("", "it ended with status 7"),
     ("x" * 1000, "x" * 299 + "…"),
