@@ -180,7 +180,7 @@ def _named(what: str | Case | Callable[[], Any], known: dict[str, Case]) -> list
         members = [one for one in known.values() if name in ("all", one.group)]
         one = _built_in(name, known)
         if not members and one is None:
-            raise StudyError(f"there is no case and no group {name!r}{_near(name, known)}; groups are "
+            raise StudyError(f"there is no case and no group {name!r}{_near(name, known) or '.'} Groups are "
                              f"{', '.join(groups())}. A case of your own is studies.case({name!r}, setup=...)")
         found += members or ([one] if one is not None else [])
     return found

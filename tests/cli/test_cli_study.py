@@ -19,6 +19,7 @@ from kernelscope.errors import StudyError
 from kernelscope.studies import venvs
 from kernelscope.studies.anatomy_parts import Dissected
 from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.plan import BATCH_MS, HALF_WIDTH
 from kernelscope.studies.result import StudyResult
 
 Captured = pytest.CaptureFixture[str]
@@ -350,6 +351,14 @@ def test_help_says_what_the_exit_codes_are(capsys: Captured) -> None:
             main(["study", *words, "--help"])
         assert raised.value.code == 0
         assert said in capsys.readouterr().out
+
+
+def test_help_has_the_defaults_of_the_library(capsys: Captured) -> None:
+    with pytest.raises(SystemExit):
+        main(["study", "launch", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"0: do not (default: {100 * HALF_WIDTH:g}%)" in said
+    assert f"(default: as many as take {BATCH_MS:g} ms)" in said
 
 
 def test_help_imports_no_study(run_python: Any) -> None:
