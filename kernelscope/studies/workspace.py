@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from kernelscope.errors import StudyError
 from kernelscope.studies import worktrees
+from kernelscope.studies.commands import to_the_end
 
 PREFIX = "kernelscope-study-"
 # Locked as long as the study lives: what has it unlocked was left by one that was killed.
@@ -22,8 +23,6 @@ _OWNER = "owner"
 _TREES = "worktrees"
 # A file's name has at most 255 bytes, and labels and git refs may be longer; a path has 4096.
 _LONGEST_NAME = 80
-# A Ctrl-C that is held down comes 30 times a second; each time some more of the folder is gone.
-_MOST_INTERRUPTIONS = 100
 
 
 class Workspace:
@@ -66,15 +65,7 @@ class Workspace:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        interrupted: KeyboardInterrupt | None = None
-        for _ in range(_MOST_INTERRUPTIONS):  # who is impatient still wants nothing left behind
-            try:
-                self.close()
-                break
-            except KeyboardInterrupt as again:
-                interrupted = again
-        if interrupted is not None:
-            raise interrupted
+        to_the_end(self.close)
 
     def close(self) -> None:
         """Remove everything."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.commands import Finished, last_words, run
+from kernelscope.studies.commands import Finished, last_words, run, to_the_end
 
 
 def is_alive(process: int) -> bool:
@@ -64,6 +64,21 @@ def test_interruption_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.M
     while is_alive(int(file.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(int(file.read_text()))
+
+
+def test_what_must_be_done_is_done_however_often_it_is_interrupted() -> None:
+    calls: list[int] = []
+
+    def impatient() -> None:
+        calls.append(len(calls))
+        if len(calls) < 30:
+            raise KeyboardInterrupt(f"number {len(calls)}")
+
+    with pytest.raises(KeyboardInterrupt, match="number 29"):
+        to_the_end(impatient)
+    assert len(calls) == 30
+    to_the_end(impatient)
+    assert len(calls) == 31
 
 
 def test_what_takes_too_long_is_ended() -> None:
