@@ -120,6 +120,8 @@ def check_outputs(arguments: argparse.Namespace) -> None:
         path = getattr(arguments, option, None)
         if path is None:
             continue
+        if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+            raise StudyFileError(f"cannot write {path}: it is no regular file; name a {suffix} file")
         target = checked(path)
         target = target if target.suffix else target.with_name(target.name + suffix)
         if target.is_dir():

@@ -157,10 +157,10 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
                         help="a case or a group of cases; once for each")
     parser.add_argument("--loops", metavar="N", type=_loops,
                         help="launches a batch: one number, one for each case, or FIRST,...,LAST "
-                             "(default: as many as take some milliseconds)")
+                             "(default: as many as take 1 ms)")
     _counts(parser)
     parser.add_argument("--half-width", metavar="P%", type=_percent,
-                        help="stop as soon as every interval is this narrow to both sides; 0: do not (default: 1%%)")
+                        help="stop as soon as every interval is this narrow to both sides; 0: do not (default: 1.2%%)")
     _machine(parser)
 
 

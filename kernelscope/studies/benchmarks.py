@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError, StudyFileError
+from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies.arguments import paths
 from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
 
@@ -25,6 +27,8 @@ VERSIONS = ("4", "5")
 MOST_BYTES = 512 * 2**20
 #: The rounds of one benchmark in one file become this many batches at most, each of rounds that followed each other.
 BATCHES = 20
+# 30 years, which a file of a study holds.
+_MOST_NS = 10**18
 
 
 
@@ -130,7 +134,7 @@ def batch_rows(file: BenchmarkFile, label: str, process: int, place: int, start_
         size = math.ceil(len(seconds) / BATCHES)
         for number, begin in enumerate(range(0, len(seconds), size)):
             some = seconds[begin:begin + size]
-            took_ns = round(math.fsum(some) * iterations * 1e9)
+            took_ns = max(1, round(math.fsum(some) * iterations * 1e9))
             yield label, name, process, number, place, start_ns, len(some) * iterations, took_ns, 0, 0, 0
             start_ns += took_ns
             place += 1
@@ -143,7 +147,7 @@ def short_name(benchmark: str) -> str:
 
 def since(file: BenchmarkFile, first: datetime | None) -> int:
     """Return the nanoseconds from the first file to this one; 0 where a file does not say when it was."""
-    return round((file.created - first).total_seconds() * 1e9) if first and file.created else 0
+    return min(round((file.created - first).total_seconds() * 1e9), _MOST_NS) if first and file.created else 0
 
 
 def host_of(file: BenchmarkFile) -> dict[str, Any]:
@@ -158,11 +162,13 @@ def host_of(file: BenchmarkFile) -> dict[str, Any]:
 
 def read_file(path: str | Path) -> BenchmarkFile:
     """Return what a study needs of one file, or raise `StudyFileError`."""
-    path = Path(path)
+    path = Path(path).expanduser()
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise StudyFileError(f"{path.name}: {size:,} bytes are too many for a file of pytest-benchmark")
+        held = path.stat()
+        if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
+            raise StudyFileError(f"{path}: is no regular file")  # reading a pipe or a device might never end
+        if held.st_size > MOST_BYTES:
+            raise StudyFileError(f"{path.name}: {held.st_size:,} bytes are too many for a file of pytest-benchmark")
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StudyFileError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -197,7 +203,7 @@ def _parsed(name: str, data: Any) -> BenchmarkFile:
     whole = cast("dict[str, Any]", data)
     version = whole.get("version")
     if not isinstance(version, str) or version.partition(".")[0] not in VERSIONS:
-        raise StudyFileError(f"{name}: is of pytest-benchmark {version!r}; this KernelScope reads the files of "
+        raise StudyFileError(f"{name}: is of pytest-benchmark {_shown(version)}; this KernelScope reads the files of "
                              f"versions {' and '.join(VERSIONS)}: run the benchmarks again with one of them")
     machine, commit = whole.get("machine_info"), whole.get("commit_info")
     commit = cast("dict[str, Any]", commit) if isinstance(commit, dict) else {}
@@ -218,11 +224,11 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
     stats = cast("dict[str, Any]", stats)
     full = benchmark.get("fullname")
     full = full if isinstance(full, str) and full else name
-    name = short_name(name)
+    name = short_name(name.encode("utf-8", "backslashreplace").decode())
     # The same test name in two files of tests.
     name = name if name not in file.rounds else full
     if name in file.rounds:
-        raise StudyFileError(f"{place}: {name!r} is there twice")
+        raise StudyFileError(f"{place}: {_shown(name)} is there twice")
     iterations = _number(place, "iterations", stats.get("iterations"))
     rounds = stats.get("data")
     if isinstance(rounds, list) and rounds:
@@ -231,14 +237,17 @@ def _add(file: BenchmarkFile, place: str, benchmark: Any) -> None:
         seconds = [_number(place, "median", stats.get("median"))]
         file.has_rounds = False
     if iterations != int(iterations):
-        raise StudyFileError(f"{place}: its iterations {iterations!r} are no whole number")
+        raise StudyFileError(f"{place}: its iterations {_shown(iterations)} are no whole number")
+    if math.fsum(seconds) * iterations * 1e9 > _MOST_NS:
+        raise StudyFileError(f"{place}: its rounds took {math.fsum(seconds) * iterations:.3g} seconds together, "
+                             "which nobody has waited for")
     file.rounds[name] = (int(iterations), seconds)
     file.statements[name] = full
 
 
 def _number(place: str, what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-        raise StudyFileError(f"{place}: its {what} {value!r} is no number above 0")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_NS:
+        raise StudyFileError(f"{place}: its {what} {_shown(value)} is no number above 0, or too large")
     return value
 
 
@@ -248,7 +257,7 @@ def _date(name: str, value: Any) -> datetime | None:
     try:
         date = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise StudyFileError(f"{name}: its datetime {value!r} is no date") from None
+        raise StudyFileError(f"{name}: its datetime {_shown(value)} is no date") from None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
@@ -277,8 +286,16 @@ def _notes(files: Sequence[BenchmarkFile]) -> list[str]:
     if not all(each.has_rounds for each in files):
         notes.append("some files have no single rounds, only their median: write them with --benchmark-json=FILE or "
                      "--benchmark-save-data")
-    machines = {(each.machine.get("node"), host_of(each)["processor"]) for each in files}
+    machines = {(str(each.machine.get("node")), host_of(each)["processor"]) for each in files}
     if len(machines) > 1:
         notes.append("the files are of different machines: "
                      f"{', '.join(sorted(str(processor or node) for node, processor in machines))}")
     return notes
+
+
+def _shown(value: Any) -> str:
+    """A value of a file in a message."""
+    try:
+        return shorten(clean(repr(value)), 60)
+    except ValueError:  # a whole number of thousands of digits
+        return "of thousands of digits"

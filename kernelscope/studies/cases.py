@@ -79,6 +79,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
                 raise StudyArgumentError(
                     f"a case that is a callable has no {part}: do it before, in your own code, or give "
                     "the case as text")
+        _refuse_unfinished(what)
         return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
                     function=what)
     given = {"what": what, "setup": setup, "before": before, "after": after}
@@ -184,7 +185,7 @@ def _named(what: str | Case | Callable[[], Any], known: dict[str, Case]) -> list
         members = [one for one in known.values() if name in ("all", one.group)]
         one = _built_in(name, known)
         if not members and one is None:
-            raise StudyArgumentError(f"there is no case and no group {name!r}{_near(name, known)}; groups are "
+            raise StudyArgumentError(f"there is no case and no group {name!r}{_near(name, known) or '.'} Groups are "
                                      f"{', '.join(groups())}. A case of your own is studies.case({name!r}, setup=...)")
         found += members or ([one] if one is not None else [])
     return found
@@ -231,6 +232,15 @@ def _check(code: str, part: str, name: str) -> None:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         raise StudyArgumentError(f"the {part} of case {name!r} is no Python{line}: {said}") from None
+
+
+def _refuse_unfinished(function: Callable[[], Any]) -> None:
+    """Raise `StudyArgumentError` for a function whose call runs nothing of it: it would be timed as a fast launch."""
+    for kind, is_it in (("a coroutine", inspect.iscoroutinefunction), ("a generator", inspect.isgeneratorfunction),
+                        ("an asynchronous generator", inspect.isasyncgenfunction)):
+        if is_it(function) or is_it(getattr(function, "__call__", None)):  # noqa: B004 - what is called is looked at
+            raise StudyArgumentError(f"a call of {_name_of(function)!r} makes {kind} and runs nothing of it: give a "
+                                     "function that launches when it is called")
 
 
 def _name_of(function: Callable[[], Any]) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +15,19 @@ from kernelscope.errors import StudyError
 
 # How long what was told to end may take before it is killed.
 _GRACE_S = 3.0
+_MOST_INTERRUPTIONS = 100
 _ERROR = re.compile(r"^\s*(?:\w+\.)*(?:error|fatal|fatal error|\w*Error)\s*:", re.IGNORECASE)
 _DIAGNOSIS = re.compile(r"^[^\s:]+:\d+(?::\d+)?:\s*(?:fatal )?error:")  # a compiler's, with file and line
 # Lines of pip that only say that something failed, which an earlier line says better.
 _VAGUE = re.compile(r"subprocess-exited-with-error|Failed (?:to build|building)|Could not build wheels|No matching "
                     r"distribution|metadata-generation-failed|failed-wheel-build|failed to build", re.IGNORECASE)
+# What no other line says better: what comes after it only follows.
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|unable to write file")
+_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LONGEST = 300
+
+COLORS = ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "PY_COLORS")
+"""What asks programs for colours although no terminal is there; a notebook's kernel sets some of them."""
 
 
 class Finished(NamedTuple):
@@ -71,13 +78,31 @@ def end(process: subprocess.Popen[str]) -> None:
             stream.close()
 
 
+def to_the_end(action: Callable[[], object]) -> None:
+    """Do what must be done however impatient the user is: after a Ctrl-C once more, and what was raised is raised then.
+
+    One that is held down comes 30 times a second. `action` must be one that goes on where it was interrupted.
+    """
+    interrupted: KeyboardInterrupt | None = None
+    for _ in range(_MOST_INTERRUPTIONS):
+        try:
+            action()
+            break
+        except KeyboardInterrupt as again:
+            interrupted = again
+    if interrupted is not None:
+        raise interrupted
+
+
 def last_words(finished: Finished) -> str:
     """Return the one line of a failed command's output that says best why it failed."""
-    lines = [line.strip() for line in (*finished.output.splitlines(), *finished.errors.splitlines()) if line.strip()]
+    written = _COLOR.sub("", f"{finished.output}\n{finished.errors}")
+    lines = [line.strip() for line in written.splitlines() if line.strip()]
     told = [line for line in lines if _ERROR.match(line)]
     clear = [line for line in told if not _VAGUE.search(line)]
     diagnosed = [line for line in lines if _DIAGNOSIS.match(line)][:1]  # those after it follow from it, mostly
-    line = (diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
+    full = [line for line in lines if _FULL.search(line)]
+    line = (full or diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
     line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
     line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
     line = re.sub(r"\(from versions: [^,()]+(?:, [^,()]+)+, ([^,()]+)\)", r"(the newest is \1)", line)  # or versions

@@ -27,9 +27,12 @@ _PINNED = re.compile(r"[A-Za-z0-9._-]+\s*(\[[^\]]*\])?\s*==\s*[^\s*,;]+")
 # What a user may have set for an interpreter of his own, and what makes one target's processes differ from another's.
 _OF_THIS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "__PYVENV_LAUNCHER__",
                    "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR")
-_NEVER = ("PYTHONHASHSEED", "PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONWARNINGS")
+_NEVER = ("PYTHONHASHSEED", "PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONWARNINGS", *commands.COLORS)
 _COMPARED = ("python", "numpy", "numba", "llvmlite", "cuda-bindings", "cuda-core")
 _LONGEST_PYTHON_S = 60.0
+# Any Python understands it.
+_VERSION = 'import sys; print("Python %d.%d" % sys.version_info[:2])'
+_OLDEST = (3, 9)
 
 
 @dataclass
@@ -215,11 +218,15 @@ def _python(request: _Request) -> Prepared:
     if not python.exists():
         raise StudyError(f"there is no interpreter {shortened(str(python))!r}")
     environ = _environ(own=True)
-    finished = commands.run([python, "-c", "import sys; print('Python', *sys.version_info[:2])"], environ=environ,
-                            cwd=request.workspace.path, timeout_s=_LONGEST_PYTHON_S)
-    if finished.status or not finished.output.startswith("Python "):
+    finished = commands.run([python, "-c", _VERSION], environ=environ, cwd=request.workspace.path,
+                            timeout_s=_LONGEST_PYTHON_S)
+    version = re.fullmatch(r"Python (\d+)\.(\d+)", finished.output.strip())
+    if finished.status or version is None:
         raise StudyError(f"{shortened(str(python))!r} is no Python interpreter, or does not start: "
                          f"{commands.last_words(finished)}")
+    if (int(version[1]), int(version[2])) < _OLDEST:
+        raise StudyError(f"{shortened(str(python))!r} is {version[0]}, and a study measures in Python "
+                         f"{'.'.join(map(str, _OLDEST))} or newer")
     return request.prepared(python, environ)
 
 
@@ -252,11 +259,13 @@ def _checkout(request: _Request) -> Prepared:
 
 def _ref(request: _Request) -> Prepared:
     target = request.target
-    tree, commit = request.workspace.worktree(Path(target.repo or ".").expanduser().absolute(), target.value)
-    return _source(request, tree, worktrees.short(commit))
+    repo = Path(target.repo or ".").expanduser().absolute()
+    tree, commit = request.workspace.worktree(repo, target.value)
+    said = ["The repository has changes that are not committed, and so not measured: name its folder as a target."]
+    return _source(request, tree, worktrees.short(commit), said if worktrees.leaves_out_changes(repo, commit) else [])
 
 
-def _source(request: _Request, folder: Path, revision: str | None) -> Prepared:
+def _source(request: _Request, folder: Path, revision: str | None, warnings: Sequence[str] = ()) -> Prepared:
     """A folder with source, installed or as it is."""
     package = checkouts.find_package(folder)
     if package is None:
@@ -266,14 +275,15 @@ def _source(request: _Request, folder: Path, revision: str | None) -> Prepared:
         request.progress(f"installing {request.target} (its extensions are compiled)")
         python = request.venv("--editable", f"{folder}[{request.extra}]" if request.extra else str(folder),
                               *_bounds(package.framework, package.version or ""))
-        return request.prepared(python, _environ(own=True, isolated=True), revision=revision, package=package)
+        return request.prepared(python, _environ(own=True, isolated=True), revision=revision, package=package,
+                                warnings=warnings)
     package, notes = checkouts.usable_as_is(package, request.workspace.folder("copies", request.target.label))
     environ = _environ(own=False)
     first = str(package.path.parent)
     if os.pathsep in first:
         raise StudyError(f"{shortened(first)!r} has a {os.pathsep!r} in it, which PYTHONPATH cannot have: move it")
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [first, environ.get("PYTHONPATH", "")]))
-    return request.prepared(_this_python(), environ, revision=revision, warnings=notes, package=package)
+    return request.prepared(_this_python(), environ, revision=revision, warnings=[*warnings, *notes], package=package)
 
 
 def _environ(*, own: bool, isolated: bool = False) -> dict[str, str]:

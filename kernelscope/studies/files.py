@@ -274,6 +274,11 @@ def _is(kind: type | tuple[type, ...], words: str) -> _Check:
     return check
 
 
+def _text(content: Any, where: str) -> str:
+    # Half of a surrogate pair, which a table cannot hold, becomes the escape that it was.
+    return _any_text(content, where).encode("utf-8", "backslashreplace").decode()
+
+
 def _count(content: Any, where: str) -> int:
     if type(content) is not int or not 0 <= content <= _MAX_INT:
         raise StudyFileError(f"'{where}' is {_shown(content)}, and not a count; {_ADVICE}")
@@ -362,7 +367,7 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-_text = _is(str, "text")
+_any_text = _is(str, "text")
 _flag = _is(bool, "true or false")
 _TARGET: dict[str, _Check] = {
     "label": _text, "kind": _text, "source": _text, "framework": _text, "versions": _texts, "revision": _or_none(_text),

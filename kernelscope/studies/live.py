@@ -50,7 +50,8 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
         There is no GPU, a recording is under way, or no case can be run.
     """
     if Session.active is not None:
-        raise StudyError("a recording is under way, and what it costs would be measured as well: measure outside of it")
+        raise StudyError("a recording is under way, and what it costs would be measured as well: measure outside of "
+                         "it, in a notebook in a cell of its own")
     begun_ns = time.perf_counter_ns()
     report = measured.targets[0]
     framework = _framework()

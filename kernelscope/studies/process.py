@@ -21,6 +21,7 @@ from typing import Any
 
 from kernelscope.errors import StudyError
 from kernelscope.renderers.base import clean, shorten
+from kernelscope.studies.commands import to_the_end
 
 #: An answer that is longer is none.
 LONGEST_ANSWER = 16 * 2**20
@@ -285,14 +286,12 @@ def close_all(processes: Iterable[BenchProcess]) -> None:
 
 
 def kill_all(processes: Sequence[BenchProcess]) -> None:
-    """End processes at once, also where a second Ctrl-C comes meanwhile."""
-    try:
+    """End processes at once, also where more of Ctrl-C comes meanwhile."""
+    def kill() -> None:
         for process in processes:
             process.kill()
-    except KeyboardInterrupt:
-        for process in processes:
-            process.kill()
-        raise
+
+    to_the_end(kill)
 
 
 def _doing(request: Mapping[str, Any]) -> str:

@@ -91,7 +91,9 @@ def parse_target(text: str, repo: str = ".") -> Target:
         raise StudyArgumentError(
             f"target {text!r}: a label has at most {_LONGEST_LABEL} characters, and this one {len(label)}")
     kind, value, folder = _read(spec, repo)
-    return Target(label or _called(kind, value), kind, value, folder)
+    # A name that is no UTF-8 has what no table can hold.
+    label = (label or _called(kind, value)).encode("utf-8", "backslashreplace").decode()
+    return Target(label, kind, value, folder)
 
 
 def parse_targets(texts: str | Path | Target | Iterable[str | Path | Target], repo: str = ".") -> tuple[Target, ...]:

@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.commands import Finished, last_words, run
+from kernelscope.studies.commands import COLORS, Finished, last_words, run
 
 FOLDER = "KERNELSCOPE_STUDY_ENVIRONMENTS"
 """The environment variable that names the folder of the environments that are kept."""
@@ -78,7 +79,7 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
                    cwd=scratch, environ=_environ_of_pip(scratch))
     if finished.status:
         raise StudyError(f"pip cannot install {_told(requirements)}: {last_words(finished)}"
-                         f"{_next_step(finished, no_index)}")
+                         f"{_next_step(finished, no_index, requirements)}")
 
 
 def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held: ExitStack,
@@ -209,14 +210,16 @@ def _pip_of_this() -> str | None:
 def _environ_of_pip(scratch: Path) -> dict[str, str]:
     """What pip inherits of this process's environment: no settings that would install elsewhere."""
     dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
-               "PYTHONHOME", "VIRTUAL_ENV")
+               "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
     environ = {name: value for name, value in os.environ.items() if name not in dropped}
     return environ | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
 
 
-def _next_step(finished: Finished, no_index: bool) -> str:
+def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) -> str:
     if no_index:
-        return " (only folders of --find-links were looked at, as --no-index asks)"
+        fill = "" if requirements[0] == "--editable" else (
+            f": where there is a network,  pip download -d FOLDER {shlex.join(requirements)}  gets all that it needs")
+        return f" (only folders of --find-links were looked at, as --no-index asks{fill})"
     if _OFFLINE.search(_all(finished)):
         return " (the package index cannot be reached, or does not have it: name a folder of wheels with --find-links)"
     return ""

@@ -15,11 +15,14 @@ from typing import IO, Any
 
 from kernelscope.errors import StudyError
 from kernelscope.studies import worktrees
+from kernelscope.studies.commands import to_the_end
 
 PREFIX = "kernelscope-study-"
 # Locked as long as the study lives: what has it unlocked was left by one that was killed.
 _OWNER = "owner"
 _TREES = "worktrees"
+# A file's name has at most 255 bytes, and labels and git refs may be longer; a path has 4096.
+_LONGEST_NAME = 80
 
 
 class Workspace:
@@ -62,11 +65,7 @@ class Workspace:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        try:
-            self.close()
-        except KeyboardInterrupt:
-            self.close()  # who is impatient interrupts twice, and still wants nothing left behind
-            raise
+        to_the_end(self.close)
 
     def close(self) -> None:
         """Remove everything."""
@@ -79,7 +78,8 @@ class Workspace:
 
     def folder(self, *names: str) -> Path:
         """Make a new, empty folder, named after `names`, and return it."""
-        *parents, name = [re.sub(r"[^A-Za-z0-9._-]+", "-", each).strip("-.") or "target" for each in names]
+        *parents, name = [re.sub(r"[^A-Za-z0-9._-]+", "-", each)[:_LONGEST_NAME].strip("-.") or "target"
+                          for each in names]
         parent = self.path.joinpath(*parents)
         parent.mkdir(parents=True, exist_ok=True)
         for number in range(1, 10_000):

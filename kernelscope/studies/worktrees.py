@@ -67,11 +67,13 @@ def commit_of(repo: Path, ref: str) -> str:
         raise StudyError(f"there is no folder {str(repo)!r} with a git repository")
     if ref.startswith("-"):
         raise StudyError(f"a git ref cannot begin with a dash, as {ref!r} does")
-    _asked(repo, "rev-parse", "--git-dir")
-    finished = _git(repo, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    if finished.status:
-        raise StudyError(f"the git repository in {str(repo)!r} has no commit {ref!r}: see  git log --oneline  and  git "
-                         "branch --all")
+    is_shallow = _asked(repo, "rev-parse", "--is-shallow-repository") == "true"
+    found = _git(repo, "rev-parse", "--verify", "--quiet", ref)  # on its own, as :/words takes all that follows
+    finished = _git(repo, "rev-parse", "--verify", "--quiet", f"{found.output.strip()}^{{commit}}")
+    if found.status or finished.status:
+        step = ("it is a shallow clone, and  git fetch --unshallow  gets the rest, in GitHub Actions fetch-depth: 0"
+                if is_shallow else "see  git log --oneline  and  git branch --all")
+        raise StudyError(f"the git repository in {str(repo)!r} has no commit {ref!r}: {step}")
     return finished.output.strip()
 
 
@@ -85,6 +87,13 @@ def revision(folder: Path) -> str | None:
     if head.status or status.status:
         return None
     return short(head.output.strip()) + ("+changes" if status.output.strip() else "")
+
+
+def leaves_out_changes(folder: Path, commit: str) -> bool:
+    """Whether a folder has this commit checked out with changes, which a worktree of the commit has not."""
+    head = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return head.output.strip() == commit and not status.status and bool(status.output.strip())
 
 
 def short(commit: str) -> str:

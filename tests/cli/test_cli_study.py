@@ -19,6 +19,7 @@ from kernelscope.errors import StudyError
 from kernelscope.studies import venvs
 from kernelscope.studies.anatomy_parts import Dissected
 from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.plan import BATCH_MS, HALF_WIDTH
 from kernelscope.studies.result import StudyResult
 
 Captured = pytest.CaptureFixture[str]
@@ -137,6 +138,7 @@ def test_outputs_are_checked_before_anything_is_measured(
     for words, said in (
         ("-o missing/r.json", "there is no folder missing"),
         ("-o folder.json", "cannot write folder.json: a folder has that name"),
+        ("-o /dev/null", "cannot write /dev/null: it is no regular file; name a .json file"),
         ("-o r.html", "what goes there is JSON; name a .json file"),
         ("--html r.json", "what goes there is HTML; name a .html file"),
         ("-o r.kscope", "is a recording's name"),
@@ -342,6 +344,14 @@ def test_help_says_what_the_exit_codes_are(capsys: Captured) -> None:
             main(["study", *words, "--help"])
         assert raised.value.code == 0
         assert said in capsys.readouterr().out
+
+
+def test_help_has_the_defaults_of_the_library(capsys: Captured) -> None:
+    with pytest.raises(SystemExit):
+        main(["study", "launch", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"0: do not (default: {100 * HALF_WIDTH:g}%)" in said
+    assert f"(default: as many as take {BATCH_MS:g} ms)" in said
 
 
 def test_help_imports_no_study(run_python: Any) -> None:

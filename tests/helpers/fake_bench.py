@@ -30,8 +30,8 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
     **behaviour
         ``ns``: what a launch takes, a number or one by case; ``noise``: its share between processes and within them;
         ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer;
-        ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers; ``references``: what the reference takes
-        in batch after batch, over and over.
+        ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers; ``references``: what the reference
+        takes in batch after batch, over and over; ``core``: on which core a batch was.
     """
     from kernelscope.studies.measured import TargetReport
     from kernelscope.studies.plan import Member
@@ -138,7 +138,8 @@ def _main(text: str, requests: int, answers: int) -> None:
             with open(behaviour["log"], "a") as log:
                 log.write(json.dumps({
                     "label": behaviour["label"], "process": fake.number, "do": request["do"],
-                    "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"), "core": request.get("core"),
+                    "case": case["name"] if isinstance(case, dict) else case, "loops": request.get("loops"),
+                    "core": request.get("core"),
                     "quiet_ns": request.get("quiet_ns"),
                     "from": begun, "to": time.monotonic_ns(),
                     "dry_run": os.environ.get("KERNELSCOPE_DRYRUN"),

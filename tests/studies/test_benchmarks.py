@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from kernelscope.errors import StudyError, StudyFileError
 from kernelscope.studies import benchmarks
 from kernelscope.studies.benchmarks import measured_of, read_benchmarks, read_file
+from kernelscope.studies.result import load
 
 
 def written(path: Path, made: dict[str, Any] | None = None, **changes: Any) -> Path:
@@ -149,6 +151,11 @@ def test_differences_between_files(tmp_path: Path) -> None:
     ({"benchmarks": [{"name": "x", "stats": {"iterations": 1, "data": [math.nan]}}]}, "its data nan is no number"),
     ({"datetime": "yesterday"}, "its datetime 'yesterday' is no date"),
     ({"datetime": 5}, "its datetime 5 is no date"),
+    ({"datetime": "x" * 5000}, "its datetime 'x+…x+' is no date$"),
+    ({"version": "x" * 5000}, "is of pytest-benchmark 'x+…x+'; this"),
+    ({"benchmarks": [{"name": "a", "stats": {"iterations": 10**400, "median": 1}}]}, "its iterations 10+…0+ is no nu"),
+    ({"benchmarks": [{"name": "a", "stats": {"iterations": 1, "median": 1e308}}]}, "its median 1e.308 is no number"),
+    ({"benchmarks": [{"name": "a", "stats": {"iterations": 10**9, "data": [1, 1]}}]}, "its rounds took 2e.09 seconds"),
 ])
 def test_files_that_are_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyFileError, match=f"bad.json: .*{said}"):
@@ -163,9 +170,24 @@ def test_what_is_no_file_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         torn.write_text(text)
         with pytest.raises(StudyFileError, match=r"torn.json: is no JSON \(.*write it with pytest --benchmark-json="):
             read_file(torn)
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with pytest.raises(StudyFileError, match=r"pipe.json: is no regular file"):  # or it would wait for a writer
+        read_file(pipe)
     torn.write_bytes(b"\xff\xfe{}")
     with pytest.raises(StudyFileError, match="torn.json: is no JSON"):
         read_file(torn)
     monkeypatch.setattr(benchmarks, "MOST_BYTES", 3)
     with pytest.raises(StudyFileError, match="torn.json: 4 bytes are too many"):
         read_file(torn)
+
+
+def test_what_a_file_says_of_its_machine_may_be_anything(tmp_path: Path) -> None:
+    machine = {"node": [1], "cpu": {"count": "x"}}
+    odd = written(tmp_path / "odd.json", {"test_one\ud800": [1e-300]}, machine_info=machine, datetime="9999-01-01")
+    result = read_benchmarks({"a": [written(tmp_path / "a.json")], "b": [odd]})
+    assert "one\\ud800" in str(result) and result._repr_html_() and len(result.batches) == 4
+    assert len(result.to_frame()) == 2
+    again = load(result.save(tmp_path / "saved.json"))
+    assert [each.name for each in again.cases] == ["one", "one\\ud800"]
+    assert len(again.to_frame()) == 2

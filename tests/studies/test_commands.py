@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.commands import Finished, last_words, run
+from kernelscope.studies.commands import Finished, last_words, run, to_the_end
 
 
 def is_alive(process: int) -> bool:
@@ -66,6 +66,21 @@ def test_interruption_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.M
     assert not is_alive(int(file.read_text()))
 
 
+def test_what_must_be_done_is_done_however_often_it_is_interrupted() -> None:
+    calls: list[int] = []
+
+    def impatient() -> None:
+        calls.append(len(calls))
+        if len(calls) < 30:
+            raise KeyboardInterrupt(f"number {len(calls)}")
+
+    with pytest.raises(KeyboardInterrupt, match="number 29"):
+        to_the_end(impatient)
+    assert len(calls) == 30
+    to_the_end(impatient)
+    assert len(calls) == 31
+
+
 def test_what_takes_too_long_is_ended() -> None:
     with pytest.raises(StudyError, match=r"did not end in 0\.2 seconds"):
         run([sys.executable, "-c", "import time; time.sleep(60)"], timeout_s=0.2)
@@ -87,6 +102,9 @@ def test_what_takes_too_long_is_ended() -> None:
      "src/a.cpp:5:14: error: expected ';'"),
     ("fatal: not a git repository", "not a git repository"),
     ("ModuleNotFoundError: No module named 'x'\nnote: see above", "ModuleNotFoundError: No module named 'x'"),
+    ("\x1b[31mERROR: no project\x1b[0m\x1b[33m\n\x1b[0m", "no project"),  # as in a notebook's kernel
+    ("error: unable to write file a.py: No space left on device\nfatal: Could not reset index file",
+     "unable to write file a.py: No space left on device"),
     ("something\nelse\n\n", "else"),
     ("", "it ended with status 7"),
     ("x" * 1000, "x" * 299 + "…"),

@@ -70,16 +70,18 @@ def test_what_a_process_inherits(workspace: Workspace, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     for name, value in {"PYTHONPATH": f"here{os.pathsep}{os.pathsep}/there", "PYTHONHASHSEED": "1", "VIRTUAL_ENV": "/v",
                         "PYTHONINSPECT": "1", "KERNELSCOPE_TEST_GPU": "1", "KERNELSCOPE_DRYRUN_CC": "80",
-                        "NUMBA_CACHE_DIR": "/users", "NUMBA_CUDA_LOG_LEVEL": "x", "PYTHONWARNINGS": "error"}.items():
+                        "NUMBA_CACHE_DIR": "/users", "NUMBA_CUDA_LOG_LEVEL": "x", "PYTHONWARNINGS": "error",
+                        "FORCE_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
     current = prepare(Target("now"), workspace).environ
-    answer = environments.commands.Finished(0, "Python 3", "")
+    answer = environments.commands.Finished(0, "Python 3.9\n", "")
     monkeypatch.setattr(environments.commands, "run", lambda *_, **__: answer)
     other = prepare(Target("other", "python", sys.executable), workspace).environ
     assert current["PYTHONPATH"] == f"{tmp_path}/here{os.pathsep}/there" and current["VIRTUAL_ENV"] == "/v"
     assert "PYTHONPATH" not in other and "VIRTUAL_ENV" not in other
     for environ in (current, other):
-        assert not {"PYTHONHASHSEED", "PYTHONINSPECT", "PYTHONWARNINGS", "KERNELSCOPE_TEST_GPU"} & {*environ}
+        assert not {"PYTHONHASHSEED", "PYTHONINSPECT", "PYTHONWARNINGS", "KERNELSCOPE_TEST_GPU",
+                    "FORCE_COLOR"} & {*environ}
         assert environ["KERNELSCOPE_DRYRUN_CC"] == "80" and environ["NUMBA_CUDA_LOG_LEVEL"] == "x"
         assert Path(environ["NUMBA_CACHE_DIR"]).is_relative_to(workspace.path)
     assert current["NUMBA_CACHE_DIR"] != other["NUMBA_CACHE_DIR"]
@@ -95,7 +97,9 @@ def test_interpreter_of_a_virtual_environment(workspace: Workspace, tmp_path: Pa
 
 @pytest.mark.parametrize(("script", "problem"), [
     (None, "there is no interpreter"), ("echo hello", "is no Python interpreter"),
-    ("echo 'bad luck' >&2; exit 3", "does not start: bad luck"),
+    ("echo 'bad luck' >&2; exit 3", "does not start: bad luck"), ("echo Python 3", "is no Python interpreter"),
+    ("echo Python 3.8", r"is Python 3\.8, and a study measures in Python 3\.9 or newer"),
+    ("echo Python 2.7", r"is Python 2\.7, and"),
 ])
 def test_what_is_no_interpreter_is_refused(workspace: Workspace, tmp_path: Path, script: str | None,
                                            problem: str) -> None:
@@ -152,7 +156,8 @@ def test_more_can_be_installed(workspace: Workspace, wheels: Path) -> None:
 
 
 def test_requirement_that_cannot_be_installed(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"target 'x': pip cannot install numba-cuda\[cu\d+\]==9\.9 .*: Could not"):
+    with pytest.raises(StudyError, match=r"target 'x': pip cannot install numba-cuda\[cu\d+\]==9\.9 .*: Could not.*"
+                                         r"pip download -d FOLDER 'numba-cuda\[cu\d+\]==9\.9' 'numpy<2\.5'  gets all"):
         prepare(parse_target("x=numba-cuda==9.9"), workspace, find_links=[wheels], no_index=True)
     assert not [each for each in (tmp_path / "kept environments").iterdir() if each.suffix != ".lock"]
     with pytest.raises(StudyError, match=r"--find-links 'nowhere': there is no such folder"):
@@ -242,6 +247,24 @@ def test_build_that_fails_says_why(workspace: Workspace, wheels: Path, tmp_path:
     folder = toy_checkout(tmp_path / "checkout", fails='raise SystemExit("error: command gcc failed")')
     with pytest.raises(StudyError, match=r"target 'v2': pip cannot install the checkout: command gcc failed"):
         prepare(Target("v2", "checkout", str(folder)), workspace, find_links=[wheels], no_index=True)
+
+
+def test_changes_that_a_ref_has_not_are_told(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
+    repo = toy_checkout(tmp_path / "repo")
+    git(repo, "init", "--quiet")
+    for message in ("first", "second"):
+        (repo / "numba_cuda" / "more.py").write_text(message)
+        commit(repo, message)
+    (repo / "build").touch()  # what git does not know is no change
+
+    def warned(ref: str) -> bool:
+        target = Target("x", "ref", ref, str(repo / "numba_cuda"))
+        warnings = prepare(target, workspace, find_links=[wheels], no_index=True, extra="").report.warnings
+        return any("has changes that are not committed" in each for each in warnings)
+
+    assert not warned("HEAD")
+    (repo / "numba_cuda" / "more.py").write_text("changed")
+    assert warned("HEAD") and not warned("HEAD~")
 
 
 def test_folder_without_a_framework(workspace: Workspace, tmp_path: Path) -> None:

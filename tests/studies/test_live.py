@@ -102,6 +102,23 @@ def test_other_targets_cannot_run_them(launched: Any) -> None:
         measure(case, targets=["a=current", "b=current"])
 
 
+def test_a_call_that_runs_nothing_is_refused(launched: Any) -> None:
+    async def later() -> None:
+        launched()
+
+    def one_by_one() -> Any:
+        yield launched()
+
+    class Later:
+        async def __call__(self) -> None:
+            launched()
+
+    for case, made in ((later, "'later' makes a coroutine"), (one_by_one, "'one_by_one' makes a generator"),
+                       (Later(), "'Later' makes a coroutine")):
+        with pytest.raises(StudyError, match=f"a call of {made} and runs nothing of it"):
+            measure(case)
+
+
 def test_a_recording_would_be_measured_too(launched: Any) -> None:
     with kernelscope.record("cell"), pytest.raises(StudyError, match="a recording is under way"):
         measure(launched)

@@ -111,3 +111,11 @@ def test_labels_are_unique_and_there_is_a_target(places: Path) -> None:
 ])
 def test_framework_of_a_requirement(text: str, framework: str | None) -> None:
     assert framework_of(text) == framework
+
+
+def test_a_folder_whose_name_is_no_text_has_a_label_that_is(tmp_path: Path) -> None:
+    (tmp_path / "fol\udcffder" / "numba_cuda").mkdir(parents=True)
+    (tmp_path / "fol\udcffder" / "numba_cuda" / "__init__.py").touch()
+    target = parse_target(str(tmp_path / "fol\udcffder"))
+    assert target.label == "fol\\udcffder" and Path(target.value).is_dir()
+    assert parse_target("l\udcff=current").label == "l\\udcff"

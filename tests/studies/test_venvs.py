@@ -82,7 +82,8 @@ def test_failures_of_pip_are_one_line(tmp_path: Path, wheels: Path) -> None:
         venvs.install(python, ["numba-cuda==2.0"], scratch=tmp_path, find_links=[str(wheels)], no_index=True)
     assert str(failed.value) == (
         "pip cannot install numba-cuda==2.0: Could not find a version that satisfies the requirement numba-cuda==2.0 "
-        "(from versions: 1.0) (only folders of --find-links were looked at, as --no-index asks)")
+        "(from versions: 1.0) (only folders of --find-links were looked at, as --no-index asks: where there is a "
+        "network,  pip download -d FOLDER numba-cuda==2.0  gets all that it needs)")
 
 
 def test_machine_without_a_network_is_told_what_to_do(tmp_path: Path) -> None:

@@ -69,6 +69,31 @@ def test_second_interruption_does_not_leave_anything(repo: Path, parent: Path,
     assert len(git(repo, "worktree", "list").splitlines()) == 1
 
 
+def test_held_down_interruptions_do_not_leave_anything(repo: Path, parent: Path,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, calls = room._remove, []
+
+    def interrupted(folder: Path) -> None:
+        calls.append(folder)
+        if len(calls) < 20:
+            raise KeyboardInterrupt
+        remove(folder)
+
+    monkeypatch.setattr(room, "_remove", interrupted)
+    with pytest.raises(KeyboardInterrupt), Workspace(parent) as workspace:
+        workspace.worktree(repo, "HEAD")
+    assert list(parent.iterdir()) == []
+    assert len(git(repo, "worktree", "list").splitlines()) == 1
+
+
+def test_names_may_be_longer_than_those_of_files(repo: Path, parent: Path) -> None:
+    with Workspace(parent) as workspace:
+        first, second = (workspace.folder("processes", "x" * 300 + end) for end in "ab")
+        assert first != second and first.is_dir() and second.is_dir()
+        tree, _ = workspace.worktree(repo, "HEAD" + "^0" * 200)
+        assert (tree / "numba_cuda").is_dir()
+
+
 def test_folders_are_new_and_stay_inside(parent: Path) -> None:
     with Workspace(parent) as workspace:
         made = [workspace.folder("a", name) for name in ("x", "x", "../../y", "feature/z", "…", "..")]

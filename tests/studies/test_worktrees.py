@@ -93,6 +93,18 @@ def test_wrong_refs_are_refused(repo: Path, slot: Path, ref: str, problem: str) 
     assert untouched(repo)
 
 
+def test_ref_by_the_words_of_its_message(repo: Path) -> None:
+    assert worktrees.commit_of(repo, ":/first") == git(repo, "rev-parse", "HEAD~")
+
+
+def test_what_a_shallow_clone_lacks(repo: Path, slot: Path, tmp_path: Path) -> None:
+    """As continuous integration has a repository."""
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{repo}", "shallow")
+    assert worktrees.add(tmp_path / "shallow", "HEAD", slot)[0].is_dir()
+    with pytest.raises(StudyError, match="has no commit 'HEAD~': it is a shallow clone, and {2}git fetch --unshallow"):
+        worktrees.commit_of(tmp_path / "shallow", "HEAD~")
+
+
 def test_what_is_no_repository_is_refused(slot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(StudyError, match=r"git cannot use .*: not a git repository"):

@@ -153,7 +153,7 @@ def _imported(name: str) -> Any:
         cuda = importlib.import_module("numba.cuda")
     except Exception as error:
         # An AttributeError where numba is newer than this numba-cuda knows, for one.
-        raise RuntimeError(f"{name} cannot be imported by {sys.executable}, with {_said(name)}: "
+        raise RuntimeError(f"{name} cannot be imported by {sys.executable}, with {_said(name) or 'no package'}: "
                            f"{type(error).__name__}: {error}") from error
     if os.sep + package + os.sep not in str(cuda.__file__):
         raise RuntimeError(f"numba.cuda is {cuda.__file__} here, numba's own and not numba-cuda's; a study measures "
