@@ -35,7 +35,7 @@ def test_everywhere():
     ("", ["test_browser", "test_passes"]), ("browser", ["test_browser"]), ("not one_python", [])])
 def test_what_was_left_out_and_skipped_has_not_passed(tmp_path: Path, chosen: str, passed: list[str]) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  one_python: once\n  browser: a browser\n  gpu: a GPU\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  one_python: once\n  browser: it\n  gpu: a GPU\n")
     (tmp_path / "test_toy.py").write_text(TESTS)
     told = tmp_path / "told"
     told.mkdir()
