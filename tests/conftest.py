@@ -46,12 +46,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     note("wanted", [item.nodeid for item in items if item.get_closest_marker("one_python")])
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported stays: no collection of garbage has to look at it again, of which there are thousands."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Tell which tests of one Python have passed."""
     if report.when == "call" and report.passed and "one_python" in report.keywords:
