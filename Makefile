@@ -23,7 +23,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := pyproject.toml Makefile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint pytest docs clean
+.PHONY: help demo test lint pytest docs clean environment
 .NOTPARALLEL:
 
 help:  ## list the tasks
@@ -40,12 +40,16 @@ lint: $(VENV)/.test-$(CUDA)  ## check style (ruff), types (pyright) and the dire
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-logo
 
+# For .ci/run, which makes the next Python's environment while it tests with one.
+environment: $(VENV)/.test-$(CUDA)
+
 # Frameworks that cannot live beside numba-cuda are tested in environments that the tests make and keep, for Python 3.12
 # or newer, in the user's cache folder (KERNELSCOPE_TEST_ENVIRONMENTS names another): ARGS="-m 'not environments'" leaves
-# them out. Continuous integration runs them once, with the default Python.
+# them out. Continuous integration runs them once, with the default Python, as it does all tests that are marked
+# one_python. Files with such tests are the long ones: they are given to the processes first (tests/conftest.py).
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warnings are errors
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs

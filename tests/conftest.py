@@ -29,13 +29,35 @@ def pytest_configure(config: pytest.Config) -> None:
         kernelscope.dryrun.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses among them
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """GPU tests need KERNELSCOPE_TEST_GPU=1; every other test needs the dry run."""
-    wanted = [item for item in items if (item.get_closest_marker("gpu") is not None) == ON_GPU]
-    dropped = [item for item in items if item not in wanted]
+    """GPU tests need KERNELSCOPE_TEST_GPU=1; every other test needs the dry run. Files that take long come first."""
+    dropped = [item for item in items if (item.get_closest_marker("gpu") is not None) != ON_GPU]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
-        items[:] = wanted
+        items[:] = [item for item in items if (item.get_closest_marker("gpu") is not None) == ON_GPU]
+    for item in items:
+        if any(item.get_closest_marker(name) for name in ("browser", "environments")):
+            item.add_marker("one_python")
+    # Workers are given a file at a time: a long one that began last would keep one of them busy alone.
+    long = {item.path for item in items if item.get_closest_marker("one_python") or item.path.parent.name == "plugin"}
+    made = {item.path for item in items if item.get_closest_marker("environments")}
+    items.sort(key=lambda item: (item.path not in made, item.path not in long))
+    note("wanted", [item.nodeid for item in items if item.get_closest_marker("one_python")])
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Tell which tests of one Python have passed."""
+    if report.when == "call" and report.passed and "one_python" in report.keywords:
+        note("passed", [report.nodeid])
+
+
+def note(name: str, tests: list[str]) -> None:
+    """Add tests to a file of the folder KERNELSCOPE_ONE_PYTHON, where .ci/run looks whether each has passed once."""
+    folder = os.environ.get("KERNELSCOPE_ONE_PYTHON")
+    if folder and tests:
+        with (Path(folder) / name).open("ab", buffering=0) as file:  # in one piece: other processes add to it as well
+            file.write("".join(f"{test}\n" for test in tests).encode())
 
 
 @pytest.fixture(autouse=True)

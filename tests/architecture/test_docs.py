@@ -37,6 +37,7 @@ def test_python_blocks_parse(page: Path) -> None:
         ast.parse(block)
 
 
+@pytest.mark.one_python
 def test_the_guide_of_studies_runs(tmp_path: Path) -> None:
     """Block after block, as a reader would, on the dry run."""
     script = tmp_path / "guide.py"

@@ -60,9 +60,10 @@ MANY = """
 """
 OUTCOMES = {"test_compiles": "passed", "test_limited": "failed", "test_plain": "passed", "test_skipped": "skipped",
             "test_expected": "xfailed", "test_broken": "error", "test_torn": "error"}
+WORKERS = [(), pytest.param(("-n2",), marks=pytest.mark.one_python)]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", WORKERS, ids=["alone", "xdist"])
 def test_the_json_report_has_every_test(pytester: pytest.Pytester, run_pytest: Any, workers: tuple[str, ...]) -> None:
     pytester.makepyfile(MANY)
     result = run_pytest("--kernelscope-report", "new/folder/report.json", *workers)
@@ -96,7 +97,7 @@ def test_the_json_report_has_every_test(pytester: pytest.Pytester, run_pytest: A
     ])
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", WORKERS, ids=["alone", "xdist"])
 def test_the_recording_has_a_cell_for_each_test(
     pytester: pytest.Pytester, run_pytest: Any, workers: tuple[str, ...],
 ) -> None:
@@ -114,6 +115,7 @@ def test_the_recording_has_a_cell_for_each_test(
     assert str(pytester.path) not in recording.dispatchers.filename.str.cat()
 
 
+@pytest.mark.one_python
 def test_many_tests_become_one_recording(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import numpy as np, pytest
@@ -161,6 +163,7 @@ def test_a_report_that_cannot_be_written_is_told(pytester: pytest.Pytester, run_
     result.stdout.fnmatch_lines(["*report.json: not written: *", "*1 passed*"])
 
 
+@pytest.mark.one_python
 def test_the_simulator_s_tests_become_one_recording(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import numpy as np, pytest
@@ -214,6 +217,7 @@ def test_a_repeated_test_stays_beyond_its_limit(pytester: pytest.Pytester, run_p
     assert attempts == [("rerun", 1), ("failed", 0)]
 
 
+@pytest.mark.one_python
 def test_the_guide_s_keys_are_the_report_s(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile(MANY)
     run_pytest("--kernelscope-report", "report.json", "-n1")

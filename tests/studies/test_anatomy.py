@@ -47,6 +47,7 @@ def checkout(folder: Path, before: str, when: str, ns: int) -> Path:
     return folder
 
 
+@pytest.mark.one_python
 def test_a_spin_in_dispatch_and_one_in_the_second_argument_are_found_there_and_nowhere_else(tmp_path: Path) -> None:
     dispatch = checkout(tmp_path / "in dispatch", _CALL, "if True:", 1000)
     # The second array's turn: the first one gave seven numbers.

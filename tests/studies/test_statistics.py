@@ -13,6 +13,8 @@ from kernelscope.studies.plan import HALF_WIDTH, LEAST_GENERATIONS, PROCESSES, R
 from kernelscope.studies.statistics import judge, judge_unpaired
 from kernelscope.studies.stopping import Narrow
 
+pytestmark = pytest.mark.one_python
+
 LOUD = Noise(process=1.2, process_and_case=1.2, batch=3, drift=2, step=20, round_rate=0.3, round_size=20,
              batch_rate=0.15, batch_size=15, neighbour_rate=0.4, neighbour_size=10, twice_rate=0.03)
 

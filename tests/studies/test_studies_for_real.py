@@ -31,6 +31,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return numba_cuda_repository(tmp_path_factory.mktemp("with a space") / "numba cuda", SPIN_NS, compiled=False)
 
 
+@pytest.mark.one_python
 def test_a_spin_of_a_microsecond_is_found_and_the_same_target_is_not_slower(repository: Path) -> None:
     result = studies.launch_overhead(["base=current", "same=current", f"slow={repository}"], **QUICK)
     assert [report.error for report in result.targets] == [None] * 3
@@ -47,6 +48,7 @@ def test_a_spin_of_a_microsecond_is_found_and_the_same_target_is_not_slower(repo
     assert result.targets[2].revision
 
 
+@pytest.mark.one_python
 def test_targets_that_are_the_same_are_not_found_different() -> None:
     """With the default number of batches, and half of the processes.
 
@@ -59,6 +61,7 @@ def test_targets_that_are_the_same_are_not_found_different() -> None:
     assert {each.verdict for each in found} <= {judged.NO_DIFFERENCE, judged.TOO_NOISY}, str(result)
 
 
+@pytest.mark.one_python
 def test_two_percent_are_found(tmp_path: Path) -> None:
     """With the default settings, on two worktrees whose launches differ by 2 to 3 %.
 

@@ -14,6 +14,8 @@ from kernelscope import nvdisasm
 from kernelscope.cubin import read
 from kernelscope.errors import CubinError
 
+pytestmark = pytest.mark.one_python
+
 _SPILL = re.compile(r"\b(STL|LDL)((?:\.\w+)*) .*SpillRefill")
 
 

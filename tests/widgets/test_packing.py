@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -22,6 +23,7 @@ DONE = ("specialization_id", "configuration_id", "cell_id", "thread_id", "correl
         "regs", "size_bytes", "cupti_graph_id", "cupti_node_id")
 
 
+@functools.cache
 def recordings() -> dict[str, Recording]:
     return {"empty": Script().recording(), "everything": everything(), "many": many_launches(20_000, 12)} | {
         path.stem: kernelscope.load(path) for path in RECORDINGS}
