@@ -120,7 +120,7 @@ def measure(rounds: int, most: int, tell: Callable[[str], object]) -> dict[str, 
     is_dry_run, created = dryrun.is_enabled(), datetime.now(UTC).isoformat(timespec="seconds")
     return {
         "format": "kernelscope-eager-vs-graph", "version": 1, "created": created,
-        "is_dry_run": is_dry_run, "host": host.describe(None), "gpu": machine.gpu(is_dry_run),
+        "is_dry_run": is_dry_run, "host": host.describe(()), "gpu": machine.gpu(is_dry_run),
         "versions": {name: metadata.version(name) for name in ("numba-cuda", "cuda-core", "cuda-bindings", "numpy")},
         "rounds": rounds, "seconds": round(time.monotonic() - began, 1), "rows": rows}
 
