@@ -141,7 +141,7 @@ class Dissection(Run):
             loops = max(LEAST_LOOPS, loops)
         request = {"do": "anatomy", "case": _as_data(self._cases[case]), "loops": loops,
                    "seed": self._chance.randrange(2**31), **self.quietness.request(member.report.label, seeks=True)}
-        for asked, process, answer in self._ask([running], {member: request}):
+        for asked, process, answer in self._ask((running, {member: request})):
             if isinstance(answer, RefusedError):
                 self._without_case(asked, case, answer, running)
                 continue

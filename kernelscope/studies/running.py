@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ class Run:
         # A process goes to a core when it is timed first: until then they may all start and compile side by side.
         request = {"do": "hello", "pin": list(plan.cores) or None, **plan.hello}
         requests = {member: {**request, "framework": member.framework} for member in self._members}
-        for member, _, answer in self._ask(self._ready, requests):
+        for member, _, answer in self._ask(*((running, requests) for running in self._ready)):
             if isinstance(answer, RefusedError):
                 self._drop(member, answer)
                 continue
@@ -172,32 +172,47 @@ class Run:
                 measured.notes.append(problem)
 
     def _prepare(self) -> None:
-        """Compile and warm up each case, in all processes side by side: this is not timed."""
-        for place, case in enumerate(self._plan.cases):
-            self._say(self._start_up_share * (place + 1) / (len(self._plan.cases) + 1),
-                      f"preparing {shorten(clean(case.name), 40)}")
-            request = {"do": "prepare", "case": as_data(case), "batch_ms": self._plan.batch_ms}
-            able = [member for member in self._members if case.name not in member.report.unavailable]
-            loops: list[int] = []
-            for member, process, answer in self._ask(self._ready, dict.fromkeys(able, request)):
+        """Compile and warm up each case, in all processes side by side: this is not timed.
+
+        In each generation the cases come in an order of its own. On an H100 the same launches differed by 5 %, in all
+        processes alike, by which case of a process they were: no interval could know.
+        """
+        plan = self._plan
+        orders = [self._chance.sample(plan.cases, len(plan.cases)) for _ in self._ready]
+        found: dict[str, list[tuple[int, int]]] = {}
+        for place in range(len(plan.cases)):
+            self._say(self._start_up_share * (place + 1) / (len(plan.cases) + 1),
+                      f"preparing {shorten(clean(orders[0][place].name), 40)}")
+            asks: list[tuple[Running, dict[Member, dict[str, Any]]]] = []
+            for running, order in zip(self._ready, orders, strict=True):
+                request = {"do": "prepare", "case": as_data(order[place]), "batch_ms": plan.batch_ms}
+                asks.append((running, {member: request for member in self._members
+                                       if order[place].name not in member.report.unavailable}))
+            for member, process, answer in self._ask(*asks):
+                if member.report.error:
+                    continue  # another one's answer has ended it
+                number = next(at for at, running in enumerate(self._ready) if running.get(member) is process)
+                case = orders[number][place].name
                 if isinstance(answer, RefusedError):
-                    self._without_case(member, case.name, answer)
+                    self._without_case(member, case, answer)
                     continue
                 try:
-                    loops.append(process.number(answer, "loops", 1))
+                    loops = process.number(answer, "loops", 1)
                 except ProcessError as error:
                     self._drop(member, error)
-                self._unstable[member.report.label, case.name] += answer.get("stable") is False
-            if case.name not in self._loops and loops:
-                given = self._plan.loops
-                self._loops[case.name] = min(loops[0] if given is None else given[case.name],
-                                             case.most_loops or 10**9)
+                    continue
+                found.setdefault(case, []).append((number * len(self._members) + self._members.index(member), loops))
+                self._unstable[member.report.label, case] += answer.get("stable") is False
+        for case in plan.cases:
+            if case.name not in self._loops and case.name in found:
+                first = min(found[case.name])[1] if plan.loops is None else plan.loops[case.name]
+                self._loops[case.name] = min(first, case.most_loops or 10**9)
 
     def _listen(self, running: Running) -> None:
         """Measure which share of the time others take, and how fast a core is at best, in one process after another."""
         for asked in list(running):
             request = {"do": "noise", "ms": _NOISE_MS, **self.quietness.request(asked.report.label, seeks=False)}
-            for member, process, answer in self._ask([running], {asked: request}):
+            for member, process, answer in self._ask((running, {asked: request})):
                 try:
                     if isinstance(answer, dict):
                         self._noise.append(process.number(answer, "lost", 0.0, float))
@@ -240,7 +255,7 @@ class Run:
         """Time one batch; return its four times in nanoseconds, in `BATCH`'s order, or None where it failed."""
         label = asked.report.label
         request = {"do": "batch", "case": case, "loops": loops, **self.quietness.request(label)}
-        for member, process, answer in self._ask([running], {asked: request}):
+        for member, process, answer in self._ask((running, {asked: request})):
             if isinstance(answer, RefusedError):
                 self._without_case(member, case, answer, running)
                 continue
@@ -254,17 +269,18 @@ class Run:
                 return host_ns, sync_ns, waited_ns, reference_ns
         return None
 
-    def _ask(self, generations: Iterable[Running], requests: Mapping[Member, dict[str, Any]],
+    def _ask(self, *asks: tuple[Running, Mapping[Member, dict[str, Any]]],
              ) -> list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]]:
-        """Ask side by side; a target whose process fails is dropped, and has no answer."""
-        asked = {running[member]: member for running in generations for member in requests if member in running}
+        """Ask side by side, in generations each of its targets; one whose process fails is dropped, without answer."""
+        owners = {running[member]: member for running, requests in asks for member in requests if member in running}
+        requested = {running[member]: request for running, requests in asks for member, request in requests.items()
+                     if member in running}
         answers: list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]] = []
-        found = ask_all({process: requests[member] for process, member in asked.items()}, self._plan.timeout_s)
-        for process, answer in found.items():
+        for process, answer in ask_all(requested, self._plan.timeout_s).items():
             if isinstance(answer, ProcessError):
-                self._drop(asked[process], answer, *generations)
+                self._drop(owners[process], answer, *(running for running, _ in asks))
             else:
-                answers.append((asked[process], process, answer))
+                answers.append((owners[process], process, answer))
         return [each for each in answers if not each[0].report.error]
 
     def _drop(self, member: Member, error: StudyError, *generations: Running) -> None:

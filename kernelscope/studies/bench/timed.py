@@ -147,8 +147,8 @@ class TimedCase:
             values = [self.names[name] for name in names]
             if not self.has_frame:
                 # Other processes have run on this core meanwhile: its caches hold their code, and what the first loops
-                # take says so. A twentieth of the batch brings it back, from another core's a quarter.
-                self._timed(function, values, loops // (4 if moved else 20))
+                # take says so (75, 30, 26 and then 24 us). A fifth of a batch brings it back, on another core half.
+                self._timed(function, values, max(2, loops // (2 if moved else 5)))
                 self._wait()
             reference_ns = quiet.reference_ns()
             try:
