@@ -89,13 +89,15 @@ def agree(arguments: argparse.Namespace) -> None:
     for each in old.differences:
         other = None if each.within else again.get((each.target, each.case))
         if other is not None:
-            meet = each.low_us <= other.high_us and other.low_us <= each.high_us
-            print(f"{each.target}, {each.case}: {interval(each)} and {interval(other)} us: "
+            # In per cent: how fast the machine is may change from one study to the next.
+            meet = each.low_percent <= other.high_percent and other.low_percent <= each.high_percent
+            print(f"{each.target}, {each.case}: {interval(each)} and {interval(other)}: "
                   f"{'they agree' if meet else 'THEY DO NOT AGREE'}; {each.verdict}, {other.verdict}")
 
 
 def interval(difference: Any) -> str:
-    return f"{difference.difference_us:+.2f} [{difference.low_us:+.2f}, {difference.high_us:+.2f}]"
+    return (f"{difference.difference_us:+.2f} us, {difference.percent:+.1f} % "
+            f"[{difference.low_percent:+.1f}, {difference.high_percent:+.1f}]")
 
 
 def anatomy(arguments: argparse.Namespace) -> None:

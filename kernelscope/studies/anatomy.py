@@ -58,7 +58,8 @@ def anatomy(
         Which launches: names of built-in cases, or cases of your own, given as text. By default `DEFAULT_CASES`: an
         empty kernel with four device arrays, with a configuration that is held, and with one that is made each time.
     loops : int, optional
-        Launches in a batch. By default as many as take 0.5 ms in the baseline's first process.
+        Launches in a batch. By default as many as take 0.5 ms in one of the baseline's first
+        processes.
     repeats : int
         Rounds in a process: each has every part of each case once, in twelve batches.
     processes : int

@@ -74,9 +74,10 @@ def launch_overhead(
         Numbers of arguments of the empty kernel: ``"0-4"``, which is meant where no cases are named.
     loops : int, str or sequence of int, optional
         Launches in a batch: one number, one for each case, or a text such as ``100000,...,10000``, from the first case
-        to the last. By default as many as take 1 ms in the baseline's first process.
+        to the last. By default as many as take 1 ms in one of the baseline's first processes.
     repeats : int
-        Batches of each case in a process: many short ones, as most of those are spared by what else runs.
+        Batches of each case in a process: many short ones, as most of those are spared by what else runs. Where the
+        machine is not quiet, up to half as many more.
     processes : int
         Processes of each target, at most.
     half_width : float or None
@@ -95,7 +96,7 @@ def launch_overhead(
     dry_run : bool, optional
         Whether the driver is the null driver; by default as in this process.
     pin : bool
-        Whether processes are put on one processor core while they are timed.
+        Whether processes are put on one processor core, the same at a time for all, while they are timed.
     seed : int, optional
         Of the order of batches; by default another one each time. The result has it.
     timeout_s : float

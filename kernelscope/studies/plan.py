@@ -36,7 +36,8 @@ class Plan:
     cases : tuple of Case
         In the order of the tables.
     loops : dict of str to int, or None
-        How many loops a batch of each case has; None for as many as take `batch_ms` in the baseline's first process.
+        How many loops a batch of each case has; None for as many as take `batch_ms` in one of the baseline's first
+        processes.
     repeats : int
         Batches of each case in a process.
     processes : int

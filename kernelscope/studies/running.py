@@ -201,12 +201,13 @@ class Run:
                 except ProcessError as error:
                     self._drop(member, error)
                     continue
-                found.setdefault(case, []).append((number * len(self._members) + self._members.index(member), loops))
+                found.setdefault(case, []).append((self._members.index(member), -loops))
                 self._unstable[member.report.label, case] += answer.get("stable") is False
         for case in plan.cases:
             if case.name not in self._loops and case.name in found:
-                first = min(found[case.name])[1] if plan.loops is None else plan.loops[case.name]
-                self._loops[case.name] = min(first, case.most_loops or 10**9)
+                # The most that one process of the baseline has found: others may have come to a slow core.
+                most = -min(found[case.name])[1] if plan.loops is None else plan.loops[case.name]
+                self._loops[case.name] = min(most, case.most_loops or 10**9)
 
     def _listen(self, running: Running) -> None:
         """Measure which share of the time others take, and how fast a core is at best, in one process after another."""

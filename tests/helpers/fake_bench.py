@@ -31,7 +31,8 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
         ``ns``: what a launch takes, a number or one by case; ``noise``: its share between processes and within them;
         ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer;
         ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers; ``references``: what the reference
-        takes in batch after batch, over and over; ``core``: on which core a batch was.
+        takes in batch after batch, over and over; ``core``: on which core a batch was;
+        ``loops``: what a warm-up finds, by process.
     """
     from kernelscope.studies.measured import TargetReport
     from kernelscope.studies.plan import Member
@@ -74,7 +75,9 @@ class Fake:
                     "is_dry_run": True, "pinned_to": request.get("pin"), "pin_error": None, "clock_resolution_ns": 1,
                     "clock_read_ns": 40, "python": "3.12.1", **self.behaviour.get("hello", {})}
         if do == "prepare":
-            return {"loops": 2500, "warm_batches": 6, "stable": self.behaviour.get("stable", True)}
+            given = self.behaviour.get("loops", [2500])
+            return {"loops": given[self.number % len(given)], "warm_batches": 6,
+                    "stable": self.behaviour.get("stable", True)}
         if do == "batch":
             ns = self.behaviour.get("ns", 4000)
             ns = ns[name] if isinstance(ns, dict) else ns

@@ -75,12 +75,12 @@ def test_the_card_is_shown_and_the_figures_on_request(notebook: Any) -> None:
 
 def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> None:
     notebook.ok("patch.undo()")
-    ran = notebook.ok("%kernelscope study --args 0 --processes 2 --repeats 2 --half-width 0")
+    ran = notebook.ok("%kernelscope study --args 0 --processes 5 --repeats 2 --half-width 0")
     progress, card = shown(ran)
     assert progress["text/plain"] and card["text/plain"].startswith("*** dry run")
     updates = [content["data"]["text/plain"] for kind, content in ran.messages if kind == "update_display_data"]
-    assert any("process 2 of 2" in each for each in updates) and updates[-1] == ""
-    assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[2]"
+    assert any("process 5 of 5" in each for each in updates) and updates[-1] == ""
+    assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[5]"
 
 
 def test_quiet_shows_no_progress(notebook: Any) -> None:
