@@ -319,7 +319,8 @@ def test_a_real_study_in_a_process(cli: Any, tmp_path: Path) -> None:
     assert ran.stderr == "wrote r.json\n"
     assert ran.stdout.startswith("*** dry run") and "Deltas vs first:" in ran.stdout
     result = studies.load(tmp_path / "r.json")
-    assert [each.label for each in result.targets] == ["first", "again"] and len(result.measured.batches) == 24
+    assert [each.label for each in result.targets] == ["first", "again"]
+    assert 24 <= len(result.measured.batches) <= 40  # half as many more where the machine is not quiet
     assert cli("study", "show", "r.json").stdout == ran.stdout
 
 
