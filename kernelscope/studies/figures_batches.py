@@ -85,7 +85,8 @@ def drift(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
     what, drawn = _thinned(kept)
     last = max(at for marks in drawn.values() for at, _ in marks)
     scale, unit = unit_of(last)
-    figure, parts = _grid(title, [f"a mark is {what}, in µs a launch; triangles lie above", *more], shown, looks,
+    quiet = " at quiet moments" if result.measured.host.get("quiet") is not None else ""
+    figure, parts = _grid(title, [f"a mark is {what}{quiet}, in µs a launch; triangles lie above", *more], shown, looks,
                           result, _DRIFT_HEIGHT)
     in_legend: set[str] = set()
     for number, case, domain in parts:

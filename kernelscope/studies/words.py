@@ -28,6 +28,8 @@ _ENDED = {
 #: Endings with which the study is all that was asked for.
 _GOOD_ENDINGS = ("narrow enough", "all processes", "")
 _MOST_TEXT = 600
+# Of more cores, their number is said.
+_MOST_CORES = 8
 _NAME_WIDTH = 80
 _MOST_FAILED = 3
 
@@ -224,6 +226,8 @@ def _cores(cores: Sequence[Any], moves: Any) -> str:
     listed = ", ".join(_said(each) for each in cores)
     if len(cores) == 1:
         return f"Pinned to core {listed}."
+    if len(cores) > _MOST_CORES:
+        listed = f"{len(cores)} cores"
     often = _number(moves)
     moved = "" if often is None else f", moved {count(int(often))} time{'s' * (often != 1)} to one that was quieter"
     return f"Pinned to one core at a time, of {listed}{moved}."

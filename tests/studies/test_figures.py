@@ -315,3 +315,15 @@ def test_marks_stay_near_their_number_of_arguments(counts: tuple[int, ...], coun
     # One that is compared alone lies at its number.
     alone = [list(trace.x) for trace in figure.data if trace.xaxis == "x2"]
     assert count != 2 or alone == [list(counts)]
+
+
+def test_drift_says_where_only_quiet_moments_are_drawn(study: StudyResult) -> None:
+    def title() -> str:
+        return str(figures.plot(study, "drift").layout.title.text)
+
+    assert "quiet" not in title()
+    study.measured.host["quiet"] = 0.6
+    try:
+        assert "a mark is a batch at quiet moments, in µs a launch" in title()
+    finally:
+        del study.measured.host["quiet"]

@@ -103,7 +103,8 @@ def test_facts_that_make_no_sense_are_left_out(value: Any) -> None:
 
 @pytest.mark.parametrize(("cores", "said"), [
     ([1, 2], "Pinned to one core at a time, of 1, 2."),
-    ([4], "Pinned to core 4."), (3, "Pinned to core 3."), ([], "Not pinned to a core."),
+    ([4], "Pinned to core 4."), (list(range(15)), "Pinned to one core at a time, of 15 cores."),
+    (3, "Pinned to core 3."), ([], "Not pinned to a core."),
     ("<b>", "Pinned to core <b>."), ({"a": 1}, 'core {"a": 1}.')])
 def test_pinning(cores: Any, said: str) -> None:
     assert said in " ".join(words.method(handmade.measured({"a": {0: 4.0}}, processes=1, host={"pinned_to": cores})))
