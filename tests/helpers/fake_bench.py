@@ -55,9 +55,13 @@ class Fake:
 
     def __init__(self, behaviour: dict[str, Any]) -> None:
         self.behaviour = behaviour
-        with open("starts", "ab") as starts:
-            starts.write(b".")
-        self.number = os.path.getsize("starts") - 1
+        self.number = 0
+        while True:  # two may start at the same time
+            try:
+                os.close(os.open(f"start {self.number}", os.O_CREAT | os.O_EXCL))
+                break
+            except FileExistsError:
+                self.number += 1
         noise = behaviour.get("noise", [0, 0])
         self.factor = 1 + random.gauss(0, noise[0])
         self.within = noise[1]
