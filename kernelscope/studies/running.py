@@ -65,7 +65,7 @@ class Run:
         self._chance = random.Random(plan.seed)
         self._loops: dict[str, int] = {}
         self._noise: list[float] = []
-        self.quietness = Quietness(plan.cores)
+        self._quietness = Quietness(plan.cores)
         self._ready: list[Running] = []
         self._started: list[BenchProcess] = []
         self._unstable: Counter[tuple[str, str]] = Counter()
@@ -184,25 +184,27 @@ class Run:
             self._say(self._start_up_share * (place + 1) / (len(plan.cases) + 1),
                       f"preparing {shorten(clean(orders[0][place].name), 40)}")
             asks: list[tuple[Running, dict[Member, dict[str, Any]]]] = []
+            prepared: dict[BenchProcess, str] = {}
             for running, order in zip(self._ready, orders, strict=True):
-                request = {"do": "prepare", "case": as_data(order[place]), "batch_ms": plan.batch_ms}
+                case = order[place]
+                request = {"do": "prepare", "case": as_data(case), "batch_ms": plan.batch_ms}
                 asks.append((running, {member: request for member in self._members
-                                       if order[place].name not in member.report.unavailable}))
+                                       if case.name not in member.report.unavailable}))
+                prepared.update(dict.fromkeys(running.values(), case.name))
             for member, process, answer in self._ask(*asks):
                 if member.report.error:
                     continue  # another one's answer has ended it
-                number = next(at for at, running in enumerate(self._ready) if running.get(member) is process)
-                case = orders[number][place].name
+                name = prepared[process]
                 if isinstance(answer, RefusedError):
-                    self._without_case(member, case, answer)
+                    self._without_case(member, name, answer)
                     continue
                 try:
                     loops = process.number(answer, "loops", 1)
                 except ProcessError as error:
                     self._drop(member, error)
                     continue
-                found.setdefault(case, []).append((self._members.index(member), -loops))
-                self._unstable[member.report.label, case] += answer.get("stable") is False
+                found.setdefault(name, []).append((self._members.index(member), -loops))
+                self._unstable[member.report.label, name] += answer.get("stable") is False
         for case in plan.cases:
             if case.name not in self._loops and case.name in found:
                 # The most that one process of the baseline has found: others may have come to a slow core.
@@ -212,12 +214,12 @@ class Run:
     def _listen(self, running: Running) -> None:
         """Measure which share of the time others take, and how fast a core is at best, in one process after another."""
         for asked in list(running):
-            request = {"do": "noise", "ms": _NOISE_MS, **self.quietness.request(asked.report.label, seeks=False)}
+            request = {"do": "noise", "ms": _NOISE_MS, **self._quietness.request(asked.report.label, seeks=False)}
             for member, process, answer in self._ask((running, {asked: request})):
                 try:
                     if isinstance(answer, dict):
                         self._noise.append(process.number(answer, "lost", 0.0, float))
-                        self.quietness.learn(member.report.label, process.number(answer, "reference_ns", 1))
+                        self._quietness.learn(member.report.label, process.number(answer, "reference_ns", 1))
                 except ProcessError as error:
                     self._drop(member, error, running)
 
@@ -233,12 +235,12 @@ class Run:
                 break
             self._say(begin + (1 - begin) * max(number / len(rounds), quiet / plan.repeats),
                       f"round {quiet + 1} of {plan.repeats}")
-            self.quietness.next_round()
+            self._quietness.next_round()
             for turn in turns:
                 member = members[turn.target]
                 if member in running and turn.case not in member.report.unavailable:
                     self._turn(running, member, turn.case, number)
-            quiet += self.quietness.is_quiet
+            quiet += self._quietness.is_quiet
             if self._members[0].report.error:
                 break
 
@@ -255,7 +257,7 @@ class Run:
     def _batch(self, running: Running, asked: Member, case: str, loops: int) -> tuple[int, int, int, int] | None:
         """Time one batch; return its four times in nanoseconds, in `BATCH`'s order, or None where it failed."""
         label = asked.report.label
-        request = {"do": "batch", "case": case, "loops": loops, **self.quietness.request(label)}
+        request = {"do": "batch", "case": case, "loops": loops, **self._quietness.request(label)}
         for member, process, answer in self._ask((running, {asked: request})):
             if isinstance(answer, RefusedError):
                 self._without_case(member, case, answer, running)
@@ -266,7 +268,7 @@ class Run:
             except ProcessError as error:
                 self._drop(member, error, running)
             else:
-                self.quietness.took(label, answer.get("core"), reference_ns)
+                self._quietness.took(label, answer.get("core"), reference_ns)
                 return host_ns, sync_ns, waited_ns, reference_ns
         return None
 
@@ -335,7 +337,7 @@ class Run:
         measured, plan = self.measured, self._plan
         measured.seconds = self._elapsed_s()
         measured.host["noise"] = statistics.median(self._noise) if self._noise else None
-        measured.host.update(quiet=quiet_share(measured), moves=self.quietness.moves)
+        measured.host.update(quiet=quiet_share(measured), moves=self._quietness.moves)
         for member in self._members:
             for case in plan.cases:
                 often = self._unstable[member.report.label, case.name]

@@ -95,21 +95,19 @@ def test_what_is_best_is_that_of_the_fast_cores(been: list[int], monkeypatch: py
     assert set(been) == {1, 2, 3}
 
 
-def test_a_core_that_is_taken_is_left() -> None:
-    """Really: another thread of another process would do the same; this one cannot share a core unseen."""
+def test_the_thread_is_really_put_on_the_core_and_no_other_thread_is() -> None:
     allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) < 2:
-        pytest.skip("one core only")
-    found: list[int | None] = []
+    found: list[tuple[set[int], int | None]] = []
 
     def seek() -> None:
         cores = Quiet(allowed)
-        cores.go(allowed[0])
-        cores.seek(allowed[0], 1)  # nothing is as fast
-        found.append(cores.core)
+        cores.seek(allowed[-1], None)
+        found.append((os.sched_getaffinity(0), allowed[-1]))
+        cores.seek(allowed[-1], 1)  # nothing is as fast: it ends on some core
+        found.append((os.sched_getaffinity(0), cores.core))
 
-    thread = threading.Thread(target=seek)  # its affinity is its own
+    thread = threading.Thread(target=seek)
     thread.start()
     thread.join()
-    assert found[0] in allowed
+    assert len(found) == 2 and all(where == {core} for where, core in found)
     assert sorted(os.sched_getaffinity(0)) == allowed
