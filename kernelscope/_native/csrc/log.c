@@ -1,0 +1,402 @@
+/* The types Ring and State. */
+#include "core.h"
+
+#include <errno.h>
+#include <math.h>
+#include <structmember.h>
+
+_Thread_local ks_thread ks_this_thread;
+static _Atomic uint64_t tokens;
+
+int64_t ks_clock_slow(ks_log *log) {
+    PyObject *pending = ks_take_exception();
+    PyObject *time = PyObject_CallNoArgs(log->clock);
+    int64_t found = time == NULL ? -1 : PyLong_AsLongLong(time);
+    Py_XDECREF(time);
+    if (PyErr_Occurred()) {
+        PyErr_WriteUnraisable(log->clock);
+        found = KS_UNKNOWN;
+    }
+    if (pending != NULL)
+        ks_put_exception(pending);
+    return found;
+}
+
+ks_state *ks_state_slow(ks_log *log) {
+    if (log->new_state == NULL)
+        return NULL;
+    PyObject *pending = ks_take_exception();
+    PyObject *made = PyObject_CallNoArgs(log->new_state);
+    ks_state *state = NULL;
+    if (made != NULL && PyObject_TypeCheck(made, &ks_state_type) && ((ks_state *)made)->log == log) {
+        state = (ks_state *)made;
+        if (PyList_Append(log->states, made) == 0) {
+            ks_this_thread.state = state;
+            ks_this_thread.token = log->token;
+        } else {
+            PyErr_Clear(); /* no memory: it is asked for again at the next launch */
+        }
+    }
+    Py_XDECREF(made); /* the sink and the list hold it */
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    if (pending != NULL)
+        ks_put_exception(pending);
+    return state;
+}
+
+/* ---- Ring ---- */
+
+static void log_shut(ks_log *self) {
+    if (self->is_open) {
+        self->is_open = false;
+        ks_ring_close(&self->ring);
+    }
+}
+
+static int log_traverse(ks_log *self, visitproc visit, void *arg) {
+    Py_VISIT(self->new_state);
+    Py_VISIT(self->clock);
+    Py_VISIT(self->states);
+    return 0;
+}
+
+static int log_clear(ks_log *self) {
+    Py_CLEAR(self->new_state);
+    Py_CLEAR(self->clock);
+    Py_CLEAR(self->states);
+    return 0;
+}
+
+static void log_dealloc(ks_log *self) {
+    PyObject_GC_UnTrack(self);
+    log_clear(self);
+    log_shut(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *log_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"mode", "capacity", "path", "phases", "clock", NULL};
+    const char *mode = "grow";
+    unsigned long long capacity = 0;
+    PyObject *path = NULL, *clock = Py_None;
+    int phases = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|sKO&pO:Ring", names, &mode, &capacity, PyUnicode_FSConverter, &path,
+                                     &phases, &clock))
+        return NULL;
+    static const char *const modes[] = {"grow", "ring", "stop"};
+    int number = 0;
+    while (number < 3 && strcmp(mode, modes[number]) != 0)
+        number++;
+    ks_log *self = NULL;
+    if (number == 3) {
+        PyErr_Format(PyExc_ValueError, "mode '%s' is not one of grow, ring, stop", mode);
+    } else if (number != KS_GROW && (capacity == 0 || capacity > (uint64_t)KS_MOST_SEGMENTS << KS_SEGMENT_SHIFT)) {
+        PyErr_Format(PyExc_ValueError, "capacity %llu is not between 1 and %llu", capacity,
+                     (unsigned long long)KS_MOST_SEGMENTS << KS_SEGMENT_SHIFT);
+    } else if ((self = (ks_log *)type->tp_alloc(type, 0)) != NULL) {
+        self->token = atomic_fetch_add(&tokens, 1) + 1;
+        self->phases = phases != 0;
+        self->clock = clock == Py_None ? NULL : Py_NewRef(clock);
+        self->states = PyList_New(0);
+        int failure = self->states == NULL
+                          ? ENOMEM
+                          : ks_ring_open(&self->ring, number, capacity, path == NULL ? NULL : PyBytes_AS_STRING(path));
+        if (failure != 0) {
+            errno = failure;
+            PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+            Py_CLEAR(self);
+        } else {
+            self->is_open = true;
+        }
+    }
+    Py_XDECREF(path);
+    return (PyObject *)self;
+}
+
+static PyObject *log_mark(ks_log *self, PyObject *Py_UNUSED(ignored)) {
+    ks_extent extent = ks_ring_extent(&self->ring);
+    return Py_BuildValue("KK", (unsigned long long)extent.next, (unsigned long long)extent.lost);
+}
+
+typedef struct {
+    int64_t *times[5];
+    int32_t *ids[3];
+    uint64_t complete, under_way, voided;
+} taken;
+
+/* Counts the launches from index `since` on, and copies those that have ended where there is room for them. */
+static void take(ks_log *self, uint64_t since, ks_extent extent, uint64_t room, taken *into) {
+    uint64_t first = 0;
+    if (self->ring.mode == KS_KEEP_NEWEST && extent.places == self->ring.capacity)
+        first = atomic_load(&self->ring.header->place) % self->ring.capacity; /* the oldest */
+    else if (since < extent.places && self->ring.mode != KS_KEEP_NEWEST)
+        first = extent.next == extent.places ? since : 0; /* index and place are one where all have gone well */
+    uint64_t complete = 0, under_way = 0, voided = 0;
+    for (uint64_t each = first; each < extent.places + (self->ring.mode == KS_KEEP_NEWEST ? first : 0); each++) {
+        uint64_t place = each < extent.places ? each : each - extent.places;
+        const ks_slot *slot = ks_ring_at(&self->ring, place);
+        if (slot == NULL)
+            continue;
+        uint64_t sequence = atomic_load_explicit(&((ks_slot *)slot)->sequence, memory_order_acquire);
+        uint64_t number = sequence & ~KS_UNDER_WAY;
+        if (number == 0 || number <= since)
+            continue;
+        if (sequence & KS_UNDER_WAY) {
+            under_way++;
+        } else if (slot->kind == KS_VOID) {
+            voided++;
+        } else {
+            if (complete < room) {
+                int64_t start = slot->start_ns;
+                into->times[0][complete] = start;
+                into->times[1][complete] = slot->dispatch_end_ns < start ? KS_UNKNOWN : slot->dispatch_end_ns;
+                into->times[2][complete] = slot->submit_start_ns < start ? KS_UNKNOWN : slot->submit_start_ns;
+                into->times[3][complete] = slot->submit_end_ns < start ? KS_UNKNOWN : slot->submit_end_ns;
+                into->times[4][complete] = slot->end_ns;
+                into->ids[0][complete] = slot->target;
+                into->ids[1][complete] = slot->configuration;
+                into->ids[2][complete] = slot->thread;
+            }
+            complete++;
+        }
+    }
+    into->complete = complete;
+    into->under_way = under_way;
+    into->voided = voided;
+}
+
+static PyObject *log_counts(ks_log *self, PyObject *argument) {
+    unsigned long long since = PyLong_AsUnsignedLongLong(argument);
+    if (PyErr_Occurred())
+        return NULL;
+    taken found = {0};
+    ks_extent extent = ks_ring_extent(&self->ring);
+    Py_BEGIN_ALLOW_THREADS
+    take(self, since, extent, 0, &found);
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("KKK", (unsigned long long)found.complete, (unsigned long long)found.under_way,
+                         (unsigned long long)found.voided);
+}
+
+static PyObject *log_columns(ks_log *self, PyObject *argument) {
+    static const char *const names[] = {"start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns",
+                                        "end_ns",   "target",          "configuration",   "thread_id"};
+    unsigned long long since = PyLong_AsUnsignedLongLong(argument);
+    if (PyErr_Occurred())
+        return NULL;
+    taken into = {0};
+    ks_extent extent = ks_ring_extent(&self->ring);
+    Py_BEGIN_ALLOW_THREADS
+    take(self, since, extent, 0, &into);
+    Py_END_ALLOW_THREADS
+    /* Launches that end meanwhile are left out, as those that are under way. */
+    uint64_t room = into.complete;
+    PyObject *result = PyDict_New();
+    for (int number = 0; number < 8 && result != NULL; number++) {
+        PyObject *column = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)room * (number < 5 ? 8 : 4));
+        if (column == NULL || PyDict_SetItemString(result, names[number], column) != 0)
+            Py_CLEAR(result);
+        else if (number < 5)
+            into.times[number] = (int64_t *)(void *)PyByteArray_AS_STRING(column);
+        else
+            into.ids[number - 5] = (int32_t *)(void *)PyByteArray_AS_STRING(column);
+        Py_XDECREF(column);
+    }
+    if (result == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    take(self, since, extent, room, &into);
+    Py_END_ALLOW_THREADS
+    if (into.complete < room) /* in mode ring newer launches have taken the place of some */
+        for (int number = 0; number < 8; number++) {
+            PyObject *column = PyDict_GetItemString(result, names[number]);
+            if (column == NULL || PyByteArray_Resize(column, (Py_ssize_t)into.complete * (number < 5 ? 8 : 4)) != 0) {
+                Py_DECREF(result);
+                return NULL;
+            }
+        }
+    return result;
+}
+
+static PyObject *log_failure(ks_log *self, void *Py_UNUSED(closure)) { return PyLong_FromLong(self->ring.failure); }
+
+static PyObject *log_in_file(ks_log *self, void *Py_UNUSED(closure)) { return PyBool_FromLong(self->ring.file >= 0); }
+
+static PyMethodDef log_methods[] = {
+    {"mark", (PyCFunction)log_mark, METH_NOARGS, "How many launches have begun, and how many of them found no room."},
+    {"counts", (PyCFunction)log_counts, METH_O, "Of the launches from an index on: ended, under way, voided."},
+    {"columns", (PyCFunction)log_columns, METH_O, "The launches from an index on that have ended, as columns of bytes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef log_members[] = {
+    {"new_state", T_OBJECT, offsetof(ks_log, new_state), 0, "Makes the calling thread's State, or finds it."},
+    {"phases", T_BOOL, offsetof(ks_log, phases), READONLY, "Whether boundaries inside of launches are recorded."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef log_getset[] = {
+    {"failure", (getter)log_failure, NULL, "errno of why the file holds no more than it does, or 0.", NULL},
+    {"is_in_file", (getter)log_in_file, NULL, "Whether launches go to a file; in a child of fork() they do not.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject ks_log_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "kernelscope._native._core.Ring",
+    .tp_basicsize = sizeof(ks_log),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = PyDoc_STR("Ring(mode='grow', capacity=0, path=None, phases=True, clock=None)\n--\n\n"
+                        "Launches in slots of 64 bytes, in memory or in a file."),
+    .tp_new = log_new,
+    .tp_dealloc = (destructor)log_dealloc,
+    .tp_traverse = (traverseproc)log_traverse,
+    .tp_clear = (inquiry)log_clear,
+    .tp_methods = log_methods,
+    .tp_members = log_members,
+    .tp_getset = log_getset,
+};
+
+/* ---- State ---- */
+
+static int state_traverse(ks_state *self, visitproc visit, void *arg) {
+    Py_VISIT(self->log);
+    Py_VISIT(self->launch_config);
+    Py_VISIT(self->kernel);
+    return 0;
+}
+
+static int state_clear(ks_state *self) {
+    Py_CLEAR(self->launch_config);
+    Py_CLEAR(self->kernel);
+    Py_CLEAR(self->log);
+    return 0;
+}
+
+static void state_dealloc(ks_state *self) {
+    PyObject_GC_UnTrack(self);
+    state_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static void state_leave(ks_state *self) {
+    self->spare = (ks_slot){.start_ns = -1, .dispatch_end_ns = -1, .submit_start_ns = -1, .submit_end_ns = -1};
+    self->slot = &self->spare;
+}
+
+static PyObject *state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"ring", "thread_id", NULL};
+    PyObject *log;
+    int thread_id;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!i:State", names, &ks_log_type, &log, &thread_id))
+        return NULL;
+    ks_state *self = (ks_state *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->log = (ks_log *)Py_NewRef(log);
+    self->thread_id = thread_id;
+    state_leave(self);
+    return (PyObject *)self;
+}
+
+static PyObject *state_forget(ks_state *self, PyObject *Py_UNUSED(ignored)) {
+    Py_CLEAR(self->launch_config);
+    Py_CLEAR(self->kernel);
+    state_leave(self);
+    Py_RETURN_NONE;
+}
+
+/* Seconds as nanoseconds; what is negative is unknown. */
+static int64_t nanoseconds(double seconds) { return seconds < 0 ? KS_UNKNOWN : llrint(seconds * 1e9); }
+
+static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 7) {
+        PyErr_Format(PyExc_TypeError, "write() takes 7 arguments, not %zd", count);
+        return NULL;
+    }
+    double times[5];
+    long ids[2];
+    for (int number = 0; number < 5; number++) {
+        times[number] = PyFloat_AsDouble(args[number]);
+        if (times[number] == -1.0 && PyErr_Occurred())
+            return NULL;
+    }
+    for (int number = 0; number < 2; number++) {
+        ids[number] = PyLong_AsLong(args[5 + number]);
+        if (ids[number] == -1 && PyErr_Occurred())
+            return NULL;
+    }
+    uint64_t sequence;
+    ks_slot *slot = ks_ring_reserve(&self->log->ring, &sequence);
+    if (slot != NULL) {
+        bool phases = self->log->phases;
+        slot->start_ns = nanoseconds(times[0]);
+        slot->dispatch_end_ns = phases ? nanoseconds(times[1]) : KS_UNKNOWN;
+        slot->submit_start_ns = phases ? nanoseconds(times[2]) : KS_UNKNOWN;
+        slot->submit_end_ns = phases ? nanoseconds(times[3]) : KS_UNKNOWN;
+        slot->end_ns = nanoseconds(times[4]);
+        slot->target = (int32_t)ids[0];
+        slot->configuration = (int32_t)ids[1];
+        slot->thread = self->thread_id;
+        slot->kind = KS_LAUNCH;
+        ks_finish(slot, sequence);
+    }
+    Py_CLEAR(self->launch_config); /* says that it is written */
+    Py_RETURN_NONE;
+}
+
+static int64_t *boundary(ks_state *self, void *offset) {
+    return (int64_t *)(void *)((char *)self->slot + (intptr_t)offset);
+}
+
+static PyObject *get_boundary(ks_state *self, void *offset) {
+    int64_t time = *boundary(self, offset);
+    return PyFloat_FromDouble(time < 0 ? -1.0 : (double)time / 1e9);
+}
+
+static int set_boundary(ks_state *self, PyObject *value, void *offset) {
+    double seconds = value == NULL ? -1.0 : PyFloat_AsDouble(value);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    *boundary(self, offset) = nanoseconds(seconds);
+    return 0;
+}
+
+static PyMethodDef state_methods[] = {
+    {"forget", (PyCFunction)state_forget, METH_NOARGS, "Drop what the launch under way has left here."},
+    {"write", (PyCFunction)(void (*)(void))state_write, METH_FASTCALL,
+     "write($self, start, dispatch_end, submit_start, submit_end, end, target, configuration, /)\n--\n\n"
+     "Append one launch, times in seconds."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef state_members[] = {
+    {"launch_config", T_OBJECT, offsetof(ks_state, launch_config), 0, "Of the launch under way, or None."},
+    {"kernel", T_OBJECT, offsetof(ks_state, kernel), 0, "What it launches, as far as that is known."},
+    {"thread_id", T_INT, offsetof(ks_state, thread_id), 0, "The thread's row."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef state_getset[] = {
+    {"dispatch_end", (getter)get_boundary, (setter)set_boundary, "When dispatch ended (s).",
+     (void *)offsetof(ks_slot, dispatch_end_ns)},
+    {"submit_start", (getter)get_boundary, (setter)set_boundary, "When the driver was called (s).",
+     (void *)offsetof(ks_slot, submit_start_ns)},
+    {"submit_end", (getter)get_boundary, (setter)set_boundary, "When the driver returned (s).",
+     (void *)offsetof(ks_slot, submit_end_ns)},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject ks_state_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "kernelscope._native._core.State",
+    .tp_basicsize = sizeof(ks_state),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .tp_doc = PyDoc_STR("State(ring, thread_id)\n--\n\nOne thread's launch under way."),
+    .tp_new = state_new,
+    .tp_dealloc = (destructor)state_dealloc,
+    .tp_traverse = (traverseproc)state_traverse,
+    .tp_clear = (inquiry)state_clear,
+    .tp_methods = state_methods,
+    .tp_members = state_members,
+    .tp_getset = state_getset,
+};
