@@ -11,32 +11,18 @@ from pathlib import Path
 from types import ModuleType
 
 _FOLDER = Path(__file__).parent
-_MODULE = f"{__name__}._core"
-
-
-def _load() -> tuple[ModuleType | None, str | None]:
-    try:
-        return importlib.import_module(_MODULE), None
-    except ImportError as error:
-        # One of that very name is what nobody has compiled; any other comes from a library that is there and unfit.
-        absent = isinstance(error, ModuleNotFoundError) and error.name == _MODULE
-        return None, None if absent else str(error)
-
-
-#: The extension module, or None where there is none for this Python.
-core, _failure = _load()
 
 
 def why_missing() -> str | None:
-    """Say why there is no native recorder here and what brings it; None where there is one."""
+    """Say why there is no native recorder here, and the command that brings it; None where there is one."""
     if core is not None:
         return None
-    if _failure is not None:
-        return f"it does not load: {' '.join(_failure.split())}; compile it anew with:  {command()}"
-    suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    others = sorted(path.name for path in _FOLDER.glob("_core.*.so"))
-    beside = f", but {', '.join(others)}" if others else ""
-    return f"it is not compiled for this Python: {_FOLDER} has no _core{suffix}{beside}; with a C compiler:  {command()}"
+    wanted = f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if (_FOLDER / wanted).exists():
+        return f"it does not load: {_failure}; compile it anew: {command()}"
+    others = ", ".join(sorted(path.name for path in _FOLDER.glob("_core.*.so")))
+    there = f", but {others}" if others else ""
+    return f"it is not compiled for this Python: {_FOLDER} has no {wanted}{there}; with a C compiler: {command()}"
 
 
 def command() -> str:
@@ -45,3 +31,14 @@ def command() -> str:
     if (checkout / "setup.py").is_file():
         return f"pip install --editable {checkout}"
     return "pip install --force-reinstall --no-deps --no-cache-dir --no-binary kernelscope kernelscope"
+
+
+def _load() -> tuple[ModuleType | None, str]:
+    try:
+        return importlib.import_module(f"{__name__}._core"), ""
+    except ImportError as error:
+        return None, " ".join(str(error).split())
+
+
+#: The extension module, or None where there is none for this Python.
+core, _failure = _load()
