@@ -79,10 +79,11 @@ static PyObject *log_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"mode", "capacity", "path", "phases", "clock", NULL};
     const char *mode = "grow";
     unsigned long long capacity = 0;
-    PyObject *path = NULL, *clock = Py_None;
+    PyObject *file = Py_None, *path = NULL, *clock = Py_None;
     int phases = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|sKO&pO:Ring", names, &mode, &capacity, PyUnicode_FSConverter, &path,
-                                     &phases, &clock))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|sKOpO:Ring", names, &mode, &capacity, &file, &phases, &clock))
+        return NULL;
+    if (file != Py_None && !PyUnicode_FSConverter(file, &path))
         return NULL;
     static const char *const modes[] = {"grow", "ring", "stop"};
     int number = 0;
@@ -104,7 +105,7 @@ static PyObject *log_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
                           : ks_ring_open(&self->ring, number, capacity, path == NULL ? NULL : PyBytes_AS_STRING(path));
         if (failure != 0) {
             errno = failure;
-            PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path);
+            PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path == NULL ? NULL : file);
             Py_CLEAR(self);
         } else {
             self->is_open = true;

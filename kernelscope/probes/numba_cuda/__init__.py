@@ -8,7 +8,7 @@ import json
 import statistics
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,7 @@ from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.numba_cuda.launch import LaunchHooks
+from kernelscope.probes.numba_cuda.native import NativeLaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.waiting import synchronize
 from kernelscope.schema import UNKNOWN
@@ -56,7 +57,7 @@ class NumbaCudaProbe:
         self._timer = timer
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
-        self._hooks: LaunchHooks | None = None
+        self._hooks: LaunchHooks | NativeLaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._facts: Facts | None = None
         self._code: CodeCapture | None = None
@@ -176,7 +177,7 @@ class NumbaCudaProbe:
         assert self._facts is not None
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
-        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
+        self._hooks = launch_hooks(sink, self._target, self._facts.configuration, self._timer)
         self._hooks.install(self._patches, self._modules.dispatcher)
         self._follow_devices()
 
@@ -196,6 +197,13 @@ class NumbaCudaProbe:
                 if self._installed and not self._follows_devices:
                     self._follows_devices = True
                     self._hooks.install_load(self._patches, self._modules.codegen.CUDACodeLibrary)
+
+
+def launch_hooks(sink: Sink, target_of: Callable[[Any, Any, str | None], int], configuration_of: Callable[[Any], int],
+                 timer: EventTimer | None = None) -> LaunchHooks | NativeLaunchHooks:
+    """Return the hooks for the sink's log: those in C for the native recorder's. See `LaunchHooks`."""
+    kind = NativeLaunchHooks if sink.log.backend == "native" else LaunchHooks
+    return kind(sink, target_of, configuration_of, timer)
 
 
 def load_modules() -> Any:
