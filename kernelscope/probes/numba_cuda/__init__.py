@@ -16,6 +16,7 @@ from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.bindings import without_hook
+from kernelscope.probes.launch_log import LaunchLog, PythonLog
 from kernelscope.probes.numba_cuda.attach import Attachments
 from kernelscope.probes.numba_cuda.code import STATED, CodeCapture
 from kernelscope.probes.numba_cuda.compile import CompileHooks
@@ -128,7 +129,7 @@ class NumbaCudaProbe:
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._hooks is None else measure_cost(detail)
+        return None if self._hooks is None else measure_cost(detail, type(self._hooks.sink.log))
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
@@ -248,15 +249,16 @@ def self_check(dispatcher: Any) -> list[str]:
     return problems
 
 
-def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
+def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
+                 launches: int = 30) -> float:
     """Measure what the hooks add to one launch, in nanoseconds: the median of A B A B rounds.
 
     The launch that they wrap here does some JSON instead, so that the hooks find the processor's caches as a launch
     leaves them: full of other things. ``benchmarks/`` compares the result with real launches.
     """
-    sink = Sink(detail=detail)
+    sink = Sink(detail=detail, log=log(detail=detail))
     fake = _FakeModule()
-    hooks = LaunchHooks(sink, lambda *_: 0, lambda *_: 0)
+    hooks = launch_hooks(sink, lambda *_: 0, lambda *_: 0)
     differences = []
     for _ in range(rounds):
         times = []
@@ -272,7 +274,6 @@ def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
             finally:
                 patches.undo()
         differences.append(times[1] - times[0])
-        sink.state().offset = 0
     return max(0.0, statistics.median(differences) / launches)
 
 
