@@ -88,7 +88,7 @@ def test_methods_and_attributes_are_what_the_stubs_say(core: ModuleType, name: s
         is_method = isinstance(stub, ast.FunctionDef) and "property" not in decorators
         # A callable that an object holds is declared as a method as well.
         routine = inspect.isroutine(value)
-        assert routine == is_method or (is_method and inspect.ismemberdescriptor(value)), f"{name}.{member} is {value!r}"
+        assert routine == is_method or (is_method and inspect.ismemberdescriptor(value)), f"{name}.{member}: {value!r}"
         if is_method and isinstance(stub, ast.FunctionDef) and not member.startswith("__"):
             bound = not {"staticmethod", "classmethod"} & set(decorators)
             assert has_parameters(value, stub, bound=bound), f"{name}.{member}{inspect.signature(value)}"
