@@ -62,6 +62,11 @@ class NativeLog:
         """Have hooks ask `state` for a thread's state when they first meet the thread."""
         self.ring.new_state = state
 
+    def hook(self, kind: str, original: Callable[..., Any], begin: Callable[..., Any] | None = None,
+             end: Callable[..., Any] | None = None, most: int = 0) -> Any:
+        """Return a hook that writes to this log. See `kernelscope._native._core.Hook`."""
+        return core.Hook(kind, original, self.ring, begin, end, most)
+
     def new_state(self, thread_id: int) -> Any:
         """Return the state of the calling thread, which is row `thread_id` of the threads."""
         return NativeState(self.ring, thread_id)

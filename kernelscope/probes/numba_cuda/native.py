@@ -1,8 +1,8 @@
 """The native hooks on numba-cuda's launch path, and what they leave to Python: what is new, and what fails.
 
-They hook what `kernelscope.probes.numba_cuda.launch` hooks, with callables in C (``kernelscope/_native/csrc/launch.c``).
-A launch's slot is written where the launch begins, with its kernel and its launch configuration, so that a recording
-whose process dies has it.
+They hook what `kernelscope.probes.numba_cuda.launch` hooks, with callables in C (``launch.c`` of the native
+recorder). A launch's slot is written where the launch begins, with its kernel and its launch configuration, so that a
+recording whose process dies has it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope._native import core
 from kernelscope.probes.base import Patches
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.settling import looked_up
@@ -102,8 +101,8 @@ class NativeLaunchHooks:
         def make(original: Any) -> Any:
             if kind == "submit" and self.timer is not None:
                 original = self.timer.around(original)
-            hook = core.Hook(kind, original, self.sink.log.ring, self.begin, self.end, _MOST_CONFIGURATIONS)
-            self._hooks[kind] = hook
-            return hook
+            log: Any = self.sink.log
+            self._hooks[kind] = log.hook(kind, original, self.begin, self.end, _MOST_CONFIGURATIONS)
+            return self._hooks[kind]
 
         return make
