@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,8 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.launch_log import LaunchColumns, LaunchLog
+from kernelscope.probes.make_log import Keeping, make_log
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -27,9 +30,10 @@ from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.plugins import plugin_probes
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.sink import Sink
 from kernelscope.recording.activities import RawActivities
-from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE, RawRecording
+from kernelscope.recording.builder import RawRecording
+from kernelscope.recording.columns import distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
@@ -45,10 +49,12 @@ class Session:
     active: Session | None = None
     lock = threading.RLock()
 
-    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> None:
+    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock, keeping: Keeping) -> None:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
-        self.sink = Sink(clock, detail)
+        self.keeping = keeping
+        self.sink = Sink(clock, detail, make_log(keeping.backend, keeping.mode, keeping.capacity, detail, clock,
+                                                 keeping.journal))
         self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
@@ -65,11 +71,12 @@ class Session:
             raise
 
     @classmethod
-    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> tuple[Session, Part]:
+    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+             keeping: Keeping) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now."""
         with cls.lock:
             if cls.active is None:
-                cls.active = cls(detail, gpu, probes, clock)
+                cls.active = cls(detail, gpu, probes, clock, keeping)
                 part = Part()  # what other threads launched since the first hook went in is of it
             else:
                 part = Part(cls.active.sink)
@@ -146,7 +153,7 @@ class Part:
     """Where a recorder's part of the session's buffers begins: at their start, or at what `sink` holds now."""
 
     def __init__(self, sink: Sink | None = None) -> None:
-        self._records: dict[ThreadState, int] = {}
+        self._mark = 0
         self._compilations = self._passes = self._ranges = self._builds = 0
         self.began: int | None = None
         #: What a signal handler raised while the recording was being finished.
@@ -154,20 +161,20 @@ class Part:
         if sink is None:
             return
         self.began = sink.clock()
+        self._mark = sink.log.mark()
         with sink.lock:
-            self._records = {state: state.count() for state in sink.threads}
             self._compilations = len(sink.compilations)
             self._passes = len(sink.passes)
             self._ranges = len(sink.ranges) // 4
             self._builds = len(sink.builds)
 
-    def launches(self, sink: Sink) -> list[tuple[int, np.ndarray]]:
-        """Each thread's records of this part."""
-        dtype = PHASES_DTYPE if sink.detail == "phases" else ENDS_DTYPE
-        return [
-            (state.thread_id, np.frombuffer(state.records(self._records.get(state, 0)), dtype=dtype))
-            for state in list(sink.threads)
-        ]
+    def launches(self, sink: Sink) -> LaunchColumns:
+        """The launches that began in this part and that the log has kept."""
+        return sink.log.columns(self._mark)
+
+    def lost(self, sink: Sink) -> int:
+        """How many launches began in this part that the log has not kept."""
+        return sink.log.lost(self._mark)
 
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
         """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
@@ -226,14 +233,13 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     """Everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
     sink = session.sink
     launches = part.launches(sink)
+    lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
-    used: set[tuple[int, int]] = set()
-    for _, block in launches:
-        pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
-        used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
+    pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
+    used = {(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs}
     part.interrupt = session.describe(used, code)
-    total = _counts(sink, launches)
+    total = _counts(sink, launches["target"])
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
@@ -256,19 +262,21 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
-        health=[*_health(session, total, made_in_python.count()), *notes],
+        health=[*_health(session, total, made_in_python.count()), *_losses(sink.log, len(launches["target"]), lost),
+                *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code}
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "recorder": {
+        "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
+        "kept": len(launches["target"]), "lost": lost}}
     return raw
 
 
-def _counts(sink: Sink, launches: list[tuple[int, np.ndarray]]) -> dict[str, int]:
+def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
     """How many of the launches are of each framework."""
     frameworks = [sink.dispatchers.rows[row["dispatcher_id"]]["framework"] for row in sink.targets.rows]
-    total: dict[str, int] = {}
-    for _, block in launches:
-        for target, count in zip(*np.unique(block["target"], return_counts=True), strict=True):
-            total[frameworks[target]] = total.get(frameworks[target], 0) + int(count)
+    total: Counter[str] = Counter()
+    for framework, count in zip(frameworks, np.bincount(targets, minlength=len(frameworks)).tolist(), strict=True):
+        total[framework] += count
     return total
 
 
@@ -292,6 +300,17 @@ def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dic
             rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
                          "message": f"calibrated: {cost:.0f} ns a range"})
     return rows
+
+
+def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
+    """What the card must say where the log has not kept every launch."""
+    if not lost:
+        return []
+    which = "newest" if log.mode == "ring" else "first"
+    return [{"probe": "recorder", "status": "degraded", "dropped": lost,
+             "message": f"kept the {which} {kept:,} of {kept + lost:,} launches: mode {log.mode!r} with capacity "
+                        f"{log.capacity:,}",
+             "fix": "record with a larger capacity, or with mode 'grow', which keeps all"}]
 
 
 _costs: dict[tuple[str, str], float] = {}
