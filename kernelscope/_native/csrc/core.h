@@ -16,22 +16,25 @@
 #ifdef __GNUC__
 #define KS_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define KS_RARE __attribute__((cold, noinline))
+/* Beside each other in memory: what one launch runs. */
+#define KS_HOT __attribute__((hot))
 /* A few bytes that each launch reads: in the part of threads' memory that is there from the start, not behind a call. */
 #define KS_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #else
 #define KS_LIKELY(condition) (condition)
 #define KS_RARE
+#define KS_HOT
 #define KS_THREAD_LOCAL _Thread_local
 #endif
 
 /* A ring as a Python object, with what its writers need. */
 typedef struct {
     PyObject_HEAD
-    ks_ring ring;
     uint64_t token;      /* of no other ring of the process */
-    bool is_open, phases;
-    PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *clock;     /* NULL: the host clock itself */
+    bool is_open, phases;
+    ks_ring ring;
+    PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *states;    /* list of those that threads remember by address */
 } ks_log;
 
@@ -46,6 +49,7 @@ typedef struct {
     PyObject *last_config, *last_kernel;
     int32_t last_configuration, last_begun, last_target;
     int thread_id;
+    bool found_plain, last_is_plain; /* whether the kernel is not launch-config sensitive */
     ks_slot spare;
 } ks_state;
 
@@ -58,7 +62,7 @@ struct ks_hook {
     vectorcallfunc vectorcall;
     ks_body body;
     PyObject *original;
-    vectorcallfunc saved; /* the own one of a function whose calls run through here */
+    vectorcallfunc saved; /* the original's own, where that is known not to change */
     ks_log *log;
     bool is_enabled, phases;
     int entry; /* by which its function's calls come here; -1: none */

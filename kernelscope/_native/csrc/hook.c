@@ -18,7 +18,7 @@ static inline void leave(ks_hook *hook) {
     Py_DECREF(hook);
 }
 
-static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     ks_hook *hook = enter((ks_hook *)self); /* it may be taken away while the call lasts */
     PyObject *result = KS_LIKELY(hook->is_enabled) ? hook->body(hook, args, nargsf, kwnames)
                                                    : ks_original(hook, args, nargsf, kwnames);
@@ -42,7 +42,7 @@ static inline PyObject *call_taken(int entry, PyObject *function, PyObject *cons
 }
 
 #define ENTRY(n)                                                                                                       \
-    static PyObject *entry_##n(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {          \
+    KS_HOT static PyObject *entry_##n(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {   \
         return call_taken(0x##n, function, args, nargsf, kwnames);                                                     \
     }
 #define NAME(n) entry_##n,
@@ -204,6 +204,7 @@ static PyObject *hook_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     self->vectorcall = call_hook;
     self->body = *kinds[number].body;
     self->original = Py_NewRef(original);
+    self->saved = PyFunction_Check(original) ? NULL : PyVectorcall_Function(original);
     self->log = (ks_log *)Py_NewRef(log);
     self->begin = Py_NewRef(begin);
     self->end = Py_NewRef(end);

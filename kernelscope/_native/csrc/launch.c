@@ -122,6 +122,7 @@ KS_RARE static bool is_known(ks_hook *hook, ks_state *state, PyObject *kernel) {
     if (known == NULL)
         return false;
     state->last_target = known->first;
+    state->last_is_plain = state->found_plain;
     PyObject *before = state->last_kernel;
     state->last_kernel = Py_NewRef(kernel);
     Py_XDECREF(before);
@@ -129,7 +130,7 @@ KS_RARE static bool is_known(ks_hook *hook, ks_state *state, PyObject *kernel) {
 }
 
 /* In place of ``CUDADispatcher.call(self, args, launch_config)``: one launch. */
-static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     PyObject *config = KS_LIKELY(count == 3) ? args[2] : given(args, count, kwnames, 2, ks_str_launch_config);
     ks_log *log = hook->log;
@@ -184,20 +185,24 @@ static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, 
 
 /* In place of ``CUDADispatcher._update_launch_config_sensitivity(self, kernel, launch_config)``: dispatch has found the
  * specialization. numba-cuda's function does nothing for most kernels; this asks what it asks and need not call it. */
-static PyObject *body_found(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *body_found(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     ks_state *state = KS_LIKELY(PyVectorcall_NARGS(nargsf) == 3) ? ks_state_here(hook->log) : NULL;
     if (state == NULL)
         return PyErr_Occurred() ? NULL : ks_original(hook, args, nargsf, kwnames);
     if (hook->phases)
         state->slot->dispatch_end_ns = ks_clock(state);
-    Py_XSETREF(state->kernel, Py_NewRef(args[1]));
-    if (is_true(args[1], ks_str_sensitive, true)) /* a missing attribute is for numba-cuda to judge */
+    PyObject *kernel = args[1];
+    Py_XSETREF(state->kernel, Py_NewRef(kernel));
+    if (KS_LIKELY(kernel == state->last_kernel && state->last_is_plain))
+        Py_RETURN_NONE; /* a kernel is told once, when it is compiled, what it is */
+    state->found_plain = !is_true(kernel, ks_str_sensitive, true); /* a missing attribute is for numba-cuda to judge */
+    if (!state->found_plain)
         return ks_original(hook, args, nargsf, kwnames);
     Py_RETURN_NONE;
 }
 
 /* In place of the global ``launch`` of numba-cuda's dispatcher: the driver call. */
-static PyObject *body_submit(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *body_submit(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     ks_state *state = ks_state_here(hook->log);
     if (state == NULL)
         return PyErr_Occurred() ? NULL : ks_original(hook, args, nargsf, kwnames);
