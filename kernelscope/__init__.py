@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.errors import CalibrationError as CalibrationError
     from kernelscope.errors import CubinError as CubinError
     from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
@@ -58,6 +59,7 @@ _HOMES = {
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
     "KernelScopeError": "kernelscope.errors",
+    "CalibrationError": "kernelscope.errors",
     "CubinError": "kernelscope.errors",
     "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",
@@ -74,6 +76,7 @@ _HOMES = {
 }
 
 _ROOMS = {
+    "calibration": "kernelscope.calibration",
     "charts": "kernelscope.renderers.charts",
     "clock": "kernelscope.clock",
     "dryrun": "kernelscope.dryrun",

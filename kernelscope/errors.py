@@ -11,6 +11,10 @@ class KernelScopeError(Exception):
     """Base class of every error that KernelScope raises."""
 
 
+class CalibrationError(KernelScopeError):
+    """The cost of recording cannot be measured here, or what was measured cannot be stored."""
+
+
 class CubinError(KernelScopeError):
     """Machine code cannot be read: it is torn, or no cubin."""
 

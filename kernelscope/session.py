@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
+from kernelscope.calibration.stated import Stated, calibrated, estimated, known
 from kernelscope.clock import Clock, align
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
@@ -238,6 +239,10 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
+    costs = _stated_costs(session)
+    own_cost = {probe: stated.facts for probe, stated in costs.items()}
+    if made_in_python.count():
+        own_cost[NvtxProbe.name] = {"kind": "estimated"}
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -256,9 +261,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
-        health=[*_health(session, total, made_in_python.count()), *notes],
+        health=[*_health(session, costs, total, made_in_python.count()), *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code}
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": own_cost}
     return raw
 
 
@@ -272,7 +277,8 @@ def _counts(sink: Sink, launches: list[tuple[int, np.ndarray]]) -> dict[str, int
     return total
 
 
-def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dict[str, Any]]:
+def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int],
+            ranges: int) -> list[dict[str, Any]]:
     """What the probes had to say, and what recording cost."""
     sink = session.sink
     rows = [*sink.health, *sink.stated.values()]
@@ -282,23 +288,39 @@ def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dic
                                 f"the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
     for probe in session.installed:
-        cost = _cost(probe, sink.detail)
-        if cost is not None:
+        stated = costs.get(probe.name)
+        if stated is not None:
             made = launches.get(probe.name, 0)  # it is named after the framework whose launches it records
-            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * made,
-                         "message": f"calibrated: {cost:.0f} ns a launch with detail '{sink.detail}'"})
+            rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns,
+                         "total_cost_ns": stated.cost_ns * made, "message": stated.message})
         if ranges and isinstance(probe, NvtxProbe):
             cost = _range_cost()
             rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
-                         "message": f"calibrated: {cost:.0f} ns a range"})
+                         "message": f"estimated: {cost:.0f} ns a range"})
     return rows
+
+
+def _stated_costs(session: Session) -> dict[str, Stated]:
+    """What one launch's recording costs, by probe: as it was calibrated on this machine, else as a probe estimates."""
+    sink, found = session.sink, dict[str, Stated]()
+    for probe in session.installed:
+        if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
+            gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
+            calibration = known(gpus, "python", sink.detail)
+            if calibration is not None:
+                found[probe.name] = calibrated(calibration)
+                continue
+        cost = _cost(probe, sink.detail)
+        if cost is not None:
+            found[probe.name] = estimated(cost, sink.detail)
+    return found
 
 
 _costs: dict[tuple[str, str], float] = {}
 
 
 def _cost(probe: Probe, detail: str) -> float | None:
-    """The probe's calibrated cost, measured once a process: 10 ms are too much for every cell."""
+    """The probe's estimate, made once a process: 10 ms are too much for every cell."""
     key = (probe.name, detail)
     if key not in _costs:
         cost = probe.cost_per_launch_ns(detail)

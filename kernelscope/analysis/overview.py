@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 from kernelscope.analysis.advice import LARGE_SHARE, Advice, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
@@ -48,7 +49,7 @@ class HealthRow:
 
 @dataclass(frozen=True)
 class Cost:
-    """What recording itself cost, as calibrated.
+    """What recording itself cost.
 
     Attributes
     ----------
@@ -58,11 +59,24 @@ class Cost:
         All launches' recording.
     share : float or None
         The total over the cells' wall time, 0 to 1.
+    kind : str
+        How it is known: ``calibrated`` on the machine, ``estimated``, ``partly calibrated``, or empty where the recording
+        does not tell.
+    measured : str or None
+        The day of the calibration.
+    interval_ns : tuple of float or None
+        That of the calibrated cost of a launch, where it is the only cost.
+    is_seen : bool
+        False where the calibration saw no difference: the cost is then at most this.
     """
 
     launch_ns: float | None
     total_ns: float
     share: float | None
+    kind: str = ""
+    measured: str | None = None
+    interval_ns: tuple[float, float] | None = None
+    is_seen: bool = True
 
 
 @dataclass(frozen=True)
@@ -295,5 +309,32 @@ def _cost(recording: Recording, wall: int | None) -> Cost | None:
     if not rows:
         return None
     total = sum(row["total_cost_ns"] for row in rows)
-    each = [row["cost_ns"] for row in rows if row["cost_ns"] is not None]
-    return Cost(sum(each) if each else None, total, total / wall if wall else None)
+    share = total / wall if wall else None
+    counted = [row for row in rows if row["total_cost_ns"] > 0] or rows
+    launch = _launch_cost([row for row in counted if row["cost_ns"] is not None])
+    held: Any = recording.metadata.get("own_cost")
+    known = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+    facts = [known.get(probe) for probe in dict.fromkeys(row["probe"] for row in counted)]
+    kinds = {fact.get("kind") if isinstance(fact, dict) else None for fact in facts}
+    if not kinds <= {"calibrated", "estimated", "partly calibrated"}:
+        return Cost(launch, total, share)
+    kind = str(kinds.pop()) if len(kinds) == 1 else "partly calibrated"
+    if kind != "calibrated" or len(facts) > 1:
+        return Cost(launch, total, share, kind)
+    fact = cast("dict[str, Any]", facts[0])
+    ends, measured = (fact.get("low_ns"), fact.get("high_ns")), fact.get("measured")
+    is_known = all(isinstance(end, int | float) for end in ends)
+    return Cost(launch, total, share, kind, measured[:10] if isinstance(measured, str) else None,
+                cast("tuple[float, float]", ends) if is_known else None, fact.get("is_seen") is not False)
+
+
+def _launch_cost(rows: list[dict[str, Any]]) -> float | None:
+    """The cost of a launch, the probes' together; of a probe that states several, as their launches have it."""
+    by_probe: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        by_probe.setdefault(row["probe"], []).append((row["cost_ns"], row["total_cost_ns"]))
+    parts: list[float] = []
+    for costs in by_probe.values():
+        launches = sum(total / cost for cost, total in costs if cost)
+        parts.append(sum(total for _, total in costs) / launches if launches else max(cost for cost, _ in costs))
+    return sum(parts) if parts else None

@@ -62,7 +62,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
         At least one; they are not changed.
     name : str, optional
         The name of the result; without one, the first's. The rest of the metadata is the first's, with the number of
-        recordings as ``merged``.
+        recordings as ``merged``, and with what they have in common of how each probe's cost is known as ``own_cost``.
 
     Raises
     ------
@@ -96,6 +96,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     metadata["name"] = recordings[0].name if name is None else name
     if any("code" in recording.metadata for recording in recordings):
         metadata["code"] = any(bool(recording.metadata.get("code")) for recording in recordings)
+    if any("own_cost" in recording.metadata for recording in recordings):
+        metadata["own_cost"] = _own_cost(recordings)
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
 
@@ -205,6 +207,20 @@ def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
             if fact["cost_ns"] is None:
                 fact["cost_ns"] = row["cost_ns"]
     return list(facts.values())
+
+
+def _own_cost(recordings: Sequence[Recording]) -> dict[str, Any]:
+    """How the probes' costs are known; of one that is known in several ways, no more than that."""
+    found: dict[str, Any] = {}
+    for recording in recordings:
+        held: Any = recording.metadata.get("own_cost")
+        for probe, facts in cast("dict[str, Any]", held).items() if isinstance(held, dict) else ():
+            first = found.setdefault(probe, facts)
+            if first == facts:
+                continue
+            kinds = {each.get("kind") if isinstance(each, dict) else None for each in (first, facts)}
+            found[probe] = {"kind": kinds.pop() if len(kinds) == 1 else "partly calibrated"}
+    return found
 
 
 def _distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

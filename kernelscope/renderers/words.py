@@ -190,12 +190,19 @@ def cost(shown: Overview) -> str:
     """Return what recording itself cost."""
     held = shown.cost
     if held is None:
-        return "Recording's own cost: not calibrated"
-    parts = [f"Recording's own cost: about {duration(held.total_ns)}"]
+        return "Recording's own cost: not known"
+    about = "about" if held.is_seen else "at most"
+    parts = [f"Recording's own cost: {about} {duration(held.total_ns)}"]
     if held.launch_ns is not None:
-        parts.append(f"{duration(held.launch_ns)} a launch")
+        each = f"{duration(held.launch_ns)} a launch"
+        if held.interval_ns is not None:
+            low, high = (f"{'-' if end < 0 else ''}{duration(abs(end))}" for end in held.interval_ns)
+            each += f" ({low} to {high}{'' if held.is_seen else ': no difference seen'})"
+        parts.append(each)
     if held.share is not None:
         parts.append(f"{percent(held.share)} of the wall time")
+    if held.kind:
+        parts.append(f"{held.kind} on {held.measured}" if held.measured else held.kind)
     return ", ".join(parts)
 
 

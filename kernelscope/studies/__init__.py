@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kernelscope.studies.compare import compare as compare
     from kernelscope.studies.environments import prepare as prepare
     from kernelscope.studies.measured import Measured as Measured
+    from kernelscope.studies.own_cost import calibrate as calibrate
     from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
     from kernelscope.studies.overhead import against as against
     from kernelscope.studies.overhead import launch_overhead as launch_overhead
@@ -47,6 +48,7 @@ _HOMES = {
     "Workspace": "workspace",
     "against": "overhead",
     "anatomy": "anatomy",
+    "calibrate": "own_cost",
     "case": "cases",
     "catalogue": "cases",
     "compare": "compare",
