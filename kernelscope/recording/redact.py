@@ -371,17 +371,10 @@ def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
         kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in _PROBES else WITHHELD}
         if _is_number(gpu.get("clock_error_ns")):
             kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
-    costs = {probe: _own_cost(_mapping(facts)) for probe, facts in _mapping(held.get("own_cost")).items()
-             if probe in _PROBES}
-    return {**kept, "own_cost": costs} if costs else kept
-
-
-def _own_cost(facts: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: facts[key] for key in ("low_ns", "high_ns") if _is_number(facts.get(key))}
-    for key, pattern in (("kind", "calibrated|estimated|partly calibrated"), ("measured", r"[\d:T+Z.-]+")):
-        if isinstance(facts.get(key), str) and re.fullmatch(pattern, facts[key]):
-            kept[key] = facts[key]
-    return {**kept, "is_seen": facts["is_seen"]} if isinstance(facts.get("is_seen"), bool) else kept
+    costs = {probe: _mapping(facts).get("kind") for probe, facts in _mapping(held.get("own_cost")).items()}
+    kept["own_cost"] = {probe: {"kind": kind} for probe, kind in costs.items() if probe in _PROBES
+                        and kind in ("calibrated", "estimated", "partly calibrated")}
+    return kept
 
 
 def _shape(value: Any) -> dict[str, Any]:
