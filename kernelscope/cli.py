@@ -192,8 +192,14 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = verbs.add_parser("doctor", help="say what is installed and what would work", description=(
         "Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and "
-        "what is missing with the command that brings it. Exit code 0 if recording is possible, 1 otherwise."))
+        "what is missing with the command that brings it, and what recording costs, if that was measured. Exit code 0 "
+        "if recording is possible, 1 otherwise."))
     doctor.add_argument("--json", action="store_true", help="the same, for programs")
+    doctor.add_argument("--calibrate", action="store_true",
+                        help="measure what recording costs a launch here, on the GPU or else on the dry run, for the "
+                             "recordings to come to state; nothing else is examined")
+    doctor.add_argument("--seconds", type=_seconds, metavar="S", default=20.0,
+                        help="how long --calibrate measures (default: 20, and some seconds to start and to end)")
     return parser
 
 
@@ -201,6 +207,16 @@ def _number(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of a specialization, from 1")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, up to 3600")
+    return value
 
 
 def _rows(text: str) -> int:

@@ -302,7 +302,7 @@ def _stated_costs(session: Session) -> dict[str, Stated]:
     for probe in session.installed:
         if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
             gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
-            calibration = known(gpus, "python", sink.detail)
+            calibration = known(gpus, sink.log.backend, sink.detail)
             if calibration is not None:
                 found[probe.name] = calibrated(calibration)
                 continue

@@ -60,8 +60,8 @@ class Cost:
     share : float or None
         The total over the cells' wall time, 0 to 1.
     kind : str
-        How it is known: ``calibrated`` on the machine, ``estimated``, ``partly calibrated``, or empty where the recording
-        does not tell.
+        How it is known: ``calibrated`` on the machine, ``estimated``, ``partly calibrated``, or empty where the
+        recording does not tell.
     measured : str or None
         The day of the calibration.
     interval_ns : tuple of float or None

@@ -1,4 +1,4 @@
-"""This process' setting: what a calibration must have been measured with to hold here."""
+"""The setting of this process: what a calibration must have been measured with to hold here."""
 
 from __future__ import annotations
 

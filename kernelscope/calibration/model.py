@@ -131,8 +131,12 @@ class Calibration:
 
     @property
     def worst(self) -> Cost:
-        """The cost that counts most: how many arguments a launch had is not recorded."""
-        return max(self.costs, key=lambda cost: cost.added.counted_ns)
+        """The cost that is stated, as how many arguments a launch had is not recorded: the largest that is seen.
+
+        Where none is seen, it is the one whose upper end is the farthest.
+        """
+        seen = [cost for cost in self.costs if cost.added.is_seen]
+        return max(seen or self.costs, key=lambda cost: cost.added.counted_ns)
 
     @property
     def is_sound(self) -> bool:
@@ -175,8 +179,8 @@ class Calibration:
     def from_json(cls, held: Any) -> Calibration:
         """Return what `to_json` wrote; raises `ValueError`, which names the field, for anything else."""
         row = _mapping(held, "a calibration")
-        setting = Setting(**{field.name: None if field.name == "gpu" and row.get("gpu") is None
-                             else _text(row, field.name) for field in fields(Setting)})
+        texts = {field.name: _text(row, field.name) for field in fields(Setting) if field.name != "gpu"}
+        setting = Setting(gpu=None if row.get("gpu") is None else _text(row, "gpu"), **texts)
         try:
             measured = datetime.fromisoformat(_text(row, "measured"))
         except ValueError:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelscope.calibration import here
 from kernelscope.calibration.model import Calibration
-from kernelscope.calibration.store import Stored, stored
+from kernelscope.calibration.files import Stored, stored
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ def known(gpus: Collection[str | None], backend: str, detail: str, held: Stored 
     Parameters
     ----------
     gpus : collection of str or None
-        The names of those that were launched on, None for the dry run's; where one of them was not calibrated, nothing is known.
+        The names of those that were launched on, None for the dry run's; where one of them was not calibrated,
+        nothing is known.
     backend, detail : str
         As `Setting` has them.
     held : Stored, optional

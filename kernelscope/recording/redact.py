@@ -366,14 +366,13 @@ def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
                         if name in _PACKAGES and isinstance(version, str) and re.fullmatch(_VERSION, version)}
     clock = _mapping(held.get("clock"))
     kept["clock"] = {key: clock[key] for key in ("host_ns", "wall_ns", "error_ns") if _is_number(clock.get(key))}
-    gpu = _mapping(held.get("gpu"))
-    if gpu:
+    if gpu := _mapping(held.get("gpu")):
         kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in _PROBES else WITHHELD}
         if _is_number(gpu.get("clock_error_ns")):
             kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
-    costs = {probe: _mapping(facts).get("kind") for probe, facts in _mapping(held.get("own_cost")).items()}
-    kept["own_cost"] = {probe: {"kind": kind} for probe, kind in costs.items() if probe in _PROBES
-                        and kind in ("calibrated", "estimated", "partly calibrated")}
+    known = {name: _mapping(facts).get("kind") for name, facts in _mapping(held.get("own_cost")).items()}
+    kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in _PROBES
+                        and re.fullmatch("(partly )?calibrated|estimated", str(kind))}
     return kept
 
 

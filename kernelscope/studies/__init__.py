@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from kernelscope.studies.compare import compare as compare
     from kernelscope.studies.environments import prepare as prepare
     from kernelscope.studies.measured import Measured as Measured
-    from kernelscope.studies.own_cost import calibrate as calibrate
     from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
     from kernelscope.studies.overhead import against as against
     from kernelscope.studies.overhead import launch_overhead as launch_overhead
+    from kernelscope.studies.own_cost import calibrate as calibrate
     from kernelscope.studies.result import StudyResult as StudyResult
     from kernelscope.studies.result import load as load
     from kernelscope.studies.statistics import judge as judge

@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelscope.calibration import here
 from kernelscope.calibration.model import Calibration, Cost, Interval, Tail
-from kernelscope.calibration.store import measuring, store
+from kernelscope.calibration.files import measuring, store
 from kernelscope.errors import CalibrationError, StudyError
 from kernelscope.probes.base import DETAILS
 from kernelscope.studies import host, start
@@ -98,9 +98,9 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
               progress: Tell | Literal[False] | None = None) -> tuple[Calibration, ...]:
     """Measure what recording a launch costs on this machine, and store it for the recordings to come.
 
-    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays; with each recorder
-    that there is and each detail. Recordings of the same Python, GPU and versions state this cost from then on, in
-    processes that begin to record later.
+    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays; with each
+    recorder that there is and each detail. Recordings of the same Python, GPU and versions state this cost from then
+    on, in processes that end their first recording later.
 
     Parameters
     ----------

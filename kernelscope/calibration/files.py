@@ -14,7 +14,7 @@ import platform
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,7 +141,7 @@ def store(new: Iterable[Calibration], path: Path | None = None) -> Path:
 
 
 @contextlib.contextmanager
-def measuring(path: Path | None = None) -> Iterator[None]:
+def measuring(path: Path | None = None) -> Generator[None]:
     """Be the only one on this machine that calibrates: two would find each other's work on the processor.
 
     It finds out whether the folder can be written, too, before anything is measured for it.
@@ -168,7 +168,7 @@ def measuring(path: Path | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Generator[None]:
     """Make the file's folder, and turn what the system refuses into a `CalibrationError`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
