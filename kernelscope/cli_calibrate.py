@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kernelscope.calibration import here
-from kernelscope.calibration.model import Calibration, Cost, Interval
 from kernelscope.calibration.files import Stored, stored
+from kernelscope.calibration.model import Calibration, Cost, Interval
 from kernelscope.errors import KernelScopeError
 
 _HOW = "kernelscope doctor --calibrate measures it, in half a minute"

@@ -343,7 +343,7 @@ _TABLES = (
         _count("errors", "Exceptions of KernelScope's own that were counted and swallowed."),
         Column("clock_error_ns", "float64", "How far the GPU's times can be off on the host clock.", unit="ns",
                nullable=True),
-        Column("cost_ns", "float64", "Calibrated cost of recording one launch.", unit="ns", nullable=True),
+        Column("cost_ns", "float64", "Cost of recording one launch, calibrated or estimated.", unit="ns", nullable=True),
         Column("total_cost_ns", "float64", "The cost of one launch, or of one range, times their number.", unit="ns",
                nullable=True),
     )),

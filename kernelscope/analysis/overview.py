@@ -315,10 +315,10 @@ def _cost(recording: Recording, wall: int | None) -> Cost | None:
     held: Any = recording.metadata.get("own_cost")
     known = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
     facts = [known.get(probe) for probe in dict.fromkeys(row["probe"] for row in counted)]
-    kinds = {fact.get("kind") if isinstance(fact, dict) else None for fact in facts}
+    kinds = {str(fact.get("kind")) if isinstance(fact, dict) else "" for fact in facts}
     if not kinds <= {"calibrated", "estimated", "partly calibrated"}:
         return Cost(launch, total, share)
-    kind = str(kinds.pop()) if len(kinds) == 1 else "partly calibrated"
+    kind = kinds.pop() if len(kinds) == 1 else "partly calibrated"
     if kind != "calibrated" or len(facts) > 1:
         return Cost(launch, total, share, kind)
     fact = cast("dict[str, Any]", facts[0])

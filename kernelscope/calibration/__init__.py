@@ -6,7 +6,7 @@ probe nor NumPy.
 
 from __future__ import annotations
 
-from kernelscope.calibration.model import Calibration, Cost, Interval, Setting, Tail
 from kernelscope.calibration.files import Stored, calibration_file, store, stored
+from kernelscope.calibration.model import Calibration, Cost, Interval, Setting, Tail
 
 __all__ = ["Calibration", "Cost", "Interval", "Setting", "Stored", "Tail", "calibration_file", "store", "stored"]

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from kernelscope.calibration import here
-from kernelscope.calibration.model import Calibration
 from kernelscope.calibration.files import Stored, stored
+from kernelscope.calibration.model import Calibration
 
 
 @dataclass(frozen=True)

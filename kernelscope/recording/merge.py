@@ -218,7 +218,7 @@ def _own_cost(recordings: Sequence[Recording]) -> dict[str, Any]:
             first = found.setdefault(probe, facts)
             if first == facts:
                 continue
-            kinds = {each.get("kind") if isinstance(each, dict) else None for each in (first, facts)}
+            kinds = {str(each.get("kind")) if isinstance(each, dict) else "" for each in (first, facts)}
             found[probe] = {"kind": kinds.pop() if len(kinds) == 1 else "partly calibrated"}
     return found
 

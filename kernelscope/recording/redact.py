@@ -370,9 +370,9 @@ def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
         kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in _PROBES else WITHHELD}
         if _is_number(gpu.get("clock_error_ns")):
             kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
-    known = {name: _mapping(facts).get("kind") for name, facts in _mapping(held.get("own_cost")).items()}
-    kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in _PROBES
-                        and re.fullmatch("(partly )?calibrated|estimated", str(kind))}
+    if known := {name: _mapping(facts).get("kind") for name, facts in _mapping(held.get("own_cost")).items()}:
+        kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in _PROBES
+                            and re.fullmatch("(partly )?calibrated|estimated", str(kind))}
     return kept
 
 

@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from kernelscope.calibration import here
-from kernelscope.calibration.model import Calibration, Cost, Interval, Tail
 from kernelscope.calibration.files import measuring, store
+from kernelscope.calibration.model import Calibration, Cost, Interval, Tail
 from kernelscope.errors import CalibrationError, StudyError
 from kernelscope.probes.base import DETAILS
 from kernelscope.studies import host, start
@@ -44,7 +44,7 @@ _QUANTILE = 0.99
 _RESAMPLES = 400
 _TIMEOUT_S = 120.0
 _LABEL = "calibration"
-# The program that starts a process gets these two modules' package from its own folder.
+# Started with -P: a module in the current folder takes the place of none that is measured.
 _COMMAND = "from kernelscope.studies.calibrating import main; import sys; main(*map(int, sys.argv[1:]))"
 
 
@@ -285,7 +285,7 @@ def _started(dry_run: bool | None, cores: list[int]) -> tuple[BenchProcess, dict
 def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
     environ = {name: value for name, value in os.environ.items() if name != "KERNELSCOPE_DRYRUN"}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, (start.package_folder(), environ.get("PYTHONPATH"))))
-    process = BenchProcess([sys.executable, "-u", "-c", _COMMAND], environ, Path.cwd())
+    process = BenchProcess([sys.executable, "-P", "-u", "-c", _COMMAND], environ, Path.cwd())
     try:
         return process, process.ask({"do": "hello", "pin": cores, **fields}, _TIMEOUT_S)
     except StudyError as error:

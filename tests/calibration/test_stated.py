@@ -27,8 +27,8 @@ def test_a_cost_that_was_measured() -> None:
 
 def test_a_cost_that_was_not_seen_counts_as_its_upper_end() -> None:
     found = stated.calibrated(calibration(cost(2.0, -9.0, 13.0), detail="launch"))
-    assert found.message == ("calibrated on this machine on 2026-11-22: no difference seen with detail 'launch' (-9 to 13 "
-                             "ns a launch), counted as 13 ns")
+    assert found.message == ("calibrated on this machine on 2026-11-22: no difference seen with detail 'launch' "
+                             "(-9 to 13 ns a launch), counted as 13 ns")
     assert found.cost_ns == 13.0
     assert found.facts["is_seen"] is False
 
@@ -162,5 +162,5 @@ def test_merged_and_redacted_recordings_say_how_the_cost_is_known(launched: Any)
     other = Recording({}, {**measured.metadata, "own_cost": {"numba-cuda": {**facts, "low_ns": 1.0}}})
     assert merge([measured, other]).metadata["own_cost"]["numba-cuda"] == {"kind": "calibrated"}
     assert redact(measured).metadata["own_cost"]["numba-cuda"] == {"kind": "calibrated"}
-    hostile = Recording({}, {"own_cost": {"numba-cuda": {"kind": "a secret is calibrated"}, "mine": {"kind": "estimated"}}})
-    assert redact(hostile).metadata["own_cost"] == {}
+    hostile = {"numba-cuda": {"kind": "a secret is calibrated"}, "mine": {"kind": "estimated"}}
+    assert redact(Recording({}, {"own_cost": hostile})).metadata["own_cost"] == {}
