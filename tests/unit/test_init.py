@@ -24,8 +24,8 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
         "CalibrationError", "CubinError", "DisassemblerError", "DryRunError", "GraphError", "KernelScopeError",
-        "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError", "StudyArgumentError",
-        "StudyError", "StudyFileError",
+        "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
+        "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownGraphError",
         "UnknownKernelError", "__version__", "annotate", "graph", "inspect", "load", "load_ipython_extension",
         "record", "recorded", "timeline", "unload_ipython_extension",
