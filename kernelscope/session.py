@@ -16,17 +16,19 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.calibration.stated import Stated, calibrated, estimated, known
+from kernelscope.calibration.stated import Stated
 from kernelscope.clock import Clock, align
+from kernelscope.own_cost import cost_rows, facts, stated_costs
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
-from kernelscope.probes.launch_log import LaunchColumns
+from kernelscope.probes.launch_log import LaunchColumns, LaunchLog
+from kernelscope.probes.make_log import Keeping, make_log
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
-from kernelscope.probes.nvtx import NvtxProbe, measure_cost
+from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.plugins import plugin_probes
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
@@ -49,10 +51,12 @@ class Session:
     active: Session | None = None
     lock = threading.RLock()
 
-    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> None:
+    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock, keeping: Keeping) -> None:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
-        self.sink = Sink(clock, detail)
+        self.keeping = keeping
+        self.sink = Sink(clock, detail, make_log(keeping.backend, keeping.mode, keeping.capacity, detail, clock,
+                                                 keeping.journal))
         self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
@@ -69,11 +73,12 @@ class Session:
             raise
 
     @classmethod
-    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> tuple[Session, Part]:
+    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+             keeping: Keeping) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now."""
         with cls.lock:
             if cls.active is None:
-                cls.active = cls(detail, gpu, probes, clock)
+                cls.active = cls(detail, gpu, probes, clock, keeping)
                 part = Part()  # what other threads launched since the first hook went in is of it
             else:
                 part = Part(cls.active.sink)
@@ -169,6 +174,10 @@ class Part:
         """The launches that began in this part and that the log has kept."""
         return sink.log.columns(self._mark)
 
+    def lost(self, sink: Sink) -> int:
+        """How many launches began in this part that the log has not kept."""
+        return sink.log.lost(self._mark)
+
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
         """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
         return sink.compilations[self._compilations:]
@@ -226,6 +235,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     """Everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
     sink = session.sink
     launches = part.launches(sink)
+    lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
     pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
@@ -236,10 +246,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
-    costs = _stated_costs(session)
-    own_cost = {probe: stated.facts for probe, stated in costs.items()}
-    if made_in_python.count():
-        own_cost[NvtxProbe.name] = {"kind": "estimated"}
+    costs, ranges_made = stated_costs(session.installed, sink), made_in_python.count()
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -258,9 +265,12 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
-        health=[*_health(session, costs, total, made_in_python.count()), *notes],
+        health=[*_health(session, costs, total, ranges_made), *_losses(sink.log, len(launches["target"]), lost),
+                *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": own_cost}
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": facts(costs, ranges_made), "recorder": {
+        "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
+        "kept": len(launches["target"]), "lost": lost}}
     return raw
 
 
@@ -284,51 +294,19 @@ def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int]
                                 f"the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
     for probe in session.installed:
-        stated = costs.get(probe.name)
-        if stated is not None:
-            made = launches.get(probe.name, 0)  # it is named after the framework whose launches it records
-            rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns,
-                         "total_cost_ns": stated.cost_ns * made, "message": stated.message})
-        if ranges and isinstance(probe, NvtxProbe):
-            cost = _range_cost()
-            rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
-                         "message": f"estimated: {cost:.0f} ns a range"})
+        rows += cost_rows(probe, costs, launches, ranges)
     return rows
 
 
-def _stated_costs(session: Session) -> dict[str, Stated]:
-    """What one launch's recording costs, by probe: as it was calibrated on this machine, else as a probe estimates."""
-    sink, found = session.sink, dict[str, Stated]()
-    for probe in session.installed:
-        if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
-            gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
-            calibration = known(gpus, sink.log.backend, sink.detail)
-            if calibration is not None:
-                found[probe.name] = calibrated(calibration)
-                continue
-        cost = _cost(probe, sink.detail)
-        if cost is not None:
-            found[probe.name] = estimated(cost, sink.detail)
-    return found
-
-
-_costs: dict[tuple[str, str], float] = {}
-
-
-def _cost(probe: Probe, detail: str) -> float | None:
-    """The probe's estimate, made once a process: 10 ms are too much for every cell."""
-    key = (probe.name, detail)
-    if key not in _costs:
-        cost = probe.cost_per_launch_ns(detail)
-        if cost is None:
-            return None
-        _costs[key] = cost
-    return _costs[key]
-
-
-@functools.cache
-def _range_cost() -> float:
-    return measure_cost()
+def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
+    """What the card must say where the log has not kept every launch."""
+    if not lost:
+        return []
+    which = "newest" if log.mode == "ring" else "first"
+    return [{"probe": "recorder", "status": "degraded", "dropped": lost,
+             "message": f"kept the {which} {kept:,} of {kept + lost:,} launches: mode {log.mode!r} with capacity "
+                        f"{log.capacity:,}",
+             "fix": "record with a larger capacity, or with mode 'grow', which keeps all"}]
 
 
 def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str, Any]:

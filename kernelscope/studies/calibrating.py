@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import importlib
 import itertools
 import json
 import os
@@ -28,6 +27,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kernelscope import _native
 from kernelscope.studies.bench import machine
 from kernelscope.studies.bench.framework import Framework, find
 from kernelscope.studies.bench.quiet import Quiet
@@ -113,11 +113,7 @@ class Calibrator:
 
 def backends() -> list[str]:
     """Return the recorders that this KernelScope has: the Python one, and the native one where it was built."""
-    try:
-        core = importlib.import_module("kernelscope._native").core
-    except ImportError:
-        core = None
-    return ["python"] if core is None else ["python", "native"]
+    return ["python"] if _native.core is None else ["python", "native"]
 
 
 @contextlib.contextmanager
@@ -127,7 +123,7 @@ def _recording(backend: str | None, detail: str | None) -> Any:
         return
     from kernelscope.recorder import Recorder
 
-    recorder = Recorder("calibration", detail=detail, gpu="none", **_chosen(backend)).start()
+    recorder = Recorder("calibration", detail=detail, gpu="none", backend=backend).start()
     try:
         yield
     finally:
@@ -135,10 +131,6 @@ def _recording(backend: str | None, detail: str | None) -> Any:
     if not len(recorder.recording.launches):
         told = "; ".join(str(row["message"]) for row in recorder.recording.rows("health") if row["message"])
         raise RuntimeError(f"launches are not recorded here: {told or 'none was seen'}")
-
-
-def _chosen(backend: str) -> dict[str, Any]:
-    return {"backend": backend} if backend != "python" else {}
 
 
 def main(requests: int, answers: int) -> None:

@@ -15,6 +15,7 @@ from kernelscope.probes.scripted import Launch, ScriptedProbe
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact
+from kernelscope.studies.calibrating import backends
 
 
 def test_a_cost_that_was_measured() -> None:
@@ -84,10 +85,10 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def noop() -> None:
         pass
 
-    def record(*held: Calibration, detail: str = "phases") -> Recording:
+    def record(*held: Calibration, detail: str = "phases", backend: str = "python") -> Recording:
         if held:
             store(held)
-        with kernelscope.record("x", detail=detail, gpu="none") as recorder:
+        with kernelscope.record("x", detail=detail, gpu="none", backend=backend) as recorder:
             for _ in range(5):
                 noop[1, 32]()
         return recorder.recording
@@ -103,11 +104,18 @@ def cost_row(recording: Recording) -> dict[str, Any]:
     return row
 
 
-def test_recordings_state_what_was_measured(launched: Any) -> None:
-    mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, "python", "phases"))
-    row = cost_row(launched(mine))
+@pytest.mark.parametrize("backend", backends())
+def test_recordings_state_what_was_measured(launched: Any, backend: str) -> None:
+    mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, backend, "phases"))
+    row = cost_row(launched(mine, backend=backend))
     assert row["message"].startswith("calibrated on this machine on ")
     assert (row["cost_ns"], row["total_cost_ns"]) == (95.0, 475.0)
+
+
+@pytest.mark.skipif(len(backends()) == 1, reason="the native recorder is not compiled here")
+def test_each_recorder_has_a_cost_of_its_own(launched: Any) -> None:
+    mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, "native", "phases"))
+    assert cost_row(launched(mine))["message"].startswith("estimated: ")
 
 
 def test_another_detail_is_estimated(launched: Any) -> None:

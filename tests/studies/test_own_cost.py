@@ -18,6 +18,7 @@ from calibrations import FakeProcess
 from kernelscope.calibration import stored
 from kernelscope.errors import CalibrationError, KernelScopeError, StudyArgumentError
 from kernelscope.studies import calibrate, own_cost
+from kernelscope.studies.calibrating import backends
 from kernelscope.studies.own_cost import (
     ARGUMENTS,
     LEAST_ROUNDS,
@@ -271,7 +272,8 @@ def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
     assert "dry run, python recorder, detail 'phases'" in done.stdout
     assert "4 device arrays: " in done.stdout
     held = stored(tmp_path / "state" / "kernelscope" / "calibration.json").calibrations
-    assert {each.setting.detail for each in held} == {"launch", "phases"}
+    assert {(each.setting.backend, each.setting.detail) for each in held} == {
+        (backend, detail) for backend in backends() for detail in ("launch", "phases")}
     assert all(100 < one.launch_ns < 1e6 and one.rounds >= LEAST_ROUNDS for each in held for one in each.costs)
     said = run_python("import kernelscope\nfrom numba import cuda\n@cuda.jit\ndef f(): pass\n"
                       "with kernelscope.record() as r: f[1, 32]()\n"
