@@ -238,8 +238,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
-    pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
-    used = {(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs}
+    used = _used(launches)
     part.interrupt = session.describe(used, code)
     total = _counts(sink, launches["target"])
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
@@ -272,6 +271,20 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
         "kept": len(launches["target"]), "lost": lost}}
     return raw
+
+
+def _used(launches: LaunchColumns) -> set[tuple[int, int]]:
+    """The distinct pairs of target and configuration."""
+    if not len(launches["target"]):
+        return set()
+    width = int(launches["configuration"].max()) + 1
+    pairs = launches["target"].astype(np.int64) * width + launches["configuration"]
+    most = int(pairs.max()) + 1
+    found = np.flatnonzero(np.bincount(pairs)).tolist() if most <= _MOST_PAIRS else distinct(pairs)[0]
+    return {divmod(pair, width) for pair in found}
+
+
+_MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
 
 
 def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
