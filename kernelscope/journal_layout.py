@@ -14,14 +14,16 @@ import re
 import stat
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 #: Of ``journal.json``.
 FORMAT = 1
 FACTS, SLOTS, ROWS = "journal.json", "slots", "rows"
+#: ``journal.json`` while it is written.
+PART = "journal.json.part"
 #: Everything that a journal's folder holds.
-FILES = (FACTS, SLOTS, ROWS)
+FILES = (FACTS, PART, SLOTS, ROWS)
 
 MAGIC = b"kernelscope ring"
 SLOT_VERSION = 1
@@ -98,7 +100,7 @@ def is_held(folder: Path) -> bool | None:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[int]:
+def opened(path: Path) -> Generator[int]:
     """Open a regular file for reading, without following a link or waiting for a pipe; give its descriptor.
 
     Raises
@@ -116,7 +118,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
+def claimed(folder: Path) -> Generator[bool]:
     """Give whether nobody writes to a journal, and keep others from claiming it as long as the block runs."""
     with contextlib.ExitStack() as stack:
         try:

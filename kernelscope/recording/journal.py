@@ -116,12 +116,12 @@ def is_journal(folder: Path) -> bool:
 
 def look(folder: Path) -> Journal:
     """Return what a journal holds, in numbers."""
-    slots, problem = _NO_SLOTS, None
+    facts, slots, rows, problem = _facts(folder), _NO_SLOTS, RowFile(), None
     try:
+        _check_format(folder, facts)
         slots, rows = _slots(folder), read_rows(folder / layout.ROWS)
     except JournalError as error:
-        problem, rows = str(error), RowFile()
-    facts = _facts(folder)
+        problem = str(error)
     unfinished = int(slots.is_open.sum())
     return Journal(
         folder=folder, is_live=not layout.is_free(folder), pid=_pid(folder, facts, slots), created=_text(facts, "created"),
@@ -144,7 +144,9 @@ def read_journal(folder: str | Path) -> Recording:
     folder = Path(folder).expanduser()
     if not is_journal(folder):
         raise JournalError(f"{folder} is no journal: it has neither {layout.FACTS} nor {layout.SLOTS}")
-    slots, rows, facts = _slots(folder), read_rows(folder / layout.ROWS), _facts(folder)
+    facts = _facts(folder)
+    _check_format(folder, facts)
+    slots, rows = _slots(folder), read_rows(folder / layout.ROWS)
     raw = _raw(folder, slots, rows, facts)
     try:
         recording = build(raw)
@@ -294,15 +296,14 @@ def _facts(folder: Path) -> Row:
         value = load_json(text) if len(text) <= MAX_FACTS_BYTES else None
     except (OSError, ValueError):
         return {}
-    if not isinstance(value, dict):
-        return {}
-    facts = cast("Row", value)
-    written: Any = facts.get("format")
+    return cast("Row", value) if isinstance(value, dict) else {}
+
+
+def _check_format(folder: Path, facts: Row) -> None:
+    written: Any = facts.get("format", layout.FORMAT)
     if isinstance(written, int) and written != layout.FORMAT:
-        raise JournalError(
-            f"{folder} is a journal of format {written}; this KernelScope reads format {layout.FORMAT}: recover it with the "
-            "KernelScope that wrote it")
-    return facts
+        raise JournalError(f"{folder} is a journal of format {written}; this KernelScope reads format {layout.FORMAT}: "
+                           "recover it with the KernelScope that wrote it")
 
 
 def _pid(folder: Path, facts: Row, slots: Slots) -> int | None:
