@@ -1,8 +1,8 @@
 """What a journal is made of: the folder's name and files, their headers, and who still writes to one.
 
-The recorder writes journals (`kernelscope.probes.journal` and the native recorder), `kernelscope.recording.journal` reads
-them; neither knows the other, and both know this. It needs the standard library only, so that a notebook can look for
-what a dead process left without loading NumPy.
+The recorder writes journals (`kernelscope.probes.journal` and the native recorder), `kernelscope.recording.journal`
+reads them; neither knows the other, and both know this. It needs the standard library only, so that a notebook can look
+for what a dead process left without loading NumPy.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ COMMANDS = {
     "study": "[launch|against|show|compare|anatomy|suite] [OPTION ...]",
     "save": "FILE",
     "load": "FILE",
+    "recover": "[FOLDER|NAME] [--remove] [--into FILE]",
     "export": "PATH [--to perfetto|html|parquet|csv]",
     "dryrun": "",
     "attach": "KERNEL",
@@ -114,7 +115,7 @@ def cell_arguments() -> None:
 @magic_arguments("kernelscope")
 @argument("command", nargs="?", help="; ".join(
     " ".join(part for part in pair if part) for pair in COMMANDS.items()))
-@argument("target", nargs="?", help="the CELL (its number or name), FILE, KERNEL or ID of the command")
+@argument("target", nargs="?", help="the CELL (its number or name), FILE, FOLDER, KERNEL or ID of the command")
 @argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
 @argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
@@ -137,6 +138,7 @@ def line_arguments() -> None:
     whatif graph: run a recorded cell AGAIN and compare its launches with one CUDA graph of them.
     save: write all recordings of this session into one file.
     load: read a file and show it.
+    recover: list what killed kernels left behind, bring the newest back or the one that is named, and show it.
     export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
     dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
     attach: follow one kernel by documented means, where a framework's version could not be hooked.
@@ -160,7 +162,7 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     # An expression keeps its quotes and spaces, and options that are another parser's stay whole.
-    if command in ("attach", "inspect", "study", "whatif") and rest.strip():
+    if command in ("attach", "inspect", "study", "whatif", "recover") and rest.strip():
         return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, code=None,
                          to=None)
     found = _parsed(line_arguments, line, LINE_USAGE)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
-from kernelscope import __version__, magic_line, magic_output, magic_session
+from kernelscope import __version__, magic_line, magic_output, magic_recover, magic_session
 from kernelscope.errors import KernelScopeError
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ def load_ipython_extension(shell: Any) -> None:
         magics = KernelScopeMagics(shell)
         setattr(shell, _ATTRIBUTE, magics)
         magics.install()
+        told = magic_recover.notice()
+        if told is not None:
+            print(told)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -201,6 +204,15 @@ class KernelScopeMagics:
         self._session.keep(recording)
         magic_output.show(self._shell, recording)
         magic_output.show_timeline(self._shell, recording)
+
+    def _recover(self, asked: str | None = None) -> None:
+        from kernelscope.magic_recover import run_recover
+
+        recording = run_recover(asked)
+        if recording is not None:
+            self._session.keep(recording)
+            magic_output.show(self._shell, recording)
+            magic_output.show_timeline(self._shell, recording)
 
     def _dryrun(self) -> None:
         from kernelscope import dryrun

@@ -36,8 +36,8 @@ _TABLES = (
         _count("execution_count", "The notebook's number of the run, In [n]; null outside a notebook."),
         _text("name", "The name given by the user."),
         _time("start_ns", "When recording of the cell began."),
-        _time("end_ns", "When the cell's code had ended, before the device was synchronized; of an unfinished one the last "
-              "that is known of it."),
+        _time("end_ns", "When the cell's code had ended, before the device was synchronized; of an unfinished one the "
+              "last that is known of it."),
         _time("synchronized_ns", "When the device was synchronized; null where it was not.", nullable=True),
         _word("status", "ok, error, interrupted, or unfinished (its process died in it)."),
         _text("error", "Type and message of the exception that ended the cell."),
@@ -123,8 +123,8 @@ _TABLES = (
         _time("dispatch_end_ns", "The specialization was found (compile included): prepare begins.", nullable=True),
         _time("submit_start_ns", "Arguments were marshalled: the driver call begins.", nullable=True),
         _time("submit_end_ns", "The driver call returned: finish begins.", nullable=True),
-        _time("end_ns", "The launch call returned or raised; null where a probe cannot see it, and where it did not return "
-              "before its process died.", nullable=True),
+        _time("end_ns", "The launch call returned or raised; null where a probe cannot see it, and where its process "
+              "died first.", nullable=True),
         Column("compile_ns", "int64", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
                unit="ns", nullable=True),
         _word("cache", "Where the specialization came from: memory, disk, compiled, or wait (another thread "

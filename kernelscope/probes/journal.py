@@ -1,8 +1,8 @@
 """Keeps a journal while a recording is under way: the folder, what it is of, and the rows as they come.
 
-The launches are in the file ``slots`` beside them, which the native recorder writes by itself. Nothing of this is on the path
-of a launch whose kernel, launch configuration and thread were seen before. Where the disk does not allow it, that is said once
-in ``health``, and recording goes on in memory.
+The launches are in the file ``slots`` beside them, which the native recorder writes by itself. Nothing of this is on
+the path of a launch whose kernel, launch configuration and thread were seen before. Where the disk does not allow it,
+that is said once in ``health``, and recording goes on in memory.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Journal:
             return
         facts = {
             "format": layout.FORMAT, "pid": self._process, "boot_id": layout.boot_id(),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"), "name": name, "cwd": _cwd(), "metadata": metadata,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"), "name": name, "cwd": _cwd(),
+            "metadata": metadata,
         }
         part = self.folder / layout.PART
         with self._guarded():
@@ -227,7 +228,7 @@ class Journal:
 
 
 def open_journal(where: bool | str | Path) -> tuple[Journal | None, Row | None]:
-    """Return a journal in a folder, or in the default one for True; where there can be none, why not as a row of health."""
+    """Return a journal in a folder, in the default one for True; where there can be none, why as a row of health."""
     base = None if isinstance(where, bool) else where
     try:
         return Journal(base), None
@@ -245,7 +246,8 @@ def trouble(error: Exception, folder: Path) -> Row:
     if isinstance(error, OSError) and error.errno is not None:
         reason = _REASONS.get(error.errno, error.strerror or reason)
     return {"probe": "journal", "status": "degraded",
-            "message": f"no journal is kept in {folder}: {reason}; recording goes on in memory, and is lost if the process dies",
+            "message": f"no journal is kept in {folder}: {reason}; recording goes on in memory, and is lost if the "
+                       "process dies",
             "fix": "free space or choose another folder with --journal FOLDER, or leave it out with --no-journal"}
 
 

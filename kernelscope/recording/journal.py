@@ -1,8 +1,8 @@
 """Journals: finding what processes that died left behind, and making a `Recording` of it.
 
-A journal is a folder in which the recorder writes each launch and each row as it happens. What is found there is material and
-nothing more: each slot and each row is taken only where its own check confirms it, ids that lead nowhere become "unknown", and
-everything that was skipped is said in ``health``.
+A journal is a folder in which the recorder writes each launch and each row as it happens. What is found there is
+material and nothing more: each slot and each row is taken only where its own check confirms it, ids that lead nowhere
+become "unknown", and everything that was skipped is said in ``health``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from kernelscope.schema import SCHEMA_VERSION, TABLES, UNFINISHED, UNKNOWN
 #: A ``journal.json`` holds versions and names; a larger one was made to harm.
 MAX_FACTS_BYTES = 4 << 20
 
-_NO_SLOTS = Slots(mode=None, capacity=None, pid=0, launches={}, is_open=np.empty(0, bool), damaged=0, repeated=0, missing=0,
-                  lost=0, notes=())
+_NO_SLOTS = Slots(mode=None, capacity=None, pid=0, launches={}, is_open=np.empty(0, bool), damaged=0, repeated=0,
+                  missing=0, lost=0, notes=())
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Journal:
     recording : str
         What its recording is called; an empty string where it was given no name.
     launches, unfinished, missing, lost : int
-        Launches that returned; that had begun and not returned; that had begun and cannot be read; that mode ring or stop
-        did not keep.
+        Launches that returned; that had begun and not returned; that had begun and cannot be read; that mode ring or
+        stop did not keep.
     kernels : tuple of str
         The kernels of the unfinished launches.
     cells : int
@@ -124,17 +124,17 @@ def look(folder: Path) -> Journal:
         problem = str(error)
     unfinished = int(slots.is_open.sum())
     return Journal(
-        folder=folder, is_live=not layout.is_free(folder), pid=_pid(folder, facts, slots), created=_text(facts, "created"),
-        recording=_text(facts, "name") or "", launches=len(slots.is_open) - unfinished, unfinished=unfinished,
-        missing=slots.missing, lost=slots.lost, kernels=_kernels(slots, rows), cells=len(rows.tables["cells"]),
-        size_bytes=_size(folder), problem=problem)
+        folder=folder, is_live=not layout.is_free(folder), pid=_pid(folder, facts, slots),
+        created=_text(facts, "created"), recording=_text(facts, "name") or "",
+        launches=len(slots.is_open) - unfinished, unfinished=unfinished, missing=slots.missing, lost=slots.lost,
+        kernels=_kernels(slots, rows), cells=len(rows.tables["cells"]), size_bytes=_size(folder), problem=problem)
 
 
 def read_journal(folder: str | Path) -> Recording:
     """Return what a journal holds as a recording; the journal stays as it is.
 
-    Launches that had begun and not returned have no end, and the error "unfinished". ``metadata["recovered"]`` says where it
-    is from and what was not whole.
+    Launches that had begun and not returned have no end, and the error "unfinished". ``metadata["recovered"]`` says
+    where it is from and what was not whole.
 
     Raises
     ------
@@ -181,7 +181,8 @@ def remove_journal(folder: Path) -> None:
 def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     launches = dict(slots.launches) or {name: np.empty(0, np.int64) for name in _COLUMNS}
     ids = with_known_ids(launches, slots.is_open, rows)
-    cells = _cells(ids.tables["cells"], _latest(launches, ids.tables, rows.ranges))
+    held = ids.tables
+    cells = _cells(held["cells"], _latest(launches, held, rows.ranges))
     unfinished = _named(ids.unfinished)
     recovered = {
         "journal": folder.name, "pid": _pid(folder, facts, slots), "launches": int((~slots.is_open).sum()),
@@ -191,15 +192,16 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     }
     return RawRecording(
         launches={name: launches[name] for name in _COLUMNS}, ranges=ids.ranges, cells=cells,
-        health=[*ids.tables["health"], _health(recovered, bool(facts))],
-        **{name: ids.tables[name] for name in _TABLES},
+        health=[*held["health"], _health(recovered, bool(facts))],
+        targets=held["targets"], threads=held["threads"], dispatchers=held["dispatchers"],
+        specializations=held["specializations"], configurations=held["configurations"], devices=held["devices"],
+        compilations=held["compilations"], passes=held["passes"], occupancies=held["occupancies"],
+        builds=held["builds"],
         metadata={**_metadata(facts), "recovered": recovered})
 
 
 _COLUMNS = ("thread_id", "target", "configuration", "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns",
             "end_ns")
-_TABLES = ("targets", "threads", "dispatchers", "specializations", "configurations", "devices", "compilations", "passes",
-           "occupancies", "builds")
 
 
 def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
@@ -209,8 +211,8 @@ def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
 
     unfinished: dict[str, int] = recovered["unfinished"]
     begun = sum(unfinished.values())
-    parts = [f"recovered {recovered['launches']:,} launches of process {recovered['pid']}, which ended without stopping "
-             "its recording"]
+    parts = [f"recovered {recovered['launches']:,} launches of process {recovered['pid']}, which ended without "
+             "stopping its recording"]
     if begun:
         parts.append(f"{begun} launch{'' if begun == 1 else 'es'} unfinished: {_listed(unfinished)}")
     parts += told(recovered["missing"], "launch had begun and cannot be read", "launches had begun and cannot be read")
@@ -218,8 +220,8 @@ def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
     parts += told(recovered["repeated_slots"], "slot repeats another", "slots repeat others")
     parts += told(recovered["lost"], f"launch was not kept (mode {recovered['mode']})",
                   f"launches were not kept (mode {recovered['mode']})")
-    parts += told(recovered["damaged_rows"], f"place of the rows is damaged, {recovered['skipped_bytes']:,} bytes skipped",
-                  f"places of the rows are damaged, {recovered['skipped_bytes']:,} bytes skipped")
+    skipped = f"damaged, {recovered['skipped_bytes']:,} bytes skipped"
+    parts += told(recovered["damaged_rows"], f"place of the rows is {skipped}", f"places of the rows are {skipped}")
     parts += told(recovered["unknown_ids"], "id without its row is unknown", "ids without their rows are unknown")
     parts += recovered["notes"]
     if not has_facts:

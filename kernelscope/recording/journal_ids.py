@@ -1,4 +1,4 @@
-"""Ids of a journal, made to hold: rows are numbered anew, and what names a row that was lost names "unknown" instead."""
+"""Ids of a journal, made to hold: rows are numbered anew, and ids whose row was lost lead to "unknown" instead."""
 
 from __future__ import annotations
 
@@ -143,11 +143,9 @@ class _Numbering:
 
 def _complete(table: str, row: Row) -> Row | None:
     """The row with what it must have; None where that cannot be made up."""
+    if table in ("targets", "range_labels"):
+        return {**_STAND_INS[table], **({"name": ""} if table == "range_labels" else {}), **row}
     made = dict(row)
-    if table == "targets":
-        return {**{name: UNKNOWN for name in ("dispatcher_id", "specialization_id", "device_id")}, "error": None, **made}
-    if table == "range_labels":
-        return {**_STAND_INS["range_labels"], "name": "", **made}
     for column in TABLES[table].columns:
         if column.nullable or column.name in made or column.name in _REFERENCES.get(table, {}):
             continue

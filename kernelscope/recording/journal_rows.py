@@ -1,6 +1,6 @@
 """The rows of a journal: small tables as JSON, one record a row, each with its length and CRC.
 
-Records that are torn or garbled are skipped up to the next one that begins with the magic number; what is skipped is counted.
+Records that are torn or garbled are skipped up to the next one that begins with the magic number, and are counted.
 Values are taken as the schema has them and in no other way, and nothing is evaluated.
 """
 
@@ -153,10 +153,12 @@ def _take(payload: bytes, found: RowFile) -> bool:
     if not isinstance(record, dict):
         return False
     held = cast("dict[str, Any]", record)
-    table, number, row, values = held.get("t"), held.get("i"), held.get("r"), held.get("v")
+    table, number, row = held.get("t"), held.get("i"), held.get("r")
     if table == "ranges":
-        return _take_ranges(values, found)
-    if table not in ROW_TABLES or not _is_int(number, 1 << 31) or number < 0 or not isinstance(row, dict):
+        return _take_ranges(held.get("v"), found)
+    if not (isinstance(table, str) and table in ROW_TABLES and isinstance(row, dict)):
+        return False
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 31:
         return False
     found.tables[table][number] = cleaned(table, cast("Row", row))
     return True

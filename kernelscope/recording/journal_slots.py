@@ -1,7 +1,7 @@
 """The launches of a journal: a file of 64-byte slots, of which each says by itself whether it was written whole.
 
-Nothing is believed but what a slot's own check confirms: the process was killed in the middle of its work, and the file may
-have been cut off or changed since. Slots are checked by the million, vectorized.
+Nothing is believed but what a slot's own check confirms: the process was killed in the middle of its work, and the file
+may have been cut off or changed since. Slots are checked by the million, vectorized.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Slots:
     pid : int
         The process that wrote it.
     launches : dict of str to ndarray
-        ``sequence``, ``thread``, ``target``, ``configuration``, ``start_ns``, the boundaries and ``end_ns``, in order of
-        begin; -1 where unknown.
+        ``sequence``, ``thread``, ``target``, ``configuration``, ``start_ns``, the boundaries and ``end_ns``, in order
+        of begin; -1 where unknown.
     is_open : ndarray of bool
         Which of them had begun and not returned.
     damaged : int
@@ -130,8 +130,9 @@ def _read(path: Path, file: int, size: int) -> Slots:
         raise JournalError(f"{path} is no journal of launches: it begins with {magic[:16]!a}, not {MAGIC!a}")
     if version != SLOT_VERSION or slot_bytes != SLOT_BYTES:
         raise JournalError(
-            f"{path} has slots of version {version} and {slot_bytes} bytes; this KernelScope reads version {SLOT_VERSION} "
-            f"of {SLOT_BYTES} bytes: recover it with the KernelScope that wrote it, whose version is in journal.json")
+            f"{path} has slots of version {version} and {slot_bytes} bytes; this KernelScope reads version "
+            f"{SLOT_VERSION} of {SLOT_BYTES} bytes: recover it with the KernelScope that wrote it, whose version is in "
+            "journal.json")
     rest = max(size - HEADER_BYTES, 0)
     if rest // SLOT_BYTES > MAX_SLOTS:
         raise JournalError(f"{path} has room for {rest // SLOT_BYTES:,} launches; at most {MAX_SLOTS:,} are read")

@@ -1,4 +1,4 @@
-"""Journals made by hand from the layout's description: a second writer, slow and obvious, to hold the reader against."""
+"""Journals made by hand from the layout's description: a second writer, slow and obvious, to check the reader by."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class Handmade:
     def slots(self) -> bytes:
         places = [launch.index for launch in self.launches] if self.places is None else self.places
         following = max((launch.index + 1 for launch in self.launches), default=0) if self.next is None else self.next
-        header = struct.pack("<16sIIIIQQq", b"kernelscope ring", self.version, 64, 4096, self.mode, self.capacity, 999999,
-                             START)
+        header = struct.pack("<16sIIIIQQq", b"kernelscope ring", self.version, 64, 4096, self.mode, self.capacity,
+                             999999, START)
         header = header.ljust(64, b"\0") + struct.pack("<QQ", following, self.lost)
         segments = -(-(max(places, default=0) + 1) // 4096)
         data = bytearray(header.ljust(4096, b"\0") + bytes(segments * 4096 * 64))
@@ -111,14 +111,15 @@ def record(content: Any) -> bytes:
 
 
 def rows_of_axpy() -> list[tuple[str, int, dict[str, Any]]]:
-    """Everything that launches of `axpy` with target, configuration and thread 0 name, in one cell; target 1 is `scale`."""
+    """Everything that launches of `axpy` with target, configuration and thread 0 name; target 1 is `scale`."""
     dims = {f"{which}dim_{axis}": 1 for which in ("grid", "block") for axis in "xyz"}
     return [
-        ("cells", 0, {"name": None, "execution_count": 3, "source": "axpy[1, 1](a)", "status": "ok", "start_ns": START - 5_000}),
+        ("cells", 0, {"name": None, "execution_count": 3, "source": "axpy[1, 1](a)", "status": "ok",
+                      "start_ns": START - 5_000}),
         ("threads", 0, {"ident": 140_000, "name": "MainThread"}),
         ("devices", 0, {"ordinal": 0, "name": "NVIDIA H100"}),
-        ("dispatchers", 0, {"framework": "numba-cuda", "name": "axpy", "module": "__main__", "filename": "<ipython-input-3-x>",
-                            "lineno": 1, "attributes": "{}"}),
+        ("dispatchers", 0, {"framework": "numba-cuda", "name": "axpy", "module": "__main__",
+                            "filename": "<ipython-input-3-x>", "lineno": 1, "attributes": "{}"}),
         ("dispatchers", 1, {"framework": "numba-cuda", "name": "scale"}),
         ("specializations", 0, {"dispatcher_id": 0, "signature": "(array(float32, 1d, C),)", "origin": "compiled"}),
         ("configurations", 0, {**dims, "sharedmem_bytes": 0, "stream": 0}),

@@ -1,4 +1,4 @@
-"""The journal's writer: what is in the folder after each thing that happened, and what it does when the disk does not allow it."""
+"""The journal's writer: what is in the folder after each thing that happened, and what it does when a disk fails."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def rows(journal: Journal) -> Any:
 
 
 def a_target(sink: Sink, name: str = "axpy") -> int:
-    dispatcher = sink.dispatchers.intern(name, lambda: {"framework": "numba-cuda", "name": name, "filename": "/tmp/k.py",
-                                                        "_live": object()})
+    dispatcher = sink.dispatchers.intern(name, lambda: {
+        "framework": "numba-cuda", "name": name, "filename": "/some/k.py", "_live": object()})
     return sink.target(dispatcher)
 
 
@@ -78,7 +78,8 @@ def test_lists_and_ranges_are_written_at_a_flush(journal: Journal) -> None:
                               "trigger": "launch", "thread_id": 0})
     sink.passes.append({"compilation_id": 0, "kind": "pass", "name": "p", "duration_ns": 3})
     sink.health.append({"probe": "nvtx", "status": "ok", "message": "m"})
-    sink.builds.append({"framework": "cuda.compute", "algorithm": "reduce", "outcome": "hit", "start_ns": 1, "thread_id": 0})
+    sink.builds.append({"framework": "cuda.compute", "algorithm": "reduce", "outcome": "hit", "start_ns": 1,
+                        "thread_id": 0})
     for number in range(3000):
         sink.ranges.extend((number / 1000, RANGE_PUSH if number % 2 == 0 else RANGE_POP, 0, 0))
     assert rows(journal).records == 0
@@ -167,9 +168,11 @@ def test_the_end_gives_the_sink_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "words"), [
-    (errno.ENOSPC, "the disk is full"), (errno.EROFS, "the file system is read-only"), (errno.EIO, "Input/output error")])
-def test_a_disk_that_fails_is_said_once_and_recording_goes_on(journal: Journal, monkeypatch: pytest.MonkeyPatch,
-                                                              number: int, words: str) -> None:
+    (errno.ENOSPC, "the disk is full"), (errno.EROFS, "the file system is read-only"),
+    (errno.EIO, "Input/output error")])
+def test_a_disk_that_fails_is_said_once_and_recording_goes_on(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, number: int, words: str,
+) -> None:
     sink = Sink(FakeClock())
     journal.follow(sink)
     a_target(sink)

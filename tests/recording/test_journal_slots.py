@@ -69,7 +69,8 @@ def test_under_way_boundaries_need_no_check_and_must_be_in_order(tmp_path: Path)
     struct.pack_into("<4q", data, 4096 + 64 + 16, START + 10_001, START + 10_000, -7, 1 << 62)
     found = read(tmp_path, bytes(data)).launches
     assert [found[name][0] - START for name in ("dispatch_end_ns", "submit_start_ns", "submit_end_ns")] == [1, 5, 9]
-    assert [found[name][1] for name in ("dispatch_end_ns", "submit_start_ns", "submit_end_ns")] == [START + 10_001, -1, -1]
+    assert [found[name][1] for name in ("dispatch_end_ns", "submit_start_ns", "submit_end_ns")] == [
+        START + 10_001, -1, -1]
     assert found["end_ns"].tolist() == [-1, -1]
 
 
@@ -88,7 +89,7 @@ def test_times_that_cannot_be_are_not_believed(tmp_path: Path, launch: Launch, k
 
 def test_a_launch_in_two_slots_is_there_once(tmp_path: Path) -> None:
     begun = Launch(2, is_open=True)
-    made = Handmade([Launch(0), Launch(1), begun, Launch(2), Launch(1, target=9)], places=[0, 1, 2, 3, 4])
+    made = Handmade([Launch(0), Launch(1), begun, Launch(2), Launch(1, target=9)], places=range(5))
     found = read(tmp_path, made.slots())
     assert sequences(found) == [1, 2, 3] and found.repeated == 2
     assert not found.is_open.any() and found.launches["target"].tolist() == [0, 0, 0]
@@ -107,7 +108,8 @@ def test_a_slot_torn_while_it_was_written_is_no_launch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("at", "value", "notes"), [
-    (28, struct.pack("<I", 7), 1), (64, struct.pack("<Q", 1), 1), (64, struct.pack("<Q", 1 << 60), 1), (64, bytes(8), 1),
+    (28, struct.pack("<I", 7), 1), (64, struct.pack("<Q", 1), 1), (64, struct.pack("<Q", 1 << 60), 1),
+    (64, bytes(8), 1),
     (32, struct.pack("<Q", 1 << 60), 0), (28, struct.pack("<I", 1), 0), (24, struct.pack("<I", 0), 0),
     (40, struct.pack("<Q", 1 << 60), 0),
 ])
