@@ -33,7 +33,8 @@ SLOT = np.dtype([
     ("submit_end_ns", "<i8"), ("end_ns", "<i8"), ("target", "<i4"), ("configuration", "<i4"), ("thread", "<i4"),
     ("kind", "<u2"), ("check", "<u2"),
 ])
-LAUNCH = 1
+#: Kinds of slot: of a launch that could not be recorded after all, of a launch.
+VOIDED, LAUNCH = 0, 1
 UNDER_WAY = np.uint64(1 << 63)
 #: A journal of more is refused: no recording of that many launches fits into memory.
 MAX_SLOTS = 1 << 28
@@ -71,7 +72,7 @@ class Slots:
     missing : int
         Launches that began and are not here: torn, cut off, or not written before the process died.
     lost : int
-        Launches that mode ring or stop did not keep.
+        Launches that were not kept: overwritten in mode ring, too many for mode stop, or without memory.
     notes : tuple of str
         What is wrong with the file.
     """
@@ -140,10 +141,13 @@ def _read(path: Path, file: int, size: int) -> Slots:
     notes = [f"the slots are cut off at byte {size}, within a slot"] if rest % SLOT_BYTES else []
     parts: list[np.ndarray] = []
     places: list[np.ndarray] = []
-    damaged = 0
+    damaged = voided = 0
     for first, block in _blocks(file, rest // SLOT_BYTES):
-        found = _whole(block)
+        block, found = _whole(block)
+        are_launches = block["kind"][found] == LAUNCH
         damaged += _written(block) - len(found)
+        voided += int((~are_launches).sum())
+        found = found[are_launches]
         parts.append(block[found])
         places.append(found + first)
     slots = np.concatenate(parts) if parts else np.empty(0, SLOT)
@@ -155,9 +159,9 @@ def _read(path: Path, file: int, size: int) -> Slots:
         notes.append("the header is damaged: how many launches began is not known")
         missing = lost = 0
     else:
-        expected = min(counted, capacity) if mode and capacity else counted
-        missing = max(expected - len(slots), 0)
-        lost = lost if mode else 0
+        overwritten = max(counted - capacity, 0) if MODES[mode] == "ring" and capacity else 0
+        lost += overwritten
+        missing = max(counted - overwritten - voided - len(slots), 0)
     return Slots(
         mode=MODES[mode] if is_known else None, capacity=capacity or None, pid=pid, launches=_columns(slots),
         is_open=(slots["sequence"] & UNDER_WAY) != 0, damaged=damaged + strange, repeated=repeated, missing=missing,
@@ -180,16 +184,27 @@ def _written(slots: np.ndarray) -> int:
     return int(slots.view("<u8").reshape(-1, SLOT_BYTES // 8).any(axis=1).sum())
 
 
-def _whole(slots: np.ndarray) -> np.ndarray:
-    """The places of launches whose check is right and whose times are possible."""
+def _whole(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The slots, and the places of those whose check is right and whose times are possible."""
     used = np.flatnonzero((slots["sequence"] & ~UNDER_WAY) != 0)
-    used = used[slot_checks(slots[used]) == slots["check"][used]]
+    is_right = slot_checks(slots[used]) == slots["check"][used]
+    wrong = used[~is_right]
+    if len(wrong):
+        # A launch that ends writes its times, then the check, then the sequence number: it may have died before that.
+        ended = slots[wrong]
+        ended["sequence"] &= ~UNDER_WAY
+        is_ended = slot_checks(ended) == ended["check"]
+        if is_ended.any():
+            slots = slots.copy()
+            slots[wrong[is_ended]] = ended[is_ended]
+            is_right[~is_right] = is_ended
+    used = used[is_right]
     found = slots[used]
     start, end = found["start_ns"], found["end_ns"]
     is_open = (found["sequence"] & UNDER_WAY) != 0
     ended = (end == UNKNOWN) | ((end >= start) & (end < MAX_NS))
-    good = (start >= 0) & (start < MAX_NS) & (is_open | ended) & (found["kind"] == LAUNCH)
-    return used[good]
+    is_launch = (start >= 0) & (start < MAX_NS) & (is_open | ended) & (found["kind"] == LAUNCH)
+    return slots, used[is_launch | ((found["kind"] == VOIDED) & ~is_open)]
 
 
 def _plausible(slots: np.ndarray, place: np.ndarray, counted: int) -> tuple[np.ndarray, np.ndarray, int]:
