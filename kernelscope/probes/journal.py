@@ -20,7 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernelscope import _native
 from kernelscope import journal_layout as layout
+from kernelscope.clock import Clock
+from kernelscope.probes.launch_log import LaunchLog
+from kernelscope.probes.make_log import Keeping, chosen, make_log
 from kernelscope.probes.sink import Interner, Sink
 
 Row = dict[str, Any]
@@ -114,7 +118,7 @@ class Journal:
         self._sink, self._shown = sink, shown
         for table in _INTERNED:
             interner: Interner = getattr(sink, table)
-            interner.listener = partial(self._catch_up, table)
+            interner.listener = self.flush
         sink.flush = self.flush
         self.flush()
 
@@ -126,6 +130,7 @@ class Journal:
             for table in ("threads", *_INTERNED, *_LISTED):
                 self._catch_up(table)
             self._add_ranges(self._sink.ranges)
+            self._look_at_slots(self._sink)
             if anew:
                 for table in _CHANGING:
                     self._write_changed(table)
@@ -159,8 +164,15 @@ class Journal:
                 os.close(file)
         _open.discard(self)
 
+    def _look_at_slots(self, sink: Sink) -> None:
+        """Say once that launches go on in memory, where the disk had no room for more of them."""
+        failure: int = getattr(getattr(sink.log, "ring", None), "failure", 0)
+        if failure and self.health is None:
+            self.health = trouble(OSError(failure, os.strerror(failure)), self.folder, "the journal grows no more")
+            sink.health.append(self.health)
+
     def _catch_up(self, table: str) -> None:
-        """Write the rows of one table that are new. Interners call this, under the sink's lock."""
+        """Write the rows of one table that are new, under the sink's lock."""
         sink = self._sink
         if sink is None or not self.is_on:
             return
@@ -222,9 +234,40 @@ class Journal:
         except Exception as error:
             sink = self._sink
             self._let_go()
-            self.health = trouble(error, self.folder)
+            self.health = trouble(error, self.folder, "the journal grows no more")
             if sink is not None:
                 sink.health.append(self.health)
+
+
+def keep(keeping: Keeping, detail: str, clock: Clock) -> tuple[LaunchLog, Journal | None, list[Row]]:
+    """Return the log of a session and its journal, where one is asked for and can be kept; else why not, as health.
+
+    Raises
+    ------
+    KernelScopeError
+        The recorder that is asked for is not there: see `make_log`.
+    """
+    asked = keeping.backend, keeping.mode, keeping.capacity, detail, clock
+    if keeping.journal is None:
+        return make_log(*asked), None, []
+    if chosen(keeping.backend) != "native":
+        why = _native.why_missing()
+        return make_log(*asked), None, [{
+            "probe": "journal", "status": "degraded",
+            "message": "no journal is kept: that takes the native recorder, and the Python one records; recording goes on "
+                       "in memory, and is lost if the process dies",
+            "fix": f"{why}" if why else "record with the native recorder, or leave the journal out with --no-journal"}]
+    journal, problem = open_journal(keeping.journal)
+    if journal is not None:
+        try:
+            return make_log(*asked, journal.slots), journal, []
+        except OSError as error:
+            journal.close()
+            problem = trouble(error, journal.folder.parent)
+        except BaseException:
+            journal.close()
+            raise
+    return make_log(*asked), None, [] if problem is None else [problem]
 
 
 def open_journal(where: bool | str | Path) -> tuple[Journal | None, Row | None]:
@@ -240,13 +283,13 @@ def open_journal(where: bool | str | Path) -> tuple[Journal | None, Row | None]:
         return None, trouble(error, folder)
 
 
-def trouble(error: Exception, folder: Path) -> Row:
+def trouble(error: Exception, folder: Path, what: str = "no journal is kept") -> Row:
     """Return what to say of a journal that cannot be kept, as a row of health."""
     reason = str(error)
     if isinstance(error, OSError) and error.errno is not None:
         reason = _REASONS.get(error.errno, error.strerror or reason)
     return {"probe": "journal", "status": "degraded",
-            "message": f"no journal is kept in {folder}: {reason}; recording goes on in memory, and is lost if the "
+            "message": f"{what} in {folder}: {reason}; recording goes on in memory, and is lost if the "
                        "process dies",
             "fix": "free space or choose another folder with --journal FOLDER, or leave it out with --no-journal"}
 

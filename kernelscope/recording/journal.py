@@ -197,7 +197,10 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
         specializations=held["specializations"], configurations=held["configurations"], devices=held["devices"],
         compilations=held["compilations"], passes=held["passes"], occupancies=held["occupancies"],
         builds=held["builds"],
-        metadata={**_metadata(facts), "recovered": recovered})
+        metadata={**_metadata(facts), "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
+                  "recorder": {"backend": "native", "mode": slots.mode or "grow", "capacity": slots.capacity,
+                               "kept": len(slots.is_open), "lost": slots.lost + slots.missing},
+                  "recovered": recovered})
 
 
 _COLUMNS = ("thread_id", "target", "configuration", "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns",

@@ -190,7 +190,7 @@ def test_a_disk_that_fails_is_said_once_and_recording_goes_on(
     assert len(sink.dispatchers) == 3
     (row,) = sink.health
     assert row == journal.health and row["probe"] == "journal" and row["status"] == "degraded"
-    assert row["message"].startswith(f"no journal is kept in {journal.folder}: {words}; recording goes on in memory")
+    assert row["message"].startswith(f"the journal grows no more in {journal.folder}: {words}; recording goes on in memory")
     assert "--journal FOLDER" in row["fix"]
     assert (journal.folder / "rows").read_bytes() == before
 
