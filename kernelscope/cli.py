@@ -143,6 +143,13 @@ def _parser() -> argparse.ArgumentParser:
                       help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
     run.add_argument("--code", action="store_true",
                      help="record the kernels' code too, from the source to the machine code; it may be private")
+    run.add_argument("--mode", choices=("grow", "ring", "stop"), default="grow",
+                     help="keep all launches (grow, the default), the newest (ring), or the first ones (stop)")
+    run.add_argument("--capacity", metavar="N", type=_launches, help="how many ring and stop keep (default: 1000000)")
+    run.add_argument("--recorder", choices=("native", "python"), help="which one; the native one where it is there")
+    run.add_argument("--journal", action="store_true",
+                     help="keep what is recorded in files as well, from which `kernelscope recover` brings it back")
+    run.add_argument("--journal-folder", metavar="FOLDER", help="where to keep the journal; implies --journal")
     run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
@@ -220,6 +227,12 @@ def _parser() -> argparse.ArgumentParser:
 def _number(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of a specialization, from 1")
+    return int(text)
+
+
+def _launches(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of launches, from 1")
     return int(text)
 
 

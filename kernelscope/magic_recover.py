@@ -70,6 +70,25 @@ def run_recover(line: str | None) -> Recording | None:
     return recording
 
 
+def journal_for(asked: Namespace) -> tuple[bool | str | None, str | None]:
+    """Return where ``%kernelscope on`` keeps journals, None for nowhere; and what to say where it cannot be as asked.
+
+    Without a word about it there is one wherever that is possible: with the native recorder, and where the disk allows.
+    """
+    if asked.journal is False:
+        return None, None
+    from kernelscope.probes.journal import open_journal
+    from kernelscope.probes.make_log import chosen
+
+    if chosen(asked.recorder) != "native":
+        return asked.journal, None  # where it was asked for, each card says why there is none
+    journal, problem = open_journal(asked.journal or True)
+    if journal is None:
+        return None, None if problem is None else str(problem["message"])
+    journal.close()
+    return asked.journal or True, None
+
+
 def notice() -> str | None:
     """Return a line that says that a process which died has left a journal, or None: a look of well under 1 ms."""
     try:

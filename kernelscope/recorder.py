@@ -215,10 +215,11 @@ class Recorder:
                 self.stop()
 
     def _journal_cell(self) -> None:
-        """Write the newest cell to the session's journal; cells of recorders inside the first one are inside its own."""
-        if self._session is not None and self._session.journal is not None and self._part is not None:
-            if self._part.began is None:
-                self._session.journal.cell(len(self._cells) - 1, self._cells[-1])
+        """Write the newest cell to the session's journal; cells of recorders inside the first are inside its own."""
+        if self._session is None or self._part is None or self._part.began is not None:
+            return
+        if self._session.journal is not None:
+            self._session.journal.cell(len(self._cells) - 1, self._cells[-1])
 
     def _wait(self, session: Session) -> None:
         start = self._clock()

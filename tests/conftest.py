@@ -60,6 +60,12 @@ def note(name: str, tests: list[str]) -> None:
             file.write("".join(f"{test}\n" for test in tests).encode())
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Journals go to a folder of the tests, and none that the user's recordings left is spoken of."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""

@@ -18,6 +18,7 @@ from kernelscope.analysis.gpu import GpuSummary, gpu_summary
 from kernelscope.analysis.graph_advice import graph_advice
 from kernelscope.analysis.graph_runs import graph_runs
 from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology
+from kernelscope.analysis.kept import Kept, kept
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
 from kernelscope.analysis.quadrants_graphs import plain_launch_advice
@@ -111,6 +112,8 @@ class Overview:
         Overloads by dispatcher id.
     cost : Cost or None
         What recording itself cost.
+    kept : Kept or None
+        How many launches the recorder kept and lost; None where that is not known.
     gpu : GpuSummary or None
         The GPU's side; None where it was not recorded.
     by_topology, by_graph : tuple of GraphSummary
@@ -156,6 +159,7 @@ class Overview:
     by_specialization: dict[int, list[SpecializationSummary]]
     advice: tuple[Advice, ...]
     cost: Cost | None
+    kept: Kept | None
     health: tuple[HealthRow, ...]
     gpu: GpuSummary | None
     by_topology: tuple[GraphSummary, ...]
@@ -252,6 +256,7 @@ def overview(recording: Recording) -> Overview:
         by_specialization=by_specialization(recording, phases),
         advice=tuple(advise(kernels, compiled, wall, multiprocessors, gpu, churn, on_graphs)),
         cost=cost,
+        kept=kept(recording),
         health=health,
         gpu=gpu,
         by_topology=graphs,

@@ -254,9 +254,9 @@ def keep(keeping: Keeping, detail: str, clock: Clock) -> tuple[LaunchLog, Journa
         why = _native.why_missing()
         return make_log(*asked), None, [{
             "probe": "journal", "status": "degraded",
-            "message": "no journal is kept: that takes the native recorder, and the Python one records; recording goes on "
-                       "in memory, and is lost if the process dies",
-            "fix": f"{why}" if why else "record with the native recorder, or leave the journal out with --no-journal"}]
+            "message": "no journal is kept: that takes the native recorder, and the Python one records; recording goes "
+                       "on in memory, and is lost if the process dies",
+            "fix": f"{why}" if why else "record with the native recorder, or leave the journal out"}]
     journal, problem = open_journal(keeping.journal)
     if journal is not None:
         try:
@@ -291,7 +291,7 @@ def trouble(error: Exception, folder: Path, what: str = "no journal is kept") ->
     return {"probe": "journal", "status": "degraded",
             "message": f"{what} in {folder}: {reason}; recording goes on in memory, and is lost if the "
                        "process dies",
-            "fix": "free space or choose another folder with --journal FOLDER, or leave it out with --no-journal"}
+            "fix": "free space there or choose another folder, or leave the journal out"}
 
 
 def _rows(sink: Sink, table: str, first: int) -> Sequence[Row]:

@@ -105,7 +105,7 @@ def make_log(backend: str | None, mode: str, capacity: int | None, detail: str, 
 
 
 def chosen(backend: str | None) -> str:
-    """Return which recorder records: what is asked for, else what the environment says, else the native one if it is there.
+    """Return which recorder records: as asked for, else as the environment says, else the native one if it is there.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
         At least one; they are not changed.
     name : str, optional
         The name of the result; without one, the first's. The rest of the metadata is the first's, with the number of
-        recordings as ``merged``.
+        recordings as ``merged``, and as ``recorder`` what all kept and lost, where every recording says it.
 
     Raises
     ------
@@ -96,6 +96,10 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     metadata["name"] = recordings[0].name if name is None else name
     if any("code" in recording.metadata for recording in recordings):
         metadata["code"] = any(bool(recording.metadata.get("code")) for recording in recordings)
+    recorders = [recording.metadata.get("recorder") for recording in recordings]
+    metadata.pop("recorder", None)
+    if all(isinstance(each, dict) for each in recorders):
+        metadata["recorder"] = _recorder(cast("list[dict[str, Any]]", recorders))
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
 
@@ -205,6 +209,18 @@ def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
             if fact["cost_ns"] is None:
                 fact["cost_ns"] = row["cost_ns"]
     return list(facts.values())
+
+
+def _recorder(recorders: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the recorders kept and lost together; how they kept it where all did it the same way."""
+    found: dict[str, Any] = {}
+    for name in ("backend", "mode", "capacity"):
+        values = [each.get(name) for each in recorders]
+        found[name] = values[0] if all(value == values[0] for value in values) else None
+    for name in ("kept", "lost"):
+        counts = [count for each in recorders if type(count := each.get(name)) is int]
+        found[name] = sum(counts) if len(counts) == len(recorders) else None
+    return found
 
 
 def _distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -154,6 +154,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _DETAILS = ("launch", "phases")
+_RECORDER = {"backend": ("native", "python"), "mode": ("grow", "ring", "stop"), "capacity": (), "kept": (), "lost": ()}
 _PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "events", "scripted", "cuda.core", "cuda.compute",
            "numba-cuda-mlir", "quadrants")
 _PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
@@ -361,8 +362,7 @@ def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
             kept[key] = found[1] if found.lastindex else found[0]
     if isinstance(held.get("probes"), list):
         kept["probes"] = [each for each in held["probes"] if each in _PROBES]
-    packages = _mapping(held.get("packages"))
-    kept["packages"] = {name: version for name, version in packages.items()
+    kept["packages"] = {name: version for name, version in _mapping(held.get("packages")).items()
                         if name in _PACKAGES and isinstance(version, str) and re.fullmatch(_VERSION, version)}
     clock = _mapping(held.get("clock"))
     kept["clock"] = {key: clock[key] for key in ("host_ns", "wall_ns", "error_ns") if _is_number(clock.get(key))}
@@ -371,7 +371,9 @@ def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
         kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in _PROBES else WITHHELD}
         if _is_number(gpu.get("clock_error_ns")):
             kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
-    return kept
+    recorder = {key: value for key, value in _mapping(held.get("recorder")).items()
+                if key in _RECORDER and (value in _RECORDER[key] or _is_number(value))}
+    return kept | ({"recorder": recorder} if recorder else {})
 
 
 def _shape(value: Any) -> dict[str, Any]:

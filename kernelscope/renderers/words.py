@@ -202,16 +202,27 @@ def compile_notes(shown: Overview) -> list[str]:
 
 
 def cost(shown: Overview) -> str:
-    """Return what recording itself cost."""
-    held = shown.cost
+    """Return what recording itself cost, and how many launches it kept and lost."""
+    held, of = shown.cost, kept(shown)
     if held is None:
-        return "Recording's own cost: not calibrated"
+        return f"Recording's own cost: not calibrated{of}"
     parts = [f"Recording's own cost: about {duration(held.total_ns)}"]
     if held.launch_ns is not None:
         parts.append(f"{duration(held.launch_ns)} a launch")
     if held.share is not None:
         parts.append(f"{percent(held.share)} of the wall time")
-    return ", ".join(parts)
+    return ", ".join(parts) + of
+
+
+def kept(shown: Overview) -> str:
+    """Return how many launches were kept and lost, as the end of a sentence; an empty string where it is not known."""
+    held = shown.kept
+    if held is None:
+        return ""
+    recorder = {"native": "native recorder", "python": "Python recorder"}.get(held.backend or "", "recorder")
+    mode = f" in mode {held.mode}" if held.mode in ("ring", "stop") else ""
+    lost = f"{count(held.lost)} lost" if held.lost else "none lost"
+    return f"; {recorder}{mode}, {counted(held.launches, 'launch', 'launches')} kept, {lost}"
 
 
 def health(row: HealthRow) -> str:

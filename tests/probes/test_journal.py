@@ -190,8 +190,8 @@ def test_a_disk_that_fails_is_said_once_and_recording_goes_on(
     assert len(sink.dispatchers) == 3
     (row,) = sink.health
     assert row == journal.health and row["probe"] == "journal" and row["status"] == "degraded"
-    assert row["message"].startswith(f"the journal grows no more in {journal.folder}: {words}; recording goes on in memory")
-    assert "--journal FOLDER" in row["fix"]
+    assert row["message"].startswith(f"the journal grows no more in {journal.folder}: {words}; recording goes on in")
+    assert "choose another folder" in row["fix"]
     assert (journal.folder / "rows").read_bytes() == before
 
 
