@@ -133,8 +133,8 @@ class KernelScopeMagics:
         if always is not None:
             code, quiet = ", with code" if always.code else "", ", no cards" if always.quiet else ""
             mode = "" if always.mode == "grow" else f", mode {always.mode}"
-            kept = ", with a journal" if always.journal else ""
-            which = f"every cell (detail {always.detail}{mode}{code}{kept}{quiet})"
+            kept = ", each with a journal while it runs" if always.journal else ""
+            which = f"every cell (detail {always.detail}{mode}{code}{quiet}){kept}"
         driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
         return (f"kernelscope {__version__}: records {which}; "
                 f"{magic_output.counts(self._session.recordings)} in this session{driver}")

@@ -11,6 +11,7 @@ import pytest
 from handmade_journals import NAME, Handmade, Launch, rows_of_axpy
 
 import kernelscope
+from kernelscope import _native
 
 
 @pytest.fixture
@@ -55,6 +56,17 @@ def test_json_is_for_programs(recover: Any, folder: Path) -> None:
     assert (journal["launches"], journal["unfinished"], told["recovered"]) == (1, 1, None)
     told = json.loads(recover("--json", "--remove").stdout)
     assert (told["recovered"], told["written"], told["removed"]) == (NAME, f"{NAME}.kscope", True)
+
+
+@pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+def test_a_script_that_is_killed_leaves_its_journal(cli: Any, recover: Any, script: Any, tmp_path: Path) -> None:
+    ran = cli("run", "--journal", str(script("import os; os.kill(os.getpid(), 9)\n")), code=-9,
+              XDG_STATE_HOME=str(tmp_path / "state"))
+    assert "wrote" not in ran.stdout
+    assert "script.py (unfinished)" in recover("-o", "out.kscope", "--remove").stdout
+    assert len(kernelscope.load(tmp_path / "out.kscope").launches) == 3
+    cli("run", "--journal-folder", "mine", str(script()))
+    assert list((tmp_path / "mine").iterdir()) == []
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [

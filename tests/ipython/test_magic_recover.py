@@ -11,10 +11,23 @@ import pytest
 from handmade_journals import NAME, Handmade, Launch, rows_of_axpy
 from IPython.core.error import UsageError
 
-from kernelscope import magic_recover
+from kernelscope import _native, magic_recover
 from kernelscope.journal_layout import default_folder
+from kernelscope.magic_line import parse_line
 
 NEWER = "20250103-030405-999999-abcd"
+KERNEL = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def axpy(out, a, x):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = a * x[i]
+
+a = cuda.to_device(np.zeros(64, np.float32))
+"""
 
 
 def story() -> Handmade:
@@ -66,6 +79,41 @@ def test_a_new_kernel_says_that_there_is_something(notebook: Any, state: Path) -
 def test_what_is_wrong_is_one_line(notebook: Any, state: Path, line: str, said: str) -> None:
     ran = notebook.run(f"%kernelscope recover {line}")
     assert said in ran.stderr and ran.kinds == ["stream"]
+
+
+@pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[], Any], tmp_path: Path,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    dying = new_kernel()
+    dying.ok(KERNEL)
+    assert "cut short" not in dying.ok("%load_ext kernelscope\n%kernelscope on").stdout
+    dying.ok("axpy[2, 32](a, 2.0, a)")
+    assert "(detail phases), each with a journal while it runs" in dying.ok("%kernelscope status").stdout
+    assert list(default_folder().iterdir()) == []
+    dying.run_to_death("for _ in range(100): axpy[2, 32](a, 2.0, a)\nimport os; os.kill(os.getpid(), 9)")
+
+    following = new_kernel()
+    assert "%kernelscope recover brings it back" in following.ok("%load_ext kernelscope").stdout
+    card = following.ok("%kernelscope recover --remove").card
+    assert "In [5] (unfinished)" in card and "Launches: 100 " in card
+    assert "no journals in" in following.ok("%kernelscope recover").stdout
+
+
+@pytest.mark.parametrize(("words", "kept"), [("-q", False), ("--journal", True), ("--no-journal", False)])
+def test_without_the_native_recorder_on_keeps_none_unasked(words: str, kept: bool) -> None:
+    asked = parse_line(f"on --recorder python {words}")
+    assert magic_recover.journal_for(asked) == (True if kept else None, None)
+
+
+@pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+def test_a_disk_that_does_not_allow_it_is_said_once(base: Path) -> None:
+    assert magic_recover.journal_for(parse_line("on")) == (True, None)
+    assert magic_recover.journal_for(parse_line(f"on --journal '{base}/a b'")) == (f"{base}/a b", None)
+    assert list((base / "a b").iterdir()) == []
+    base.joinpath("file").write_text("precious")
+    where, problem = magic_recover.journal_for(parse_line(f"on --journal {base}/file"))
+    assert where is None and problem is not None and "file that is no folder; recording goes on in memory" in problem
 
 
 @pytest.fixture
