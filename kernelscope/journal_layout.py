@@ -131,11 +131,14 @@ def claimed(folder: Path) -> Generator[bool]:
         yield not _is_beginning(folder)
 
 
-def is_free(folder: Path) -> bool:
-    """Return whether nobody writes to a journal: its lock is free, or without one its process is gone."""
+def is_free(folder: Path, pid: int | None = None, boot: str | None = None) -> bool:
+    """Return whether nobody writes to a journal: its lock is free, or where that cannot be told its process is gone.
+
+    The process's id is that in the folder's name where it is not given.
+    """
     held = is_held(folder)
     if held is None:
-        return not is_running(pid_of(folder.name), None)
+        return not is_running(pid or pid_of(folder.name), boot)
     return not held and not _is_beginning(folder)
 
 

@@ -124,13 +124,14 @@ class Journal:
 
     def flush(self, *, anew: bool = False) -> None:
         """Write what is new since the last time; with `anew` also the rows that have changed."""
-        if not self.is_on or self._sink is None:
+        sink = self._sink  # it may be taken away meanwhile: by a disk that fails, or in another thread
+        if sink is None or not self.is_on:
             return
-        with self._sink.lock:
+        with sink.lock:
             for table in ("threads", *_INTERNED, *_LISTED):
                 self._catch_up(table)
-            self._add_ranges(self._sink.ranges)
-            self._look_at_slots(self._sink)
+            self._add_ranges(sink.ranges)
+            self._look_at_slots(sink)
             if anew:
                 for table in _CHANGING:
                     self._write_changed(table)
@@ -194,6 +195,8 @@ class Journal:
                     self._write_row(table, number, row)
 
     def _add_ranges(self, events: Sequence[float]) -> None:
+        if not self.is_on:
+            return
         with self._guarded():
             count = len(events) // 4 * 4
             for first in range(self._written.get("ranges", 0), count, _RANGES_AT_ONCE * 4):

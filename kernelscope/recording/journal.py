@@ -122,9 +122,9 @@ def look(folder: Path) -> Journal:
         slots, rows = _slots(folder), read_rows(folder / layout.ROWS)
     except JournalError as error:
         problem = str(error)
-    unfinished = int(slots.is_open.sum())
+    unfinished, pid = int(slots.is_open.sum()), _pid(folder, facts, slots)
     return Journal(
-        folder=folder, is_live=not layout.is_free(folder), pid=_pid(folder, facts, slots),
+        folder=folder, is_live=not layout.is_free(folder, pid, _text(facts, "boot_id")), pid=pid,
         created=_text(facts, "created"), recording=_text(facts, "name") or "",
         launches=len(slots.is_open) - unfinished, unfinished=unfinished, missing=slots.missing, lost=slots.lost,
         kernels=_kernels(slots, rows), cells=len(rows.tables["cells"]), size_bytes=_size(folder), problem=problem)

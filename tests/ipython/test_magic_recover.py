@@ -17,6 +17,7 @@ from kernelscope.magic_line import parse_line
 
 NEWER = "20250103-030405-999999-abcd"
 KERNEL = """
+import kernelscope  # switches the dry run on
 import numpy as np
 from numba import cuda
 

@@ -23,9 +23,9 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "CubinError", "DisassemblerError", "DryRunError", "GraphError", "JournalError",
-        "KernelScopeError", "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError", "StudyArgumentError",
-        "StudyError", "StudyFileError",
+        "CubinError", "DisassemblerError", "DryRunError", "GraphError", "JournalError", "KernelScopeError",
+        "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
+        "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownGraphError",
         "UnknownKernelError", "__version__", "annotate", "graph", "inspect", "journals", "load",
         "load_ipython_extension", "record", "recorded", "recover", "timeline", "unload_ipython_extension",
