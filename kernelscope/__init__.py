@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
     from kernelscope.errors import GraphError as GraphError
+    from kernelscope.errors import JournalError as JournalError
     from kernelscope.errors import KernelScopeError as KernelScopeError
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
     from kernelscope.errors import RecorderStateError as RecorderStateError
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from kernelscope.recorder import recorded as recorded
     from kernelscope.recording.io import load as load
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.recovery import journals as journals
+    from kernelscope.recovery import recover as recover
     from kernelscope.widgets.graph import graph as graph
     from kernelscope.widgets.timeline import timeline as timeline
 
@@ -53,6 +56,8 @@ _HOMES = {
     "recorded": "kernelscope.recorder",
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.io",
+    "journals": "kernelscope.recovery",
+    "recover": "kernelscope.recovery",
     "timeline": "kernelscope.widgets.timeline",
     "graph": "kernelscope.widgets.graph",
     "inspect": "kernelscope.inspector",
@@ -64,6 +69,7 @@ _HOMES = {
     "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",
     "GraphError": "kernelscope.errors",
+    "JournalError": "kernelscope.errors",
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",

@@ -24,6 +24,7 @@ _HOMES = {
     "graph": "kernelscope.cli_graph",
     "export": "kernelscope.cli_export",
     "study": "kernelscope.cli_study",
+    "recover": "kernelscope.cli_recover",
     "demo": "kernelscope.cli_demo",
     "doctor": "kernelscope.cli_doctor",
 }
@@ -71,6 +72,16 @@ Write a .kscope file in another format, beside it unless -o says where.
 
 An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
 file."""
+
+
+_RECOVER = """\
+List the journals that recordings of killed processes left behind, and write one of them as a .kscope file: the one that
+is named, or the newest that no process writes to.
+
+FOLDER is a folder of journals, a journal, or the name of one in the default folder. A journal that a process still
+writes to is never changed or removed; where it is named, what it holds by now is written.
+
+--json prints one object: folder; journals with name, state, process and counts; recovered, written, removed."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -136,6 +147,9 @@ def _parser() -> argparse.ArgumentParser:
                      help="keep all launches (grow, the default), the newest (ring), or the first ones (stop)")
     run.add_argument("--capacity", metavar="N", type=_launches, help="how many ring and stop keep (default: 1000000)")
     run.add_argument("--recorder", choices=("native", "python"), help="which one; the native one where it is there")
+    run.add_argument("--journal", action="store_true",
+                     help="keep what is recorded in files as well, from which `kernelscope recover` brings it back")
+    run.add_argument("--journal-folder", metavar="FOLDER", help="where to keep the journal; implies --journal")
     run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
@@ -186,6 +200,15 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
 
     cli_study_parser.fill(verbs.add_parser("study", help="measure what a launch costs the host, in several versions"))
+
+    recover = verbs.add_parser("recover", help="bring back what a killed process had recorded", formatter_class=raw,
+                               description=_RECOVER)
+    recover.add_argument("folder", metavar="FOLDER", nargs="?", help="where to look; the default folder otherwise")
+    recover.add_argument("--list", action="store_true", help="list what there is and do nothing else")
+    recover.add_argument("-o", "--output", metavar="FILE", help="where to write; the journal's name.kscope otherwise")
+    recover.add_argument("--remove", action="store_true", help="remove the journal when the file is written")
+    recover.add_argument("--json", action="store_true", help="the same, for programs")
+    recover.set_defaults(parser=recover)
 
     demo = verbs.add_parser("demo", help="run the quickstart notebook and write it as HTML", description=(
         "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that "

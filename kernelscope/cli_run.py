@@ -55,7 +55,8 @@ def main(arguments: argparse.Namespace) -> int:
         dryrun.enable()
     name = arguments.name or program.label
     recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu, code=arguments.code, mode=arguments.mode,
-                        capacity=arguments.capacity, backend=arguments.recorder)
+                        capacity=arguments.capacity, backend=arguments.recorder,
+                        journal=arguments.journal_folder or arguments.journal or None)
     run = _prepared(program)
     process = os.getpid()
     recorder.start()

@@ -31,6 +31,10 @@ class GraphError(KernelScopeError):
     """A graph cannot be built, updated, launched or captured; the message says which node or call, and why."""
 
 
+class JournalError(KernelScopeError):
+    """A journal cannot be recovered or removed: it is of another version, is none, or is still being written."""
+
+
 class ProbeUnavailableError(KernelScopeError):
     """A probe cannot install: its framework is missing, too old, or held by another tool."""
 

@@ -25,7 +25,7 @@ BACKENDS = ("native", "python")
 #: The sub-commands of ``%kernelscope``, each with what follows it; brackets mean that it can be left out.
 COMMANDS = {
     "on": "[-q] [--detail launch|phases] [--no-gpu|--events] [--code] [--mode grow|ring|stop] [--capacity N] "
-          "[--recorder native|python]",
+          "[--recorder native|python] [--journal [FOLDER]|--no-journal]",
     "off": "",
     "status": "",
     "cells": "",
@@ -37,17 +37,19 @@ COMMANDS = {
     "study": "[launch|against|show|compare|anatomy|suite] [OPTION ...]",
     "save": "FILE",
     "load": "FILE",
+    "recover": "[FOLDER|NAME] [--remove] [--into FILE]",
     "export": "PATH [--to perfetto|html|parquet|csv]",
     "dryrun": "",
     "attach": "KERNEL",
 }
 
 CELL_USAGE = ("%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-gpu|--events] "
-              "[--code] [--charts] [--no-timeline] [--mode grow|ring|stop] [--capacity N] [--recorder native|python]")
+              "[--code] [--charts] [--no-timeline] [--mode grow|ring|stop] [--capacity N] [--recorder native|python] "
+              "[--journal [FOLDER]]")
 LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
 
-_OF_ON = "-q, --detail, --no-gpu, --events, --code, --mode, --capacity and --recorder"
-_OPTIONS_OF_ON = ("quiet", "detail", "gpu", "code", "mode", "capacity", "recorder")
+_OF_ON = "-q, --detail, --no-gpu, --events, --code, --mode, --capacity, --recorder and --journal"
+_OPTIONS_OF_ON = ("quiet", "detail", "gpu", "code", "mode", "capacity", "recorder", "journal")
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
 _ANY_CELL_MAGIC = re.compile(r"%%\w")
 _MANAGING = re.compile(r"%kernelscope\b|#|$")
@@ -85,6 +87,8 @@ class CellOptions:
         How many, with ``ring`` and ``stop``.
     recorder : str or None
         ``native`` or ``python``; None for whichever is there.
+    journal : bool, str or None
+        The folder to keep a journal in, or True for the default one.
     """
 
     name: str | None = None
@@ -99,6 +103,7 @@ class CellOptions:
     mode: str = "grow"
     capacity: int | None = None
     recorder: str | None = None
+    journal: bool | str | None = None
 
 
 @magic_arguments("%kernelscope")
@@ -121,6 +126,8 @@ class CellOptions:
           "the first ones (stop)")
 @argument("--capacity", metavar="N", type=int, help="how many launches ring and stop keep: 1000000 by default")
 @argument("--recorder", choices=BACKENDS, help="which recorder; the native one where it is there")
+@argument("--journal", nargs="?", const=True, metavar="FOLDER",
+          help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back")
 def cell_arguments() -> None:
     """Record every CUDA kernel launch of this cell and show them as a card and a timeline.
 
@@ -132,7 +139,7 @@ def cell_arguments() -> None:
 @magic_arguments("kernelscope")
 @argument("command", nargs="?", help="; ".join(
     " ".join(part for part in pair if part) for pair in COMMANDS.items()))
-@argument("target", nargs="?", help="the CELL (its number or name), FILE, KERNEL or ID of the command")
+@argument("target", nargs="?", help="the CELL (its number or name), FILE, FOLDER, KERNEL or ID of the command")
 @argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
 @argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
@@ -141,6 +148,9 @@ def cell_arguments() -> None:
 @argument("--mode", choices=MODES, help="on: keep all launches of a cell, the newest, or the first")
 @argument("--capacity", metavar="N", type=int, help="on: how many launches ring and stop keep")
 @argument("--recorder", choices=BACKENDS, help="on: which recorder; the native one where it is there")
+@argument("--journal", nargs="?", const=True, metavar="FOLDER",
+          help="on: where to keep journals, from which recover brings back what a kernel that died had recorded")
+@argument("--no-journal", dest="journal", action="store_const", const=False, help="on: keep no journal")
 @argument("--to", choices=("perfetto", "html", "parquet", "csv"),
           help="export: the format; without it the one of the name: .pftrace, .json or .html")
 def line_arguments() -> None:
@@ -158,6 +168,7 @@ def line_arguments() -> None:
     whatif graph: run a recorded cell AGAIN and compare its launches with one CUDA graph of them.
     save: write all recordings of this session into one file.
     load: read a file and show it.
+    recover: list what killed kernels left behind, bring the newest back or the one that is named, and show it.
     export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
     dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
     attach: follow one kernel by documented means, where a framework's version could not be hooked.
@@ -169,7 +180,8 @@ def parse_cell(line: str) -> CellOptions:
     found = _parsed(cell_arguments, line, CELL_USAGE)
     _check_capacity(found, CELL_USAGE)
     return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu,
-                       found.charts, not found.no_timeline, found.code, found.mode, found.capacity, found.recorder)
+                       found.charts, not found.no_timeline, found.code, found.mode, found.capacity, found.recorder,
+                       found.journal)
 
 
 def parse_line(line: str) -> Namespace:
@@ -182,7 +194,7 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     # An expression keeps its quotes and spaces, and options that are another parser's stay whole.
-    if command in ("attach", "inspect", "study", "whatif") and rest.strip():
+    if command in ("attach", "inspect", "study", "whatif", "recover") and rest.strip():
         return Namespace(command=command, target=rest.strip(), to=None, **dict.fromkeys(_OPTIONS_OF_ON))
     found = _parsed(line_arguments, line, LINE_USAGE)
     of_on = any(getattr(found, name) is not None for name in _OPTIONS_OF_ON)

@@ -281,7 +281,8 @@ class NotebookSession:
 
             options = cell.options
             recorder = Recorder(options.name, detail=options.detail, gpu=options.gpu, code=options.code,
-                                mode=options.mode, capacity=options.capacity, backend=options.recorder)
+                                mode=options.mode, capacity=options.capacity, backend=options.recorder,
+                                journal=options.journal or None)
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
             magic_output.report(problem)
@@ -337,7 +338,8 @@ def saved(recording: Recording, path: str) -> str:
 def automatic(asked: Namespace) -> CellOptions:
     """Return how ``%kernelscope on`` records each cell: as `magic_line.parse_line` has read it."""
     return replace(CellOptions(), quiet=bool(asked.quiet), detail=asked.detail or "phases", gpu=asked.gpu or "cupti",
-                   code=bool(asked.code), mode=asked.mode or "grow", capacity=asked.capacity, recorder=asked.recorder)
+                   code=bool(asked.code), mode=asked.mode or "grow", capacity=asked.capacity, recorder=asked.recorder,
+                   journal=asked.journal)
 
 
 def _error(result: Any) -> BaseException | None:

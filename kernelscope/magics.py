@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
-from kernelscope import __version__, magic_line, magic_output, magic_session
+from kernelscope import __version__, magic_line, magic_output, magic_recover, magic_session
 from kernelscope.errors import KernelScopeError
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def load_ipython_extension(shell: Any) -> None:
         magics = KernelScopeMagics(shell)
         setattr(shell, _ATTRIBUTE, magics)
         magics.install()
+        told = magic_recover.notice()
+        if told is not None:
+            print(told)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -111,9 +114,12 @@ class KernelScopeMagics:
             raise UsageError(" ".join(str(error).split())) from None
 
     def _on(self, asked: Namespace) -> None:
+        asked.journal, problem = magic_recover.journal_for(asked)
         self._session.always = magic_session.automatic(asked)
         shown = "no cards are shown" if asked.quiet else "cells that launch and compile nothing show no card"
         print(f"kernelscope: every cell from the next one on is recorded; {shown}")
+        if problem is not None:
+            print(f"kernelscope: {problem}")
 
     def _off(self) -> None:
         self._session.always = None
@@ -127,7 +133,8 @@ class KernelScopeMagics:
         if always is not None:
             code, quiet = ", with code" if always.code else "", ", no cards" if always.quiet else ""
             mode = "" if always.mode == "grow" else f", mode {always.mode}"
-            which = f"every cell (detail {always.detail}{mode}{code}{quiet})"
+            kept = ", each with a journal while it runs" if always.journal else ""
+            which = f"every cell (detail {always.detail}{mode}{code}{quiet}){kept}"
         driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
         return (f"kernelscope {__version__}: records {which}; "
                 f"{magic_output.counts(self._session.recordings)} in this session{driver}")
@@ -203,6 +210,15 @@ class KernelScopeMagics:
         self._session.keep(recording)
         magic_output.show(self._shell, recording)
         magic_output.show_timeline(self._shell, recording)
+
+    def _recover(self, asked: str | None = None) -> None:
+        from kernelscope.magic_recover import run_recover
+
+        recording = run_recover(asked)
+        if recording is not None:
+            self._session.keep(recording)
+            magic_output.show(self._shell, recording)
+            magic_output.show_timeline(self._shell, recording)
 
     def _dryrun(self) -> None:
         from kernelscope import dryrun

@@ -23,8 +23,9 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.journal import keep
 from kernelscope.probes.launch_log import LaunchColumns, LaunchLog
-from kernelscope.probes.make_log import Keeping, make_log
+from kernelscope.probes.make_log import Keeping
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -55,8 +56,11 @@ class Session:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
         self.keeping = keeping
-        self.sink = Sink(clock, detail, make_log(keeping.backend, keeping.mode, keeping.capacity, detail, clock,
-                                                 keeping.journal))
+        log, self.journal, problems = keep(keeping, detail, clock)
+        self.sink = Sink(clock, detail, log)
+        self.sink.health += problems
+        if self.journal is not None:
+            self.journal.follow(self.sink, shown_filename)
         self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
@@ -70,6 +74,7 @@ class Session:
                 self._install(probe)
         except BaseException:
             self._uninstall()
+            self.end_journal()
             raise
 
     @classmethod
@@ -95,6 +100,16 @@ class Session:
             self._uninstall()
             return True
 
+    def begin_journal(self, name: str | None) -> None:
+        """Write down what the journal is of, where one is kept."""
+        if self.journal is not None:
+            self.journal.begin(name, _metadata(name, self, RawRecording()))
+
+    def end_journal(self) -> None:
+        """Remove the journal: the recording is made."""
+        if self.journal is not None:
+            self.journal.close()
+
     def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
         """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
 
@@ -110,6 +125,8 @@ class Session:
                     self.sink.swallow(probe.name, error)
                 except BaseException as error:
                     interrupt = error
+            if self.journal is not None and self.recorders:  # those around the one that stops go on
+                self.journal.flush(anew=True)
         return interrupt
 
     def _install(self, probe: Probe) -> None:

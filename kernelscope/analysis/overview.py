@@ -9,7 +9,7 @@ from kernelscope.analysis.advice import LARGE_SHARE, Advice, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.churn import churn_advice
-from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, ran
+from kernelscope.analysis.columns import distinct_by, ints, raised, ran
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.configurations import Configurations, configurations_of
@@ -28,6 +28,7 @@ from kernelscope.analysis.repetition import repetition
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
 from kernelscope.analysis.units import brief
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNFINISHED
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Overview:
     notice : str
         What every output must say, or an empty string.
     status : str
-        ok, error or interrupted: the worst of the cells'.
+        ok, error, interrupted or unfinished: the worst of the cells'.
     error : str or None
         The exception that ended a cell.
     detail, device : str or None
@@ -188,6 +189,11 @@ class Overview:
         return not self.launches and not self.captured and not made and not ran
 
     @property
+    def unfinished(self) -> dict[str, int]:
+        """Launches that had begun and not returned when the process died, by kernel."""
+        return {kernel.name: kernel.unfinished for kernel in self.by_kernel if kernel.unfinished}
+
+    @property
     def host_share(self) -> float | None:
         """Host time in launches over the cells' wall time; above 1 where several threads launched at once."""
         if self.totals.host_ns is None or not self.wall_ns:
@@ -216,7 +222,6 @@ def overview(recording: Recording) -> Overview:
     wall = sum(walls) if walls else None
     totals = phases.total()
     cost = _cost(recording, wall)
-    failed, _ = codes(recording, "launches", "error")
     everything = ints(recording, "launches", "launch_id") * 0
     joined = join(recording)
     gpu = gpu_summary(recording, joined)
@@ -248,7 +253,7 @@ def overview(recording: Recording) -> Overview:
         memory_hits=sum(kernel.memory_hits for kernel in kernels),
         waits=sum(kernel.waits for kernel in kernels),
         failed_compiles=sum(kernel.failed_compiles for kernel in kernels),
-        errors=int(count_by(everything, 1, failed >= 0)[0]),
+        errors=int(raised(recording).sum()),
         threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
         compile_ns=compile_ns(recording),
         compile_parts=total_parts(times),
@@ -290,7 +295,7 @@ def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
 
 def _worst(cells: tuple[CellSummary, ...]) -> str:
     states = {cell.status for cell in cells}
-    return next((state for state in ("error", "interrupted", "ok") if state in states), "")
+    return next((state for state in (UNFINISHED, "error", "interrupted", "ok") if state in states), "")
 
 
 def _text(recording: Recording, key: str) -> str | None:

@@ -17,7 +17,7 @@ from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.recording.spans import FOREVER, Spans
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
 
 #: The columns of `RawRecording.launches`.
 LAUNCH_COLUMNS = {
@@ -176,7 +176,7 @@ def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
 
 def _add_parents(launches: dict[str, Any]) -> None:
     """Find the launches that were made inside another launch of their thread, and which one that is."""
-    start, end, thread = launches["start_ns"], launches["end_ns"], launches["thread_id"]
+    start, end, thread = launches["start_ns"], _until(launches), launches["thread_id"]
     parents: np.ndarray | None = None
     for rows in _by_thread(thread):
         begun, ended = start[rows], end[rows]
@@ -200,6 +200,16 @@ def _by_thread(thread: np.ndarray) -> list[Any]:
     if len(thread) and (thread == thread[0]).all():
         return [slice(None)]
     return [np.flatnonzero(thread == number) for number in np.flatnonzero(np.bincount(thread)).tolist()]
+
+
+def _until(launches: Mapping[str, Any]) -> np.ndarray:
+    """When launches ended: never, where their process died in them."""
+    end, error = launches["end_ns"], launches["error"]
+    words = error.dictionary.to_pylist()
+    if UNFINISHED not in words:
+        return end
+    is_open = error.indices.fill_null(UNKNOWN).to_numpy() == words.index(UNFINISHED)
+    return np.where(is_open, FOREVER, end)
 
 
 def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: RawRecording) -> None:

@@ -34,6 +34,7 @@ EMPTY_CHECKS = (
 )
 
 _LONG_WAIT_NS = 1_000_000
+_NAMED = 5
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
 _PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
 
@@ -76,11 +77,23 @@ def launches_note(shown: Overview) -> str:
         notes.append(counted(shown.graph_launches, "graph launch", "graph launches"))
     if shown.errors:
         notes.append(f"{count(shown.errors)} failed")
+    if shown.unfinished:
+        notes.append(f"{count(sum(shown.unfinished.values()))} unfinished")
     if shown.nested:
         notes.append(f"{count(shown.nested)} inside others")
     if shown.threads > 1:
         notes.append(f"{count(shown.threads)} threads")
     return ", ".join(notes)
+
+
+def unfinished_note(shown: Overview) -> str:
+    """Return which launches were under way when the process died, or an empty string."""
+    if not shown.unfinished:
+        return ""
+    names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
+    more = len(names) - _NAMED
+    listed = ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
+    return f"{counted(sum(shown.unfinished.values()), 'launch', 'launches')} unfinished: {listed}"
 
 
 def share_note(shown: Overview) -> str:
@@ -123,9 +136,11 @@ def place(kernel: KernelSummary, frameworks: Sequence[str] = ()) -> str:
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
-    """Return how many launches of a kernel were captured and did not run, and how many failed."""
+    """Return how many launches of a kernel were captured and did not run, failed, or did not return."""
     notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
-    return notes + ([f"{counted(kernel.errors, 'launch', 'launches')} failed"] if kernel.errors else [])
+    for number, what in ((kernel.errors, "failed"), (kernel.unfinished, "unfinished")):
+        notes += [f"{counted(number, 'launch', 'launches')} {what}"] if number else []
+    return notes
 
 
 def resources(kernel: KernelSummary) -> str:

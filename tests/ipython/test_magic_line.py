@@ -25,6 +25,8 @@ from kernelscope.probes.make_log import BACKENDS, MODES
     ("-n #1", CellOptions(name="#1")),
     ("--mode ring --capacity 10", CellOptions(mode="ring", capacity=10)),
     ("--mode stop --recorder python", CellOptions(mode="stop", recorder="python")),
+    ("--journal -q", CellOptions(journal=True, quiet=True)),
+    ("--journal '/a b'", CellOptions(journal="/a b")),
 ])
 def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
     assert parse_cell(line) == options
@@ -53,7 +55,8 @@ def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said
 @pytest.mark.parametrize(("line", "command", "target"), [
     ("", None, None), ("on", "on", None), ("status", "status", None), ("report", "report", None),
     ("report 3", "report", "3"), ('report "warm up"', "report", "warm up"), ("save all", "save", "all"),
-    ("attach axpy", "attach", "axpy"),
+    ("attach axpy", "attach", "axpy"), ("recover", "recover", None),
+    ("recover '/a b' --remove", "recover", "'/a b' --remove"),
 ])
 def test_a_line_is_parsed(line: str, command: str | None, target: str | None) -> None:
     found = parse_line(line)
@@ -87,9 +90,11 @@ def test_on_takes_options() -> None:
     ("off now", "'now' is too much; usage: %kernelscope off"),
     ("save a b", "unrecognized arguments: b"),
     ("cells -q", "belong to 'on'"),
-    ("report --code", "-q, --detail, --no-gpu, --events, --code, --mode, --capacity and --recorder belong to 'on'; "
-                      "usage: %kernelscope report [CELL]"),
-    ("--code", "--recorder belong to 'on'; usage: %kernelscope on "),
+    ("report --code", "-q, --detail, --no-gpu, --events, --code, --mode, --capacity, --recorder and --journal belong "
+                      "to 'on'; usage: %kernelscope report [CELL]"),
+    ("cells --no-journal", "belong to 'on'"),
+    ("cells --journal", "belong to 'on'"),
+    ("--code", "--journal belong to 'on'; usage: %kernelscope on "),
     ("--capacity 5", "belong to 'on'"),
     ("cells --mode ring", "belong to 'on'"),
     ("on --capacity 5", "--capacity 5 belongs to --mode ring or stop; usage: %kernelscope on [-q]"),
