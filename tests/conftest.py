@@ -60,6 +60,12 @@ def note(name: str, tests: list[str]) -> None:
             file.write("".join(f"{test}\n" for test in tests).encode())
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What this user has calibrated, or left in a journal, is nothing to the tests, nor what they leave to the user."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""

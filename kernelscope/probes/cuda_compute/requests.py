@@ -243,6 +243,7 @@ class Requests:
                     stack[-1].absorb(under)
             else:
                 self.sink.builds.append({**known, **self._outcome(under, error), "start_ns": start, "end_ns": end})
+                self.sink.flush()
             if error is None and self._by_thread and parts is not None:
                 self.known[id(result)] = self.sink.builds.know(known)
         except Exception as problem:
