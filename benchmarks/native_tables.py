@@ -1,0 +1,166 @@
+"""Memory and file a launch, and the way from the ring to finished tables, for benchmarks/native.py."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from native_ways import (
+    WARM_UP,
+    Part,
+    Way,
+    backends,
+    in_folder,
+    kernel_of,
+    launch,
+    log_of,
+    spread,
+    why_no_journal,
+)
+
+from kernelscope.recorder import Recorder
+
+
+def memory(count: int = 1_000_000) -> Part:
+    """Bytes that a launch takes: of the process's memory, of the journal's files, and in the finished table."""
+    return in_folder(lambda folder: _memory(folder, count))
+
+
+def _memory(folder: str, count: int) -> Part:
+    part = Part()
+    compared = [Way(f"{backend}, phases", backend) for backend in backends(part.missing)]
+    reason = why_no_journal()
+    if reason is None:
+        compared.append(Way("native, phases, journal", "native", journal=folder))
+    else:
+        part.missing.append(f"the journal's size: {reason}")
+    kernel, given = kernel_of(0)
+    small = compared[0].start()
+    assert small is not None
+    launch(kernel, given, WARM_UP)
+    small.stop()  # the first one of a process imports what makes the tables
+    for way in compared:
+        gc.collect()
+        recorder = way.start()
+        assert recorder is not None
+        launch(kernel, given, WARM_UP)
+        before = resident()
+        gc.disable()
+        launch(kernel, given, count)
+        gc.enable()
+        held = (resident() - before) / count
+        files = sizes(folder) if way.journal else {}
+        start = time.perf_counter()
+        recording = recorder.stop()
+        stopped = time.perf_counter() - start
+        table = recording.arrow("launches").nbytes / count
+        limit = "64 B" if way.backend == "native" else ""
+        part.add(f"memory a launch, {way.name}: {count:,} launches", f"{held:.1f} B, finished table {table:.0f} B",
+                 limit, way=way.name, launches=count, resident_bytes=held, table_bytes=table)
+        if files:
+            words = ", ".join(f"{name} {size / count:.1f} B ({blocks / count:.1f} B of the disk)"
+                              for name, (size, blocks) in files.items())
+            part.add(f"file a launch, {way.name}", words, "64 B", way=way.name, launches=count, files=files)
+        assert recording.arrow("launches").num_rows == count + WARM_UP
+        part.add(f"stop() to the recording of {count:,} launches that were made, {way.name}",
+                 f"{stopped:.3f} s, {stopped / count * 1e9:.0f} ns a launch", way=way.name, seconds=stopped)
+    return part
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory, those of mapped files among them."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def sizes(folder: str) -> dict[str, tuple[int, int]]:
+    """Bytes of each file of the newest journal, and what it takes of the disk."""
+    newest = max(Path(folder).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    return {path.name: (path.stat().st_size, path.stat().st_blocks * 512) for path in sorted(newest.iterdir())}
+
+
+def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5, seconds: float = 120.0,
+             slow: bool = True) -> Part:
+    """From the ring to finished tables: nanoseconds an event, of events that were written without launching.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        How many events.
+    repeats : int
+        How often at most; a third as often of more than a million.
+    seconds : float
+        When to stop repeating, for each count.
+    slow : bool
+        Whether the Python recorder is measured with more than a million as well.
+    """
+    part = Part()
+    kernel, given = kernel_of(0)
+    for backend in backends(part.missing):
+        way = Way(f"{backend}, phases", backend)
+        for count in counts:
+            if count > 1_000_000 and backend == "python" and not slow:
+                part.missing.append(f"{count:,} events of the Python recorder: they take too long to write")
+                continue
+            _finish(part, way, kernel, given, count, repeats if count <= 1_000_000 else max(2, repeats // 3), seconds)
+    return part
+
+
+def _finish(part: Part, way: Way, kernel: Any, given: tuple[Any, ...], count: int, repeats: int,
+            seconds: float) -> None:
+    stops: list[float] = []
+    columns: list[float] = []
+    until = time.monotonic() + seconds
+    for number in range(repeats + 1):
+        if number > 1 and time.monotonic() > until:
+            break
+        recorder = way.start()
+        assert recorder is not None
+        launch(kernel, given, 1)
+        write(recorder, count if number else 1000)  # the first recording of a process imports what makes the tables
+        log = log_of(recorder)
+        taken = timed(log.columns) if log is not None else None
+        stopped = timed(recorder.stop)
+        made = recorder.recording.arrow("launches").num_rows
+        if number:
+            assert made == count + 1, f"{way.name}: {made} of {count + 1} events are in the recording"
+            stops.append(stopped)
+            columns += [] if taken is None else [taken]
+        del recorder
+        gc.collect()
+    limit = "50 ns" if way.backend == "native" else ""
+    each = np.array(stops) / count * 1e9
+    part.add(f"ring to finished tables, {way.name}: {count:,} events", f"{spread(each.tolist(), 'ns an event', 1)}, "
+             f"{float(np.median(stops)):.3f} s", limit, way=way.name, events=count, stop_seconds=stops)
+    if columns:
+        part.add(f"of that the ring's columns, {way.name}: {count:,} events",
+                 spread((np.array(columns) / count * 1e9).tolist(), "ns an event", 1), way=way.name, events=count,
+                 columns_seconds=columns)
+    else:
+        reason = f"the columns alone, {way.name}: this version has no log of its own"
+        part.missing += [] if reason in part.missing else [reason]
+
+
+def write(recorder: Recorder, count: int) -> None:
+    """Write launches as hooks do, one each half microsecond, to what the calling thread last launched."""
+    session: Any = recorder._session
+    sink = session.sink
+    target, configuration = len(sink.targets) - 1, len(sink.configurations) - 1
+    put, clock = sink.state().write, sink.seconds
+    start = clock()
+    for number in range(count):
+        begun = start + number * 5e-7
+        put(begun, begun + 1e-7, begun + 2e-7, begun + 3e-7, begun + 4e-7, target, configuration)
+    while clock() < start + count * 5e-7:  # the cell ends when recording stops, which is after its launches
+        time.sleep(0.01)
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

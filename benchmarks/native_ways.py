@@ -1,0 +1,293 @@
+"""What the benchmarks of the native recorder share: ways of recording, kernels, quiet moments, and estimates."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
+
+import numpy as np
+
+from kernelscope.recorder import Recorder
+from kernelscope.studies.bench.quiet import Quiet, reference_ns
+
+#: Launches after each change of hooks, before any is timed: the interpreter adapts its instructions anew. The study of
+#: launch overhead found 120 enough.
+WARM_UP = 240
+#: A moment is quiet where the reference loop takes at most so many times as long as at best, as in studies.
+QUIET = 1.2
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of recording, or of not recording.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    backend : str or None
+        ``python`` or ``native``; None records nothing.
+    detail : str
+        As `Recorder` takes it.
+    journal : str or None
+        The folder of journals, if one is kept.
+    gpu : str
+        As `Recorder` takes it.
+    """
+
+    name: str
+    backend: str | None = None
+    detail: str = "phases"
+    journal: str | None = None
+    gpu: str = "none"
+
+    def start(self) -> Recorder | None:
+        """Record from now on; None for a way that does not."""
+        if self.backend is None:
+            return None
+        options: dict[str, Any] = {"detail": self.detail, "gpu": self.gpu}
+        if "backend" in parameters():
+            options["backend"] = self.backend
+        if self.journal is not None:
+            options["journal"] = self.journal
+        recorder = Recorder(self.name, **options).start()
+        recorder.begin_cell(self.name, execution_count=1, source="for _ in range(count): kernel[1, 32]()")
+        used = getattr(log_of(recorder), "backend", "python")
+        assert used == self.backend, f"asked for the recorder {self.backend!r}, which gave {used!r}"
+        return recorder
+
+
+OFF = Way("off")
+AGAIN = Way("off again")
+
+
+@dataclass
+class Part:
+    """What one part of the benchmarks found.
+
+    Attributes
+    ----------
+    rows : list of dict
+        Of the table: ``figure``, ``at_most``, ``measured``, and numbers.
+    missing : list of str
+        What was not measured, and why.
+    values : dict
+        Further numbers, for the file.
+    """
+
+    rows: list[Row] = field(default_factory=list[Row])
+    missing: list[str] = field(default_factory=list[str])
+    values: Row = field(default_factory=Row)
+
+    def add(self, figure: str, measured: str, at_most: str = "", **numbers: Any) -> None:
+        """Add a row."""
+        self.rows.append({"figure": figure, "at_most": at_most, "measured": measured, **numbers})
+
+
+def parameters() -> frozenset[str]:
+    """What `Recorder` takes."""
+    return frozenset(inspect.signature(Recorder).parameters)
+
+
+def log_of(recorder: Recorder) -> Any:
+    """The log that a recorder's session writes launches to; None of a version that has none."""
+    session: Any = recorder._session
+    return getattr(session.sink, "log", None)
+
+
+def why_no_native() -> str | None:
+    """Why there is no native recorder here; None where there is one."""
+    if "backend" not in parameters():
+        return "this version's Recorder has no choice of backend"
+    try:
+        native = import_module("kernelscope._native")
+    except ImportError:
+        return "this version has no kernelscope._native"
+    return native.why_missing()
+
+
+def backends(missing: list[str]) -> list[str]:
+    """The recorders that there are; what keeps the native one away is added to `missing`."""
+    reason = why_no_native()
+    if reason is not None:
+        missing.append(f"the native recorder: {reason}")
+        return ["python"]
+    return ["python", "native"]
+
+
+def why_no_journal() -> str | None:
+    """Why no journal can be kept here; None where it can."""
+    return why_no_native() or (None if "journal" in parameters() else "this version's Recorder takes no journal")
+
+
+def ways(missing: list[str], details: Sequence[str] = ("launch", "phases")) -> list[Way]:
+    """Each recorder that there is, with each detail."""
+    return [Way(f"{backend}, {detail}", backend, detail) for backend in backends(missing) for detail in details]
+
+
+def kernel_of(arguments: int) -> tuple[Any, tuple[Any, ...]]:
+    """A configured kernel that does nothing with 0 to 4 arrays, compiled, and the device arrays for it."""
+    from numba import cuda
+
+    def noop0():
+        pass
+
+    def noop1(a):
+        pass
+
+    def noop2(a, b):
+        pass
+
+    def noop3(a, b, c):
+        pass
+
+    def noop4(a, b, c, d):
+        pass
+
+    kernel = cuda.jit((noop0, noop1, noop2, noop3, noop4)[arguments])[1, 32]
+    given = tuple(cuda.device_array(1024, np.float32) for _ in range(arguments))
+    launch(kernel, given, WARM_UP)
+    cuda.synchronize()
+    return kernel, given
+
+
+def launch(kernel: Any, arguments: tuple[Any, ...], count: int) -> None:
+    """Launch so many times."""
+    for _ in range(count):
+        kernel(*arguments)
+
+
+def per_launch_ns(kernel: Any, arguments: tuple[Any, ...], count: int) -> float:
+    """Nanoseconds a launch, of so many in a row."""
+    clock = time.perf_counter_ns
+    start = clock()
+    for _ in range(count):
+        kernel(*arguments)
+    return (clock() - start) / count
+
+
+class Moments:
+    """Whether the processor's core is left alone, as a short loop beside each batch tells.
+
+    Parameters
+    ----------
+    pinned : bool
+        Whether this thread stays on one core and goes on to another where it is slow. Threads that it starts stay
+        there too.
+    """
+
+    def __init__(self, pinned: bool) -> None:
+        cores = sorted(os.sched_getaffinity(0)) if pinned else []
+        self._all = os.sched_getaffinity(0)
+        self._quiet = Quiet(cores)
+        self.limit_ns = round(QUIET * self._quiet.best_ns())
+
+    def __enter__(self) -> Moments:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.sched_setaffinity(0, self._all)
+
+    def seek(self) -> None:
+        """Go to a quiet core, if there is one: at the beginning of a round, so that what is compared is on one."""
+        self._quiet.seek(None, self.limit_ns)
+
+    def is_quiet(self) -> bool:
+        """Whether this moment is."""
+        return reference_ns() <= self.limit_ns
+
+
+def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, moments: Moments,
+          tries: int = 3) -> tuple[float, bool]:
+    """Nanoseconds a launch while recording in some way, and whether it was at a quiet moment."""
+    from numba import cuda
+
+    recorder = way.start()
+    taken, quiet, made = 0.0, False, WARM_UP
+    try:
+        launch(kernel, arguments, WARM_UP)
+        gc.disable()
+        for _ in range(tries):
+            cuda.synchronize()
+            before = moments.is_quiet()
+            taken = per_launch_ns(kernel, arguments, launches)
+            quiet = before and moments.is_quiet()
+            made += launches
+            if quiet:
+                break
+    finally:
+        gc.enable()
+        if recorder is not None:
+            recorder.stop()
+    if recorder is not None:
+        recorded = recorder.recording.arrow("launches").num_rows
+        assert recorded == made, f"{way.name}: {recorded} of {made} launches are recorded"
+    cuda.synchronize()
+    return taken, quiet
+
+
+def rounds(most: int, seconds: float, least: int = 4) -> Iterator[int]:
+    """Numbers of rounds: as many as wanted, fewer once the time is up."""
+    until = time.monotonic() + seconds
+    for number in range(most):
+        if number >= least and time.monotonic() > until:
+            return
+        yield number
+
+
+def estimate(values: Sequence[float] | np.ndarray) -> dict[str, float]:
+    """The median, and its 95 % bootstrap interval."""
+    found = np.asarray(values, np.float64)
+    draws = np.random.default_rng(0).choice(found, (2000, len(found)))
+    low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
+    return {"median": float(np.median(found)), "low": float(low), "high": float(high)}
+
+
+def paired(plain: Sequence[float], recorded: Sequence[float], quiet: Sequence[bool]) -> dict[str, Any]:
+    """What is added, in nanoseconds and as a share, from pairs of one round; quiet ones, if they are half of them."""
+    first, second, good = np.asarray(plain), np.asarray(recorded), np.asarray(quiet, bool)
+    enough = 2 * good.sum() >= len(good)
+    if enough:
+        first, second = first[good], second[good]
+    return {
+        "base_ns": float(np.median(first)), "added_ns": estimate(second - first),
+        "share": estimate((second - first) / first), "pairs": len(first), "of": len(good),
+        "moments": "quiet" if enough else "all",
+    }
+
+
+def microseconds(value: dict[str, float], digits: int = 2) -> str:
+    """An estimate in nanoseconds, in words."""
+    low, high = value["low"] / 1e3, value["high"] / 1e3
+    return f"{value['median'] / 1e3:+.{digits}f} µs ({low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def percent(value: dict[str, float]) -> str:
+    """An estimate of a share, in words."""
+    return f"{value['median']:.1%} ({value['low']:.1%} to {value['high']:.1%})"
+
+
+def spread(values: Sequence[float], unit: str, digits: int = 2) -> str:
+    """Median, with the range."""
+    middle = float(np.median(values))
+    return f"{middle:.{digits}f} {unit} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def in_folder(call: Callable[[str], Any]) -> Any:
+    """Call with a folder for journals, on the disk where users have theirs, not in memory."""
+    base = Path(os.environ.get("KERNELSCOPE_BENCHMARK_FOLDER") or Path.home() / ".cache")
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="kernelscope-benchmark-", dir=base) as folder:
+        return call(folder)
