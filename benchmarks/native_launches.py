@@ -36,7 +36,7 @@ SHARES = {0: "2 %", 4: "1 %"}
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "maximum": 100.0}
 
 
-def added(most: int = 60, launches: int = 200, seconds: float = 90.0,
+def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
           arguments: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Part:
     """What each recorder adds to a launch with 0 to 4 device arrays, and what not recording adds to itself (A/A)."""
     part = Part()
