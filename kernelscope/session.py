@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,7 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.launch_log import LaunchColumns
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -27,9 +29,10 @@ from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.plugins import plugin_probes
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.sink import Sink
 from kernelscope.recording.activities import RawActivities
-from kernelscope.recording.builder import ENDS_DTYPE, PHASES_DTYPE, RawRecording
+from kernelscope.recording.builder import RawRecording
+from kernelscope.recording.columns import distinct
 from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
@@ -146,7 +149,7 @@ class Part:
     """Where a recorder's part of the session's buffers begins: at their start, or at what `sink` holds now."""
 
     def __init__(self, sink: Sink | None = None) -> None:
-        self._records: dict[ThreadState, int] = {}
+        self._mark = 0
         self._compilations = self._passes = self._ranges = self._builds = 0
         self.began: int | None = None
         #: What a signal handler raised while the recording was being finished.
@@ -154,20 +157,16 @@ class Part:
         if sink is None:
             return
         self.began = sink.clock()
+        self._mark = sink.log.mark()
         with sink.lock:
-            self._records = {state: state.count() for state in sink.threads}
             self._compilations = len(sink.compilations)
             self._passes = len(sink.passes)
             self._ranges = len(sink.ranges) // 4
             self._builds = len(sink.builds)
 
-    def launches(self, sink: Sink) -> list[tuple[int, np.ndarray]]:
-        """Each thread's records of this part."""
-        dtype = PHASES_DTYPE if sink.detail == "phases" else ENDS_DTYPE
-        return [
-            (state.thread_id, np.frombuffer(state.records(self._records.get(state, 0)), dtype=dtype))
-            for state in list(sink.threads)
-        ]
+    def launches(self, sink: Sink) -> LaunchColumns:
+        """The launches that began in this part and that the log has kept."""
+        return sink.log.columns(self._mark)
 
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
         """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
@@ -228,12 +227,10 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     launches = part.launches(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
-    used: set[tuple[int, int]] = set()
-    for _, block in launches:
-        pairs = np.unique(block["target"].astype(np.int64) << 32 | block["configuration"])
-        used.update((int(pair >> 32), int(pair & 0xFFFFFFFF)) for pair in pairs)
+    pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
+    used = {(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs}
     part.interrupt = session.describe(used, code)
-    total = _counts(sink, launches)
+    total = _counts(sink, launches["target"])
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
@@ -262,13 +259,12 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     return raw
 
 
-def _counts(sink: Sink, launches: list[tuple[int, np.ndarray]]) -> dict[str, int]:
+def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
     """How many of the launches are of each framework."""
     frameworks = [sink.dispatchers.rows[row["dispatcher_id"]]["framework"] for row in sink.targets.rows]
-    total: dict[str, int] = {}
-    for _, block in launches:
-        for target, count in zip(*np.unique(block["target"], return_counts=True), strict=True):
-            total[frameworks[target]] = total.get(frameworks[target], 0) + int(count)
+    total: Counter[str] = Counter()
+    for framework, count in zip(frameworks, np.bincount(targets, minlength=len(frameworks)).tolist(), strict=True):
+        total[framework] += count
     return total
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelscope.probes.base import from_signal_handler
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.launch_log import ThreadState
+from kernelscope.probes.sink import Sink
 
 # How often writing a launch is begun again after the user's signal handler raised in the middle of it.
 _TRIES = 5

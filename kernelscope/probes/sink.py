@@ -1,13 +1,8 @@
-"""Where probes write: fixed-width launch records by thread, interned rows, and the rare events as dicts.
-
-A launch record is all fixed-width numbers, so that the garbage collector never walks the buffer and a native writer
-can fill it: `PHASES` is five times and two interned ids, `ENDS` the two outer times and the ids.
-"""
+"""Where probes write: launches to a log (`kernelscope.probes.launch_log`), interned rows, and rare events as dicts."""
 
 from __future__ import annotations
 
 import contextlib
-import struct
 import threading
 import weakref
 from collections import Counter
@@ -19,13 +14,8 @@ from kernelscope.probes.build_rows import BuildRows
 from kernelscope.probes.driver_calls import DriverCalls
 from kernelscope.probes.gpu import GpuColumns
 from kernelscope.probes.graph_rows import GraphRows
+from kernelscope.probes.launch_log import LaunchLog, PythonLog, ThreadState
 from kernelscope.schema import UNKNOWN
-
-#: start, dispatch end, submit start, submit end, end (s; negative: unknown), target id, configuration id.
-PHASES = struct.Struct("5d2i")
-#: start, end (s; negative: unknown), target id, configuration id.
-ENDS = struct.Struct("2d2i")
-RECORDS_A_CHUNK = 4096
 
 #: What happened, in an NVTX event: a push/pop range was opened; one was closed of which the domain is known, or the
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.
@@ -41,11 +31,13 @@ class Sink:
         The host clock, in nanoseconds.
     detail : str
         ``phases`` for every phase boundary of a launch, ``launch`` for its two ends.
+    log : LaunchLog, optional
+        Keeps the launches; a `PythonLog` that keeps all of them where none is given.
 
     Attributes
     ----------
-    record : struct.Struct
-        The launch records' layout: `PHASES` or `ENDS`.
+    log : LaunchLog
+        Keeps the launches.
     states : dict of int to ThreadState
         By `threading.get_ident()`; `state` makes those that are missing.
     thread_listener : callable or None
@@ -88,11 +80,11 @@ class Sink:
         Where probes tell each other of the driver's calls.
     """
 
-    def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
+    def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None) -> None:
         self.clock = clock
         self.seconds = in_seconds(clock)
         self.detail = detail
-        self.record = PHASES if detail == "phases" else ENDS
+        self.log = PythonLog(clock, detail) if log is None else log
         self.lock = threading.RLock()
         self.threads: list[ThreadState] = []
         # A plain dict by ident: on a launch path whose caches are cold it is 60 ns faster than `threading.local`.
@@ -180,12 +172,11 @@ class Sink:
         """Return the calling thread's state, made when the thread first asks."""
         ident = threading.get_ident()
         if ident not in self.states:
-            state = ThreadState(UNKNOWN, self.record)
-            farewell = _Farewell(self, ident, state)
             with self.lock:
+                state = self.log.new_state(len(self.threads))
+                farewell = _Farewell(self, ident, state)
                 # One step: a signal handler that launches in the middle of this comes before it or finds what it put.
                 if self.states.setdefault(ident, state) is state:
-                    state.thread_id = len(self.threads)
                     self.threads.append(state)
                     self._ends.of_thread = farewell
                     if self.thread_listener is not None:
@@ -196,69 +187,6 @@ class Sink:
         """Count an exception of our own; user code never sees it, the recording's health does."""
         self.errors[probe] += 1
         self.first_errors.setdefault(probe, f"{type(error).__name__}: {error}")
-
-
-class ThreadState:
-    """One thread's launch records and the launch it is in the middle of.
-
-    Parameters
-    ----------
-    thread_id : int
-        The thread's row.
-    record : struct.Struct
-        Layout of one launch record.
-    """
-
-    __slots__ = ("buffer", "compilation", "dispatch_end", "full", "ident", "kernel", "launch_config", "lock_asked",
-                 "lock_held", "name",
-                 "offset", "record", "submit_end", "submit_start", "thread_id")
-
-    def __init__(self, thread_id: int, record: struct.Struct) -> None:
-        thread = threading.current_thread()
-        self.thread_id = thread_id
-        self.ident = thread.ident or 0
-        self.name = thread.name
-        self.record = record
-        self.full: list[bytearray] = []
-        self.buffer = bytearray(record.size * RECORDS_A_CHUNK)
-        self.offset = 0
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop what the launch under way has left here."""
-        self.launch_config: Any = None
-        self.kernel: Any = None
-        self.compilation: Any = None
-        self.lock_asked = self.lock_held = UNKNOWN
-        self.dispatch_end = self.submit_start = self.submit_end = float(UNKNOWN)
-
-    def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,
-              target: int, configuration: int) -> None:
-        """Append one launch, times in seconds; with `ENDS` the three inner boundaries are left out."""
-        record, pack = self.record, self.record.pack_into
-        values: tuple[float, ...] = (start, dispatch_end, submit_start, submit_end, end)
-        if record is not PHASES:
-            values = start, end
-        size, room, chunk = record.size, len(self.buffer), bytearray(len(self.buffer))
-        # From here to `pack` nothing is called, so that neither another thread nor a signal handler comes between.
-        if self.offset >= room:
-            self.full, self.buffer, self.offset = [*self.full, self.buffer], chunk, 0
-        buffer, offset = self.buffer, self.offset
-        self.offset = offset + size
-        self.launch_config = None  # says that it is written
-        pack(buffer, offset, *values, target, configuration)
-
-    def count(self) -> int:
-        """Records written so far."""
-        full, offset = self.full, self.offset  # no call in between: a chunk cannot fill up here
-        return len(full) * RECORDS_A_CHUNK + min(offset // self.record.size, RECORDS_A_CHUNK)
-
-    def records(self, first: int = 0) -> bytes:
-        """The records from number `first` on, as bytes of `record`."""
-        full, buffer, offset = self.full, self.buffer, self.offset
-        chunks = [*full, buffer[:offset]]
-        skip, rest = divmod(first, RECORDS_A_CHUNK)
-        return b"".join(chunks[skip:])[rest * self.record.size:]
 
 
 class Interner:
@@ -311,7 +239,7 @@ class _Farewell:
         sink = found()
         if sink is not None and state is not None and sink.states.get(ident) is state:
             del sink.states[ident]
-            del state.buffer[state.offset:]  # nobody writes to it any more: a chunk a thread adds up
+            sink.log.thread_ended(state)
 
 
 def _three(dims: tuple[int, ...]) -> tuple[int, int, int]:

@@ -12,23 +12,19 @@ import pyarrow as pa
 from kernelscope.recording.activities import Neighbours, RawActivities, join
 from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.boundaries import add_devices
-from kernelscope.recording.columns import cell_finder
+from kernelscope.recording.columns import Columns, Row, cell_finder
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.recording.spans import FOREVER, Spans
 from kernelscope.schema import TABLES, UNKNOWN
 
-#: The launch record of full detail, as NumPy sees it: seconds of the host clock, negative where unknown. One of
-#: less detail lacks the three boundaries.
-PHASES_DTYPE = np.dtype([
-    ("start", "f8"), ("dispatch_end", "f8"), ("submit_start", "f8"), ("submit_end", "f8"), ("end", "f8"),
-    ("target", "i4"), ("configuration", "i4"),
-])
-ENDS_DTYPE = np.dtype([("start", "f8"), ("end", "f8"), ("target", "i4"), ("configuration", "i4")])
-_TIMES = ("start", "dispatch_end", "submit_start", "submit_end", "end")
-
-Row = dict[str, Any]
+#: The columns of `RawRecording.launches`.
+LAUNCH_COLUMNS = {
+    "thread_id": np.int32, "target": np.int32, "configuration": np.int32, "start_ns": np.int64,
+    "dispatch_end_ns": np.int64, "submit_start_ns": np.int64, "submit_end_ns": np.int64, "end_ns": np.int64,
+}
+_TIMES = ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
 
 
 @dataclass
@@ -37,10 +33,11 @@ class RawRecording:
 
     Attributes
     ----------
-    launches : list of (int, numpy.ndarray)
-        Thread id, and that thread's launch records in order, of `PHASES_DTYPE` or `ENDS_DTYPE`.
+    launches : dict of str to ndarray
+        `LAUNCH_COLUMNS`: equally long arrays, times in nanoseconds, -1 where unknown; those of a thread in order of
+        start.
     targets : list of dict
-        What a record's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
+        What a launch's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
         and ``error``.
     threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds, health
         Rows of the tables of that name, and of ``occupancies``; compilations, passes and builds as they happened.
@@ -54,7 +51,8 @@ class RawRecording:
         The recording's metadata.
     """
 
-    launches: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    launches: Columns = field(default_factory=lambda: {
+        name: np.empty(0, dtype) for name, dtype in LAUNCH_COLUMNS.items()})
     targets: list[Row] = field(default_factory=list)
     threads: list[Row] = field(default_factory=list)
     cells: list[Row] = field(default_factory=list)
@@ -121,48 +119,25 @@ def build(raw: RawRecording) -> Recording:
 
 
 def _columns(raw: RawRecording) -> dict[str, Any]:
-    """All threads' launch records as columns of the schema, in order of start."""
-    blocks = [block for _, block in raw.launches]
-    counts = [len(block) for block in blocks]
-    total = sum(counts)
-    threads = np.repeat(np.array([thread for thread, _ in raw.launches], dtype=np.int32), counts)
-    merged = {name: _merged(blocks, name) for name in (*_TIMES, "target", "configuration")}
-    start = merged["start"]
-    for name in _TIMES[1:4]:  # a boundary that the launch did not pass still holds that of the thread's launch before
-        merged[name] = np.where(merged[name] < start, UNKNOWN, merged[name])
-    if total and np.any(start[1:] < start[:-1]):
+    """All threads' launches as columns of the schema, in order of start."""
+    held = raw.launches
+    start = held["start_ns"]
+    if np.any(start[1:] < start[:-1]):
         order = np.argsort(start, kind="stable")
-        merged = {name: values[order] for name, values in merged.items()}
-        threads = threads[order]
-    target = merged["target"]
+        held = {name: values[order] for name, values in held.items()}
+    target = held["target"]
     goals = {
         name: np.array([row[name] for row in raw.targets], dtype=np.int32)
         for name in ("dispatcher_id", "specialization_id", "device_id")
     }
     return {
-        "launch_id": np.arange(total, dtype=np.int64),
-        "thread_id": threads,
-        **{name: values[target] if total else np.empty(0, np.int32) for name, values in goals.items()},
-        "configuration_id": merged["configuration"],
-        "start_ns": merged["start"],
-        "dispatch_end_ns": merged["dispatch_end"],
-        "submit_start_ns": merged["submit_start"],
-        "submit_end_ns": merged["submit_end"],
-        "end_ns": merged["end"],
+        "launch_id": np.arange(len(start), dtype=np.int64),
+        "thread_id": held["thread_id"],
+        **{name: values[target] for name, values in goals.items()},
+        "configuration_id": held["configuration"],
+        **{name: held[name] for name in _TIMES},
         "error": _dictionary(target, [row["error"] for row in raw.targets]),
     }
-
-
-def _merged(blocks: Sequence[np.ndarray], name: str) -> np.ndarray:
-    """One field of all blocks: times in nanoseconds, -1 where unknown."""
-    parts = [
-        block[name] if name in (block.dtype.names or ()) else np.full(len(block), UNKNOWN, np.float64)
-        for block in blocks
-    ]
-    values = np.concatenate(parts) if parts else np.empty(0)
-    if name not in _TIMES:
-        return values.astype(np.int32)
-    return np.where(values < 0, UNKNOWN, np.rint(values * 1e9)).astype(np.int64)
 
 
 def _in_order(builds: Sequence[Row]) -> list[Row]:

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from standin_compute import Array
 
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.sink import Sink
-from kernelscope.recording.builder import PHASES_DTYPE
 
 IN, OUT = Array(), Array()
 
@@ -42,13 +40,13 @@ def outcomes(sink: Sink) -> list[str]:
 def launches(sink: Sink) -> list[SimpleNamespace]:
     """Every launch by start, with its dispatcher's and target's facts."""
     found = []
-    for state in sink.threads:
-        for record in np.frombuffer(state.records(), PHASES_DTYPE):
-            target = sink.targets.rows[record["target"]]
-            found.append(SimpleNamespace(
-                name=sink.dispatchers.rows[target["dispatcher_id"]]["name"], error=target["error"],
-                stream=sink.configurations.rows[record["configuration"]]["stream"], start=record["start"],
-                end=record["end"], thread=state.thread_id))
+    columns = sink.log.columns()
+    for record in (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)):
+        target = sink.targets.rows[record["target"]]
+        found.append(SimpleNamespace(
+            name=sink.dispatchers.rows[target["dispatcher_id"]]["name"], error=target["error"],
+            stream=sink.configurations.rows[record["configuration"]]["stream"], start=record["start_ns"],
+            end=record["end_ns"], thread=record["thread_id"]))
     return sorted(found, key=lambda launch: launch.start)
 
 

@@ -341,8 +341,9 @@ print(len(r.recording.launches))
 
 def test_a_thread_that_comes_while_the_hooks_go_does_not_put_them_back(kernels, array):
     """A first launch may stand between the hook's code and the thread's state when another thread stops."""
+    from kernelscope.probes.launch_log import ThreadState
     from kernelscope.probes.numba_cuda import NumbaCudaProbe
-    from kernelscope.probes.sink import Sink, ThreadState
+    from kernelscope.probes.sink import Sink
 
     probe, sink = NumbaCudaProbe(), Sink()
     probe.install(sink, "phases")
@@ -351,7 +352,7 @@ def test_a_thread_that_comes_while_the_hooks_go_does_not_put_them_back(kernels, 
     before = numba_dispatcher.CUDADispatcher.call.__code__
     probe.uninstall()
     assert numba_dispatcher.CUDADispatcher.call.__code__ is not before
-    hooks.thread_came(ThreadState(1, sink.record))
+    hooks.thread_came(ThreadState(1))
     probe._modules.devices = type("TwoDevices", (), {"gpus": [0, 1]})
     probe._follow_devices()
     probe._imported(numba_dispatcher, sink)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.launch_log import PHASES, ThreadState
+from kernelscope.probes.sink import Sink
 from kernelscope.recorder import Recorder
 from kernelscope.session import Session
 
@@ -182,7 +183,7 @@ def test_another_thread_may_read_a_buffer_at_any_moment():
             assert count >= last
             last = count
             held = states[0].records(max(0, count - 5000))
-            numbers = np.frombuffer(held, np.float64).reshape(-1, sink.record.size // 8)[:, 0]
+            numbers = np.frombuffer(held, np.float64).reshape(-1, PHASES.size // 8)[:, 0]
             assert (np.diff(numbers) == 1).all()
     finally:
         stop.set()

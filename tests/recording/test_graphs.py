@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kernelscope.recording.activities import ACTIVITY_COLUMNS, CALL_COLUMNS, RawActivities
-from kernelscope.recording.builder import PHASES_DTYPE, RawRecording, build
+from kernelscope.recording.builder import LAUNCH_COLUMNS as RAW_COLUMNS
+from kernelscope.recording.builder import RawRecording, build
 from kernelscope.recording.graphs import LAUNCH_COLUMNS, RawGraphs
 from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.model import Recording
@@ -43,12 +44,11 @@ def configuration(grid: int, stream: int | None = None) -> dict[str, Any]:
             "sharedmem_bytes": 0, "stream": stream}
 
 
-def launches(*rows: tuple[int, int, int, int]) -> list[tuple[int, np.ndarray]]:
-    """Records of start, end (ns), target and configuration, without the boundaries between."""
-    records = np.zeros(len(rows), PHASES_DTYPE)
-    for at, (start, end, target, config) in enumerate(rows):
-        records[at] = (start / 1e9, -1, -1, -1, end / 1e9, target, config)
-    return [(0, records)]
+def launches(*rows: tuple[int, int, int, int]) -> dict[str, np.ndarray]:
+    """Launches of one thread from start, end (ns), target and configuration, without the boundaries between."""
+    given = dict(zip(("start_ns", "end_ns", "target", "configuration"), zip(*rows, strict=True), strict=True))
+    return {name: np.array(given.get(name, [0 if name == "thread_id" else -1] * len(rows)), dtype)
+            for name, dtype in RAW_COLUMNS.items()}
 
 
 def gpu(calls: list[tuple[int, int, int, int]], activities: list[dict[str, int]], **columns: Any) -> RawActivities:

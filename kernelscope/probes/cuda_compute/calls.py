@@ -12,7 +12,8 @@ from typing import Any
 
 from kernelscope.probes.base import Patches, copy_function
 from kernelscope.probes.cuda_compute import hot
-from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink
+from kernelscope.probes.launch_log import packing
+from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
 FRAMEWORK = "cuda.compute"
@@ -64,9 +65,11 @@ class Calls:
 
     def _writer(self, name: str | None) -> Callable[..., None]:
         """A function that writes one call; what it needs most is local to it."""
-        sink, pack, size = self.sink, self.sink.record.pack_into, self.sink.record.size
-        states, room, phases = sink.states, size * RECORDS_A_CHUNK, sink.record is PHASES
+        sink, states, phases = self.sink, self.sink.states, self.sink.detail == "phases"
         known: dict[str, tuple[int, int]] = {}
+        if sink.log.backend != "python":
+            return self._plain_writer(name, known)
+        pack, size, room = packing(sink.log)
 
         def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
             try:
@@ -81,6 +84,27 @@ class Calls:
                         else:
                             pack(state.buffer, offset, start, end, target, configuration)
                         return
+            except KeyError:  # the first of its algorithm, or of its thread
+                pass
+            except Exception as problem:
+                sink.swallow(FRAMEWORK, problem)
+            self._write_slowly(name, known, start, end, stream, built)
+
+        return write
+
+    def _plain_writer(self, name: str | None, known: dict[str, tuple[int, int]]) -> Callable[..., None]:
+        """As `_writer`, for states that only their own `write` can write to."""
+        sink, states = self.sink, self.sink.states
+
+        def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
+            try:
+                if end is not None and stream is None:
+                    target, configuration = known[name or name_of(built)]
+                    state = states[me]
+                    held = state.launch_config
+                    state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
+                    state.launch_config = held
+                    return
             except KeyError:  # the first of its algorithm, or of its thread
                 pass
             except Exception as problem:

@@ -15,7 +15,8 @@ from kernelscope.probes.base import from_signal_handler, hook_codes
 from kernelscope.probes.bindings import Bindings
 from kernelscope.probes.cupti.convert import readable
 from kernelscope.probes.devices import device
-from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
+from kernelscope.probes.launch_log import ThreadState, packing
+from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
 FRAMEWORK = "cuda.core"
@@ -66,9 +67,10 @@ class LaunchHook:
     def make(self, original: Callable[..., None]) -> Callable[..., None]:
         """Return the function that stands for `original`; it spends no call and no lookup that was not measured."""
         states, new_state, now, ident = self.sink.states, self.sink.state, self.sink.seconds, get_ident
-        record, known, lasts = self.sink.record, self._known, self._lasts
-        pack, size, room = record.pack_into, record.size, record.size * RECORDS_A_CHUNK
-        phases = record is PHASES
+        known, lasts, phases = self._known, self._lasts, self.sink.detail == "phases"
+        if self.sink.log.backend != "python":
+            return self._make_written(original)
+        pack, size, room = packing(self.sink.log)
 
         def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
             if not self.enabled:
@@ -100,6 +102,37 @@ class LaunchHook:
                     pack(state.buffer, offset, start, -1.0, -1.0, -1.0, end, target, configuration)
                 else:
                     pack(state.buffer, offset, start, end, target, configuration)
+            except BaseException as error:
+                if written or not self._settle(state, stream, config, kernel, start, end, error):
+                    raise
+
+        hook_codes.add(launch.__code__)
+        return functools.update_wrapper(launch, original)
+
+    def _make_written(self, original: Callable[..., None]) -> Callable[..., None]:
+        """As `make`, for states that only their own `write` can write to."""
+        states, new_state, now, ident = self.sink.states, self.sink.state, self.sink.seconds, get_ident
+        known = self._known
+
+        def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
+            if not self.enabled:
+                return original(stream, config, kernel, *kernel_args)
+            try:
+                state = states[ident()]
+            except KeyError:
+                state = new_state()
+            held, end, written = state.launch_config, 0.0, False
+            if held is not None and state.submit_start > state.submit_end:
+                return original(stream, config, kernel, *kernel_args)
+            start = now()
+            try:
+                original(stream, config, kernel, *kernel_args)
+                end = now()
+                key = stream, kernel, config.grid, config.block, config.cluster, config.shmem_size
+                target, configuration = known[key]
+                written = True
+                state.write(start, -1.0, -1.0, -1.0, end, target, configuration)
+                state.launch_config = held
             except BaseException as error:
                 if written or not self._settle(state, stream, config, kernel, start, end, error):
                     raise

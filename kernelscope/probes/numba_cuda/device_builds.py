@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kernelscope.probes.launch_log import ThreadState
 from kernelscope.probes.numba_cuda.facts import Facts, is_sensitive
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.sink import Sink
 
 
 class DeviceBuilds:

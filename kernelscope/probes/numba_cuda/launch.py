@@ -19,10 +19,11 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.launch_log import ThreadState, packing
 from kernelscope.probes.numba_cuda import hot
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.settling import settle
-from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
+from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
 # A launch configuration object may live for one launch only: the identity cache of them is bounded.
@@ -58,7 +59,7 @@ class LaunchHooks:
         self.submit: Any = None
         self.original_call: Any = None
         self._states: Any = sink.states
-        self._only = ThreadState(UNKNOWN, sink.record)
+        self._only = ThreadState(UNKNOWN)
         self._shared = False
         self._originals: dict[str, Any] = {}
         self._running: dict[str, list[Any]] = {"call": [], "found": [], "load": []}
@@ -75,7 +76,7 @@ class LaunchHooks:
             self._shared = True
             self._publish()
         self._put(patches, dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", "found")
-        if self.sink.record is PHASES:
+        if self.sink.detail == "phases":
             patches.hook(dispatcher, "launch", self._make_submit, lend=False)
         elif self.timer is not None:
             patches.hook(dispatcher, "launch", self.timer.around, lend=False)
@@ -112,7 +113,7 @@ class LaunchHooks:
     def disable(self) -> None:
         """Turn the hooks into pass-throughs, for wrappers that were put over those that replaced an attribute."""
         self.enabled = False
-        idle = ThreadState(UNKNOWN, self.sink.record)
+        idle = ThreadState(UNKNOWN)
         idle.launch_config = self  # never free, so that `call` takes the nested path, which passes through
         self._states, self._only = _Idle(idle), idle
         self._publish()
@@ -143,7 +144,7 @@ class LaunchHooks:
             self.submit.__code__ = hot.submit_phases.__code__
 
     def _template(self, name: str) -> Any:
-        phases = self.sink.record is PHASES
+        phases = self.sink.detail == "phases"
         if name == "call":
             return hot.call_phases if phases else hot.call_ends
         if name == "found" and self._shared:
@@ -156,9 +157,8 @@ class LaunchHooks:
         """What the template's parameters behind the launch's own are."""
         common = (get_ident, self._states, self.sink.state)
         if name == "call":
-            record = self.sink.record
-            return (*common, self.sink.seconds, record.pack_into, record.size, record.size * RECORDS_A_CHUNK,
-                    self.targets, self.configurations, self.nested, self.settle, self._originals[name])
+            return (*common, self.sink.seconds, *packing(self.sink.log), self.targets, self.configurations,
+                    self.nested, self.settle, self._originals[name])
         if name == "found":
             return (*common, self.sink.seconds, self._only, self._originals[name])
         return (*common, self._originals[name])

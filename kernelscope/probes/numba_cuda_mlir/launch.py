@@ -14,10 +14,11 @@ from types import FunctionType
 from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.launch_log import ThreadState, packing
 from kernelscope.probes.numba_cuda_mlir import hot
 from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK
 from kernelscope.probes.settling import settle
-from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
+from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
 # Lists of argument types are new ones for launches with host arrays: the memory of known ones is bounded.
@@ -54,6 +55,7 @@ class LaunchHooks:
         self._originals: dict[str, Any] = {}
         self._running: dict[str, list[Any]] = {"call": [], "launch": []}
         self._states: Any = sink.states
+        self._packs = sink.log.backend == "python"
         hook_codes.update(hot.CODES)
 
     def install(self, patches: Patches, descriptor: Any) -> None:
@@ -64,7 +66,7 @@ class LaunchHooks:
     def disable(self) -> None:
         """Turn the hooks into pass-throughs, for wrappers that were put over those that replaced an attribute."""
         self.enabled = False
-        idle = ThreadState(UNKNOWN, self.sink.record)
+        idle = ThreadState(UNKNOWN)
         idle.launch_config = self  # never free, so that a call takes the nested path, which passes through
         self._states = _Idle(idle)
         for name, hooks in self._running.items():
@@ -83,7 +85,9 @@ class LaunchHooks:
         patches.hook(owner, attribute, make)
 
     def _template(self, name: str) -> Any:
-        phases = self.sink.record is PHASES
+        phases = self.sink.detail == "phases"
+        if name == "call" and not self._packs:
+            return hot.call_written
         if name == "call":
             return hot.call_phases if phases else hot.call_ends
         return hot.launch_phases if phases else hot.launch_ends
@@ -94,10 +98,9 @@ class LaunchHooks:
         if name == "launch":
             hook.__defaults__ = (None, *common, self._originals[name])
             return
-        record = self.sink.record
         hook.__kwdefaults__ = {"_kernelscope": (
-            *common, record.pack_into, record.size, record.size * RECORDS_A_CHUNK, self.known, self.nested,
-            self.settle, self._originals[name])}
+            *common, *(packing(self.sink.log) if self._packs else ()), self.known, self.nested, self.settle,
+            self._originals[name])}
 
     def settle(self, state: ThreadState, marshaller: Any, start: float, end: float, error: BaseException) -> bool:
         """Deal with an exception in a launch; return whether it was ours and the launch itself is fine."""

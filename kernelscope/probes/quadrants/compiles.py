@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kernelscope.probes.launch_log import ThreadState
 from kernelscope.probes.quadrants.facts import Facts
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.sink import Sink
 
 _FAST = "loaded from Quadrants' fast cache, which knows the kernel by its source and arguments: nothing was compiled"
 _OFFLINE = ("its machine code was in Quadrants' offline cache; the front end ran, which finds out which kernel it is")

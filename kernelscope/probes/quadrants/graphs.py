@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from kernelscope.probes.graph_rows import LAUNCH
+from kernelscope.probes.launch_log import ThreadState
 from kernelscope.probes.quadrants.facts import Facts
-from kernelscope.probes.sink import Sink, ThreadState
+from kernelscope.probes.sink import Sink
 
 _COLUMNS = len(LAUNCH)
 

@@ -19,10 +19,11 @@ from types import FunctionType
 from typing import Any
 
 from kernelscope.probes.base import Patches, from_signal_handler, hook_codes
+from kernelscope.probes.launch_log import ThreadState, packing
 from kernelscope.probes.quadrants.compiles import Compile, Compiles
 from kernelscope.probes.quadrants.facts import Facts
 from kernelscope.probes.quadrants.graphs import GraphLog
-from kernelscope.probes.sink import PHASES, RECORDS_A_CHUNK, Sink, ThreadState
+from kernelscope.probes.sink import Sink
 
 PROBE = "quadrants"
 
@@ -73,6 +74,45 @@ def call(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: Any) -> A
     return result
 
 
+def call_written(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: Any) -> Any:
+    """As `call`, for states that only their own `write` can write to."""
+    hooks = _kernelscope
+    if not hooks.enabled:
+        return hooks.original_call(self, *py_args, **kwargs)
+    try:
+        state = hooks.states[hooks.ident()]
+    except KeyError:
+        state = hooks.new_state()
+    outer = state.kernel
+    state.kernel = self
+    builds = hooks.builds(self) if self.use_graph else None
+    start = hooks.now()
+    try:
+        result = hooks.original_call(self, *py_args, **kwargs)
+    except BaseException as error:
+        hooks.failed(state, self, kwargs, start, error)
+        state.kernel = outer
+        raise
+    end = hooks.now()
+    try:
+        target = hooks.targets.get(id(state.kernel))
+        if target is None:
+            target = hooks.first(state, self)
+        configuration = hooks.configuration_of(kwargs) if kwargs else hooks.configuration
+        if builds is not None:
+            hooks.graphs.launched(self, state, start, end, builds)
+        if hooks.phases:
+            state.write(start, state.dispatch_end, state.submit_start, state.submit_end, end, target, configuration)
+        else:
+            state.write(start, -1.0, -1.0, -1.0, end, target, configuration)
+    except Exception as problem:
+        state.kernel = outer
+        hooks.lost(problem)
+        return result
+    state.kernel = outer
+    return result
+
+
 class Hooks:
     """What the hooks work with, and what they do away from the path of a launch that finds its specialization.
 
@@ -85,7 +125,7 @@ class Hooks:
     """
 
     __slots__ = ("_compiles", "_facts", "_sink", "configuration", "enabled", "graphs", "ident", "new_state", "now",
-                 "original_call", "phases", "room", "size", "states", "targets", "write")
+                 "original_call", "packs", "phases", "room", "size", "states", "targets", "write")
 
     def __init__(self, sink: Sink, facts: Facts) -> None:
         self._sink = sink
@@ -95,9 +135,10 @@ class Hooks:
         self.enabled = True
         self.states, self.ident, self.new_state = sink.states, get_ident, sink.state
         self.now = sink.seconds
-        self.phases = sink.record is PHASES
-        self.write, self.size = sink.record.pack_into, sink.record.size
-        self.room = self.size * RECORDS_A_CHUNK
+        self.phases = sink.detail == "phases"
+        self.packs = sink.log.backend == "python"
+        if self.packs:
+            self.write, self.size, self.room = packing(sink.log)
         #: By the ``id`` of a specialization's KernelCxx, which must not be kept alive beyond its Program.
         self.targets: dict[int, int] = {}
         self.configuration = sink.configuration(None, None, None, 0)
@@ -170,7 +211,8 @@ class Hooks:
 
     def _make_call(self, original: Any) -> FunctionType:
         self.original_call = original
-        hook = FunctionType(call.__code__, call.__globals__, call.__name__)
+        template = call if self.packs else call_written
+        hook = FunctionType(template.__code__, template.__globals__, "call")
         hook.__kwdefaults__ = {"_kernelscope": self}
         hook_codes.add(hook.__code__)
         return hook

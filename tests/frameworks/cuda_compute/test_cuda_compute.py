@@ -25,7 +25,6 @@ from kernelscope.probes.cuda_compute import CudaComputeProbe, _homes, find_facto
 from kernelscope.probes.cuda_compute.calls import name_of  # noqa: E402
 from kernelscope.probes.sink import Sink  # noqa: E402
 from kernelscope.recording.arrow import table_of_rows  # noqa: E402
-from kernelscope.recording.builder import PHASES_DTYPE  # noqa: E402
 from kernelscope.recording.model import Recording  # noqa: E402
 
 CACHING = sys.modules["cuda.compute._caching"]
@@ -84,8 +83,7 @@ def explained(sink: Sink) -> list[dict[str, Any]]:
 
 
 def errors_of_launches(sink: Sink) -> list[tuple[str, str | None]]:
-    records = np.frombuffer(sink.state().records(), PHASES_DTYPE)
-    targets = [sink.targets.rows[record["target"]] for record in records]
+    targets = [sink.targets.rows[target] for target in sink.log.columns()["target"]]
     return [(sink.dispatchers.rows[target["dispatcher_id"]]["name"], target["error"]) for target in targets]
 
 

@@ -1,0 +1,248 @@
+"""Where launches are kept while a recording is under way: fixed-width records by thread, read as columns at stop.
+
+`LaunchLog` is what the sink and the recording session know of it; there are several, and neither knows which it has.
+`PythonLog` is the one in Python: a record is all numbers, so that the garbage collector never walks the buffer.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from kernelscope.clock import Clock, now
+from kernelscope.schema import UNKNOWN
+
+#: Launches, one value each in every array: ``thread_id``, ``target`` and ``configuration`` (int32); ``start_ns``,
+#: ``dispatch_end_ns``, ``submit_start_ns``, ``submit_end_ns`` and ``end_ns`` (int64; -1: unknown). Those of a thread
+#: are in order of start; those of several threads need not be.
+LaunchColumns = dict[str, np.ndarray]
+
+#: start, dispatch end, submit start, submit end, end (s; negative: unknown), target id, configuration id.
+PHASES = struct.Struct("5d2i")
+#: start, end (s; negative: unknown), target id, configuration id.
+ENDS = struct.Struct("2d2i")
+RECORDS_A_CHUNK = 4096
+
+_TIMES = ("start", "dispatch_end", "submit_start", "submit_end", "end")
+_IDS = ("target", "configuration")
+#: `PHASES` and `ENDS` as NumPy sees them.
+PHASES_DTYPE = np.dtype([*((name, "f8") for name in _TIMES), *((name, "i4") for name in _IDS)])
+ENDS_DTYPE = np.dtype([("start", "f8"), ("end", "f8"), *((name, "i4") for name in _IDS)])
+
+
+class LaunchLog(Protocol):
+    """Keeps the launches of one recording session.
+
+    Attributes
+    ----------
+    backend : str
+        ``python`` or ``native``.
+    mode : str
+        ``grow`` keeps every launch, ``ring`` the newest, ``stop`` the first; by the order in which they began.
+    capacity : int or None
+        How many launches the modes ``ring`` and ``stop`` keep.
+    """
+
+    backend: str
+    mode: str
+    capacity: int | None
+
+    def new_state(self, thread_id: int) -> ThreadState:
+        """Return the state of the calling thread, which is row `thread_id` of the threads."""
+        ...
+
+    def thread_ended(self, state: ThreadState) -> None:
+        """A thread writes nothing any more; called wherever Python finalizes what the thread had."""
+        ...
+
+    def mark(self) -> int:
+        """Return where a recorder's part of the launches begins, if it begins now."""
+        ...
+
+    def columns(self, since: int = 0) -> LaunchColumns:
+        """Return the kept launches that began at or after the mark `since`, or all of them."""
+        ...
+
+    def lost(self, since: int = 0) -> int:
+        """Return how many launches that began at or after the mark `since` were not kept, or how many of all."""
+        ...
+
+
+class PythonLog:
+    """The log in Python: a list of chunks for each thread, which the hooks pack records into.
+
+    Parameters
+    ----------
+    clock : callable
+        The host clock, in nanoseconds.
+    detail : str
+        ``phases`` for every phase boundary of a launch, ``launch`` for its two ends.
+
+    Attributes
+    ----------
+    record : struct.Struct
+        The launch records' layout: `PHASES` or `ENDS`.
+    """
+
+    backend = "python"
+    mode = "grow"
+    capacity: int | None = None
+
+    def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
+        self.record = PHASES if detail == "phases" else ENDS
+        self.clock = clock
+        self.states: list[ThreadState] = []
+        # Of each mark when it was made, and how many records each thread had then.
+        self.marks: list[tuple[int, dict[ThreadState, int]]] = []
+
+    def new_state(self, thread_id: int) -> ThreadState:
+        """Return the state of the calling thread, which is row `thread_id` of the threads."""
+        state = ThreadState(thread_id, self.record)
+        self.states.append(state)
+        return state
+
+    def thread_ended(self, state: ThreadState) -> None:
+        """Give back the part of the thread's last chunk that it has not used: a chunk a thread adds up."""
+        del state.buffer[state.offset:]
+
+    def mark(self) -> int:
+        """Return where a recorder's part of the launches begins, if it begins now."""
+        # Before the counts: a launch that begins later is written later.
+        began = self.clock()
+        self.marks.append((began, {state: state.count() for state in list(self.states)}))
+        return len(self.marks)
+
+    def columns(self, since: int = 0) -> LaunchColumns:
+        """Return the kept launches that began at or after the mark `since`, or all of them."""
+        began, counts = self.marks[since - 1] if since else (None, {})
+        return joined([thread_columns(state.thread_id, state.records(counts.get(state, 0)), self.record, began)
+                       for state in list(self.states)])
+
+    def lost(self, since: int = 0) -> int:
+        """Return 0: every launch is kept."""
+        return 0
+
+
+class ThreadState:
+    """One thread's launch records and the launch it is in the middle of.
+
+    Parameters
+    ----------
+    thread_id : int
+        The thread's row.
+    record : struct.Struct
+        Layout of one launch record.
+    """
+
+    __slots__ = ("buffer", "compilation", "dispatch_end", "full", "ident", "kernel", "launch_config", "lock_asked",
+                 "lock_held", "name",
+                 "offset", "record", "submit_end", "submit_start", "thread_id")
+
+    def __init__(self, thread_id: int, record: struct.Struct = PHASES) -> None:
+        thread = threading.current_thread()
+        self.thread_id = thread_id
+        self.ident = thread.ident or 0
+        self.name = thread.name
+        self.record = record
+        self.full: list[bytearray] = []
+        self.buffer = bytearray(record.size * RECORDS_A_CHUNK)
+        self.offset = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what the launch under way has left here."""
+        self.launch_config: Any = None
+        self.kernel: Any = None
+        self.compilation: Any = None
+        self.lock_asked = self.lock_held = UNKNOWN
+        self.dispatch_end = self.submit_start = self.submit_end = float(UNKNOWN)
+
+    def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,
+              target: int, configuration: int) -> None:
+        """Append one launch, times in seconds; with `ENDS` the three inner boundaries are left out."""
+        record, pack = self.record, self.record.pack_into
+        values: tuple[float, ...] = (start, dispatch_end, submit_start, submit_end, end)
+        if record is not PHASES:
+            values = start, end
+        size, room, chunk = record.size, len(self.buffer), bytearray(len(self.buffer))
+        # From here to `pack` nothing is called, so that neither another thread nor a signal handler comes between.
+        if self.offset >= room:
+            self.full, self.buffer, self.offset = [*self.full, self.buffer], chunk, 0
+        buffer, offset = self.buffer, self.offset
+        self.offset = offset + size
+        self.launch_config = None  # says that it is written
+        pack(buffer, offset, *values, target, configuration)
+
+    def count(self) -> int:
+        """Records written so far."""
+        full, offset = self.full, self.offset  # no call in between: a chunk cannot fill up here
+        return len(full) * RECORDS_A_CHUNK + min(offset // self.record.size, RECORDS_A_CHUNK)
+
+    def records(self, first: int = 0) -> bytes:
+        """The records from number `first` on, as bytes of `record`."""
+        full, buffer, offset = self.full, self.buffer, self.offset
+        chunks = [*full, buffer[:offset]]
+        skip, rest = divmod(first, RECORDS_A_CHUNK)
+        return b"".join(chunks[skip:])[rest * self.record.size:]
+
+
+def packing(log: LaunchLog) -> tuple[Callable[..., None], int, int]:
+    """Return how a hook may write to a state of the log itself, without a call of the state's `write`.
+
+    Returns
+    -------
+    tuple of callable, int and int
+        What packs a record into `ThreadState.buffer` at `ThreadState.offset`, a record's size, and the offset of a
+        chunk that is full, with which the hook must call `write`.
+
+    Raises
+    ------
+    TypeError
+        The log's backend is not ``python``: its states have `write` only.
+    """
+    if not isinstance(log, PythonLog):
+        raise TypeError(f"records are packed into the log of the backend 'python' only, not {log.backend!r}: "
+                        "call the state's write()")
+    return log.record.pack_into, log.record.size, log.record.size * RECORDS_A_CHUNK
+
+
+def thread_columns(thread_id: int, records: bytes, layout: struct.Struct, began: int | None = None) -> LaunchColumns:
+    """Return one thread's records as columns, in order of start: those that began at or after `began`."""
+    rows = np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)
+    start = _nanoseconds(rows["start"])
+    found: LaunchColumns = {"thread_id": np.full(len(rows), thread_id, np.int32), "start_ns": start}
+    for name in _TIMES[1:]:
+        if name not in (rows.dtype.names or ()):
+            found[f"{name}_ns"] = np.full(len(rows), UNKNOWN, np.int64)
+            continue
+        found[f"{name}_ns"] = times = _nanoseconds(rows[name])
+        if name != "end":  # a boundary that the launch did not pass still holds that of the thread's launch before
+            times[times < start] = UNKNOWN
+    found |= {name: rows[name].astype(np.int32) for name in _IDS}
+    if began is not None and np.any(start < began):
+        found = {name: values[start >= began] for name, values in found.items()}
+        start = found["start_ns"]
+    if np.any(start[1:] < start[:-1]):  # a launch within a launch is written first
+        order = np.argsort(start, kind="stable")
+        found = {name: values[order] for name, values in found.items()}
+    return found
+
+
+def joined(parts: list[LaunchColumns]) -> LaunchColumns:
+    """Return the launches of all parts, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    parts = [thread_columns(UNKNOWN, b"", PHASES), *parts]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _nanoseconds(seconds: np.ndarray) -> np.ndarray:
+    values = seconds * 1e9
+    np.rint(values, out=values)
+    times = values.astype(np.int64)
+    times[times < 0] = UNKNOWN
+    return times
