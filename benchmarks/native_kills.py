@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "
 UNDER_WAY = np.uint64(1 << 63)
 
 
-def kills(count: int = 50, longest: float = 0.4, at_once: int = 0, seed: int = 0) -> Part:
+def kills(count: int = 50, longest: float = 0.4, at_once: int = 0, seconds: float = 600.0, seed: int = 0) -> Part:
     """Kill children at random moments, and count the acknowledged launches that the journal does not have.
 
     Parameters
@@ -42,6 +41,8 @@ def kills(count: int = 50, longest: float = 0.4, at_once: int = 0, seed: int = 0
         The latest moment, in seconds after the child asked for the recorder.
     at_once : int
         How many run beside each other; 0: a third of the cores.
+    seconds : float
+        After how long no further one is started.
     seed : int
         Of the moments.
     """
@@ -52,11 +53,13 @@ def kills(count: int = 50, longest: float = 0.4, at_once: int = 0, seed: int = 0
         return part
     moments = [random.Random(seed + number).uniform(0.0, longest) for number in range(count)]
     with ThreadPoolExecutor(at_once or max(1, (os.cpu_count() or 1) // 3)) as pool:
-        each = list(pool.map(killed, moments))
+        until = time.monotonic() + seconds
+        ran = pool.map(lambda moment: killed(moment) if time.monotonic() < until else None, moments)
+        each = [found for found in ran if found is not None]
     told = sum(found["acknowledged"] for found in each)
     lost, recovered, wrong, by_package = (sum(found[name] for found in each)
                                           for name in ("lost", "recovered", "wrong", "lost_by_package"))
-    part.add(f"acknowledged launches lost to {count} SIGKILLs", f"{lost:,} of {told:,}", "0", lost=lost,
+    part.add(f"acknowledged launches lost to {len(each)} SIGKILLs", f"{lost:,} of {told:,}", "0", lost=lost,
              acknowledged=told)
     part.add("of them lost by the package's own recovery", f"{by_package:,}", "0", lost=by_package)
     part.add("launches out of order, or with other times than the child saw", f"{wrong:,} of {told:,}", "0",
@@ -160,16 +163,14 @@ def compare(rows: np.ndarray, slots: np.ndarray) -> dict[str, int]:
 
 def lost_by_package(folder: Path, rows: np.ndarray) -> int:
     """How many acknowledged launches are not in what the package itself recovers from a folder of journals."""
-    recover = _recover()
-    if recover is None or not len(rows):
-        return 0
-    starts = np.sort(np.concatenate([np.zeros(0, np.int64), *recover(folder)]))
+    from kernelscope.recording.journal import find_journals, read_journal
+
+    starts = np.zeros(0, np.int64)
+    for found in find_journals(folder):
+        launches = read_journal(found.folder).launches
+        starts = np.append(starts, launches.start_ns[launches.end_ns.notna()].to_numpy(np.int64))
+    starts.sort()
     return int(len(rows) - (np.searchsorted(starts, rows[:, 2]) > np.searchsorted(starts, rows[:, 1])).sum())
-
-
-def _recover() -> Callable[[Path], list[np.ndarray]] | None:
-    """Return what gives the starts of each journal's launches; None of a version that recovers nothing."""
-    return None
 
 
 def child(folder: str) -> None:

@@ -51,17 +51,16 @@ def profilers(most: int = 10, launches: int = 10_000, seconds: float = 150.0,
     ours: dict[int, dict[str, float]] = {}
     groups = [name for name, (needs, on_gpu, _) in GROUPS.items() if not _lacks(part, name, needs, on_gpu)]
     for name in groups:
-        for count in arguments:
-            allowed = seconds / len(groups) / len(arguments)
-            options = ["--group", name, "--rounds", most, "--launches", launches, "--seconds", allowed,
-                       "--arguments", count]
-            ran = subprocess.run([sys.executable, __file__, *map(str, options)], capture_output=True, text=True,
-                                 timeout=5 * allowed + 120, check=False)
-            if ran.returncode:
-                problem = (ran.stderr.strip().splitlines() or [f"exit {ran.returncode}"])[-1]
-                part.missing.append(f"profilers, {name}, {count} arrays: {problem}")
-                continue
-            _rows(part, count, json.loads(ran.stdout.splitlines()[-1]), ours)
+        allowed = seconds / len(groups)
+        options = ["--group", name, "--rounds", most, "--launches", launches, "--seconds", allowed,
+                   "--arguments", *arguments]
+        ran = subprocess.run([sys.executable, *(f"-W{option}" for option in sys.warnoptions), __file__,
+                              *map(str, options)], stdout=subprocess.PIPE, text=True, check=False)
+        for line in ran.stdout.splitlines():
+            if line.startswith("{"):
+                _rows(part, json.loads(line), ours)
+        if ran.returncode:
+            part.missing.append(f"profilers, {name}: exit status {ran.returncode}, its stderr says why")
     return part
 
 
@@ -77,7 +76,8 @@ def _lacks(part: Part, name: str, needs: str | None, on_gpu: bool) -> bool:
     return reason is not None
 
 
-def _rows(part: Part, count: int, answer: dict[str, Any], ours: dict[int, dict[str, float]]) -> None:
+def _rows(part: Part, answer: dict[str, Any], ours: dict[int, dict[str, float]]) -> None:
+    count = answer["arguments"]
     part.missing += [text for text in answer["missing"] if text not in part.missing]
     for way, found in answer["ways"].items():
         added = found["added_ns"]
@@ -165,7 +165,7 @@ def _viztracer() -> Iterator[None]:
 
 
 def measure(group: str, most: int, launches: int, seconds: float, arguments: int) -> dict[str, Any]:
-    """Measure one group in this process; nothing of it has run here before the first batches."""
+    """Measure one group in this process; with the first arguments, the first batches are before any of it has run."""
     from numba import cuda
 
     missing: list[str] = []
@@ -177,7 +177,7 @@ def measure(group: str, most: int, launches: int, seconds: float, arguments: int
         cuda.synchronize()
         ways_of: dict[str, Recording | None] = {OFF.name: None, AGAIN.name: None, **GROUPS[group][2](missing)}
         orders = np.random.default_rng(0)
-        for _ in rounds(most, seconds):
+        for _ in rounds(most, seconds, least=3):
             moments.seek()
             for name in orders.permutation(list(ways_of)).tolist():
                 taken, still = _batch(kernel, given, ways_of[name], launches, moments)
@@ -189,7 +189,8 @@ def measure(group: str, most: int, launches: int, seconds: float, arguments: int
         backend = name.split(",")[0] if name.startswith(("python,", "native,")) else None
         found[name] = {**paired(times[OFF.name], times[name], both), "backend": _ours(name, backend),
                        "cupti": "CUPTI" in name, "compared": backend is None and name != AGAIN.name}
-    return {"ways": found, "missing": missing, "launches": launches, "fresh_ns": estimate(fresh)}
+    return {"ways": found, "missing": missing, "launches": launches, "arguments": arguments,
+            "fresh_ns": estimate(fresh)}
 
 
 def _ours(name: str, backend: str | None) -> str | None:
@@ -225,9 +226,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--launches", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--arguments", type=int, default=0)
+    parser.add_argument("--arguments", type=int, nargs="+", default=[0])
     options = parser.parse_args()
-    print(json.dumps(measure(options.group, options.rounds, options.launches, options.seconds, options.arguments)))
+    allowed = options.seconds / len(options.arguments)
+    for count in options.arguments:
+        found = measure(options.group, options.rounds, options.launches, allowed, count)
+        print(json.dumps(found), flush=True)
     return 0
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import inspect
+import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
@@ -20,8 +21,8 @@ import numpy as np
 from kernelscope.recorder import Recorder
 from kernelscope.studies.bench.quiet import Quiet, reference_ns
 
-#: Launches after each change of hooks, before any is timed: the interpreter adapts its instructions anew. With Python 3.12
-#: that takes 700 launches with `phases`, which cost 1.3 µs more before, and 0.75 µs then; with 3.11, 100 to 200.
+#: Launches after each change of hooks, before any is timed: the interpreter adapts its instructions anew. With Python
+#: 3.12 that takes 700 launches: `phases` adds 1.3 µs to the first of them, and 0.75 µs then. With 3.11 it takes 200.
 WARM_UP = 800
 #: A moment is quiet where the reference loop takes at most so many times as long as at best, as in studies.
 QUIET = 1.2
@@ -64,7 +65,7 @@ class Way:
             options["journal"] = self.journal
         recorder = Recorder(self.name, **options).start()
         recorder.begin_cell(self.name, execution_count=1, source="for _ in range(count): kernel[1, 32]()")
-        used = getattr(log_of(recorder), "backend", "python")
+        used = log_of(recorder).backend
         assert used == self.backend, f"asked for the recorder {self.backend!r}, which gave {used!r}"
         return recorder
 
@@ -87,6 +88,9 @@ class Part:
         Further numbers, for the file.
     """
 
+    #: Where each row is written as soon as it is there, with those before it.
+    output: ClassVar[Path | None] = None
+
     rows: list[Row] = field(default_factory=list[Row])
     missing: list[str] = field(default_factory=list[str])
     values: Row = field(default_factory=Row)
@@ -94,6 +98,10 @@ class Part:
     def add(self, figure: str, measured: str, at_most: str = "", **numbers: Any) -> None:
         """Add a row."""
         self.rows.append({"figure": figure, "at_most": at_most, "measured": measured, **numbers})
+        if self.output is not None:
+            partly = self.output.with_suffix(".partly")
+            partly.write_text(json.dumps(asdict(self)))
+            partly.replace(self.output)
 
 
 def parameters() -> frozenset[str]:
@@ -102,9 +110,9 @@ def parameters() -> frozenset[str]:
 
 
 def log_of(recorder: Recorder) -> Any:
-    """The log that a recorder's session writes launches to; None of a version that has none."""
+    """The log that a recorder's session writes launches to."""
     session: Any = recorder._session
-    return getattr(session.sink, "log", None)
+    return session.sink.log
 
 
 def why_no_native() -> str | None:
