@@ -20,10 +20,10 @@ endif
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := pyproject.toml Makefile
+SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/_native/csrc/*.[ch])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint pytest docs clean environment
+.PHONY: help demo test lint pytest sanitize asan valgrind docs clean environment
 .NOTPARALLEL:
 
 help:  ## list the tasks
@@ -51,20 +51,28 @@ pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
+sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the native recorder under ASan, UBSan and valgrind
+
+# One of the two; ARGS are pytest's.
+asan valgrind: $(VENV)/.test-$(CUDA)
+	@echo "testing the native recorder under $@"
+	@$(BIN)/python tests/native/watched.py $@ $(ARGS)
+
 docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warnings are errors
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	@echo "wrote build/docs/index.html"
 
 clean:  ## remove the environment, what was built, and caches
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	rm -f kernelscope/_native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One line of output for each step. `python -m venv` needs ensurepip, which Debian packages apart from python3.
 $(VENV)/.made:
-	@$(PYTHON) -c '' 2>/dev/null || { echo "KernelScope needs Python 3.11 to 3.13, but '$(PYTHON)' does not run: \
+	@$(PYTHON) -c '' 2>/dev/null || { echo "KernelScope needs Python 3.11 to 3.14, but '$(PYTHON)' does not run: \
 	name another interpreter, as in  make demo PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "KernelScope needs \
-	Python 3.11 to 3.13, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another interpreter, as in \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || { echo "KernelScope needs \
+	Python 3.11 to 3.14, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1): name another interpreter, as in \
 	 make demo PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "'$(PYTHON)' cannot make virtual environments: \
 	install its venv module, on Debian and Ubuntu with  apt-get install python3-venv" >&2; exit 1; }

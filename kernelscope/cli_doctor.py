@@ -6,12 +6,14 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import kernelscope
-from kernelscope import nvdisasm
+from kernelscope import _native, nvdisasm
 from kernelscope.cli_machine import ask, gpu
 
 _NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
@@ -102,6 +104,7 @@ def examine() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": packages,
+        "recorder": _recorder(),
         "gpu": {**device, "trial": real},
         "dry_run": dry,
         "simulator": os.environ.get("NUMBA_ENABLE_CUDASIM") == "1",
@@ -120,6 +123,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     shown += _section("dry run", _dry_run_lines(found["dry_run"]))
     if found["simulator"]:
         shown += _section("simulator", ["NUMBA_ENABLE_CUDASIM=1: times say nothing about a GPU"])
+    shown += _section("recorder", _recorder_lines(found["recorder"]))
     probes = [f"{row['probe']}: {row['status']}" + (f", {row['message']}" if row["message"] else "")
               + (f"; fix: {row['fix']}" if row["fix"] else "") for row in found["probes"]]
     shown += _section("probes", probes or ["not tried, since no launch worked"])
@@ -155,8 +159,38 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
         rows.append({"what": "nvdisasm (for machine code as SASS; its licence is NVIDIA's own)",
                      "command": "pip install 'kernelscope[sass]'"})
     if not any(shutil.which(name) for name in _COMPILERS):
-        rows.append({"what": "a C compiler (for the dry run)", "command": "apt-get install gcc libc6-dev"})
+        rows.append({"what": "a C compiler (for the dry run, and to compile the native recorder)",
+                     "command": "apt-get install gcc libc6-dev"})
+    if _native.core is None:
+        rows.append({"what": "the native recorder (recording costs less with it)", "command": _native.command()})
     return rows
+
+
+def _recorder() -> dict[str, str | None]:
+    """Where the native recorder is and what compiled it, or the problem with it; and what the environment asks for."""
+    path = _native.core.__file__ if _native.core is not None else None
+    return {
+        "native": path,
+        "compiler": _compiler(Path(path)) if path else None,
+        "problem": _native.why_missing(),
+        "asked": os.environ.get("KERNELSCOPE_RECORDER") or None,
+    }
+
+
+def _compiler(library: Path) -> str | None:
+    """Return what compiled a library, as compilers write it into the section ``.comment``."""
+    found = re.search(rb"(?:GCC: |[ -~]*clang version )[ -~]+", library.read_bytes())
+    return found[0].decode() if found else None
+
+
+def _recorder_lines(recorder: dict[str, str | None]) -> list[str]:
+    if recorder["native"]:
+        shown = [f"native: {recorder['native']}, compiled by {recorder['compiler'] or 'an unknown compiler'}"]
+    else:
+        shown = [f"in Python; the native one is missing: {recorder['problem']}"]
+    if recorder["asked"]:
+        shown.append(f"KERNELSCOPE_RECORDER={recorder['asked']}: recordings use that one")
+    return shown
 
 
 def _gpu_lines(device: dict[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
 from kernelscope.probes.base import DETAILS, GPU_SOURCES, Probe
+from kernelscope.probes.make_log import Journal, Keeping
 from kernelscope.recording.builder import build
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import keep_used
@@ -45,6 +46,16 @@ class Recorder:
     code : bool
         Whether the recording holds the kernels' code too: source, inferred types, LLVM, PTX, SASS and machine code. It
         may be private; it is read when recording stops, which takes that much longer.
+    mode : str
+        ``grow`` keeps every launch, ``ring`` the newest `capacity` of them, ``stop`` the first; by the order in which
+        they began. What was not kept is counted.
+    capacity : int, optional
+        How many launches the modes ``ring`` and ``stop`` keep; 1,000,000 where it is not said.
+    backend : str, optional
+        ``native`` or ``python``, which are alike in what they record; without it the native one where it is there.
+    journal : True or path, optional
+        Keep what is recorded in files as well, in the default folder or in this one, so that a process that is killed
+        leaves it.
     probes : sequence of Probe, optional
         Instead of every probe that there is; for tests.
     clock : callable
@@ -53,11 +64,12 @@ class Recorder:
     Raises
     ------
     ValueError
-        `detail` or `gpu` is none of these.
+        `detail`, `gpu`, `mode` or `backend` is none of these, or `capacity` or `journal` is of another type.
     """
 
     def __init__(self, name: str | None = None, *, detail: str = "phases", gpu: str = "cupti", synchronize: bool = True,
-                 code: bool = False, probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
+                 code: bool = False, mode: str = "grow", capacity: int | None = None, backend: str | None = None,
+                 journal: Journal = None, probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
         if detail not in DETAILS:
             raise ValueError(f"detail {detail!r} is not one of {', '.join(DETAILS)}")
         if gpu not in GPU_SOURCES:
@@ -66,6 +78,7 @@ class Recorder:
         self.detail = detail
         self.gpu = gpu
         self.code = code
+        self._keeping = Keeping(backend, mode, capacity, journal)
         self._synchronize = synchronize
         self._probes = probes
         self._clock = clock
@@ -97,7 +110,8 @@ class Recorder:
         """
         if self._session is not None or self._recording is not None:
             raise RecorderStateError("this recorder was started before: make a new one for another recording")
-        self._session, self._part = Session.join(self.detail, self.gpu, self._probes, self._clock)
+        self._session, self._part = Session.join(self.detail, self.gpu, self._probes, self._clock,
+                                                 self._keeping)
         if self.detail != self._session.sink.detail:
             self._notes.append({"probe": "recorder", "status": "degraded",
                                 "message": f"recorded with detail {self._session.sink.detail!r}, as the recording "
@@ -106,6 +120,8 @@ class Recorder:
             self._notes.append({"probe": "recorder", "status": "degraded",
                                 "message": f"recorded the GPU's side with {self._session.gpu!r}, as the recording "
                                            f"around it, not {self.gpu!r}"})
+        self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
+                        for message in self._keeping.differences(self._session.sink.log, self._session.keeping.journal)]
         return self
 
     def stop(self) -> Recording:
@@ -215,36 +231,42 @@ class Recorder:
 
 
 def record(name: str | None = None, *, detail: str = "phases", gpu: str = "cupti",
-           synchronize: bool = True, code: bool = False) -> Recorder:
+           synchronize: bool = True, code: bool = False, mode: str = "grow", capacity: int | None = None,
+           backend: str | None = None, journal: Journal = None) -> Recorder:
     """Return a `Recorder` for a ``with`` block; after it, its ``recording`` is the `Recording`.
 
     >>> with kernelscope.record("warm-up") as r:  # doctest: +SKIP
     ...     kernel[1, 32](array)
     >>> r.recording.launches  # doctest: +SKIP
     """
-    return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize, code=code)
+    return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize, code=code, mode=mode, capacity=capacity,
+                    backend=backend, journal=journal)
 
 
 @overload
 def recorded(function: Function) -> Function: ...
 @overload
-def recorded(*, name: str | None = None, detail: str = "phases", gpu: str = "cupti",
-             code: bool = False) -> Callable[[Function], Function]: ...
+def recorded(*, name: str | None = None, detail: str = "phases", gpu: str = "cupti", code: bool = False,
+             mode: str = "grow", capacity: int | None = None, backend: str | None = None,
+             journal: Journal = None) -> Callable[[Function], Function]: ...
 def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases", gpu: str = "cupti",
-             code: bool = False) -> Any:
+             code: bool = False, mode: str = "grow", capacity: int | None = None, backend: str | None = None,
+             journal: Journal = None) -> Any:
     """Record every call of a function; the newest call's recording is its ``recording`` attribute.
 
     The function's result, exceptions and signature stay as they are.
     """
+    options: Any = {"detail": detail, "gpu": gpu, "code": code, "mode": mode, "capacity": capacity,
+                    "backend": backend, "journal": journal}
     if function is None:
-        return functools.partial(recorded, name=name, detail=detail, gpu=gpu, code=code)
+        return functools.partial(recorded, name=name, **options)
 
     call: Any
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu, code=code)
+            recorder = Recorder(name or function.__qualname__, **options)
             try:
                 with recorder:
                     return await function(*args, **kwargs)
@@ -257,7 +279,7 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
 
     @functools.wraps(function)
     def call_plain(*args: Any, **kwargs: Any) -> Any:
-        recorder = Recorder(name or function.__qualname__, detail=detail, gpu=gpu, code=code)
+        recorder = Recorder(name or function.__qualname__, **options)
         try:
             with recorder:
                 return function(*args, **kwargs)

@@ -21,7 +21,8 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
-from kernelscope.probes.launch_log import LaunchColumns
+from kernelscope.probes.launch_log import LaunchColumns, LaunchLog
+from kernelscope.probes.make_log import Keeping, make_log
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
@@ -48,10 +49,12 @@ class Session:
     active: Session | None = None
     lock = threading.RLock()
 
-    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> None:
+    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock, keeping: Keeping) -> None:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
-        self.sink = Sink(clock, detail)
+        self.keeping = keeping
+        self.sink = Sink(clock, detail, make_log(keeping.backend, keeping.mode, keeping.capacity, detail, clock,
+                                                 keeping.journal))
         self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
@@ -68,11 +71,12 @@ class Session:
             raise
 
     @classmethod
-    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock) -> tuple[Session, Part]:
+    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+             keeping: Keeping) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now."""
         with cls.lock:
             if cls.active is None:
-                cls.active = cls(detail, gpu, probes, clock)
+                cls.active = cls(detail, gpu, probes, clock, keeping)
                 part = Part()  # what other threads launched since the first hook went in is of it
             else:
                 part = Part(cls.active.sink)
@@ -168,6 +172,10 @@ class Part:
         """The launches that began in this part and that the log has kept."""
         return sink.log.columns(self._mark)
 
+    def lost(self, sink: Sink) -> int:
+        """How many launches began in this part that the log has not kept."""
+        return sink.log.lost(self._mark)
+
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
         """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
         return sink.compilations[self._compilations:]
@@ -225,6 +233,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     """Everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
     sink = session.sink
     launches = part.launches(sink)
+    lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
     pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
@@ -253,9 +262,12 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
-        health=[*_health(session, total, made_in_python.count()), *notes],
+        health=[*_health(session, total, made_in_python.count()), *_losses(sink.log, len(launches["target"]), lost),
+                *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code}
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "recorder": {
+        "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
+        "kept": len(launches["target"]), "lost": lost}}
     return raw
 
 
@@ -288,6 +300,17 @@ def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dic
             rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
                          "message": f"calibrated: {cost:.0f} ns a range"})
     return rows
+
+
+def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
+    """What the card must say where the log has not kept every launch."""
+    if not lost:
+        return []
+    which = "newest" if log.mode == "ring" else "first"
+    return [{"probe": "recorder", "status": "degraded", "dropped": lost,
+             "message": f"kept the {which} {kept:,} of {kept + lost:,} launches: mode {log.mode!r} with capacity "
+                        f"{log.capacity:,}",
+             "fix": "record with a larger capacity, or with mode 'grow', which keeps all"}]
 
 
 _costs: dict[tuple[str, str], float] = {}

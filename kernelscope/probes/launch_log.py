@@ -88,11 +88,10 @@ class PythonLog:
         The launch records' layout: `PHASES` or `ENDS`.
     """
 
-    backend = "python"
-    mode = "grow"
-    capacity: int | None = None
-
     def __init__(self, clock: Clock = now, detail: str = "phases") -> None:
+        self.backend = "python"
+        self.mode = "grow"
+        self.capacity: int | None = None
         self.record = PHASES if detail == "phases" else ENDS
         self.clock = clock
         self.states: list[ThreadState] = []
@@ -136,11 +135,17 @@ class ThreadState:
         The thread's row.
     record : struct.Struct
         Layout of one launch record.
+
+    Attributes
+    ----------
+    full : list of bytearray
+        The chunks that are full and that nobody has taken.
+    when_full : callable or None
+        Called with the state when a chunk has filled up: it may take what is in `full`.
     """
 
     __slots__ = ("buffer", "compilation", "dispatch_end", "full", "ident", "kernel", "launch_config", "lock_asked",
-                 "lock_held", "name",
-                 "offset", "record", "submit_end", "submit_start", "thread_id")
+                 "lock_held", "name", "offset", "record", "submit_end", "submit_start", "thread_id", "when_full")
 
     def __init__(self, thread_id: int, record: struct.Struct = PHASES) -> None:
         thread = threading.current_thread()
@@ -149,6 +154,7 @@ class ThreadState:
         self.name = thread.name
         self.record = record
         self.full: list[bytearray] = []
+        self.when_full: Callable[[ThreadState], None] | None = None
         self.buffer = bytearray(record.size * RECORDS_A_CHUNK)
         self.offset = 0
         self.forget()
@@ -168,7 +174,8 @@ class ThreadState:
         values: tuple[float, ...] = (start, dispatch_end, submit_start, submit_end, end)
         if record is not PHASES:
             values = start, end
-        size, room, chunk = record.size, len(self.buffer), bytearray(len(self.buffer))
+        size, room, chunk = record.size, len(self.buffer), bytearray(record.size * RECORDS_A_CHUNK)
+        before = self.full
         # From here to `pack` nothing is called, so that neither another thread nor a signal handler comes between.
         if self.offset >= room:
             self.full, self.buffer, self.offset = [*self.full, self.buffer], chunk, 0
@@ -176,9 +183,11 @@ class ThreadState:
         self.offset = offset + size
         self.launch_config = None  # says that it is written
         pack(buffer, offset, *values, target, configuration)
+        if self.full is not before and self.when_full is not None:
+            self.when_full(self)
 
     def count(self) -> int:
-        """Records written so far."""
+        """Records written so far, without those that were taken."""
         full, offset = self.full, self.offset  # no call in between: a chunk cannot fill up here
         return len(full) * RECORDS_A_CHUNK + min(offset // self.record.size, RECORDS_A_CHUNK)
 
@@ -210,7 +219,8 @@ def packing(log: LaunchLog) -> tuple[Callable[..., None], int, int]:
     return log.record.pack_into, log.record.size, log.record.size * RECORDS_A_CHUNK
 
 
-def thread_columns(thread_id: int, records: bytes, layout: struct.Struct, began: int | None = None) -> LaunchColumns:
+def thread_columns(thread_id: int, records: bytes | bytearray, layout: struct.Struct,
+                   began: int | None = None) -> LaunchColumns:
     """Return one thread's records as columns, in order of start: those that began at or after `began`."""
     rows = np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)
     start = _nanoseconds(rows["start"])
@@ -230,6 +240,11 @@ def thread_columns(thread_id: int, records: bytes, layout: struct.Struct, began:
         order = np.argsort(start, kind="stable")
         found = {name: values[order] for name, values in found.items()}
     return found
+
+
+def starts_of(records: bytes | bytearray, layout: struct.Struct) -> np.ndarray:
+    """Return when the launches of these records began (ns)."""
+    return _nanoseconds(np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)["start"])
 
 
 def joined(parts: list[LaunchColumns]) -> LaunchColumns:

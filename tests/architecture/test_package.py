@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -21,7 +22,7 @@ BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_w
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """A wheel built from a copy of the sources, so that nothing is left beside them."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "LICENSE", "README.md"):
+    for name in ("pyproject.toml", "setup.py", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, source)
     for name in ("kernelscope", "tests"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
@@ -33,7 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_wheel_has_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
-    wanted = {path for pattern in ("kernelscope/**/*.py", "kernelscope/dryrun/csrc/*", "kernelscope/widgets/static/*")
+    wanted = {path for pattern in ("kernelscope/**/*.py", "kernelscope/dryrun/csrc/*", "kernelscope/widgets/static/*",
+                                   "kernelscope/_native/*.pyi")
               for path in ROOT.glob(pattern)} | {ROOT / "kernelscope/py.typed"}
     missing = {str(path.relative_to(ROOT)) for path in wanted} - set(wheel.namelist())
     assert missing == set()
@@ -43,7 +45,9 @@ def test_wheel_has_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
 def test_wheel_has_the_package_only(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"kernelscope", f"kernelscope-{kernelscope.__version__}.dist-info"}
-    assert [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".kscope"))] == []
+    unwanted = {name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".kscope"))}
+    assert unwanted <= {f"kernelscope/_native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"}
+    assert [name for name in wheel.namelist() if name.startswith("kernelscope/_native/csrc")] == []
 
 
 def test_wheel_states_version_license_and_script(wheel: zipfile.ZipFile) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernelscope import cli_doctor, cli_machine
+from kernelscope import _native, cli_doctor, cli_machine
 
-SECTIONS = ("GPU", "dry run", "probes", "CUDA", "packages", "missing")
+SECTIONS = ("GPU", "dry run", "recorder", "probes", "CUDA", "packages", "missing")
 
 
 def test_a_machine_with_the_dry_run(cli: Any) -> None:
@@ -49,13 +50,14 @@ def test_a_machine_on_which_nothing_works(cli: Any, bare: Path) -> None:
 def test_without_a_compiler_the_dry_run_says_so(cli: Any, tmp_path: Path) -> None:
     ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, CC="nothing", XDG_CACHE_HOME=str(tmp_path), PATH=str(tmp_path))
     assert "does not work: DryRunError: the dry run needs a C compiler" in ran.stdout
-    assert "a C compiler (for the dry run): apt-get install gcc libc6-dev" in ran.stdout
+    assert "a C compiler (for the dry run, and to compile the native recorder): apt-get install gcc lib" in ran.stdout
 
 
 FOUND = {
     "kernelscope": "1", "python": "3", "platform": "p", "packages": {"numpy": "2"}, "simulator": True, "libraries": {},
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
+    "recorder": {"native": "/p/_core.so", "compiler": "GCC 12", "problem": None, "asked": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
             "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},
 }
@@ -69,6 +71,48 @@ def test_a_machine_with_a_gpu() -> None:
     assert text.endswith("Recording works here, on the GPU.")
     failing = {**FOUND, "gpu": {**FOUND["gpu"], "trial": {"problem": "it broke"}}, "can_record": False}  # type: ignore[dict-item]
     assert "a launch failed: it broke" in "\n".join(cli_doctor.lines(failing))
+
+
+@pytest.mark.parametrize(("recorder", "said"), [
+    ({}, ["native: /p/_core.so, compiled by GCC 12"]),
+    ({"compiler": None}, ["native: /p/_core.so, compiled by an unknown compiler"]),
+    ({"native": None, "problem": "it is not there; do this"},
+     ["in Python; the native one is missing: it is not there; do this"]),
+    ({"asked": "python"}, ["native: /p/_core.so, compiled by GCC 12",
+                           "KERNELSCOPE_RECORDER=python: recordings use that one"]),
+])
+def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
+    found = {**FOUND, "recorder": {**FOUND["recorder"], **recorder}}  # type: ignore[dict-item]
+    shown = cli_doctor.lines(found)
+    place = next(index for index, line in enumerate(shown) if line.startswith("recorder"))
+    assert [line[11:] for line in shown[place:place + len(said)]] == said
+    assert shown[place + len(said)].startswith("probes")
+
+
+@pytest.mark.skipif(_native.core is None, reason=str(_native.why_missing()))
+def test_where_the_native_recorder_is(cli: Any) -> None:
+    found = json.loads(cli("doctor", "--json", KERNELSCOPE_RECORDER=None).stdout)
+    recorder = found["recorder"]
+    assert _native.core is not None
+    assert recorder.pop("native") == _native.core.__file__
+    assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler"))
+    assert recorder == {"problem": None, "asked": None}
+    assert not [row for row in found["missing"] if "recorder" in row["what"]]
+
+
+def test_why_the_native_recorder_is_missing(cli: Any, tmp_path: Path) -> None:
+    """It is no reason for another exit status."""
+    root = Path(cli_doctor.__file__).parents[1]
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['kernelscope._native._core'] = None\n")
+    hidden = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}", "KERNELSCOPE_RECORDER": "python"}
+    found = json.loads(cli("doctor", "--json", **hidden).stdout)
+    assert found["can_record"] is True
+    assert found["recorder"]["native"] is None
+    assert re.match("it (is not compiled for this Python|does not load): ", found["recorder"]["problem"])
+    assert found["recorder"]["problem"].endswith(f"pip install --editable {root}")
+    assert found["recorder"]["asked"] == "python"
+    assert {"what": "the native recorder (recording costs less with it)",
+            "command": f"pip install --editable {root}"} in found["missing"]
 
 
 def test_children_that_fail_are_problems() -> None:

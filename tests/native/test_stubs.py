@@ -1,0 +1,92 @@
+"""The stubs of the native recorder say what the compiled module has: names, methods, and names of parameters."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from kernelscope import _native
+
+STUBS = Path(_native.__file__).with_name("_core.pyi")
+
+
+@pytest.fixture
+def core() -> ModuleType:
+    if _native.core is None:
+        pytest.skip(f"no native recorder: {_native.why_missing()}")
+    return _native.core
+
+
+def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """What a body of stubs declares, by name."""
+    found: dict[str, ast.stmt] = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = node
+    return found
+
+
+STUBBED = declared(ast.parse(STUBS.read_text(encoding="utf-8")).body)
+CLASSES = {name: node for name, node in STUBBED.items() if isinstance(node, ast.ClassDef)}
+
+
+def public(names: Any) -> list[str]:
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *filter(None, [given.vararg]), *given.kwonlyargs,
+             *filter(None, [given.kwarg])]
+    return [each.arg for each in named]
+
+
+def has_parameters(function: Any, stub: ast.FunctionDef, *, bound: bool) -> bool:
+    """Whether both take the same; what was compiled without a signature is not known."""
+    try:
+        compiled = list(inspect.signature(function).parameters)
+    except ValueError:
+        return True
+    return compiled[bound:] == parameters(stub)[bound:]
+
+
+def test_every_public_name_of_one_is_in_the_other(core: ModuleType) -> None:
+    assert public(vars(core)) == public(STUBBED)
+    assert public(vars(core)), "the module has nothing"
+
+
+def test_names_are_of_the_same_kind(core: ModuleType) -> None:
+    for name in public(STUBBED):
+        value, stub = getattr(core, name), STUBBED[name]
+        assert isinstance(value, type) == isinstance(stub, ast.ClassDef), name
+        if isinstance(stub, ast.FunctionDef):
+            assert callable(value), name
+            assert has_parameters(value, stub, bound=False), f"{name}{inspect.signature(value)}"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_types_have_the_same_members(core: ModuleType, name: str) -> None:
+    compiled, stubs = getattr(core, name), declared(CLASSES[name].body)
+    assert public(vars(compiled)) == public(stubs)
+    for member in stubs:
+        assert hasattr(compiled, member), f"{name}.{member}"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_methods_and_attributes_are_what_the_stubs_say(core: ModuleType, name: str) -> None:
+    compiled = getattr(core, name)
+    for member, stub in declared(CLASSES[name].body).items():
+        value = inspect.getattr_static(compiled, member)
+        decorators = [ast.unparse(each) for each in getattr(stub, "decorator_list", [])]
+        is_method = isinstance(stub, ast.FunctionDef) and "property" not in decorators
+        assert inspect.isroutine(value) == is_method, f"{name}.{member} is {value!r}"
+        if is_method and isinstance(stub, ast.FunctionDef) and not member.startswith("__"):
+            bound = not {"staticmethod", "classmethod"} & set(decorators)
+            assert has_parameters(value, stub, bound=bound), f"{name}.{member}{inspect.signature(value)}"
