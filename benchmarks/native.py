@@ -38,7 +38,7 @@ from native_kills import kills
 from native_launches import added, single
 from native_profilers import profilers
 from native_tables import finished, memory
-from native_ways import Part
+from native_ways import Part, microseconds
 
 PARTS: dict[str, Callable[..., Part]] = {
     "launches": added, "single": single, "kills": kills, "memory": memory, "profilers": profilers, "tables": finished,
@@ -86,11 +86,35 @@ def main() -> int:
         took = time.monotonic() - began
         found["parts"][name] = {"seconds": took, **asdict(part)}
         print(f"\n## {name} ({took:.0f} s)\n\n{markdown(part)}", flush=True)
+        found["against"] = against(found["parts"]).rows
         if options.output:
             partly = options.output.with_suffix(".partly")
             partly.write_text(json.dumps(found, indent=1))
             partly.replace(options.output)
+    compared = against(found["parts"])
+    if compared.rows:
+        print(f"\n## other profilers, beside the figures of the part launches\n\n{markdown(compared)}", flush=True)
     return 1 if failed else 0
+
+
+def against(parts: dict[str, Any]) -> Part:
+    """How many times as much as KernelScope other profilers add, by the sharper figures of `launches`."""
+    table = Part()
+    rows = parts.get("launches", {}).get("rows", [])
+    ours = {(row["arguments"], row["way"]): row["added_ns"] for row in rows}
+    backend = "native" if any(way.startswith("native") for _, way in ours) else "python"
+    for row in parts.get("profilers", {}).get("rows", []):
+        own = ours.get((row["arguments"], f"{backend}, phases"))
+        if not row["compared"] or own is None:
+            continue
+        added = row["added_ns"]
+        words = f"{microseconds(added)}, ours {microseconds(own)}"
+        least = added["low"] / own["high"] if own["high"] > 0 else None
+        if own["median"] > 0 and least is not None:
+            words += f": {added['median'] / own['median']:.0f} times as much, at least {least:.0f}"
+        table.add(f"{row['way']}: {row['arguments']} arrays, against {backend}, phases", words, "50 times ours",
+                  arguments=row["arguments"], way=row["way"], least=least)
+    return table
 
 
 def limit_s(name: str, options: argparse.Namespace) -> float | None:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from native_ways import WARM_UP, Part, Way, kernel_of, launch, why_no_journal
+from native_ways import WARM_UP, Part, Way, kernel_of, launch
+
+from kernelscope import _native
 
 ACKNOWLEDGED = struct.Struct("<3q")  # number, before, after
 HEADER_BYTES = 4096
@@ -47,7 +49,7 @@ def kills(count: int = 50, longest: float = 0.4, at_once: int = 0, seconds: floa
         Of the moments.
     """
     part = Part()
-    reason = why_no_journal()
+    reason = _native.why_missing()
     if reason is not None:
         part.missing.append(f"launches lost to SIGKILL: {reason}")
         return part

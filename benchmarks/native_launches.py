@@ -26,8 +26,9 @@ from native_ways import (
     percent,
     rounds,
     ways,
-    why_no_journal,
 )
+
+from kernelscope import _native
 
 #: Launches between two looks at whether the moment is quiet.
 BLOCK = 500
@@ -43,10 +44,12 @@ def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
     recorded = ways(part.missing)
     for count in arguments:
         kernel, given = kernel_of(count)
-        times, quiet = interleaved(kernel, given, [OFF, AGAIN, *recorded], most, launches, seconds / len(arguments))
+        times, quiet, first = interleaved(kernel, given, [OFF, AGAIN, *recorded], most, launches,
+                                          seconds / len(arguments))
         for way in (AGAIN, *recorded):
             both = [one and other for one, other in zip(quiet[OFF.name], quiet[way.name], strict=True)]
             found = paired(times[OFF.name], times[way.name], both)
+            early = estimate(np.subtract(first[way.name], times[OFF.name]))
             native = way.backend == "native"
             what = "A/A, not recording twice" if way is AGAIN else f"added to a launch, {way.name}"
             base = f"{found['base_ns'] / 1e3:.2f} µs"
@@ -54,27 +57,30 @@ def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
             share = SHARES.get(count) if native and way.detail == "phases" else None
             part.add(f"{what}: {count} arrays",
                      f"{microseconds(found['added_ns'], 3)} of {base}; {percent(found['share'])}; "
+                     f"the first {WARM_UP}: {early['median'] / 1e3:+.2f} µs; "
                      f"{found['pairs']} of {found['of']} pairs ({found['moments']} moments)",
                      "; ".join(filter(None, (limit, share and f"{share} on a GPU"))),
-                     arguments=count, way=way.name, **found)
+                     arguments=count, way=way.name, first_added_ns=early, **found)
     return part
 
 
 def interleaved(kernel: Any, given: tuple[Any, ...], compared: list[Way], most: int, launches: int,
-                seconds: float) -> tuple[dict[str, list[float]], dict[str, list[bool]]]:
-    """Nanoseconds a launch of each way, one value a round, and whether it was at a quiet moment."""
+                seconds: float) -> tuple[dict[str, list[float]], dict[str, list[bool]], dict[str, list[float]]]:
+    """Nanoseconds a launch of each way, one value a round; whether at a quiet moment; and of the first launches."""
     times: dict[str, list[float]] = {way.name: [] for way in compared}
     quiet: dict[str, list[bool]] = {way.name: [] for way in compared}
+    first: dict[str, list[float]] = {way.name: [] for way in compared}
     orders = np.random.default_rng(0)
     with Moments(pinned=True) as moments:
         for _ in rounds(most, seconds):
             moments.seek()
             for place in orders.permutation(len(compared)).tolist():
                 way = compared[place]
-                taken, still = batch(kernel, given, way, launches, moments)
+                taken, still, early = batch(kernel, given, way, launches, moments)
                 times[way.name].append(taken)
                 quiet[way.name].append(still)
-    return times, quiet
+                first[way.name].append(early)
+    return times, quiet, first
 
 
 def single(most: int = 24, launches: int = 10_000, seconds: float = 90.0) -> Part:
@@ -89,7 +95,7 @@ def single(most: int = 24, launches: int = 10_000, seconds: float = 90.0) -> Par
 def _single(folder: str, most: int, launches: int, seconds: float) -> Part:
     part = Part()
     compared = [OFF, AGAIN, *ways(part.missing, ("phases",))]
-    reason = why_no_journal()
+    reason = _native.why_missing()
     if reason is None:
         compared.append(Way("native, phases, journal", "native", journal=folder))
     else:

@@ -21,9 +21,9 @@ from native_ways import (
     launch,
     log_of,
     spread,
-    why_no_journal,
 )
 
+from kernelscope import _native
 from kernelscope.recorder import Recorder
 
 
@@ -35,7 +35,7 @@ def memory(count: int = 1_000_000) -> Part:
 def _memory(folder: str, count: int) -> Part:
     part = Part()
     compared = [Way(f"{backend}, phases", backend) for backend in backends(part.missing)]
-    reason = why_no_journal()
+    reason = _native.why_missing()
     if reason is None:
         compared.append(Way("native, phases, journal", "native", journal=folder))
     else:

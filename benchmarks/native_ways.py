@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +16,7 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 import numpy as np
 
+from kernelscope import _native
 from kernelscope.recorder import Recorder
 from kernelscope.studies.bench.quiet import Quiet, reference_ns
 
@@ -58,12 +57,8 @@ class Way:
         """Record from now on; None for a way that does not."""
         if self.backend is None:
             return None
-        options: dict[str, Any] = {"detail": self.detail, "gpu": self.gpu}
-        if "backend" in parameters():
-            options["backend"] = self.backend
-        if self.journal is not None:
-            options["journal"] = self.journal
-        recorder = Recorder(self.name, **options).start()
+        recorder = Recorder(self.name, detail=self.detail, gpu=self.gpu, backend=self.backend,
+                            journal=self.journal).start()
         recorder.begin_cell(self.name, execution_count=1, source="for _ in range(count): kernel[1, 32]()")
         used = log_of(recorder).backend
         assert used == self.backend, f"asked for the recorder {self.backend!r}, which gave {used!r}"
@@ -104,40 +99,19 @@ class Part:
             partly.replace(self.output)
 
 
-def parameters() -> frozenset[str]:
-    """What `Recorder` takes."""
-    return frozenset(inspect.signature(Recorder).parameters)
-
-
 def log_of(recorder: Recorder) -> Any:
     """The log that a recorder's session writes launches to."""
     session: Any = recorder._session
     return session.sink.log
 
 
-def why_no_native() -> str | None:
-    """Why there is no native recorder here; None where there is one."""
-    if "backend" not in parameters():
-        return "this version's Recorder has no choice of backend"
-    try:
-        native = import_module("kernelscope._native")
-    except ImportError:
-        return "this version has no kernelscope._native"
-    return native.why_missing()
-
-
 def backends(missing: list[str]) -> list[str]:
     """The recorders that there are; what keeps the native one away is added to `missing`."""
-    reason = why_no_native()
+    reason = _native.why_missing()
     if reason is not None:
         missing.append(f"the native recorder: {reason}")
         return ["python"]
     return ["python", "native"]
-
-
-def why_no_journal() -> str | None:
-    """Why no journal can be kept here; None where it can."""
-    return why_no_native() or (None if "journal" in parameters() else "this version's Recorder takes no journal")
 
 
 def ways(missing: list[str], details: Sequence[str] = ("launch", "phases")) -> list[Way]:
@@ -218,15 +192,15 @@ class Moments:
 
 
 def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, moments: Moments,
-          tries: int = 3) -> tuple[float, bool]:
-    """Nanoseconds a launch while recording in some way, and whether it was at a quiet moment."""
+          tries: int = 3) -> tuple[float, bool, float]:
+    """Nanoseconds a launch while recording in some way, whether at a quiet moment, and of the first launches."""
     from numba import cuda
 
     recorder = way.start()
     taken, quiet, made = 0.0, False, WARM_UP
     try:
-        launch(kernel, arguments, WARM_UP)
         gc.disable()
+        first = per_launch_ns(kernel, arguments, WARM_UP)
         for _ in range(tries):
             cuda.synchronize()
             before = moments.is_quiet()
@@ -243,7 +217,7 @@ def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, mome
         recorded = recorder.recording.arrow("launches").num_rows
         assert recorded == made, f"{way.name}: {recorded} of {made} launches are recorded"
     cuda.synchronize()
-    return taken, quiet
+    return taken, quiet, first
 
 
 def rounds(most: int, seconds: float, least: int = 4) -> Iterator[int]:
