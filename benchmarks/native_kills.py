@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from native_ways import WARM_UP, Part, Way, kernel_of, launch
-
-from kernelscope import _native
+from native_ways import WARM_UP, Part, Way, journal_way, kernel_of, launch
 
 ACKNOWLEDGED = struct.Struct("<3q")  # number, before, after
 HEADER_BYTES = 4096
@@ -49,10 +47,9 @@ def kills(count: int = 50, longest: float = 0.4, at_once: int = 0, seconds: floa
         Of the moments.
     """
     part = Part()
-    reason = _native.why_missing()
-    if reason is not None:
-        part.missing.append(f"launches lost to SIGKILL: {reason}")
-        return part
+    with tempfile.TemporaryDirectory() as folder:
+        if journal_way(folder, "launches lost to SIGKILL", part.missing) is None:
+            return part
     moments = [random.Random(seed + number).uniform(0.0, longest) for number in range(count)]
     with ThreadPoolExecutor(at_once or max(1, (os.cpu_count() or 1) // 3)) as pool:
         until = time.monotonic() + seconds

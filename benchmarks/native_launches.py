@@ -19,6 +19,7 @@ from native_ways import (
     batch,
     estimate,
     in_folder,
+    journal_way,
     kernel_of,
     launch,
     microseconds,
@@ -27,8 +28,6 @@ from native_ways import (
     rounds,
     ways,
 )
-
-from kernelscope import _native
 
 #: Launches between two looks at whether the moment is quiet.
 BLOCK = 500
@@ -95,11 +94,8 @@ def single(most: int = 24, launches: int = 10_000, seconds: float = 90.0) -> Par
 def _single(folder: str, most: int, launches: int, seconds: float) -> Part:
     part = Part()
     compared = [OFF, AGAIN, *ways(part.missing, ("phases",))]
-    reason = _native.why_missing()
-    if reason is None:
-        compared.append(Way("native, phases, journal", "native", journal=folder))
-    else:
-        part.missing.append(f"single launches with a journal: {reason}")
+    journal = journal_way(folder, "single launches with a journal", part.missing)
+    compared += [] if journal is None else [journal]
     kernel, given = kernel_of(0)
     times: dict[str, list[np.ndarray]] = {way.name: [] for way in compared}
     quiet: dict[str, list[np.ndarray]] = {way.name: [] for way in compared}

@@ -17,13 +17,13 @@ from native_ways import (
     Way,
     backends,
     in_folder,
+    journal_way,
     kernel_of,
     launch,
     log_of,
     spread,
 )
 
-from kernelscope import _native
 from kernelscope.recorder import Recorder
 
 
@@ -35,11 +35,8 @@ def memory(count: int = 1_000_000) -> Part:
 def _memory(folder: str, count: int) -> Part:
     part = Part()
     compared = [Way(f"{backend}, phases", backend) for backend in backends(part.missing)]
-    reason = _native.why_missing()
-    if reason is None:
-        compared.append(Way("native, phases, journal", "native", journal=folder))
-    else:
-        part.missing.append(f"the journal's size: {reason}")
+    journal = journal_way(folder, "the journal's size", part.missing)
+    compared += [] if journal is None else [journal]
     kernel, given = kernel_of(0)
     small = compared[0].start()
     assert small is not None

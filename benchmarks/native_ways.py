@@ -119,6 +119,23 @@ def ways(missing: list[str], details: Sequence[str] = ("launch", "phases")) -> l
     return [Way(f"{backend}, {detail}", backend, detail) for backend in backends(missing) for detail in details]
 
 
+def journal_way(folder: str, what: str, missing: list[str]) -> Way | None:
+    """The native recorder with a journal in a folder; None where there is none, which is added to `missing`."""
+    reason = _native.why_missing()
+    if reason is None:
+        way = Way("native, phases, journal", "native", journal=folder)
+        recorder = way.start()
+        assert recorder is not None
+        made = any(Path(folder).glob("*/slots"))
+        recording = recorder.stop()
+        if made:
+            return way
+        said = [text for text in recording.health.message.dropna() if "journal" in text]
+        reason = said[0] if said else "the recorder made none, and does not say why"
+    missing.append(f"{what}: {reason}")
+    return None
+
+
 def kernel_of(arguments: int) -> tuple[Any, tuple[Any, ...]]:
     """A configured kernel that does nothing with 0 to 4 arrays, compiled, and the device arrays for it."""
     from numba import cuda
