@@ -27,7 +27,7 @@ SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/_native/csrc/
 .NOTPARALLEL:
 
 help:  ## list the tasks
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 demo: $(VENV)/.demo-$(CUDA)  ## run the quickstart notebook and write build/demo/quickstart.html; needs no GPU
 	@$(BIN)/kernelscope demo

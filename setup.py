@@ -7,12 +7,15 @@ All else about the package stands in pyproject.toml.
 from __future__ import annotations
 
 import os
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
 
 # Setuptools takes the sources by names relative to this folder, which is where it runs.
 SOURCES = Path("kernelscope", "_native", "csrc")
+# Without a global lock the ring's counters have to be atomic.
+THREADS = [("KS_THREADS", "1")] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
 STRICT = os.environ.get("KERNELSCOPE_STRICT") == "1"
 WARNINGS = ["-Wall", "-Wextra"] + ["-Werror"] * STRICT
 
@@ -22,7 +25,7 @@ setup(
             "kernelscope._native._core",
             sources=sorted(str(path) for path in SOURCES.glob("*.c")),
             depends=sorted(str(path) for path in SOURCES.glob("*.h")),
-            define_macros=[("_GNU_SOURCE", "1")],
+            define_macros=[("_GNU_SOURCE", "1"), *THREADS],
             extra_compile_args=["-O2", "-std=c11", *WARNINGS, "-fvisibility=hidden", "-pthread"],
             extra_link_args=["-pthread"],
             language="c",

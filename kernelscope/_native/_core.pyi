@@ -1,0 +1,74 @@
+"""The native recorder: launches in slots of 64 bytes, and the hooks that write them."""
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
+
+TAKES_FUNCTIONS: bool
+"""Whether CPython lets a Python function's calls run through something else: since 3.12."""
+SLOT_BYTES: int
+LAYOUT_VERSION: int
+
+class Ring:
+    """Launches in slots of 64 bytes, in memory or in a file, which must not exist.
+
+    Raises
+    ------
+    ValueError
+        `mode` is none of ``grow``, ``ring`` and ``stop``, or `capacity` (launches) does not fit.
+    OSError
+        The file cannot be made, or the disk has no room for it.
+    """
+
+    new_state: Callable[[], State] | None
+    @property
+    def phases(self) -> bool: ...
+    @property
+    def failure(self) -> int: ...
+    @property
+    def is_in_file(self) -> bool: ...
+    def __init__(self, mode: str = "grow", capacity: int = 0, path: str | PathLike[str] | None = None,
+                 phases: bool = True, clock: Callable[[], int] | None = None) -> None: ...
+    def mark(self) -> tuple[int, int]:
+        """How many launches have begun, and how many more found no room."""
+    def counts(self, since: int, /) -> tuple[int, int, int]:
+        """Of the launches from an index on: ended, under way, voided."""
+    def columns(self, since: int, /) -> dict[str, bytearray]:
+        """The launches from an index on that have ended: times as int64 (ns, -1 unknown), ids as int32."""
+
+class State:
+    """One thread's launch under way; times in seconds, negative where unknown."""
+
+    launch_config: Any
+    kernel: Any
+    thread_id: int
+    dispatch_end: float
+    submit_start: float
+    submit_end: float
+    def __init__(self, ring: Ring, thread_id: int) -> None: ...
+    def forget(self) -> None: ...
+    def write(self, start: float, dispatch_end: float, submit_start: float, submit_end: float, end: float,
+              target: int, configuration: int, /) -> None: ...
+
+class Hook:
+    """Stands for a callable, or has the calls of a Python function run through it, and records them.
+
+    `kind` says what is recorded: see the bodies in ``csrc``. `begin` and `end` are Python's part of a launch, `most`
+    how many launch configurations are known, and held, at once (0: any number).
+    """
+
+    is_enabled: bool
+    @property
+    def original(self) -> Callable[..., Any]: ...
+    def __init__(self, kind: str, original: Callable[..., Any], ring: Ring, begin: Callable[..., Any] | None = None,
+                 end: Callable[..., Any] | None = None, most: int = 0) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any: ...
+    def take(self) -> None:
+        """Have the calls of `original`, a Python function, run through here."""
+    def give_back(self) -> bool:
+        """Record no more; whether `original` is as it was before `take`."""
+    def know(self, table: str, key: Any, first: int, second: int, /) -> None:
+        """Say which ids an object stands for; it is held until `forget`."""
+    def forget(self) -> None:
+        """Let go of the objects whose ids are known."""

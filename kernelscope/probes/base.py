@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
 
+from kernelscope._native import core
 from kernelscope.probes.sink import Sink
 
 #: How much of a launch is recorded: its two ends, or every phase boundary between them.
@@ -87,6 +88,7 @@ class Patches:
         self._swapped: list[tuple[FunctionType, CodeType, Any, Any]] = []
         self._signed: list[FunctionType] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._taken: list[tuple[str, Any]] = []
 
     def hook(self, owner: Any, name: str, make: Callable[[Any], Any], *, lend: bool = True) -> FunctionType | None:
         """Have ``owner.name`` run the hook that ``make(original)`` returns.
@@ -125,6 +127,40 @@ class Patches:
         setattr(owner, name, replacement)
         return None
 
+    def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Have ``owner.name`` run a native hook.
+
+        Where CPython lets a Python function's calls run through something else (3.12), that is done and the function
+        keeps its identity, its code and its place in tracebacks; elsewhere the attribute is replaced.
+
+        Parameters
+        ----------
+        owner : class or module
+            What has the attribute itself, not through a base class.
+        name : str
+            The attribute.
+        make : callable
+            Given a callable that does what the attribute did until now, returns the `kernelscope._native` hook.
+
+        Raises
+        ------
+        AttributeError
+            `owner` itself has no such attribute.
+        """
+        try:
+            current = vars(owner)[name]
+        except KeyError:
+            raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
+        function = inspect.unwrap(current)
+        if core is not None and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
+            hook = make(function)
+            self._taken.append((f"{getattr(owner, '__name__', owner)}.{name}", hook))  # before: a Ctrl-C may come
+            hook.take()
+        else:
+            hook = functools.update_wrapper(make(current), current)
+            self._replaced.append((owner, name, current, hook))
+            setattr(owner, name, hook)
+
     def lend(self, function: FunctionType, hook: FunctionType) -> None:
         """Have `function` run the code of `hook` itself, with its keyword-only defaults; it shows its own signature.
 
@@ -154,6 +190,11 @@ class Patches:
             vars(self._signed[-1]).pop("__signature__", None)
             self._signed.pop()
         covered: list[str] = []
+        while self._taken:
+            name, hook = self._taken[-1]
+            if not hook.give_back():
+                covered.append(name)
+            self._taken.pop()
         while self._replaced:
             owner, name, original, replacement = self._replaced[-1]
             if vars(owner).get(name) is replacement:

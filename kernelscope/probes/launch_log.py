@@ -51,6 +51,10 @@ class LaunchLog(Protocol):
     mode: str
     capacity: int | None
 
+    def serve(self, state: Callable[[], ThreadState]) -> None:
+        """Have hooks that cannot ask the sink themselves ask `state` for the calling thread's state."""
+        ...
+
     def new_state(self, thread_id: int) -> ThreadState:
         """Return the state of the calling thread, which is row `thread_id` of the threads."""
         ...
@@ -97,6 +101,9 @@ class PythonLog:
         self.states: list[ThreadState] = []
         # Of each mark when it was made, and how many records each thread had then.
         self.marks: list[tuple[int, dict[ThreadState, int]]] = []
+
+    def serve(self, state: Callable[[], ThreadState]) -> None:
+        """Do nothing: hooks in Python ask the sink."""
 
     def new_state(self, thread_id: int) -> ThreadState:
         """Return the state of the calling thread, which is row `thread_id` of the threads."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelscope import _native
-from kernelscope.clock import Clock, now
+from kernelscope.clock import Clock
 from kernelscope.errors import KernelScopeError
 from kernelscope.probes.bounded_log import BoundedLog
 from kernelscope.probes.launch_log import LaunchLog, PythonLog
@@ -88,24 +88,25 @@ def make_log(backend: str | None, mode: str, capacity: int | None, detail: str, 
         The native recorder is asked for, by `backend` or by the environment, and is not there; or the environment asks
         for what there is not.
     """
-    if _chosen(backend, clock) == "native":
+    if _chosen(backend) == "native":
         if _native.core is None:
             raise KernelScopeError(f"the native recorder cannot be used: {_native.why_missing()}; "
                                    "or record with backend='python'")
-        raise KernelScopeError("the native recorder does not keep launches yet; record with backend='python'")
+        from kernelscope.probes.native_log import NativeLog
+
+        return NativeLog(clock, detail, mode, capacity)
     if mode == "grow" or capacity is None:
         return PythonLog(clock, detail)
     return BoundedLog(clock, detail, mode, capacity)
 
 
-def _chosen(backend: str | None, clock: Clock) -> str:
+def _chosen(backend: str | None) -> str:
     if backend is not None:
         return backend
     wanted = os.environ.get(VARIABLE)
     if wanted and wanted not in BACKENDS:
         raise KernelScopeError(f"the environment's {VARIABLE}={wanted!r} is not one of {', '.join(BACKENDS)}")
-    # The native recorder reads the machine's clock and no other.
-    return "python" if clock is not now else wanted or "python"
+    return wanted or ("python" if _native.core is None else "native")
 
 
 def _words(mode: str, capacity: int | None) -> str:

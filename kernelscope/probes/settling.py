@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from kernelscope.probes.base import from_signal_handler
 from kernelscope.probes.launch_log import ThreadState
 from kernelscope.probes.sink import Sink
+
+Found = TypeVar("Found")
 
 # How often writing a launch is begun again after the user's signal handler raised in the middle of it.
 _TRIES = 5
@@ -62,3 +65,37 @@ def settle(probe: str, sink: Sink, state: ThreadState, ended: bool, error: BaseE
     if users is not None:
         raise users from None
     return ours
+
+
+def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found | None, BaseException | None]:
+    """Look something up in the middle of a user's launch; what goes wrong with it is ours, and is counted.
+
+    Parameters
+    ----------
+    probe : str
+        The name that errors and dropped launches are counted under.
+    sink : Sink
+        Where they are counted.
+    look : callable
+        Looks up; it is called again where a signal handler raised in the middle of it.
+
+    Returns
+    -------
+    tuple of object or None and BaseException or None
+        What was found, None where nothing could be; and what the user's signal handler raised meanwhile.
+    """
+    users: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            return look(), users
+        except Exception as problem:
+            if from_signal_handler(problem):
+                users = problem
+                continue
+            sink.swallow(probe, problem)
+            break
+        except BaseException:  # a Ctrl-C
+            sink.dropped[probe] += 1
+            raise
+    sink.dropped[probe] += 1
+    return None, users

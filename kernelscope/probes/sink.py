@@ -118,6 +118,7 @@ class Sink:
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
+        self.log.serve(self.state)
 
     def stream_seen(self, handle: int, stream: Any) -> int:
         """Return the handle of a stream that something is launched into, and follow the stream as long as it lives."""

@@ -8,7 +8,7 @@ import json
 import statistics
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,12 +16,14 @@ from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.bindings import without_hook
+from kernelscope.probes.launch_log import LaunchLog, PythonLog
 from kernelscope.probes.numba_cuda.attach import Attachments
 from kernelscope.probes.numba_cuda.code import STATED, CodeCapture
 from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
 from kernelscope.probes.numba_cuda.launch import LaunchHooks
+from kernelscope.probes.numba_cuda.native import NativeLaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.waiting import synchronize
 from kernelscope.schema import UNKNOWN
@@ -56,7 +58,7 @@ class NumbaCudaProbe:
         self._timer = timer
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
-        self._hooks: LaunchHooks | None = None
+        self._hooks: LaunchHooks | NativeLaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._facts: Facts | None = None
         self._code: CodeCapture | None = None
@@ -127,7 +129,7 @@ class NumbaCudaProbe:
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._hooks is None else measure_cost(detail)
+        return None if self._hooks is None else measure_cost(detail, type(self._hooks.sink.log))
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
@@ -176,7 +178,7 @@ class NumbaCudaProbe:
         assert self._facts is not None
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
-        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
+        self._hooks = launch_hooks(sink, self._target, self._facts.configuration, self._timer)
         self._hooks.install(self._patches, self._modules.dispatcher)
         self._follow_devices()
 
@@ -196,6 +198,13 @@ class NumbaCudaProbe:
                 if self._installed and not self._follows_devices:
                     self._follows_devices = True
                     self._hooks.install_load(self._patches, self._modules.codegen.CUDACodeLibrary)
+
+
+def launch_hooks(sink: Sink, target_of: Callable[[Any, Any, str | None], int], configuration_of: Callable[[Any], int],
+                 timer: EventTimer | None = None) -> LaunchHooks | NativeLaunchHooks:
+    """Return the hooks for the sink's log: those in C for the native recorder's. See `LaunchHooks`."""
+    kind = NativeLaunchHooks if sink.log.backend == "native" else LaunchHooks
+    return kind(sink, target_of, configuration_of, timer)
 
 
 def load_modules() -> Any:
@@ -240,15 +249,16 @@ def self_check(dispatcher: Any) -> list[str]:
     return problems
 
 
-def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
+def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
+                 launches: int = 30) -> float:
     """Measure what the hooks add to one launch, in nanoseconds: the median of A B A B rounds.
 
     The launch that they wrap here does some JSON instead, so that the hooks find the processor's caches as a launch
     leaves them: full of other things. ``benchmarks/`` compares the result with real launches.
     """
-    sink = Sink(detail=detail)
+    sink = Sink(detail=detail, log=log(detail=detail))
     fake = _FakeModule()
-    hooks = LaunchHooks(sink, lambda *_: 0, lambda *_: 0)
+    hooks = launch_hooks(sink, lambda *_: 0, lambda *_: 0)
     differences = []
     for _ in range(rounds):
         times = []
@@ -264,7 +274,6 @@ def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
             finally:
                 patches.undo()
         differences.append(times[1] - times[0])
-        sink.state().offset = 0
     return max(0.0, statistics.median(differences) / launches)
 
 

@@ -1,0 +1,112 @@
+/* A ring of 64-byte slots, one for each launch: in memory, or in a mapped file that outlives the process.
+ *
+ * Plain C without Python, so that a stress test with threads can be built from it alone. Writers take no lock: a slot
+ * is reserved by counting, its fields are written by the thread that reserved it, and the sequence number, which is
+ * written last, says that the others are there. With KS_THREADS the counters are atomic; otherwise the caller sees to
+ * it that one thread at a time reserves (Python's global lock does).
+ */
+#ifndef KS_RING_H
+#define KS_RING_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KS_VERSION 1u
+#define KS_HEADER_BYTES 4096u
+#define KS_SEGMENT_SHIFT 12
+#define KS_SEGMENT_SLOTS (1u << KS_SEGMENT_SHIFT)
+#define KS_SEGMENT_BYTES (KS_SEGMENT_SLOTS * 64u)
+#define KS_MOST_SEGMENTS (1u << 18)
+#define KS_UNDER_WAY ((uint64_t)1 << 63)
+#define KS_UNKNOWN (-1)
+
+enum ks_mode { KS_GROW, KS_KEEP_NEWEST, KS_STOP };
+/* A voided slot is of a launch that was begun and could not be recorded. */
+enum ks_kind { KS_VOID, KS_LAUNCH };
+
+typedef struct {
+    _Atomic uint64_t sequence;
+    int64_t start_ns, dispatch_end_ns, submit_start_ns, submit_end_ns, end_ns;
+    int32_t target, configuration, thread;
+    uint16_t kind, check;
+} ks_slot;
+
+_Static_assert(sizeof(ks_slot) == 64, "a slot has 64 bytes");
+
+typedef struct {
+    char magic[16];
+    uint32_t version, slot_bytes, segment_slots, mode;
+    uint64_t capacity, pid;
+    int64_t host_ns;
+    uint64_t reserved;
+    /* At offset 64: how many launches have begun and have a slot, how many have none, and the next place. */
+    _Atomic uint64_t next, lost, place;
+} ks_header;
+
+typedef struct ks_ring {
+    ks_header *header;
+    _Atomic(ks_slot *) *segments;
+    enum ks_mode mode;
+    uint64_t capacity; /* slots; 0 with KS_GROW */
+    int file;          /* -1: in memory */
+    int failure;       /* errno of why the file holds no more than it does, or 0 */
+    uint64_t in_file;  /* segments that are in the file */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t helper;
+    bool has_helper, ends;
+    uint64_t wanted; /* the segment that the helper is to make */
+    struct ks_ring *following;
+} ks_ring;
+
+/* Returns 0, or an errno; `path` is NULL for a ring in memory. Nothing is left behind where it fails. */
+int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char *path);
+void ks_ring_close(ks_ring *ring);
+
+/* Returns a slot, and its sequence number without KS_UNDER_WAY; NULL where there is no room. */
+ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence);
+
+/* How many launches have a slot and how many have none, and how many places have been used. */
+typedef struct {
+    uint64_t next, lost, places;
+} ks_extent;
+ks_extent ks_ring_extent(ks_ring *ring);
+/* The slot at a place below `places`; NULL where there is none. */
+ks_slot *ks_ring_at(ks_ring *ring, uint64_t place);
+
+/* The host clock: nanoseconds of CLOCK_MONOTONIC, which is what Python's perf_counter_ns reads. */
+int64_t ks_now(void);
+
+static inline uint64_t ks_turned(uint64_t word, unsigned bits) { return word << bits | word >> (64 - bits); }
+
+/* The 16 bits that tell a whole slot from a damaged one; see the layout in docs/architecture. */
+static inline uint16_t ks_check(const ks_slot *slot, uint64_t sequence) {
+    bool open = (sequence & KS_UNDER_WAY) != 0;
+    uint64_t x = ks_turned(sequence, 63) ^ ks_turned((uint64_t)slot->start_ns, 54);
+    uint64_t times = ks_turned(open ? UINT64_MAX : (uint64_t)slot->dispatch_end_ns, 45) ^
+                     ks_turned(open ? UINT64_MAX : (uint64_t)slot->submit_start_ns, 36) ^
+                     ks_turned(open ? UINT64_MAX : (uint64_t)slot->submit_end_ns, 27) ^
+                     ks_turned(open ? UINT64_MAX : (uint64_t)slot->end_ns, 18);
+    x ^= times ^ ks_turned((uint32_t)slot->target | (uint64_t)(uint32_t)slot->configuration << 32, 9);
+    x ^= (uint32_t)slot->thread | (uint64_t)slot->kind << 32;
+    x ^= x >> 32;
+    x ^= x >> 16;
+    return (uint16_t)x;
+}
+
+/* Says that a launch has begun: all of the slot but its sequence number has been written. */
+static inline void ks_begin(ks_slot *slot, uint64_t sequence) {
+    slot->check = ks_check(slot, sequence | KS_UNDER_WAY);
+    atomic_store_explicit(&slot->sequence, sequence | KS_UNDER_WAY, memory_order_release);
+}
+
+/* Says that it has ended. */
+static inline void ks_finish(ks_slot *slot, uint64_t sequence) {
+    slot->check = ks_check(slot, sequence);
+    atomic_store_explicit(&slot->sequence, sequence, memory_order_release);
+}
+
+#endif
