@@ -31,6 +31,7 @@ from native_ways import (
 
 #: Launches between two looks at whether the moment is quiet.
 BLOCK = 500
+SLOTS_A_PAGE = 4096 // 64
 TARGETS = {"launch": "0.08 µs", "phases": "0.2 µs"}
 SHARES = {0: "2 %", 4: "1 %"}
 PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "maximum": 100.0}
@@ -168,7 +169,23 @@ def _distribution(part: Part, compared: list[Way], times: dict[str, list[np.ndar
         limit = "no difference" if way is AGAIN else "0.4 µs" if way.backend == "native" else ""
         part.add(f"added at p99 of single launches, {way.name}", words, limit, way=way.name, added_ns=changes,
                  quiet_added_ns=estimate(calm) if len(calm) > 1 else None)
+    if compared[-1].backend == "native":
+        _pages(part, compared, times)
     part.values["launches in a recording"] = statistics.median(map(len, times[OFF.name]))
+
+
+def _pages(part: Part, compared: list[Way], times: dict[str, list[np.ndarray]]) -> None:
+    """What launches take longer that are the first in a page of the ring, which is where a fault of memory shows."""
+    for way in compared:
+        if way.backend != "native":
+            continue
+        every = np.stack(times[way.name])
+        first = (np.arange(every.shape[1]) + WARM_UP) % SLOTS_A_PAGE == 0
+        longer = estimate(np.median(every[:, first], axis=1) - np.median(every[:, ~first], axis=1))
+        slowest = [(int(place % every.shape[1]) + WARM_UP, int(every.flat[place]))
+                   for place in np.argsort(every, axis=None)[:-11:-1]]
+        part.add(f"launches whose slot is the first in a page take longer, {way.name}", microseconds(longer),
+                 way=way.name, longer_ns=longer, slowest=slowest)
 
 
 def _at_quiet(times: dict[str, list[np.ndarray]], quiet: dict[str, list[np.ndarray]], way: Way, plain: Way,
