@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All of benchmarks/native.py on a machine with a GPU, in at most eight minutes.
 #
-#     benchmarks/native_on_gpu.sh OUTDIR [PYTHON]
+#     [MINUTES=7] benchmarks/native_on_gpu.sh OUTDIR [PYTHON]
 #
 # OUTDIR/native.md, native.json and native.log grow part by part, so that what was found is there whenever it ends.
 # The native recorder is compiled in place where it is not there yet and can be.
@@ -18,7 +18,7 @@ export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
     fi
     "$python" -c 'from kernelscope import _native; print(_native.why_missing() or "the native recorder is there")'
 } >"$out/native.log" 2>&1
-timeout --kill-after=5 465 "$python" benchmarks/native.py --minutes 7 --output "$out/native.json" 2>>"$out/native.log" |
+timeout --kill-after=5 465 "$python" benchmarks/native.py --minutes "${MINUTES:-7}" --output "$out/native.json" 2>>"$out/native.log" |
     tee "$out/native.md"
 status=$?
 cat /proc/loadavg >>"$out/native.log"
