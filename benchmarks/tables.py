@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.probes.launch_log import PHASES, PHASES_DTYPE, LaunchColumns, thread_columns
+from kernelscope.probes.launch_log import PHASES, PHASES_DTYPE, RECORDS_A_CHUNK, LaunchColumns, thread_columns
 from kernelscope.recording.builder import LAUNCH_COLUMNS, RawRecording, build
 
 CELLS = 100
@@ -86,12 +86,12 @@ def columns_of(launches: int, *, phases: bool = True, threads: int = 1) -> Launc
     return {name: values[name][order].astype(dtype) for name, dtype in LAUNCH_COLUMNS.items()}
 
 
-def records_of(columns: LaunchColumns) -> bytes:
+def records_of(columns: LaunchColumns) -> list[bytes]:
     """The same launches as the Python log's hooks pack them."""
     records = np.empty(len(columns["target"]), PHASES_DTYPE)
     for name in PHASES_DTYPE.names or ():
         records[name] = columns[name] if name in columns else columns[f"{name}_ns"] / 1e9
-    return records.tobytes()
+    return [records[first:first + RECORDS_A_CHUNK].tobytes() for first in range(0, len(records), RECORDS_A_CHUNK)]
 
 
 def raw_of(launches: LaunchColumns) -> RawRecording:

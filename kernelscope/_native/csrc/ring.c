@@ -43,11 +43,22 @@ static void give_up(ks_slot *segment, bool in_file) {
         munmap(segment, KS_SEGMENT_BYTES);
 }
 
+static int write_zeros(int file, off_t offset, size_t bytes) {
+    static const char zeros[PAGE_BYTES];
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = pwrite(file, zeros, PAGE_BYTES, offset + (off_t)done);
+        if (count < 0 && errno != EINTR)
+            return errno;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return 0;
+}
+
 /* A part of the file as memory, with blocks of its own on the disk: writing to it cannot fail for want of room. */
 static void *mapped(int file, off_t offset, size_t bytes, int *failure) {
     int error = posix_fallocate(file, offset, (off_t)bytes);
-    if (error == EINVAL || error == EOPNOTSUPP) /* a file system without it: written zeros do the same */
-        error = 0;
+    if (error == EINVAL || error == EOPNOTSUPP)
+        error = write_zeros(file, offset, bytes); /* a file system without it */
     void *made = MAP_FAILED;
     if (error == 0) {
         made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset);
@@ -307,7 +318,7 @@ static int open_file(ks_ring *ring, const char *path) {
     if (file < 0)
         return errno;
     int failure = 0;
-    if (flock(file, LOCK_EX | LOCK_NB) != 0)
+    if (flock(file, LOCK_EX) != 0)
         failure = errno;
     else
         ring->header = mapped(file, 0, KS_HEADER_BYTES, &failure);

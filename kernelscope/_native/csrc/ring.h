@@ -73,9 +73,10 @@ typedef struct ks_ring {
 int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char *path);
 void ks_ring_close(ks_ring *ring);
 
-/* Returns a slot, and its sequence number without KS_UNDER_WAY; NULL where there is no room. */
+/* For `ks_ring_take`, where no fast slot is left. */
 ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence);
 
+/* Returns a slot, and its sequence number without KS_UNDER_WAY; NULL where there is no room. */
 static inline ks_slot *ks_ring_take(ks_ring *ring, uint64_t *sequence) {
     if (__builtin_expect(ring->fast_left == 0, 0))
         return ks_ring_reserve(ring, sequence);

@@ -78,7 +78,7 @@ static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t c
             return NULL;
     }
     uint64_t sequence;
-    ks_slot *slot = ks_ring_reserve(&self->log->ring, &sequence);
+    ks_slot *slot = ks_ring_take(&self->log->ring, &sequence);
     if (slot != NULL) {
         bool phases = self->log->phases;
         slot->start_ns = nanoseconds(times[0]);
