@@ -8,6 +8,8 @@ TAKES_FUNCTIONS: bool
 """Whether CPython lets a Python function's calls run through something else: since 3.12."""
 SLOT_BYTES: int
 LAYOUT_VERSION: int
+CLOCK: str
+"""What times are read from: ``tsc``, the processor's counter, put right each millisecond; or ``clock_gettime``."""
 
 class Ring:
     """Launches in slots of 64 bytes, in memory or in a file, which must not exist.

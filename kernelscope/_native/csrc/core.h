@@ -15,18 +15,26 @@
 
 #ifdef __GNUC__
 #define KS_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define KS_RARE __attribute__((cold, noinline))
+/* Beside each other in memory: what one launch runs. */
+#define KS_HOT __attribute__((hot))
+/* A few bytes that each launch reads: in the part of threads' memory that is there from the start, not behind a call. */
+#define KS_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #else
 #define KS_LIKELY(condition) (condition)
+#define KS_RARE
+#define KS_HOT
+#define KS_THREAD_LOCAL _Thread_local
 #endif
 
 /* A ring as a Python object, with what its writers need. */
 typedef struct {
     PyObject_HEAD
-    ks_ring ring;
     uint64_t token;      /* of no other ring of the process */
-    bool is_open, phases;
-    PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *clock;     /* NULL: the host clock itself */
+    bool is_open, phases;
+    ks_ring ring;
+    PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *states;    /* list of those that threads remember by address */
 } ks_log;
 
@@ -36,25 +44,31 @@ typedef struct {
     ks_log *log;
     PyObject *launch_config, *kernel;
     ks_slot *slot;
-    ks_slot spare;
+    ks_pace pace;
+    /* What it launched last, and the ids of that: mostly it is launched again. They are held. */
+    PyObject *last_config, *last_kernel;
+    int32_t last_configuration, last_begun, last_target;
     int thread_id;
+    bool found_plain, last_is_plain; /* whether the kernel is not launch-config sensitive */
+    ks_slot spare;
 } ks_state;
 
 typedef struct ks_hook ks_hook;
 typedef PyObject *(*ks_body)(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
-/* A function that stands for another one, or that another one's calls run through. */
+/* A function that stands for another one, or that another one's calls run through. What each call touches is first. */
 struct ks_hook {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     ks_body body;
     PyObject *original;
-    vectorcallfunc saved; /* the own one of a function whose calls run through here */
-    PyObject *dict, *weakrefs;
+    vectorcallfunc saved; /* the original's own, where that is known not to change */
     ks_log *log;
+    bool is_enabled, phases;
+    int entry; /* by which its function's calls come here; -1: none */
+    PyObject *dict, *weakrefs;
     PyObject *begin, *end; /* Python's part: what is seen for the first time, and what fails */
     ks_table configurations, targets;
-    bool is_enabled, phases;
 #ifdef Py_GIL_DISABLED
     _Atomic long inside;
 #endif
@@ -67,17 +81,19 @@ extern PyObject *ks_str_sensitive, *ks_str_specialized, *ks_str_dispatcher, *ks_
 int ks_names_ready(void);
 int ks_hooks_ready(PyObject *module);
 
-int64_t ks_clock_slow(ks_log *log);
-ks_state *ks_state_slow(ks_log *log);
+KS_RARE int64_t ks_clock_slow(ks_log *log);
+KS_RARE ks_state *ks_state_slow(ks_log *log);
 
 typedef struct {
     uint64_t token;
     ks_state *state;
 } ks_thread;
-extern _Thread_local ks_thread ks_this_thread;
+extern KS_THREAD_LOCAL ks_thread ks_this_thread;
 
 /* The recording's clock, in nanoseconds; leaves an exception that is set as it is. */
-static inline int64_t ks_clock(ks_log *log) { return KS_LIKELY(log->clock == NULL) ? ks_now() : ks_clock_slow(log); }
+static inline int64_t ks_clock(ks_state *state) {
+    return KS_LIKELY(state->log->clock == NULL) ? ks_time(&state->pace) : ks_clock_slow(state->log);
+}
 
 /* The calling thread's state, borrowed; NULL without an exception where it cannot be had, with one for a Ctrl-C. */
 static inline ks_state *ks_state_here(ks_log *log) {

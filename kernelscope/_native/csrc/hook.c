@@ -3,40 +3,6 @@
 
 #include <structmember.h>
 
-#ifdef KS_TAKES_FUNCTIONS
-/* Functions whose calls run through a hook. Entries are put in and taken out under a lock, and read without one. */
-enum { PLACES = 1024 };
-static struct {
-    _Atomic(PyObject *) function;
-    _Atomic(ks_hook *) hook;
-} registry[PLACES];
-static PyObject gone; /* stands where an entry was */
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static vectorcallfunc plain; /* what CPython itself gives to Python functions */
-
-static size_t registry_find(const PyObject *function) {
-    for (size_t place = ks_place(function, PLACES - 1), tries = 0; tries < PLACES; tries++) {
-        const PyObject *found = atomic_load_explicit(&registry[place].function, memory_order_acquire);
-        if (found == function)
-            return place;
-        if (found == NULL)
-            break;
-        place = (place + 1) & (PLACES - 1);
-    }
-    return PLACES;
-}
-
-static size_t registry_room(const PyObject *function) {
-    for (size_t place = ks_place(function, PLACES - 1), tries = 0; tries < PLACES; tries++) {
-        const PyObject *found = atomic_load_explicit(&registry[place].function, memory_order_relaxed);
-        if (found == NULL || found == &gone)
-            return place;
-        place = (place + 1) & (PLACES - 1);
-    }
-    return PLACES;
-}
-#endif
-
 static inline ks_hook *enter(ks_hook *hook) {
     Py_INCREF(hook);
 #ifdef Py_GIL_DISABLED
@@ -52,7 +18,7 @@ static inline void leave(ks_hook *hook) {
     Py_DECREF(hook);
 }
 
-static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     ks_hook *hook = enter((ks_hook *)self); /* it may be taken away while the call lasts */
     PyObject *result = KS_LIKELY(hook->is_enabled) ? hook->body(hook, args, nargsf, kwnames)
                                                    : ks_original(hook, args, nargsf, kwnames);
@@ -61,79 +27,95 @@ static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf,
 }
 
 #ifdef KS_TAKES_FUNCTIONS
-static PyObject *call_taken(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    size_t place = registry_find(function);
-    ks_hook *found = place == PLACES ? NULL : atomic_load_explicit(&registry[place].hook, memory_order_acquire);
-    if (found == NULL) /* given back since the call began */
+/* Functions whose calls run through a hook: each has an entry of its own, so that nothing is to be looked up. */
+enum { ENTRIES = 256 };
+static _Atomic(ks_hook *) entries[ENTRIES];
+static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
+static vectorcallfunc plain; /* what CPython itself gives to Python functions */
+
+static inline PyObject *call_taken(int entry, PyObject *function, PyObject *const *args, size_t nargsf,
+                                   PyObject *kwnames) {
+    ks_hook *hook = atomic_load_explicit(&entries[entry], memory_order_acquire);
+    if (hook == NULL || hook->original != function) /* given back since the call began */
         return plain(function, args, nargsf, kwnames);
-    return call_hook((PyObject *)found, args, nargsf, kwnames);
+    return call_hook((PyObject *)hook, args, nargsf, kwnames);
+}
+
+#define ENTRY(n)                                                                                                       \
+    KS_HOT static PyObject *entry_##n(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {   \
+        return call_taken(0x##n, function, args, nargsf, kwnames);                                                     \
+    }
+#define NAME(n) entry_##n,
+#define ROW(each, n)                                                                                                   \
+    each(n##0) each(n##1) each(n##2) each(n##3) each(n##4) each(n##5) each(n##6) each(n##7) each(n##8) each(n##9)      \
+        each(n##a) each(n##b) each(n##c) each(n##d) each(n##e) each(n##f)
+#define ALL(each)                                                                                                      \
+    ROW(each, 0) ROW(each, 1) ROW(each, 2) ROW(each, 3) ROW(each, 4) ROW(each, 5) ROW(each, 6) ROW(each, 7)            \
+    ROW(each, 8) ROW(each, 9) ROW(each, a) ROW(each, b) ROW(each, c) ROW(each, d) ROW(each, e) ROW(each, f)
+ALL(ENTRY)
+static const vectorcallfunc entry_points[ENTRIES] = {ALL(NAME)};
+
+/* Under the lock: the entry that the function's calls come by, or -1. */
+static int entry_of(PyFunctionObject *function) {
+    for (int entry = 0; entry < ENTRIES; entry++)
+        if (function->vectorcall == entry_points[entry])
+            return entry;
+    return -1;
 }
 #endif
 
 static PyObject *hook_take(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
 #ifdef KS_TAKES_FUNCTIONS
-    if (!PyFunction_Check(self->original)) {
-        PyErr_Format(PyExc_TypeError, "%R is no Python function", self->original);
-        return NULL;
-    }
+    if (!PyFunction_Check(self->original))
+        return PyErr_Format(PyExc_TypeError, "%R is no Python function", self->original);
     PyFunctionObject *function = (PyFunctionObject *)self->original;
-    pthread_mutex_lock(&registry_lock);
-    size_t place = registry_find(self->original);
-    bool is_free = place == PLACES && self->saved == NULL;
-    if (is_free)
-        place = registry_room(self->original);
-    bool has_room = is_free && place < PLACES;
-    if (has_room) {
+    pthread_mutex_lock(&entries_lock);
+    bool is_free = self->entry < 0 && entry_of(function) < 0;
+    int entry = 0;
+    while (entry < ENTRIES && atomic_load_explicit(&entries[entry], memory_order_relaxed) != NULL)
+        entry++;
+    if (is_free && entry < ENTRIES) {
         if (plain == NULL)
             plain = function->vectorcall;
         self->saved = function->vectorcall;
-        atomic_store_explicit(&registry[place].hook, enter(self), memory_order_release);
-        atomic_store_explicit(&registry[place].function, self->original, memory_order_release);
-        PyFunction_SetVectorcall(function, call_taken);
+        self->entry = entry;
+        atomic_store_explicit(&entries[entry], enter(self), memory_order_release);
+        PyFunction_SetVectorcall(function, entry_points[entry]);
     }
-    pthread_mutex_unlock(&registry_lock);
-    if (has_room)
-        Py_RETURN_NONE;
-    if (is_free)
-        PyErr_SetString(PyExc_RuntimeError, "there is no room for another hooked function");
-    else
-        PyErr_Format(PyExc_RuntimeError, "the calls of %R run through a hook already", self->original);
-    return NULL;
+    pthread_mutex_unlock(&entries_lock);
+    if (!is_free)
+        return PyErr_Format(PyExc_RuntimeError, "the calls of %R run through a hook already", self->original);
+    if (entry == ENTRIES)
+        return PyErr_Format(PyExc_RuntimeError, "%d functions are hooked: there is no room for another", ENTRIES);
+    Py_RETURN_NONE;
 #else
-    PyErr_Format(PyExc_RuntimeError, "Python 3.11 runs %R without asking for its vectorcall", self->original);
-    return NULL;
+    return PyErr_Format(PyExc_RuntimeError, "Python 3.11 runs %R without asking for its vectorcall", self->original);
 #endif
 }
 
-/* Returns whether the function is as it was; else another wrapper has come over the hook, which stays as a pass-through. */
+/* Returns whether the function is as it was; else another wrapper has come over the hook, which stays and passes on. */
 static PyObject *hook_give_back(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
     bool is_undone = true;
+    self->is_enabled = false;
 #ifdef KS_TAKES_FUNCTIONS
-    PyFunctionObject *function = (PyFunctionObject *)self->original;
     bool had = false;
-    pthread_mutex_lock(&registry_lock);
-    if (self->saved != NULL) {
-        size_t place = registry_find(self->original);
-        is_undone = function->vectorcall == call_taken;
-        if (is_undone)
+    pthread_mutex_lock(&entries_lock);
+    if (self->entry >= 0) {
+        PyFunctionObject *function = (PyFunctionObject *)self->original;
+        is_undone = had = function->vectorcall == entry_points[self->entry];
+        if (is_undone) {
             PyFunction_SetVectorcall(function, self->saved);
-        if (is_undone && place != PLACES) {
-            /* An entry that others were put behind goes on being passed. */
-            atomic_store_explicit(&registry[place].hook, NULL, memory_order_release);
-            atomic_store_explicit(&registry[place].function, &gone, memory_order_release);
-            had = true;
+            atomic_store_explicit(&entries[self->entry], NULL, memory_order_release);
+            self->entry = -1;
         }
     }
-    pthread_mutex_unlock(&registry_lock);
-    self->is_enabled = false;
+    pthread_mutex_unlock(&entries_lock);
 #ifndef Py_GIL_DISABLED
     if (had)
         leave(self);
 #else
     (void)had; /* another thread may have found it and not begun: it stays, a few hundred bytes */
 #endif
-#else
-    self->is_enabled = false;
 #endif
     return PyBool_FromLong(is_undone);
 }
@@ -222,12 +204,14 @@ static PyObject *hook_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     self->vectorcall = call_hook;
     self->body = *kinds[number].body;
     self->original = Py_NewRef(original);
+    self->saved = PyFunction_Check(original) ? NULL : PyVectorcall_Function(original);
     self->log = (ks_log *)Py_NewRef(log);
     self->begin = Py_NewRef(begin);
     self->end = Py_NewRef(end);
     self->phases = self->log->phases;
     self->configurations.most = most > 0 ? (size_t)most : 0;
     self->is_enabled = true;
+    self->entry = -1;
     self->dict = PyDict_New();
     if (self->dict == NULL)
         Py_CLEAR(self);

@@ -23,7 +23,7 @@ static bool is_true(PyObject *object, PyObject *name, bool otherwise) {
 }
 
 /* Whether a launch-config sensitive dispatcher hands a launch over to the one for its configuration. */
-static bool is_handed_over(PyObject *dispatcher, PyObject *config) {
+KS_RARE static bool is_handed_over(PyObject *dispatcher, PyObject *config) {
     PyObject *own = PyObject_GetAttr(config, ks_str_dispatcher);
     bool other = own != dispatcher;
     if (own == NULL)
@@ -33,7 +33,7 @@ static bool is_handed_over(PyObject *dispatcher, PyObject *config) {
 }
 
 /* The argument of a name or at a place; NULL where it was not given. */
-static PyObject *given(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t place, PyObject *name) {
+KS_RARE static PyObject *given(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t place, PyObject *name) {
     if (place < count)
         return args[place];
     for (Py_ssize_t each = 0; kwnames != NULL && each < PyTuple_GET_SIZE(kwnames); each++)
@@ -43,7 +43,7 @@ static PyObject *given(PyObject *const *args, Py_ssize_t count, PyObject *kwname
 }
 
 /* Asks Python for two ids. Returns 1; 0 where there are none; -1 with an exception, which is the user's. */
-static int ask(PyObject *callable, PyObject *const *args, size_t count, int32_t *first, int32_t *second) {
+KS_RARE static int ask(PyObject *callable, PyObject *const *args, size_t count, int32_t *first, int32_t *second) {
     PyObject *answer = PyObject_Vectorcall(callable, args, count, NULL);
     int done = -1;
     if (answer != NULL) {
@@ -66,7 +66,7 @@ static int ask(PyObject *callable, PyObject *const *args, size_t count, int32_t 
 }
 
 /* Ends a launch that failed, or whose kernel is new. Returns whether the result stands; else an exception is set. */
-static bool end_slowly(ks_hook *hook, PyObject *dispatcher, PyObject *kernel, PyObject *config, ks_slot *slot,
+KS_RARE static bool end_slowly(ks_hook *hook, PyObject *dispatcher, PyObject *kernel, PyObject *config, ks_slot *slot,
                        uint64_t sequence, bool failed) {
     PyObject *raised = failed ? ks_take_exception() : NULL;
     PyObject *name = failed ? PyObject_GetAttr((PyObject *)Py_TYPE(raised), ks_str_name) : Py_NewRef(Py_None);
@@ -95,8 +95,42 @@ static bool end_slowly(ks_hook *hook, PyObject *dispatcher, PyObject *kernel, Py
     return !failed;
 }
 
+/* Finds a launch configuration's ids, which become the thread's last ones. Returns as `ask`. */
+KS_RARE static int look_up_config(ks_hook *hook, ks_state *state, PyObject *dispatcher, PyObject *config) {
+    const ks_entry *known = ks_table_find(&hook->configurations, config);
+    int32_t configuration, target;
+    if (known != NULL) {
+        configuration = known->first;
+        target = known->second;
+    } else {
+        PyObject *asked[] = {dispatcher, config};
+        int done = ask(hook->begin, asked, 2, &configuration, &target);
+        if (done <= 0)
+            return done;
+    }
+    state->last_configuration = configuration;
+    state->last_begun = target;
+    PyObject *before = state->last_config;
+    state->last_config = Py_NewRef(config);
+    Py_XDECREF(before);
+    return 1;
+}
+
+/* Whether a kernel's target is known; it becomes the thread's last one. */
+KS_RARE static bool is_known(ks_hook *hook, ks_state *state, PyObject *kernel) {
+    const ks_entry *known = ks_table_find(&hook->targets, kernel);
+    if (known == NULL)
+        return false;
+    state->last_target = known->first;
+    state->last_is_plain = state->found_plain;
+    PyObject *before = state->last_kernel;
+    state->last_kernel = Py_NewRef(kernel);
+    Py_XDECREF(before);
+    return true;
+}
+
 /* In place of ``CUDADispatcher.call(self, args, launch_config)``: one launch. */
-static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     PyObject *config = KS_LIKELY(count == 3) ? args[2] : given(args, count, kwnames, 2, ks_str_launch_config);
     ks_log *log = hook->log;
@@ -106,80 +140,78 @@ static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, 
     PyObject *dispatcher = args[0];
     if (config == state->launch_config && is_handed_over(dispatcher, config))
         return ks_original(hook, args, nargsf, kwnames);
-    const ks_entry *known = ks_table_find(&hook->configurations, config);
-    int32_t configuration, target;
-    if (KS_LIKELY(known != NULL)) {
-        configuration = known->first;
-        target = known->second;
-    } else {
-        PyObject *asked[] = {dispatcher, config};
-        int done = ask(hook->begin, asked, 2, &configuration, &target);
+    if (!KS_LIKELY(config == state->last_config)) {
+        int done = look_up_config(hook, state, dispatcher, config);
         if (done <= 0)
             return done < 0 ? NULL : ks_original(hook, args, nargsf, kwnames);
     }
     PyObject *outer_config = state->launch_config, *outer_kernel = state->kernel;
     ks_slot *outer_slot = state->slot, spare;
     uint64_t sequence = 0;
-    ks_slot *slot = ks_ring_reserve(&log->ring, &sequence);
+    ks_slot *slot = ks_ring_take(&log->ring, &sequence);
     if (slot == NULL)
         slot = &spare;
     state->launch_config = Py_NewRef(config);
     state->kernel = NULL;
     state->slot = slot;
     slot->dispatch_end_ns = slot->submit_start_ns = slot->submit_end_ns = slot->end_ns = KS_UNKNOWN;
-    slot->target = target;
-    slot->configuration = configuration;
+    slot->target = state->last_begun;
+    slot->configuration = state->last_configuration;
     slot->thread = state->thread_id;
     slot->kind = KS_LAUNCH;
-    slot->start_ns = ks_clock(log);
+    slot->start_ns = ks_clock(state);
     if (KS_LIKELY(sequence != 0))
         ks_begin(slot, sequence);
 
     PyObject *result = ks_original(hook, args, nargsf, kwnames);
 
-    slot->end_ns = ks_clock(log);
-    PyObject *kernel = state->kernel;
-    known = result != NULL && kernel != NULL ? ks_table_find(&hook->targets, kernel) : NULL;
-    Py_XDECREF(state->launch_config);
+    slot->end_ns = ks_clock(state);
+    PyObject *kernel = state->kernel, *own_config = state->launch_config;
     state->launch_config = outer_config;
     state->kernel = outer_kernel;
     state->slot = outer_slot;
-    if (KS_LIKELY(known != NULL)) {
-        slot->target = known->first;
+    if (KS_LIKELY(result != NULL && kernel != NULL && (kernel == state->last_kernel || is_known(hook, state, kernel)))) {
+        slot->target = state->last_target;
         if (KS_LIKELY(sequence != 0))
             ks_finish(slot, sequence);
+        ks_ring_expect(&log->ring);
     } else if (!end_slowly(hook, dispatcher, kernel, config, slot, sequence, result == NULL)) {
         Py_CLEAR(result);
     }
+    Py_XDECREF(own_config);
     Py_XDECREF(kernel);
     return result;
 }
 
 /* In place of ``CUDADispatcher._update_launch_config_sensitivity(self, kernel, launch_config)``: dispatch has found the
  * specialization. numba-cuda's function does nothing for most kernels; this asks what it asks and need not call it. */
-static PyObject *body_found(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *body_found(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     ks_state *state = KS_LIKELY(PyVectorcall_NARGS(nargsf) == 3) ? ks_state_here(hook->log) : NULL;
     if (state == NULL)
         return PyErr_Occurred() ? NULL : ks_original(hook, args, nargsf, kwnames);
     if (hook->phases)
-        state->slot->dispatch_end_ns = ks_clock(hook->log);
-    Py_XSETREF(state->kernel, Py_NewRef(args[1]));
-    if (is_true(args[1], ks_str_sensitive, true)) /* a missing attribute is for numba-cuda to judge */
+        state->slot->dispatch_end_ns = ks_clock(state);
+    PyObject *kernel = args[1];
+    Py_XSETREF(state->kernel, Py_NewRef(kernel));
+    if (KS_LIKELY(kernel == state->last_kernel && state->last_is_plain))
+        Py_RETURN_NONE; /* a kernel is told once, when it is compiled, what it is */
+    state->found_plain = !is_true(kernel, ks_str_sensitive, true); /* a missing attribute is for numba-cuda to judge */
+    if (!state->found_plain)
         return ks_original(hook, args, nargsf, kwnames);
     Py_RETURN_NONE;
 }
 
 /* In place of the global ``launch`` of numba-cuda's dispatcher: the driver call. */
-static PyObject *body_submit(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+KS_HOT static PyObject *body_submit(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     ks_state *state = ks_state_here(hook->log);
     if (state == NULL)
         return PyErr_Occurred() ? NULL : ks_original(hook, args, nargsf, kwnames);
     ks_slot *slot = state->slot;
     slot->submit_end_ns = KS_UNKNOWN;
-    slot->submit_start_ns = ks_clock(hook->log);
+    slot->submit_start_ns = ks_clock(state);
     PyObject *result = ks_original(hook, args, nargsf, kwnames);
     if (result != NULL) /* where it raises it never returned: the boundary stays unknown */
-        slot->submit_end_ns = ks_clock(hook->log);
+        slot->submit_end_ns = ks_clock(state);
     return result;
 }
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <structmember.h>
 
-_Thread_local ks_thread ks_this_thread;
+KS_THREAD_LOCAL ks_thread ks_this_thread;
 static _Atomic uint64_t tokens;
 
 int64_t ks_clock_slow(ks_log *log) {
@@ -125,13 +125,11 @@ typedef struct {
 
 /* Counts the launches from index `since` on, and copies those that have ended where there is room for them. */
 static void take(ks_log *self, uint64_t since, ks_extent extent, uint64_t room, taken *into) {
-    uint64_t first = 0;
-    if (self->ring.mode == KS_KEEP_NEWEST && extent.places == self->ring.capacity)
-        first = atomic_load(&self->ring.header->place) % self->ring.capacity; /* the oldest */
-    else if (since < extent.places && self->ring.mode != KS_KEEP_NEWEST)
-        first = extent.next == extent.places ? since : 0; /* index and place are one where all have gone well */
+    uint64_t first = extent.oldest;
+    if (self->ring.mode != KS_KEEP_NEWEST && extent.next == extent.places && since < extent.places)
+        first = since; /* index and place are one where all have gone well */
     uint64_t complete = 0, under_way = 0, voided = 0;
-    for (uint64_t each = first; each < extent.places + (self->ring.mode == KS_KEEP_NEWEST ? first : 0); each++) {
+    for (uint64_t each = first; each < extent.places + extent.oldest; each++) {
         uint64_t place = each < extent.places ? each : each - extent.places;
         const ks_slot *slot = ks_ring_at(&self->ring, place);
         if (slot == NULL)

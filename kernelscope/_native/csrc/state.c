@@ -8,12 +8,16 @@ static int state_traverse(ks_state *self, visitproc visit, void *arg) {
     Py_VISIT(self->log);
     Py_VISIT(self->launch_config);
     Py_VISIT(self->kernel);
+    Py_VISIT(self->last_config);
+    Py_VISIT(self->last_kernel);
     return 0;
 }
 
 static int state_clear(ks_state *self) {
     Py_CLEAR(self->launch_config);
     Py_CLEAR(self->kernel);
+    Py_CLEAR(self->last_config);
+    Py_CLEAR(self->last_kernel);
     Py_CLEAR(self->log);
     return 0;
 }
@@ -47,6 +51,8 @@ static PyObject *state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static PyObject *state_forget(ks_state *self, PyObject *Py_UNUSED(ignored)) {
     Py_CLEAR(self->launch_config);
     Py_CLEAR(self->kernel);
+    Py_CLEAR(self->last_config);
+    Py_CLEAR(self->last_kernel);
     state_leave(self);
     Py_RETURN_NONE;
 }
