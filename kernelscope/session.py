@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
-import platform
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -39,9 +36,7 @@ from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
-
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
-             "quadrants", "numpy", "nvtx", "ipython")
+from kernelscope.surroundings import environment, shown_filename
 
 
 class Session:
@@ -253,8 +248,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
-    pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
-    used = {(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs}
+    used = _used(launches)
     part.interrupt = session.describe(used, code)
     total = _counts(sink, launches["target"])
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
@@ -286,6 +280,20 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
         "kept": len(launches["target"]), "lost": lost}}
     return raw
+
+
+def _used(launches: LaunchColumns) -> set[tuple[int, int]]:
+    """The distinct pairs of target and configuration."""
+    if not len(launches["target"]):
+        return set()
+    width = int(launches["configuration"].max()) + 1
+    pairs = launches["target"].astype(np.int64) * width + launches["configuration"]
+    most = int(pairs.max()) + 1
+    found = np.flatnonzero(np.bincount(pairs)).tolist() if most <= _MOST_PAIRS else distinct(pairs)[0]
+    return {divmod(pair, width) for pair in found}
+
+
+_MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
 
 
 def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
@@ -362,33 +370,3 @@ def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str
         **environment(),
         **session.sink.metadata,
     }
-
-
-def environment() -> dict[str, Any]:
-    """Return what a recording's metadata says about this process and machine."""
-    return {
-        "dry_run": dryrun.is_enabled(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "packages": dict(_versions()),
-    }
-
-
-@functools.cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = []
-    for package in _PACKAGES:
-        try:
-            found.append((package, importlib.metadata.version(package)))
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return tuple(found)
-
-
-def shown_filename(path: str | None) -> str | None:
-    """Return a notebook cell's own name, ``In[3]``, for the temporary file that its code pretends to come from."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    named = namer(path) if namer is not None and path else None
-    return named[1] if named else path

@@ -230,16 +230,22 @@ def thread_columns(thread_id: int, records: bytes | bytearray, layout: struct.St
                    began: int | None = None) -> LaunchColumns:
     """Return one thread's records as columns, in order of start: those that began at or after `began`."""
     rows = np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)
-    start = _nanoseconds(rows["start"])
-    found: LaunchColumns = {"thread_id": np.full(len(rows), thread_id, np.int32), "start_ns": start}
-    for name in _TIMES[1:]:
-        if name not in (rows.dtype.names or ()):
-            found[f"{name}_ns"] = np.full(len(rows), UNKNOWN, np.int64)
-            continue
-        found[f"{name}_ns"] = times = _nanoseconds(rows[name])
-        if name != "end":  # a boundary that the launch did not pass still holds that of the thread's launch before
-            times[times < start] = UNKNOWN
-    found |= {name: rows[name].astype(np.int32) for name in _IDS}
+    names = rows.dtype.names or ()
+    found: LaunchColumns = {
+        "thread_id": np.full(len(rows), thread_id, np.int32),
+        **{f"{name}_ns": np.empty(len(rows), np.int64) if name in names else np.full(len(rows), UNKNOWN)
+           for name in _TIMES},
+        **{name: np.empty(len(rows), np.int32) for name in _IDS},
+    }
+    start = found["start_ns"]
+    for first in range(0, len(rows), _PART):
+        part = slice(first, first + _PART)
+        for name in names[:-2]:
+            # A boundary that the launch did not pass still holds that of the thread's launch before.
+            least = 0 if name in ("start", "end") else start[part]
+            _nanoseconds(rows[name][part], found[f"{name}_ns"][part], least)
+        for name in _IDS:
+            found[name][part] = rows[name][part]
     if began is not None and np.any(start < began):
         found = {name: values[start >= began] for name, values in found.items()}
         start = found["start_ns"]
@@ -251,7 +257,10 @@ def thread_columns(thread_id: int, records: bytes | bytearray, layout: struct.St
 
 def starts_of(records: bytes | bytearray, layout: struct.Struct) -> np.ndarray:
     """Return when the launches of these records began (ns)."""
-    return _nanoseconds(np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)["start"])
+    seconds = np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)["start"]
+    times = np.empty(len(seconds), np.int64)
+    _nanoseconds(seconds, times, 0)
+    return times
 
 
 def joined(parts: list[LaunchColumns]) -> LaunchColumns:
@@ -262,9 +271,12 @@ def joined(parts: list[LaunchColumns]) -> LaunchColumns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _nanoseconds(seconds: np.ndarray) -> np.ndarray:
+def _nanoseconds(seconds: np.ndarray, times: np.ndarray, least: Any) -> None:
+    """Fill `times` with nanoseconds, and with -1 where they are less than `least`."""
     values = seconds * 1e9
-    np.rint(values, out=values)
-    times = values.astype(np.int64)
-    times[times < 0] = UNKNOWN
-    return times
+    times[:] = np.rint(values, out=values)
+    np.copyto(times, UNKNOWN, where=times < least)
+
+
+#: So many records are read at once: they stay in the processor's caches from the first column to the last.
+_PART = 4096
