@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
-import platform
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -41,9 +38,7 @@ from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
-
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
-             "quadrants", "numpy", "nvtx", "ipython")
+from kernelscope.surroundings import environment, shown_filename
 
 
 class Session:
@@ -352,33 +347,3 @@ def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str
         **environment(),
         **session.sink.metadata,
     }
-
-
-def environment() -> dict[str, Any]:
-    """Return what a recording's metadata says about this process and machine."""
-    return {
-        "dry_run": dryrun.is_enabled(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "packages": dict(_versions()),
-    }
-
-
-@functools.cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = []
-    for package in _PACKAGES:
-        try:
-            found.append((package, importlib.metadata.version(package)))
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return tuple(found)
-
-
-def shown_filename(path: str | None) -> str | None:
-    """Return a notebook cell's own name, ``In[3]``, for the temporary file that its code pretends to come from."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    named = namer(path) if namer is not None and path else None
-    return named[1] if named else path
