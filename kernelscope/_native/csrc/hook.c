@@ -53,7 +53,12 @@ static inline void leave(ks_hook *hook) {
 }
 
 static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    ks_hook *hook = enter((ks_hook *)self); /* it may be taken away while the call lasts */
+    ks_hook *hook = (ks_hook *)self;
+    if (!KS_LIKELY(hook->original != NULL)) {
+        PyErr_SetString(PyExc_RuntimeError, "this hook is being collected as garbage");
+        return NULL;
+    }
+    enter(hook); /* it may be taken away while the call lasts */
     PyObject *result = KS_LIKELY(hook->is_enabled) ? hook->body(hook, args, nargsf, kwnames)
                                                    : ks_original(hook, args, nargsf, kwnames);
     leave(hook);
@@ -64,6 +69,10 @@ static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf,
 static PyObject *call_taken(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     size_t place = registry_find(function);
     ks_hook *found = place == PLACES ? NULL : atomic_load_explicit(&registry[place].hook, memory_order_acquire);
+#ifdef Py_GIL_DISABLED
+    if (found != NULL && found->original != function)
+        found = NULL; /* another function has come to this place since */
+#endif
     if (found == NULL) /* given back since the call began */
         return plain(function, args, nargsf, kwnames);
     return call_hook((PyObject *)found, args, nargsf, kwnames);
@@ -112,12 +121,12 @@ static PyObject *hook_give_back(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
     PyFunctionObject *function = (PyFunctionObject *)self->original;
     bool had = false;
     pthread_mutex_lock(&registry_lock);
-    if (self->saved != NULL) {
-        size_t place = registry_find(self->original);
+    size_t place = self->saved == NULL ? PLACES : registry_find(self->original);
+    /* Given back before, the function may be another hook's by now. */
+    if (place != PLACES && atomic_load_explicit(&registry[place].hook, memory_order_relaxed) == self) {
         is_undone = function->vectorcall == call_taken;
-        if (is_undone)
+        if (is_undone) {
             PyFunction_SetVectorcall(function, self->saved);
-        if (is_undone && place != PLACES) {
             /* An entry that others were put behind goes on being passed. */
             atomic_store_explicit(&registry[place].hook, NULL, memory_order_release);
             atomic_store_explicit(&registry[place].function, &gone, memory_order_release);
@@ -143,11 +152,11 @@ static PyObject *hook_known(ks_hook *self, PyObject *const *args, Py_ssize_t cou
         PyErr_SetString(PyExc_TypeError, "know(table, key, first, second): a name, any object and two ids");
         return NULL;
     }
-    long first = PyLong_AsLong(args[2]), second = PyLong_AsLong(args[3]);
-    if (PyErr_Occurred())
+    int32_t first, second;
+    if (ks_as_id(args[2], &first) < 0 || ks_as_id(args[3], &second) < 0)
         return NULL;
     bool is_target = PyUnicode_CompareWithASCIIString(args[0], "targets") == 0;
-    if (ks_table_put(is_target ? &self->targets : &self->configurations, args[1], (int32_t)first, (int32_t)second) < 0)
+    if (ks_table_put(is_target ? &self->targets : &self->configurations, args[1], first, second) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -173,6 +182,7 @@ static PyObject *hook_forget(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
 }
 
 static int hook_clear(ks_hook *self) {
+    self->is_enabled = false;
     ks_table_clear(&self->configurations);
     ks_table_clear(&self->targets);
     Py_CLEAR(self->original);

@@ -44,6 +44,8 @@ static PyObject *given(PyObject *const *args, Py_ssize_t count, PyObject *kwname
 
 /* Asks Python for two ids. Returns 1; 0 where there are none; -1 with an exception, which is the user's. */
 static int ask(PyObject *callable, PyObject *const *args, size_t count, int32_t *first, int32_t *second) {
+    if (callable == Py_None)
+        return 0;
     PyObject *answer = PyObject_Vectorcall(callable, args, count, NULL);
     int done = -1;
     if (answer != NULL) {
@@ -85,7 +87,10 @@ static bool end_slowly(ks_hook *hook, PyObject *dispatcher, PyObject *kernel, Py
     if (done < 0) { /* the user's own: it takes the place of the other one */
         if (raised != NULL) {
             PyObject *newer = ks_take_exception();
-            PyException_SetContext(newer, raised);
+            if (newer == raised) /* raised once more */
+                Py_DECREF(raised);
+            else
+                PyException_SetContext(newer, raised);
             ks_put_exception(newer);
         }
         return false;
@@ -140,12 +145,15 @@ static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t nargsf, 
     slot->end_ns = ks_clock(log);
     PyObject *kernel = state->kernel;
     known = result != NULL && kernel != NULL ? ks_table_find(&hook->targets, kernel) : NULL;
-    Py_XDECREF(state->launch_config);
+    bool is_known = KS_LIKELY(known != NULL);
+    if (is_known)
+        slot->target = known->first;
+    PyObject *own_config = state->launch_config;
     state->launch_config = outer_config;
     state->kernel = outer_kernel;
     state->slot = outer_slot;
-    if (KS_LIKELY(known != NULL)) {
-        slot->target = known->first;
+    Py_XDECREF(own_config); /* may run anything, where somebody has put something else there */
+    if (KS_LIKELY(is_known)) {
         if (KS_LIKELY(sequence != 0))
             ks_finish(slot, sequence);
     } else if (!end_slowly(hook, dispatcher, kernel, config, slot, sequence, result == NULL)) {
