@@ -115,6 +115,17 @@ def _owners_of_numba(dispatcher: Any) -> list[Any]:
             type(locks.global_compiler_lock)]
 
 
+@pytest.fixture(params=["python", "native"])
+def recorder_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which recorder records, in processes that the test starts too: a test that uses it runs with either."""
+    from kernelscope import _native
+
+    if request.param == "native" and _native.core is None and "CI" not in os.environ:
+        pytest.skip(f"no native recorder: {_native.why_missing()}")
+    monkeypatch.setenv("KERNELSCOPE_RECORDER", request.param)
+    return request.param
+
+
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run code in a new interpreter with warnings as errors; keyword arguments are environment variables."""

@@ -33,10 +33,13 @@ class Ring:
                  phases: bool = True, clock: Callable[[], int] | None = None) -> None: ...
     def mark(self) -> tuple[int, int]:
         """How many launches have begun, and how many more found no room."""
-    def counts(self, since: int, /) -> tuple[int, int, int]:
-        """Of the launches from an index on: ended, under way, voided."""
+    def counts(self, since: int, /) -> tuple[int, int, int, int, int]:
+        """Of the launches from an index on: ended, under way, voided; and what `mark` returned at the same time."""
     def columns(self, since: int, /) -> dict[str, bytearray]:
-        """The launches from an index on that have ended: times as int64 (ns, -1 unknown), ids as int32."""
+        """The launches from an index on that have ended: times as int64 (ns, -1 unknown), ids as int32.
+
+        In mode ``ring``, where a launch that lasts is passed over, also ``number``, by which they have begun, as int64.
+        """
 
 class State:
     """One thread's launch under way; times in seconds, negative where unknown."""

@@ -22,6 +22,8 @@ from kernelscope.probes.base import hook_codes, without_frames
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.sink import Sink
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 def run_together(*actions: Callable[[], Any]) -> None:
     threads = [threading.Thread(target=action) for action in actions]
@@ -74,7 +76,7 @@ def test_many_threads(compute: Any) -> None:
 @pytest.mark.parametrize("error", [ValueError("nvrtc:\n  no such header"), KeyboardInterrupt()])
 def test_build_that_fails(compute: Any, error: BaseException) -> None:
     def build() -> Any:
-        raise error
+        raise error.with_traceback(None)
 
     compute.BUILDS["build"] = build
     with recording() as sink:

@@ -17,6 +17,8 @@ from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder import Recorder
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 class Marshaller:
     """A configured launch that has no GPU behind it."""

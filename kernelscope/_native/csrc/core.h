@@ -50,6 +50,7 @@ typedef struct {
     int32_t last_configuration, last_begun, last_target;
     int thread_id;
     bool found_plain, last_is_plain; /* whether the kernel is not launch-config sensitive */
+    bool is_held;                    /* by the ring's list */
     ks_slot spare;
 } ks_state;
 
@@ -98,6 +99,18 @@ static inline int64_t ks_clock(ks_state *state) {
 /* The calling thread's state, borrowed; NULL without an exception where it cannot be had, with one for a Ctrl-C. */
 static inline ks_state *ks_state_here(ks_log *log) {
     return KS_LIKELY(ks_this_thread.token == log->token) ? ks_this_thread.state : ks_state_slow(log);
+}
+
+/* An id, which a slot has 32 bits for. Returns -1 with an exception where it is none. */
+static inline int ks_as_id(PyObject *number, int32_t *id) {
+    long value = PyLong_AsLong(number);
+    if (value == -1 && PyErr_Occurred())
+        return -1;
+    *id = (int32_t)value;
+    if (*id == value)
+        return 0;
+    PyErr_Format(PyExc_OverflowError, "id %ld has more than 32 bits", value);
+    return -1;
 }
 
 /* Calls what the hook stands for. */

@@ -19,7 +19,12 @@ static inline void leave(ks_hook *hook) {
 }
 
 KS_HOT static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    ks_hook *hook = enter((ks_hook *)self); /* it may be taken away while the call lasts */
+    ks_hook *hook = (ks_hook *)self;
+    if (!KS_LIKELY(hook->original != NULL)) {
+        PyErr_SetString(PyExc_RuntimeError, "this hook is being collected as garbage");
+        return NULL;
+    }
+    enter(hook); /* it may be taken away while the call lasts */
     PyObject *result = KS_LIKELY(hook->is_enabled) ? hook->body(hook, args, nargsf, kwnames)
                                                    : ks_original(hook, args, nargsf, kwnames);
     leave(hook);
@@ -125,11 +130,11 @@ static PyObject *hook_known(ks_hook *self, PyObject *const *args, Py_ssize_t cou
         PyErr_SetString(PyExc_TypeError, "know(table, key, first, second): a name, any object and two ids");
         return NULL;
     }
-    long first = PyLong_AsLong(args[2]), second = PyLong_AsLong(args[3]);
-    if (PyErr_Occurred())
+    int32_t first, second;
+    if (ks_as_id(args[2], &first) < 0 || ks_as_id(args[3], &second) < 0)
         return NULL;
     bool is_target = PyUnicode_CompareWithASCIIString(args[0], "targets") == 0;
-    if (ks_table_put(is_target ? &self->targets : &self->configurations, args[1], (int32_t)first, (int32_t)second) < 0)
+    if (ks_table_put(is_target ? &self->targets : &self->configurations, args[1], first, second) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -155,6 +160,7 @@ static PyObject *hook_forget(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
 }
 
 static int hook_clear(ks_hook *self) {
+    self->is_enabled = false;
     ks_table_clear(&self->configurations);
     ks_table_clear(&self->targets);
     Py_CLEAR(self->original);

@@ -44,6 +44,8 @@ KS_RARE static PyObject *given(PyObject *const *args, Py_ssize_t count, PyObject
 
 /* Asks Python for two ids. Returns 1; 0 where there are none; -1 with an exception, which is the user's. */
 KS_RARE static int ask(PyObject *callable, PyObject *const *args, size_t count, int32_t *first, int32_t *second) {
+    if (callable == Py_None)
+        return 0;
     PyObject *answer = PyObject_Vectorcall(callable, args, count, NULL);
     int done = -1;
     if (answer != NULL) {
@@ -85,7 +87,10 @@ KS_RARE static bool end_slowly(ks_hook *hook, PyObject *dispatcher, PyObject *ke
     if (done < 0) { /* the user's own: it takes the place of the other one */
         if (raised != NULL) {
             PyObject *newer = ks_take_exception();
-            PyException_SetContext(newer, raised);
+            if (newer == raised) /* raised once more */
+                Py_DECREF(raised);
+            else
+                PyException_SetContext(newer, raised);
             ks_put_exception(newer);
         }
         return false;
@@ -96,20 +101,20 @@ KS_RARE static bool end_slowly(ks_hook *hook, PyObject *dispatcher, PyObject *ke
 }
 
 /* Finds a launch configuration's ids, which become the thread's last ones. Returns as `ask`. */
-KS_RARE static int look_up_config(ks_hook *hook, ks_state *state, PyObject *dispatcher, PyObject *config) {
+KS_RARE static int look_up_config(ks_hook *hook, ks_state *state, PyObject *dispatcher, PyObject *config,
+                                  int32_t *configuration, int32_t *target) {
     const ks_entry *known = ks_table_find(&hook->configurations, config);
-    int32_t configuration, target;
     if (known != NULL) {
-        configuration = known->first;
-        target = known->second;
+        *configuration = known->first;
+        *target = known->second;
     } else {
         PyObject *asked[] = {dispatcher, config};
-        int done = ask(hook->begin, asked, 2, &configuration, &target);
+        int done = ask(hook->begin, asked, 2, configuration, target);
         if (done <= 0)
             return done;
     }
-    state->last_configuration = configuration;
-    state->last_begun = target;
+    state->last_configuration = *configuration;
+    state->last_begun = *target;
     PyObject *before = state->last_config;
     state->last_config = Py_NewRef(config);
     Py_XDECREF(before);
@@ -117,11 +122,11 @@ KS_RARE static int look_up_config(ks_hook *hook, ks_state *state, PyObject *disp
 }
 
 /* Whether a kernel's target is known; it becomes the thread's last one. */
-KS_RARE static bool is_known(ks_hook *hook, ks_state *state, PyObject *kernel) {
+KS_RARE static bool is_known(ks_hook *hook, ks_state *state, PyObject *kernel, int32_t *target) {
     const ks_entry *known = ks_table_find(&hook->targets, kernel);
     if (known == NULL)
         return false;
-    state->last_target = known->first;
+    *target = state->last_target = known->first;
     state->last_is_plain = state->found_plain;
     PyObject *before = state->last_kernel;
     state->last_kernel = Py_NewRef(kernel);
@@ -140,8 +145,9 @@ KS_HOT static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t n
     PyObject *dispatcher = args[0];
     if (config == state->launch_config && is_handed_over(dispatcher, config))
         return ks_original(hook, args, nargsf, kwnames);
+    int32_t configuration = state->last_configuration, target = state->last_begun;
     if (!KS_LIKELY(config == state->last_config)) {
-        int done = look_up_config(hook, state, dispatcher, config);
+        int done = look_up_config(hook, state, dispatcher, config, &configuration, &target);
         if (done <= 0)
             return done < 0 ? NULL : ks_original(hook, args, nargsf, kwnames);
     }
@@ -155,8 +161,8 @@ KS_HOT static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t n
     state->kernel = NULL;
     state->slot = slot;
     slot->dispatch_end_ns = slot->submit_start_ns = slot->submit_end_ns = slot->end_ns = KS_UNKNOWN;
-    slot->target = state->last_begun;
-    slot->configuration = state->last_configuration;
+    slot->target = target;
+    slot->configuration = configuration;
     slot->thread = state->thread_id;
     slot->kind = KS_LAUNCH;
     slot->start_ns = ks_clock(state);
@@ -170,15 +176,19 @@ KS_HOT static PyObject *body_call(ks_hook *hook, PyObject *const *args, size_t n
     state->launch_config = outer_config;
     state->kernel = outer_kernel;
     state->slot = outer_slot;
-    if (KS_LIKELY(result != NULL && kernel != NULL && (kernel == state->last_kernel || is_known(hook, state, kernel)))) {
+    bool is_recorded = result != NULL && kernel != NULL;
+    if (KS_LIKELY(is_recorded && kernel == state->last_kernel))
         slot->target = state->last_target;
+    else
+        is_recorded = is_recorded && is_known(hook, state, kernel, &slot->target);
+    Py_XDECREF(own_config); /* may run anything, where somebody has put something else there */
+    if (KS_LIKELY(is_recorded)) {
         if (KS_LIKELY(sequence != 0))
             ks_finish(slot, sequence);
         ks_ring_expect(&log->ring);
     } else if (!end_slowly(hook, dispatcher, kernel, config, slot, sequence, result == NULL)) {
         Py_CLEAR(result);
     }
-    Py_XDECREF(own_config);
     Py_XDECREF(kernel);
     return result;
 }

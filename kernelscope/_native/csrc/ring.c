@@ -21,6 +21,11 @@ static ks_ring *rings;
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static void *new_memory(size_t bytes) {
+    void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return made == MAP_FAILED ? NULL : made;
+}
+
 static ks_slot *anonymous(void) {
     pthread_mutex_lock(&spare_lock);
     ks_slot *found = spares ? spare[--spares] : NULL;
@@ -29,8 +34,7 @@ static ks_slot *anonymous(void) {
         memset(found, 0, KS_SEGMENT_BYTES);
         return found;
     }
-    void *made = mmap(NULL, KS_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return made == MAP_FAILED ? NULL : made;
+    return new_memory(KS_SEGMENT_BYTES);
 }
 
 static void give_up(ks_slot *segment, bool in_file) {
@@ -43,22 +47,27 @@ static void give_up(ks_slot *segment, bool in_file) {
         munmap(segment, KS_SEGMENT_BYTES);
 }
 
-static int write_zeros(int file, off_t offset, size_t bytes) {
-    static const char zeros[PAGE_BYTES];
+/* Writes zeros behind a file's end; returns 0, or an errno. */
+static int add_zeros(int file, off_t offset, size_t bytes) {
+    static const char zeros[KS_HEADER_BYTES];
     for (size_t done = 0; done < bytes;) {
-        ssize_t count = pwrite(file, zeros, PAGE_BYTES, offset + (off_t)done);
-        if (count < 0 && errno != EINTR)
+        size_t rest = bytes - done < sizeof zeros ? bytes - done : sizeof zeros;
+        ssize_t written = pwrite(file, zeros, rest, offset + (off_t)done);
+        if (written < 0 && errno != EINTR)
             return errno;
-        done += count > 0 ? (size_t)count : 0;
+        done += written > 0 ? (size_t)written : 0;
     }
     return 0;
 }
 
 /* A part of the file as memory, with blocks of its own on the disk: writing to it cannot fail for want of room. */
 static void *mapped(int file, off_t offset, size_t bytes, int *failure) {
-    int error = posix_fallocate(file, offset, (off_t)bytes);
-    if (error == EINVAL || error == EOPNOTSUPP)
-        error = write_zeros(file, offset, bytes); /* a file system without it */
+    int error;
+    do
+        error = posix_fallocate(file, offset, (off_t)bytes);
+    while (error == EINTR);
+    if (error == EINVAL || error == EOPNOTSUPP) /* a file system without it */
+        error = add_zeros(file, offset, bytes);
     void *made = MAP_FAILED;
     if (error == 0) {
         made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset);
@@ -76,8 +85,12 @@ static void *mapped(int file, off_t offset, size_t bytes, int *failure) {
 static bool make_segment(ks_ring *ring, uint64_t number) {
     if (atomic_load_explicit(&ring->segments[number], memory_order_acquire) != NULL)
         return true;
+    /* Of threads that need two segments at once, the one that needs the later may come first: a file has no gaps. */
+    while (ring->file >= 0 && ring->failure == 0 && ring->in_file < number)
+        if (!make_segment(ring, ring->in_file))
+            return false;
     ks_slot *made = NULL;
-    if (ring->file >= 0 && ring->failure == 0 && number == ring->in_file) {
+    if (ring->file >= 0 && ring->failure == 0) {
         made = mapped(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, &ring->failure);
         ring->in_file += made != NULL;
     }
@@ -170,6 +183,8 @@ ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence) {
                 break;
             continue;
         }
+        /* Whoever reads the fields of this launch, and the number again, sees that the launch before is gone. */
+        atomic_thread_fence(memory_order_release);
         *sequence = add(&header->next) + 1;
         return slot;
     }
@@ -196,7 +211,9 @@ static ks_slot *reserve_oldest(ks_ring *ring) {
         if (within == KS_SEGMENT_SLOTS / 2)
             look_ahead(ring, place >> KS_SEGMENT_SHIFT);
         if (!(atomic_load_explicit(&segment[within].sequence, memory_order_relaxed) & KS_UNDER_WAY)) {
-            atomic_store_explicit(&segment[within].sequence, 0, memory_order_release);
+            /* Taken: what is called before it has begun, such as a clock in Python, may come here again. */
+            atomic_store_explicit(&segment[within].sequence, KS_UNDER_WAY, memory_order_relaxed);
+            atomic_thread_fence(memory_order_release); /* before the fields change */
             return &segment[within];
         }
     }
@@ -255,44 +272,43 @@ ks_slot *ks_ring_at(ks_ring *ring, uint64_t place) {
 }
 
 static void before_fork(void) {
+    /* In the order in which they are taken elsewhere: a segment is made, and a spare one looked for, under a ring's. */
     pthread_mutex_lock(&rings_lock);
-    pthread_mutex_lock(&spare_lock);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
         pthread_mutex_lock(&ring->lock);
+    pthread_mutex_lock(&spare_lock);
 }
 
 static void in_parent(void) {
+    pthread_mutex_unlock(&spare_lock);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
         pthread_mutex_unlock(&ring->lock);
-    pthread_mutex_unlock(&spare_lock);
     pthread_mutex_unlock(&rings_lock);
+}
+
+/* Puts a copy in the place of memory that is a file's, at the same address; false where there is no memory. */
+static bool leave(void *memory, size_t bytes, bool is_used) {
+    void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return false;
+    if (is_used)
+        memcpy(copy, memory, bytes);
+    if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, memory) != MAP_FAILED)
+        return true;
+    munmap(copy, bytes);
+    return false;
 }
 
 /* The child goes on in a copy of its own: the file is its parent's. */
 static void leave_file(ks_ring *ring) {
     uint64_t places = atomic_load(&ring->header->place) > ring->place ? atomic_load(&ring->header->place) : ring->place;
     uint64_t used = places >> KS_SEGMENT_SHIFT;
-    for (uint64_t number = 0; number < ring->in_file; number++) {
-        ks_slot *segment = atomic_load(&ring->segments[number]);
-        void *copy = mmap(NULL, KS_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (copy == MAP_FAILED) {
+    for (uint64_t number = 0; number < ring->in_file; number++)
+        if (!leave(atomic_load(&ring->segments[number]), KS_SEGMENT_BYTES, number <= used)) {
             atomic_store(&ring->segments[number], NULL);
             ring->fast_left = 0;
-            continue;
         }
-        if (number <= used)
-            memcpy(copy, segment, KS_SEGMENT_BYTES);
-        if (mremap(copy, KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, segment) == MAP_FAILED) {
-            atomic_store(&ring->segments[number], (ks_slot *)copy);
-            ring->fast_left = 0;
-        }
-    }
-    ks_header *header = malloc(KS_HEADER_BYTES);
-    if (header != NULL) {
-        memcpy(header, ring->header, KS_HEADER_BYTES);
-        munmap(ring->header, KS_HEADER_BYTES);
-        ring->header = header;
-    }
+    leave(ring->header, KS_HEADER_BYTES, true);
     close(ring->file);
     ring->file = -1;
     ring->in_file = 0;
@@ -339,7 +355,7 @@ int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char
     int failure = 0;
     if (path != NULL)
         failure = open_file(ring, path);
-    else if ((ring->header = calloc(1, KS_HEADER_BYTES)) == NULL)
+    else if ((ring->header = new_memory(KS_HEADER_BYTES)) == NULL)
         failure = ENOMEM;
     if (failure != 0)
         return failure;
@@ -384,19 +400,16 @@ void ks_ring_close(ks_ring *ring) {
     pthread_mutex_unlock(&ring->lock);
     if (ring->has_helper)
         pthread_join(ring->helper, NULL);
-    for (uint64_t number = 0; ring->segments != NULL && number < KS_MOST_SEGMENTS; number++) {
+    uint64_t most = (ks_ring_extent(ring).places >> KS_SEGMENT_SHIFT) + 2; /* with the one that the helper has made */
+    for (uint64_t number = 0; ring->segments != NULL && number < most && number < KS_MOST_SEGMENTS; number++) {
         ks_slot *segment = atomic_load(&ring->segments[number]);
-        if (segment == NULL)
-            break; /* a child of fork() without memory for a copy has lost the rest */
-        give_up(segment, number < ring->in_file);
+        if (segment != NULL)
+            give_up(segment, number < ring->in_file);
     }
     free(ring->segments);
-    if (ring->file >= 0) {
-        munmap(ring->header, KS_HEADER_BYTES);
+    munmap(ring->header, KS_HEADER_BYTES);
+    if (ring->file >= 0)
         close(ring->file);
-    } else {
-        free(ring->header);
-    }
     pthread_mutex_destroy(&ring->lock);
     pthread_cond_destroy(&ring->wake);
     memset(ring, 0, sizeof *ring);

@@ -26,6 +26,8 @@ import kernelscope
 from kernelscope.probes.base import without_frames
 from kernelscope.probes.cuda_core.launch import LaunchHook, measure_cost
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 # In a tuple, where no hook can replace it.
 ORIGINAL = (cuda.core.launch,)
 POINTER = np.intp(0)
