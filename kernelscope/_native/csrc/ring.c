@@ -1,5 +1,7 @@
 #include "ring.h"
 
+#include "memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,77 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Segments in memory that nobody uses any more: pages that are there already save a recording's start 60 us. */
-#define MOST_SPARE 8
-#define PAGE_BYTES 4096
-static ks_slot *spare[MOST_SPARE];
-static int spares;
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
-
 /* All rings of the process, for fork(). */
 static ks_ring *rings;
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void *new_memory(size_t bytes) {
-    void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return made == MAP_FAILED ? NULL : made;
-}
-
-static ks_slot *anonymous(void) {
-    pthread_mutex_lock(&spare_lock);
-    ks_slot *found = spares ? spare[--spares] : NULL;
-    pthread_mutex_unlock(&spare_lock);
-    if (found != NULL) {
-        memset(found, 0, KS_SEGMENT_BYTES);
-        return found;
-    }
-    return new_memory(KS_SEGMENT_BYTES);
-}
-
-static void give_up(ks_slot *segment, bool in_file) {
-    pthread_mutex_lock(&spare_lock);
-    bool kept = !in_file && spares < MOST_SPARE;
-    if (kept)
-        spare[spares++] = segment;
-    pthread_mutex_unlock(&spare_lock);
-    if (!kept)
-        munmap(segment, KS_SEGMENT_BYTES);
-}
-
-/* Writes zeros behind a file's end; returns 0, or an errno. */
-static int add_zeros(int file, off_t offset, size_t bytes) {
-    static const char zeros[KS_HEADER_BYTES];
-    for (size_t done = 0; done < bytes;) {
-        size_t rest = bytes - done < sizeof zeros ? bytes - done : sizeof zeros;
-        ssize_t written = pwrite(file, zeros, rest, offset + (off_t)done);
-        if (written < 0 && errno != EINTR)
-            return errno;
-        done += written > 0 ? (size_t)written : 0;
-    }
-    return 0;
-}
-
-/* A part of the file as memory, with blocks of its own on the disk: writing to it cannot fail for want of room. */
-static void *mapped(int file, off_t offset, size_t bytes, int *failure) {
-    int error;
-    do
-        error = posix_fallocate(file, offset, (off_t)bytes);
-    while (error == EINTR);
-    if (error == EINVAL || error == EOPNOTSUPP) /* a file system without it */
-        error = add_zeros(file, offset, bytes);
-    void *made = MAP_FAILED;
-    if (error == 0) {
-        made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset);
-        if (made == MAP_FAILED)
-            error = errno;
-        /* The first write to a page of a file waits for its file system: it comes now and not in a launch. */
-        for (size_t offset = 0; error == 0 && offset < bytes; offset += PAGE_BYTES)
-            *((volatile char *)made + offset) = 0;
-    }
-    *failure = error;
-    return made == MAP_FAILED ? NULL : made;
-}
 
 /* Makes a segment if it is missing; false where there is no memory. The lock is held. */
 static bool make_segment(ks_ring *ring, uint64_t number) {
@@ -91,11 +26,11 @@ static bool make_segment(ks_ring *ring, uint64_t number) {
             return false;
     ks_slot *made = NULL;
     if (ring->file >= 0 && ring->failure == 0) {
-        made = mapped(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, &ring->failure);
+        made = ks_memory_of_file(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, &ring->failure);
         ring->in_file += made != NULL;
     }
     if (made == NULL)
-        made = anonymous();
+        made = ks_memory_segment();
     if (made != NULL)
         atomic_store_explicit(&ring->segments[number], made, memory_order_release);
     return made != NULL;
@@ -276,27 +211,14 @@ static void before_fork(void) {
     pthread_mutex_lock(&rings_lock);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
         pthread_mutex_lock(&ring->lock);
-    pthread_mutex_lock(&spare_lock);
+    ks_memory_before_fork();
 }
 
 static void in_parent(void) {
-    pthread_mutex_unlock(&spare_lock);
+    ks_memory_after_fork(false);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
         pthread_mutex_unlock(&ring->lock);
     pthread_mutex_unlock(&rings_lock);
-}
-
-/* Puts a copy in the place of memory that is a file's, at the same address; false where there is no memory. */
-static bool leave(void *memory, size_t bytes, bool is_used) {
-    void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == MAP_FAILED)
-        return false;
-    if (is_used)
-        memcpy(copy, memory, bytes);
-    if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, memory) != MAP_FAILED)
-        return true;
-    munmap(copy, bytes);
-    return false;
 }
 
 /* The child goes on in a copy of its own: the file is its parent's. */
@@ -304,11 +226,11 @@ static void leave_file(ks_ring *ring) {
     uint64_t places = atomic_load(&ring->header->place) > ring->place ? atomic_load(&ring->header->place) : ring->place;
     uint64_t used = places >> KS_SEGMENT_SHIFT;
     for (uint64_t number = 0; number < ring->in_file; number++)
-        if (!leave(atomic_load(&ring->segments[number]), KS_SEGMENT_BYTES, number <= used)) {
+        if (!ks_memory_leave_file(atomic_load(&ring->segments[number]), KS_SEGMENT_BYTES, number <= used)) {
             atomic_store(&ring->segments[number], NULL);
             ring->fast_left = 0;
         }
-    leave(ring->header, KS_HEADER_BYTES, true);
+    ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true);
     close(ring->file);
     ring->file = -1;
     ring->in_file = 0;
@@ -323,7 +245,7 @@ static void in_child(void) {
         if (ring->file >= 0)
             leave_file(ring);
     }
-    pthread_mutex_init(&spare_lock, NULL);
+    ks_memory_after_fork(true);
     pthread_mutex_init(&rings_lock, NULL);
 }
 
@@ -337,7 +259,7 @@ static int open_file(ks_ring *ring, const char *path) {
     if (flock(file, LOCK_EX) != 0)
         failure = errno;
     else
-        ring->header = mapped(file, 0, KS_HEADER_BYTES, &failure);
+        ring->header = ks_memory_of_file(file, 0, KS_HEADER_BYTES, &failure);
     if (failure != 0) {
         close(file);
         unlink(path);
@@ -355,7 +277,7 @@ int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char
     int failure = 0;
     if (path != NULL)
         failure = open_file(ring, path);
-    else if ((ring->header = new_memory(KS_HEADER_BYTES)) == NULL)
+    else if ((ring->header = ks_memory_new(KS_HEADER_BYTES)) == NULL)
         failure = ENOMEM;
     if (failure != 0)
         return failure;
@@ -404,7 +326,7 @@ void ks_ring_close(ks_ring *ring) {
     for (uint64_t number = 0; ring->segments != NULL && number < most && number < KS_MOST_SEGMENTS; number++) {
         ks_slot *segment = atomic_load(&ring->segments[number]);
         if (segment != NULL)
-            give_up(segment, number < ring->in_file);
+            ks_memory_give_up(segment, number < ring->in_file);
     }
     free(ring->segments);
     munmap(ring->header, KS_HEADER_BYTES);
