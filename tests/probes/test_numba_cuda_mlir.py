@@ -6,7 +6,6 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from written_log import WrittenLog
 
 from kernelscope.probes import numba_cuda_mlir as probe_module
 from kernelscope.probes.base import Patches
@@ -94,24 +93,6 @@ def test_results_arguments_and_exceptions_are_the_launchs_own(detail):
             launch(1, stream=2)
     assert hooked.count() == 2
     assert [error for _, error in hooked.asked] == [None, "LookupError"]
-
-
-@pytest.mark.parametrize("detail", ["launch", "phases"])
-def test_states_that_nobody_packs_into(detail):
-    with Hooked(detail, log=WrittenLog(detail=detail)) as hooked:
-        launch = Marshaller()
-        assert [launch(1, 2.0) for _ in range(3)] == [2] * 3
-        problem = LookupError("the user's")
-        with pytest.raises(LookupError) as raised:
-            launch(problem)
-        assert raised.value is problem
-        hooked.sink.state().launch_config = launch  # the thread is in the middle of a launch
-        Marshaller()(3)
-        assert hooked.sink.state().launch_config is launch
-    assert hooked.count() == 5
-    columns = hooked.sink.log.columns()
-    assert (columns["submit_end_ns"] != -1).tolist() == [detail == "phases" and at != 3 for at in range(5)]
-    assert columns["dispatch_end_ns"].tolist() == columns["submit_start_ns"].tolist() == [-1] * 5
 
 
 def test_a_launch_is_looked_at_once():

@@ -20,6 +20,8 @@ from kernelscope.recording.select import select_cell
 from kernelscope.renderers.text import summary
 from kernelscope.session import Session
 
+WORDS = {"python": "Python", "native": "native"}
+
 
 @pytest.fixture(autouse=True)
 def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,12 +72,12 @@ def test_what_there_is(tmp_path):
     ({"mode": "stop", "capacity": 3}, range(3), "kept the first 3 of 10 launches: mode 'stop' with capacity 3"),
     ({"mode": "ring", "capacity": 10}, range(10), None),
 ])
-def test_a_recording_says_what_was_kept(options, targets, message):
+def test_a_recording_says_what_was_kept(options, targets, message, recorder_backend):
     recording = recorded(10, **options)
     assert recording.launches.start_ns.tolist() == [(each + 1) * 1_000 for each in targets]
     lost = 10 - len(targets)
     assert recording.metadata["recorder"] == {
-        "backend": "python", "mode": options.get("mode", "grow"), "capacity": options.get("capacity"),
+        "backend": recorder_backend, "mode": options.get("mode", "grow"), "capacity": options.get("capacity"),
         "kept": len(targets), "lost": lost}
     rows = [row for row in recording.rows("health") if row["probe"] == "recorder"]
     assert [(row["status"], row["dropped"], row["message"]) for row in rows] == (
@@ -84,13 +86,13 @@ def test_a_recording_says_what_was_kept(options, targets, message):
 
 
 @pytest.mark.parametrize(("options", "text"), [
-    ({}, "; Python recorder, 10 launches kept, none lost"),
-    ({"mode": "ring", "capacity": 4}, "; Python recorder in mode ring, 4 launches kept, 6 lost"),
+    ({}, "recorder, 10 launches kept, none lost"),
+    ({"mode": "ring", "capacity": 4}, "recorder in mode ring, 4 launches kept, 6 lost"),
 ])
-def test_the_card_says_it_too(options, text):
+def test_the_card_says_it_too(options, text, recorder_backend):
     recording = recorded(10, **options)
     for shown in (in_text(recording), recording._repr_html_(), in_text(redact(recording))):
-        assert text in shown
+        assert f"; {WORDS[recorder_backend]} {text}" in shown
 
 
 def test_the_card_says_nothing_where_it_is_not_known():
@@ -116,20 +118,22 @@ def test_a_cell_of_a_longer_recording_does_not_say_what_the_whole_kept():
     assert "kept" not in in_text(select_cell(recording, 0))
 
 
-def test_merged_recordings_kept_what_all_of_them_kept():
+def test_merged_recordings_kept_what_all_of_them_kept(recorder_backend):
     ring, grow = recorded(10, mode="ring", capacity=4), recorded(5)
     assert merge([ring, ring]).metadata["recorder"] == {
-        "backend": "python", "mode": "ring", "capacity": 4, "kept": 8, "lost": 12}
+        "backend": recorder_backend, "mode": "ring", "capacity": 4, "kept": 8, "lost": 12}
     both = merge([ring, grow])
-    assert both.metadata["recorder"] == {"backend": "python", "mode": None, "capacity": None, "kept": 9, "lost": 6}
-    assert "; Python recorder, 9 launches kept, 6 lost" in in_text(both)
+    assert both.metadata["recorder"] == {
+        "backend": recorder_backend, "mode": None, "capacity": None, "kept": 9, "lost": 6}
+    assert f"; {WORDS[recorder_backend]} recorder, 9 launches kept, 6 lost" in in_text(both)
     older = kernelscope.Recording({name: grow.arrow(name) for name in kernelscope.schema.TABLES},
                                   {"dry_run": grow.is_dry_run})
     assert "recorder" not in merge([grow, older]).metadata
 
 
-def test_a_recorder_inside_another_keeps_what_that_one_keeps():
+def test_a_recorder_inside_another_keeps_what_that_one_keeps(recorder_backend):
     clock, probe = FakeClock(0), ScriptedProbe()
+    other = "python" if recorder_backend == "native" else "native"
     outer = Recorder(probes=[probe], clock=clock, mode="ring", capacity=4).start()
 
     def launch() -> None:
@@ -139,7 +143,7 @@ def test_a_recorder_inside_another_keeps_what_that_one_keeps():
     for _ in range(3):
         launch()
     clock.advance(1_000)
-    inner = Recorder(clock=clock, mode="stop", capacity=2, backend="native", journal=True).start()
+    inner = Recorder(clock=clock, mode="stop", capacity=2, backend=other, journal=True).start()
     for _ in range(6):
         launch()
     part = inner.stop()
@@ -150,7 +154,7 @@ def test_a_recorder_inside_another_keeps_what_that_one_keeps():
     said = [row["message"] for row in part.rows("health") if row["probe"] == "recorder"]
     assert said == [
         "kept the newest 4 of 6 launches: mode 'ring' with capacity 4",
-        "recorded by the python recorder, as the recording around it, not 'native'",
+        f"recorded by the {recorder_backend} recorder, as the recording around it, not {other!r}",
         "launches were kept in mode 'ring' with capacity 4, as in the recording around it, not in mode 'stop' with "
         "capacity 2",
         "launches went to no journal of the recording around it, not to one of their own",

@@ -50,7 +50,7 @@ class NativeLaunchHooks:
         patches.put(dispatcher.CUDADispatcher, "call", self._make("call"))
         patches.put(dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", self._make("found"))
         if self.sink.detail == "phases":
-            patches.put(dispatcher, "launch", self._make("submit"))
+            patches.put(dispatcher, "launch", self._make("submit"), take=self.timer is None)
         elif self.timer is not None:
             patches.hook(dispatcher, "launch", self.timer.around, lend=False)
 
