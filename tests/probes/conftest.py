@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import standin_compute
 import toy_quadrants
+from fresh_logs import BACKENDS_HERE
 from numba import cuda
 from numba.cuda import launchconfig
 from numba.cuda.core.rewrites import Rewrite, register_rewrite
@@ -63,6 +64,13 @@ def kernels() -> SimpleNamespace:
 @pytest.fixture
 def array():
     return cuda.to_device(np.zeros(64, dtype=np.float32))
+
+
+@pytest.fixture(params=BACKENDS_HERE)
+def both_recorders(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With each recorder; its name."""
+    monkeypatch.setenv("KERNELSCOPE_RECORDER", request.param)
+    return request.param
 
 
 @pytest.fixture

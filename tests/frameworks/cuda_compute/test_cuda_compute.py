@@ -18,6 +18,7 @@ compute = pytest.importorskip("cuda.compute")
 
 from cuda.compute import OpKind, ProxyArray  # noqa: E402
 from cuda.core import Device  # noqa: E402
+from fresh_logs import new_log  # noqa: E402
 
 import kernelscope  # noqa: E402
 from kernelscope.analysis.build_reasons import explain_builds  # noqa: E402
@@ -32,7 +33,7 @@ CACHING = sys.modules["cuda.compute._caching"]
 
 @contextmanager
 def recording() -> Iterator[Sink]:
-    sink, probe = Sink(), CudaComputeProbe()
+    sink, probe = Sink(log=new_log()), CudaComputeProbe()
     probe.install(sink, sink.detail)
     try:
         yield sink
