@@ -9,6 +9,9 @@ TAKES_FUNCTIONS: bool
 SLOT_BYTES: int
 LAYOUT_VERSION: int
 
+def taken() -> list[Callable[..., Any]]:
+    """The functions whose calls run through hooks."""
+
 class Ring:
     """Launches in slots of 64 bytes, in memory or in a file, which must not exist.
 

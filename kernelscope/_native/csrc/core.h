@@ -68,6 +68,9 @@ struct ks_hook {
 
 extern PyTypeObject ks_log_type, ks_state_type, ks_hook_type;
 
+/* The functions whose calls run through hooks, as a list. */
+PyObject *ks_taken(PyObject *module, PyObject *ignored);
+
 /* Names that are looked up while others launch: ks_str_block is "block". */
 #define KS_NAMES(X)                                                                                                    \
     X(block, "block") X(cluster, "cluster") X(config, "config") X(cuda_stream, "__cuda_stream__")                      \

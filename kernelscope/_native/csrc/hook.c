@@ -138,6 +138,18 @@ static PyObject *hook_give_back(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
     return PyBool_FromLong(is_undone);
 }
 
+PyObject *ks_taken(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    PyObject *found = PyList_New(0);
+#ifdef KS_TAKES_FUNCTIONS
+    for (size_t place = 0; place < PLACES && found != NULL; place++) {
+        PyObject *function = atomic_load_explicit(&registry[place].function, memory_order_acquire);
+        if (function != NULL && function != &gone && PyList_Append(found, function) < 0)
+            Py_CLEAR(found);
+    }
+#endif
+    return found;
+}
+
 static PyObject *hook_known(ks_hook *self, PyObject *const *args, Py_ssize_t count) {
     if (count != 4 || !PyUnicode_Check(args[0])) {
         PyErr_SetString(PyExc_TypeError, "know(table, key, first, second): a name, any object and two ids");

@@ -93,7 +93,7 @@ class Calls:
         return write
 
     def _plain_writer(self, name: str | None, known: dict[str, tuple[int, int]]) -> Callable[..., None]:
-        """As `_writer`, for the states of the native recorder, which only their own `write` can write to: Python 3.11."""
+        """As `_writer`, for the native recorder with Python 3.11: its states have `write` only."""
         sink, states = self.sink, self.sink.states
 
         def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
