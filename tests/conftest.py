@@ -70,12 +70,14 @@ def no_state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
 def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""
     yield
+    from kernelscope import _native
     from kernelscope.probes.base import ImportHook
     from kernelscope.session import Session
 
     assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
     assert not (getattr(sys.unraisablehook, "__module__", None) or "").startswith("kernelscope")
+    assert _native.core is None or not _native.core.taken()
     for path in still_hooked():
         pytest.fail(f"{path} is still hooked")
 

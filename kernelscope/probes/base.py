@@ -155,13 +155,16 @@ class Patches:
             raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
         function = inspect.unwrap(current)
         if take and core is not None and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
-            hook = make(function)
-            self._taken.append((f"{getattr(owner, '__name__', owner)}.{name}", hook))  # before: a Ctrl-C may come
-            hook.take()
+            self.take(f"{getattr(owner, '__name__', owner)}.{name}", make(function))
         else:
             hook = functools.update_wrapper(make(current), current)
             self._replaced.append((owner, name, current, hook))
             setattr(owner, name, hook)
+
+    def take(self, name: str, hook: Any) -> None:
+        """Have the calls of a Python function run through a native hook, wherever the function is bound."""
+        self._taken.append((name, hook))  # before: a Ctrl-C may come
+        hook.take()
 
     def lend(self, function: FunctionType, hook: FunctionType) -> None:
         """Have `function` run the code of `hook` itself, with its keyword-only defaults; it shows its own signature.

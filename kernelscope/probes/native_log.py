@@ -72,9 +72,9 @@ class NativeLog:
         self.ring.new_state = of_thread
 
     def hook(self, kind: str, original: Callable[..., Any], begin: Callable[..., Any] | None = None,
-             end: Callable[..., Any] | None = None, most: int = 0) -> Any:
+             end: Callable[..., Any] | None = None, most: int = 0, tools: tuple[Any, ...] = ()) -> Any:
         """Return a hook that writes to this log. See `kernelscope._native._core.Hook`."""
-        return core.Hook(kind, original, self.ring, begin, end, most)
+        return core.Hook(kind, original, self.ring, begin, end, most, tools)
 
     def new_state(self, thread_id: int) -> Any:
         """Return the state of the calling thread, which is row `thread_id` of the threads."""

@@ -125,6 +125,18 @@ static PyObject *hook_give_back(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
     return PyBool_FromLong(is_undone);
 }
 
+PyObject *ks_taken(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored)) {
+    PyObject *found = PyList_New(0);
+#ifdef KS_TAKES_FUNCTIONS
+    for (int entry = 0; entry < ENTRIES && found != NULL; entry++) {
+        ks_hook *hook = atomic_load_explicit(&entries[entry], memory_order_acquire);
+        if (hook != NULL && PyList_Append(found, hook->original) < 0)
+            Py_CLEAR(found);
+    }
+#endif
+    return found;
+}
+
 static PyObject *hook_known(ks_hook *self, PyObject *const *args, Py_ssize_t count) {
     if (count != 4 || !PyUnicode_Check(args[0])) {
         PyErr_SetString(PyExc_TypeError, "know(table, key, first, second): a name, any object and two ids");
@@ -133,6 +145,12 @@ static PyObject *hook_known(ks_hook *self, PyObject *const *args, Py_ssize_t cou
     int32_t first, second;
     if (ks_as_id(args[2], &first) < 0 || ks_as_id(args[3], &second) < 0)
         return NULL;
+    if (PyUnicode_CompareWithASCIIString(args[0], "launches") == 0) {
+        ks_shape shape;
+        if (!ks_shape_from(args[1], &shape) || ks_shapes_put(&self->launches, &shape, (int32_t)first, (int32_t)second) < 0)
+            return NULL;
+        Py_RETURN_NONE;
+    }
     bool is_target = PyUnicode_CompareWithASCIIString(args[0], "targets") == 0;
     if (ks_table_put(is_target ? &self->targets : &self->configurations, args[1], first, second) < 0)
         return NULL;
@@ -145,28 +163,38 @@ static int hook_traverse(ks_hook *self, visitproc visit, void *arg) {
     Py_VISIT(self->log);
     Py_VISIT(self->begin);
     Py_VISIT(self->end);
+    Py_VISIT(self->tools);
     int stopped = ks_table_traverse(&self->configurations, visit, arg);
-    return stopped ? stopped : ks_table_traverse(&self->targets, visit, arg);
+    if (stopped == 0)
+        stopped = ks_table_traverse(&self->targets, visit, arg);
+    return stopped ? stopped : ks_shapes_traverse(&self->launches, visit, arg);
+}
+
+static void forget(ks_hook *self) {
+    ks_table_clear(&self->configurations);
+    ks_table_clear(&self->targets);
+    ks_shapes_clear(&self->launches);
 }
 
 static PyObject *hook_forget(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
 #ifdef Py_GIL_DISABLED
-    if (atomic_load(&self->inside) > 1)
+    /* Whoever comes in from now on finds it disabled; one entry is that of a function whose calls run through here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&self->inside) > (self->saved != NULL))
         Py_RETURN_NONE;
 #endif
-    ks_table_clear(&self->configurations);
-    ks_table_clear(&self->targets);
+    forget(self);
     Py_RETURN_NONE;
 }
 
 static int hook_clear(ks_hook *self) {
     self->is_enabled = false;
-    ks_table_clear(&self->configurations);
-    ks_table_clear(&self->targets);
+    forget(self);
     Py_CLEAR(self->original);
     Py_CLEAR(self->dict);
     Py_CLEAR(self->begin);
     Py_CLEAR(self->end);
+    Py_CLEAR(self->tools);
     Py_CLEAR(self->log);
     return 0;
 }
@@ -179,29 +207,56 @@ static void hook_dealloc(ks_hook *self) {
     Py_TYPE(self)->tp_free(self);
 }
 
+/* What a hook of each kind does, and the types of its tools; None may stand for any of them. */
 static const struct {
     const char *name;
     const ks_body *body;
+    PyTypeObject *tools[KS_TOOLS];
 } kinds[] = {
-    {"call", &ks_body_call},
-    {"found", &ks_body_found},
-    {"submit", &ks_body_submit},
-    {"load", &ks_body_load},
+    {"call", &ks_body_call, {NULL}},
+    {"found", &ks_body_found, {NULL}},
+    {"submit", &ks_body_submit, {NULL}},
+    {"load", &ks_body_load, {NULL}},
+    {"core", &ks_body_core, {NULL}},
+    {"algorithm", &ks_body_algorithm, {&PyLong_Type, &PyLong_Type, &PyBool_Type}},
+    {"request", &ks_body_request, {&PyBaseObject_Type, &PyDict_Type, &PyBaseObject_Type}},
+    {"marshal", &ks_body_marshal, {NULL}},
+    {"types", &ks_body_types, {NULL}},
 };
 
+static bool has_tools(size_t kind, PyObject *tools) {
+    Py_ssize_t wanted = kinds[kind].tools[0] == NULL ? 0 : KS_TOOLS;
+    bool fits = (tools == NULL ? 0 : PyTuple_GET_SIZE(tools)) == wanted;
+    for (Py_ssize_t each = 0; fits && each < wanted; each++) {
+        PyObject *tool = PyTuple_GET_ITEM(tools, each);
+        fits = tool == Py_None || PyObject_TypeCheck(tool, kinds[kind].tools[each]);
+    }
+    if (!fits)
+        PyErr_Format(PyExc_TypeError, "a hook of the kind '%s' has other tools than %R", kinds[kind].name,
+                     tools == NULL ? Py_None : tools);
+    return fits;
+}
+
+/* How a callable wants to be called; NULL for a Python function, of which that may change, and for what does not say. */
+static vectorcallfunc own_vectorcall(PyObject *callable) {
+    return PyFunction_Check(callable) ? NULL : PyVectorcall_Function(callable);
+}
+
 static PyObject *hook_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"kind", "original", "ring", "begin", "end", "most", NULL};
+    static char *names[] = {"kind", "original", "ring", "begin", "end", "most", "tools", NULL};
     const char *kind;
-    PyObject *original, *log, *begin = Py_None, *end = Py_None;
+    PyObject *original, *log, *begin = Py_None, *end = Py_None, *tools = NULL;
     Py_ssize_t most = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO!|OOn:Hook", names, &kind, &original, &ks_log_type, &log, &begin,
-                                     &end, &most))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO!|OOnO!:Hook", names, &kind, &original, &ks_log_type, &log, &begin,
+                                     &end, &most, &PyTuple_Type, &tools))
         return NULL;
     size_t number = 0;
     while (number < sizeof kinds / sizeof *kinds && strcmp(kinds[number].name, kind) != 0)
         number++;
     if (number == sizeof kinds / sizeof *kinds)
         return PyErr_Format(PyExc_ValueError, "there is no hook of the kind '%s'", kind);
+    if (!has_tools(number, tools))
+        return NULL;
     if (!PyCallable_Check(original))
         return PyErr_Format(PyExc_TypeError, "%R is not callable", original);
     ks_hook *self = (ks_hook *)type->tp_alloc(type, 0);
@@ -210,12 +265,13 @@ static PyObject *hook_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     self->vectorcall = call_hook;
     self->body = *kinds[number].body;
     self->original = Py_NewRef(original);
-    self->saved = PyFunction_Check(original) ? NULL : PyVectorcall_Function(original);
+    self->saved = own_vectorcall(original);
     self->log = (ks_log *)Py_NewRef(log);
     self->begin = Py_NewRef(begin);
     self->end = Py_NewRef(end);
     self->phases = self->log->phases;
-    self->configurations.most = most > 0 ? (size_t)most : 0;
+    self->tools = Py_XNewRef(tools);
+    self->configurations.most = self->launches.most = most > 0 ? (size_t)most : 0;
     self->is_enabled = true;
     self->entry = -1;
     self->dict = PyDict_New();
@@ -257,14 +313,35 @@ static PyMethodDef hook_methods[] = {
 };
 
 static PyMemberDef hook_members[] = {
-    {"original", T_OBJECT, offsetof(ks_hook, original), READONLY, "What it stands for."},
     {"is_enabled", T_BOOL, offsetof(ks_hook, is_enabled), 0, "Whether it records."},
     {"__dictoffset__", T_PYSSIZET, offsetof(ks_hook, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(ks_hook, weakrefs), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyObject *get_original(ks_hook *self, void *Py_UNUSED(closure)) {
+    return Py_NewRef(self->original == NULL ? Py_None : self->original);
+}
+
+/* A hook that records no more may be kept by somebody: it can stand for the hook of a later recording. */
+static int set_original(ks_hook *self, PyObject *value, void *Py_UNUSED(closure)) {
+    if (value == NULL || !PyCallable_Check(value) || self->entry >= 0) {
+        PyErr_SetString(PyExc_TypeError, "a hook stands for a callable, or for the function whose calls it has taken");
+        return -1;
+    }
+    PyObject *before = self->original;
+    self->saved = own_vectorcall(value);
+    self->original = Py_NewRef(value);
+#ifndef Py_GIL_DISABLED
+    Py_XDECREF(before);
+#else
+    (void)before; /* another thread may be about to call it: it stays */
+#endif
+    return 0;
+}
+
 static PyGetSetDef hook_getset[] = {
+    {"original", (getter)get_original, (setter)set_original, "What it stands for.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -277,7 +354,7 @@ PyTypeObject ks_hook_type = {
     .tp_vectorcall_offset = offsetof(ks_hook, vectorcall),
     .tp_flags =
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
-    .tp_doc = PyDoc_STR("Hook(kind, original, ring, begin=None, end=None, most=0)\n--\n\n"
+    .tp_doc = PyDoc_STR("Hook(kind, original, ring, begin=None, end=None, most=0, tools=())\n--\n\n"
                         "Stands for a callable, or has the calls of a Python function run through it, and records them."),
     .tp_new = hook_new,
     .tp_dealloc = (destructor)hook_dealloc,

@@ -243,8 +243,10 @@ static PyObject *log_in_file(ks_log *self, void *Py_UNUSED(closure)) { return Py
 static PyMethodDef log_methods[] = {
     {"mark", (PyCFunction)log_mark, METH_NOARGS, "How many launches have begun, and how many of them found no room."},
     {"counts", (PyCFunction)log_counts, METH_O,
+     "counts($self, since, /)\n--\n\n"
      "Of the launches from an index on: ended, under way, voided; and what mark() returns."},
-    {"columns", (PyCFunction)log_columns, METH_O, "The launches from an index on that have ended, as columns of bytes."},
+    {"columns", (PyCFunction)log_columns, METH_O,
+     "columns($self, since, /)\n--\n\nThe launches from an index on that have ended, as columns of bytes."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -34,10 +34,16 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
+static PyMethodDef functions[] = {
+    {"taken", ks_taken, METH_NOARGS, "taken($module, /)\n--\n\nThe functions whose calls run through hooks."},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "kernelscope._native._core",
     .m_doc = "The native recorder: launches in slots of 64 bytes, and the hooks that write them.",
+    .m_methods = functions,
     .m_slots = slots,
 };
 
