@@ -162,7 +162,12 @@ class Patches:
             setattr(owner, name, hook)
 
     def take(self, name: str, hook: Any) -> None:
-        """Have the calls of a Python function run through a native hook, wherever the function is bound."""
+        """Have the calls of a Python function run through a native hook, wherever the function is bound.
+
+        A function that stands under several names is taken once.
+        """
+        if any(taken.original is hook.original for _, taken in self._taken):
+            return
         self._taken.append((name, hook))  # before: a Ctrl-C may come
         hook.take()
 

@@ -6,6 +6,7 @@ of `kernelscope.probes.cuda_compute.calls` and `requests` write to the native re
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -54,12 +55,11 @@ class NativeCalls(Calls):
     def _know(self, hook: Any, called: tuple[str | None, Any], words: tuple[int, ...], found: tuple[int, int]) -> None:
         """Have the hook know a call's ids: by the object's class and what makes it one algorithm or another."""
         name, built = called
-        if name is not None:
-            hook.know("launches", (hook.original, None, *words), *found)
-            return
-        inclusive = getattr(built, "force_inclusive", None)
+        inclusive = None if name is not None else getattr(built, "force_inclusive", None)
         if inclusive is None or isinstance(inclusive, bool):
-            hook.know("launches", (type(built), inclusive, *words), *found)
+            kind = type(built) if name is None else hook.original
+            with contextlib.suppress(TypeError):  # a handle that is none
+                hook.know("launches", (kind, inclusive, *words), *found)
 
 
 class NativeRequests(Requests):

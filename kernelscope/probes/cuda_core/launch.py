@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import functools
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -123,13 +123,13 @@ class LaunchHook:
 
     def _begin(self, kernel: Any, stream: Any, *shape: Any) -> tuple[int, int] | None:
         """Return the ids of a launch that is new; None where they cannot be had: it may be refused, and be none."""
+        found: tuple[int, int] | None = None
         try:
-            with contextlib.suppress(TypeError):  # a stream that has no hash
-                found = self._known.get((stream, kernel, *shape))
-                if found is not None:  # of equal objects
+            with _hashing():
+                found = self._known.get((stream, kernel, *shape))  # of equal objects
+                if found is not None:
                     self._know(kernel, stream, shape, found)
-                    return found
-            return self._lookup(stream, kernel, shape, None)
+            return self._lookup(stream, kernel, shape, None) if found is None else found
         except Exception as problem:
             if from_signal_handler(problem):
                 raise
@@ -199,7 +199,7 @@ class LaunchHook:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
                 self._lasts.clear()
-            with contextlib.suppress(TypeError):  # a stream of the user's own that has no hash is looked up each time
+            with _hashing():
                 self._known[stream, kernel, *shape] = target, configuration
                 self._lasts[kernel] = (stream, *shape, target, configuration)
                 self._know(kernel, stream, shape, (target, configuration))
@@ -238,6 +238,16 @@ class LaunchHook:
             "active_blocks_per_multiprocessor": active,
             "occupancy": min(1.0, active * threads / most) if most else None,
         })
+
+
+@contextlib.contextmanager
+def _hashing() -> Generator[None]:
+    """A stream of the user's own that has no hash is looked up each time."""
+    try:
+        yield
+    except Exception as problem:
+        if from_signal_handler(problem):
+            raise
 
 
 def shape_of(config: Any) -> tuple[Any, ...]:
