@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.errors import CalibrationError as CalibrationError
     from kernelscope.errors import CubinError as CubinError
     from kernelscope.errors import DisassemblerError as DisassemblerError
     from kernelscope.errors import DryRunError as DryRunError
     from kernelscope.errors import GraphError as GraphError
+    from kernelscope.errors import JournalError as JournalError
     from kernelscope.errors import KernelScopeError as KernelScopeError
     from kernelscope.errors import ProbeUnavailableError as ProbeUnavailableError
     from kernelscope.errors import RecorderStateError as RecorderStateError
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from kernelscope.recorder import recorded as recorded
     from kernelscope.recording.io import load as load
     from kernelscope.recording.model import Recording as Recording
+    from kernelscope.recovery import journals as journals
+    from kernelscope.recovery import recover as recover
     from kernelscope.widgets.graph import graph as graph
     from kernelscope.widgets.timeline import timeline as timeline
 
@@ -52,16 +56,20 @@ _HOMES = {
     "recorded": "kernelscope.recorder",
     "Recording": "kernelscope.recording.model",
     "load": "kernelscope.recording.io",
+    "journals": "kernelscope.recovery",
+    "recover": "kernelscope.recovery",
     "timeline": "kernelscope.widgets.timeline",
     "graph": "kernelscope.widgets.graph",
     "inspect": "kernelscope.inspector",
     "load_ipython_extension": "kernelscope.magics",
     "unload_ipython_extension": "kernelscope.magics",
     "KernelScopeError": "kernelscope.errors",
+    "CalibrationError": "kernelscope.errors",
     "CubinError": "kernelscope.errors",
     "DisassemblerError": "kernelscope.errors",
     "DryRunError": "kernelscope.errors",
     "GraphError": "kernelscope.errors",
+    "JournalError": "kernelscope.errors",
     "ProbeUnavailableError": "kernelscope.errors",
     "RecorderStateError": "kernelscope.errors",
     "RecordingFileError": "kernelscope.errors",
@@ -74,6 +82,7 @@ _HOMES = {
 }
 
 _ROOMS = {
+    "calibration": "kernelscope.calibration",
     "charts": "kernelscope.renderers.charts",
     "clock": "kernelscope.clock",
     "dryrun": "kernelscope.dryrun",

@@ -24,6 +24,7 @@ _HOMES = {
     "graph": "kernelscope.cli_graph",
     "export": "kernelscope.cli_export",
     "study": "kernelscope.cli_study",
+    "recover": "kernelscope.cli_recover",
     "demo": "kernelscope.cli_demo",
     "doctor": "kernelscope.cli_doctor",
 }
@@ -71,6 +72,16 @@ Write a .kscope file in another format, beside it unless -o says where.
 
 An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
 file."""
+
+
+_RECOVER = """\
+List the journals that recordings of killed processes left behind, and write one of them as a .kscope file: the one that
+is named, or the newest that no process writes to.
+
+FOLDER is a folder of journals, a journal, or the name of one in the default folder. A journal that a process still
+writes to is never changed or removed; where it is named, what it holds by now is written.
+
+--json prints one object: folder; journals with name, state, process and counts; recovered, written, removed."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -132,6 +143,13 @@ def _parser() -> argparse.ArgumentParser:
                       help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures")
     run.add_argument("--code", action="store_true",
                      help="record the kernels' code too, from the source to the machine code; it may be private")
+    run.add_argument("--mode", choices=("grow", "ring", "stop"), default="grow",
+                     help="keep all launches (grow, the default), the newest (ring), or the first ones (stop)")
+    run.add_argument("--capacity", metavar="N", type=_launches, help="how many ring and stop keep (default: 1000000)")
+    run.add_argument("--recorder", choices=("native", "python"), help="which one; the native one where it is there")
+    run.add_argument("--journal", action="store_true",
+                     help="keep what is recorded in files as well, from which `kernelscope recover` brings it back")
+    run.add_argument("--journal-folder", metavar="FOLDER", help="where to keep the journal; implies --journal")
     run.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
     run.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
     run.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
@@ -183,6 +201,15 @@ def _parser() -> argparse.ArgumentParser:
 
     cli_study_parser.fill(verbs.add_parser("study", help="measure what a launch costs the host, in several versions"))
 
+    recover = verbs.add_parser("recover", help="bring back what a killed process had recorded", formatter_class=raw,
+                               description=_RECOVER)
+    recover.add_argument("folder", metavar="FOLDER", nargs="?", help="where to look; the default folder otherwise")
+    recover.add_argument("--list", action="store_true", help="list what there is and do nothing else")
+    recover.add_argument("-o", "--output", metavar="FILE", help="where to write; the journal's name.kscope otherwise")
+    recover.add_argument("--remove", action="store_true", help="remove the journal when the file is written")
+    recover.add_argument("--json", action="store_true", help="the same, for programs")
+    recover.set_defaults(parser=recover)
+
     demo = verbs.add_parser("demo", help="run the quickstart notebook and write it as HTML", description=(
         "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that "
         "needs no network. It runs on the GPU where there is one, and otherwise as a dry run."))
@@ -192,14 +219,36 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = verbs.add_parser("doctor", help="say what is installed and what would work", description=(
         "Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and "
-        "what is missing with the command that brings it. Exit code 0 if recording is possible, 1 otherwise."))
+        "what is missing with the command that brings it, and what recording costs, if that was measured. Exit code 0 "
+        "if recording is possible, 1 otherwise."))
     doctor.add_argument("--json", action="store_true", help="the same, for programs")
+    doctor.add_argument("--calibrate", action="store_true",
+                        help="measure what recording costs a launch here, on the GPU or else on the dry run, for the "
+                             "recordings to come to state; nothing else is examined")
+    doctor.add_argument("--seconds", type=_seconds, metavar="S", default=20.0,
+                        help="how long --calibrate measures (default: 20, and some seconds to start and to end)")
     return parser
 
 
 def _number(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of a specialization, from 1")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, up to 3600")
+    return value
+
+
+def _launches(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of launches, from 1")
     return int(text)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import kernelscope
-from kernelscope import _native, nvdisasm
+from kernelscope import _native, cli_calibrate, nvdisasm
 from kernelscope.cli_machine import ask, gpu
 
 _NEEDED = ("numba-cuda", "cuda-core", "cuda-bindings", "numpy", "pyarrow", "pyelftools", "pandas", "ipython",
@@ -81,7 +81,9 @@ print(json.dumps(out))
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Examine, print, and return 0 if recording is possible."""
+    """Examine, print, and return 0 if recording is possible; or calibrate, and print what was measured."""
+    if arguments.calibrate:
+        return cli_calibrate.main(arguments)
     found = examine()
     if arguments.json:
         print(json.dumps(found, indent=1))
@@ -111,6 +113,7 @@ def examine() -> dict[str, Any]:
         "libraries": libraries,
         "nvdisasm": str(nvdisasm.find() or "") or None,
         "probes": best.get("probes", []),
+        "own_cost": cli_calibrate.examine([None, *(each["name"] for each in device["devices"])]),
         "missing": _missing(packages, libraries, nvdisasm.find() is not None),
         "can_record": "problem" not in best,
     }
@@ -127,6 +130,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     probes = [f"{row['probe']}: {row['status']}" + (f", {row['message']}" if row["message"] else "")
               + (f"; fix: {row['fix']}" if row["fix"] else "") for row in found["probes"]]
     shown += _section("probes", probes or ["not tried, since no launch worked"])
+    shown += _section("own cost", cli_calibrate.lines(found["own_cost"]))
     used = {**_LIBRARIES, "nvdisasm": "shows machine code"}
     shown += _section("CUDA", [f"{name} ({used[name]}): {path or 'not found'}"
                                for name, path in {**found["libraries"], "nvdisasm": found["nvdisasm"]}.items()])

@@ -54,7 +54,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.dryrun:
         dryrun.enable()
     name = arguments.name or program.label
-    recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu, code=arguments.code)
+    recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu, code=arguments.code, mode=arguments.mode,
+                        capacity=arguments.capacity, backend=arguments.recorder,
+                        journal=arguments.journal_folder or arguments.journal or None)
     run = _prepared(program)
     process = os.getpid()
     recorder.start()
@@ -102,6 +104,8 @@ def read_program(arguments: argparse.Namespace) -> Program:
     words = words[1:] if words[:1] == ["--"] else words
     if not words or not words[0]:
         arguments.parser.error(f"name a {'module' if is_module else 'script'} to run")
+    if arguments.capacity is not None and arguments.mode == "grow":
+        arguments.parser.error(f"--capacity {arguments.capacity} belongs to --mode ring or --mode stop")
     name, rest, output = words[0], words[1:], arguments.output
     # `kernelscope run script.py -o out.kscope`: nothing else writes files of this suffix.
     if output is None and len(rest) >= 2 and rest[-2] in ("-o", "--output") and rest[-1].endswith(".kscope"):

@@ -11,6 +11,10 @@ class KernelScopeError(Exception):
     """Base class of every error that KernelScope raises."""
 
 
+class CalibrationError(KernelScopeError):
+    """The cost of recording cannot be measured here, or what was measured cannot be stored."""
+
+
 class CubinError(KernelScopeError):
     """Machine code cannot be read: it is torn, or no cubin."""
 
@@ -25,6 +29,10 @@ class DryRunError(KernelScopeError):
 
 class GraphError(KernelScopeError):
     """A graph cannot be built, updated, launched or captured; the message says which node or call, and why."""
+
+
+class JournalError(KernelScopeError):
+    """A journal cannot be recovered or removed: it is of another version, is none, or is still being written."""
 
 
 class ProbeUnavailableError(KernelScopeError):

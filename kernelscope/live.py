@@ -22,7 +22,8 @@ from kernelscope.probes.sink import Sink
 from kernelscope.recording.builder import RawRecording, build
 from kernelscope.recording.model import Recording
 from kernelscope.schema import SCHEMA_VERSION
-from kernelscope.session import Session, environment, shown_filename
+from kernelscope.session import Session
+from kernelscope.surroundings import environment, shown_filename
 
 # The compiled kernels of each dispatcher in the order in which they were first seen: what their ids count.
 _seen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()

@@ -18,10 +18,14 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 #: Of a launch; the same words as `kernelscope.probes.base.DETAILS`, which costs NumPy's import to name.
 DETAILS = ("launch", "phases")
+#: The same words as `kernelscope.probes.make_log.MODES` and `kernelscope.probes.make_log.BACKENDS`.
+MODES = ("grow", "ring", "stop")
+BACKENDS = ("native", "python")
 
 #: The sub-commands of ``%kernelscope``, each with what follows it; brackets mean that it can be left out.
 COMMANDS = {
-    "on": "[-q] [--detail launch|phases] [--no-gpu|--events] [--code]",
+    "on": "[-q] [--detail launch|phases] [--no-gpu|--events] [--code] [--mode grow|ring|stop] [--capacity N] "
+          "[--recorder native|python] [--journal [FOLDER]|--no-journal]",
     "off": "",
     "status": "",
     "cells": "",
@@ -33,16 +37,19 @@ COMMANDS = {
     "study": "[launch|against|show|compare|anatomy|suite] [OPTION ...]",
     "save": "FILE",
     "load": "FILE",
+    "recover": "[FOLDER|NAME] [--remove] [--into FILE]",
     "export": "PATH [--to perfetto|html|parquet|csv]",
     "dryrun": "",
     "attach": "KERNEL",
 }
 
 CELL_USAGE = ("%%kernelscope [-n NAME] [-o FILE.kscope] [-r] [-q] [--detail launch|phases] [--no-gpu|--events] "
-              "[--code] [--charts] [--no-timeline]")
+              "[--code] [--charts] [--no-timeline] [--mode grow|ring|stop] [--capacity N] [--recorder native|python] "
+              "[--journal [FOLDER]]")
 LINE_USAGE = "%kernelscope " + " | ".join(" ".join(part for part in pair if part) for pair in COMMANDS.items())
 
-_OF_ON = "-q, --detail, --no-gpu, --events and --code"
+_OF_ON = "-q, --detail, --no-gpu, --events, --code, --mode, --capacity, --recorder and --journal"
+_OPTIONS_OF_ON = ("quiet", "detail", "gpu", "code", "mode", "capacity", "recorder", "journal")
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
 _ANY_CELL_MAGIC = re.compile(r"%%\w")
 _MANAGING = re.compile(r"%kernelscope\b|#|$")
@@ -74,6 +81,14 @@ class CellOptions:
         Whether the timeline follows the card.
     code : bool
         Whether the recording holds the kernels' code.
+    mode : str
+        ``grow``, ``ring`` or ``stop``: which launches are kept.
+    capacity : int or None
+        How many, with ``ring`` and ``stop``.
+    recorder : str or None
+        ``native`` or ``python``; None for whichever is there.
+    journal : bool, str or None
+        The folder to keep a journal in, or True for the default one.
     """
 
     name: str | None = None
@@ -85,6 +100,10 @@ class CellOptions:
     charts: bool = False
     timeline: bool = True
     code: bool = False
+    mode: str = "grow"
+    capacity: int | None = None
+    recorder: str | None = None
+    journal: bool | str | None = None
 
 
 @magic_arguments("%kernelscope")
@@ -103,6 +122,12 @@ class CellOptions:
 @argument("--no-timeline", action="store_true", help="show the card alone")
 @argument("--code", action="store_true",
           help="record the kernels' code too, from the source to the machine code; it may be private")
+@argument("--mode", choices=MODES, default="grow", help="keep all launches (grow, the default), the newest (ring), or "
+          "the first ones (stop)")
+@argument("--capacity", metavar="N", type=int, help="how many launches ring and stop keep: 1000000 by default")
+@argument("--recorder", choices=BACKENDS, help="which recorder; the native one where it is there")
+@argument("--journal", nargs="?", const=True, metavar="FOLDER",
+          help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back")
 def cell_arguments() -> None:
     """Record every CUDA kernel launch of this cell and show them as a card and a timeline.
 
@@ -114,12 +139,18 @@ def cell_arguments() -> None:
 @magic_arguments("kernelscope")
 @argument("command", nargs="?", help="; ".join(
     " ".join(part for part in pair if part) for pair in COMMANDS.items()))
-@argument("target", nargs="?", help="the CELL (its number or name), FILE, KERNEL or ID of the command")
+@argument("target", nargs="?", help="the CELL (its number or name), FILE, FOLDER, KERNEL or ID of the command")
 @argument("-q", "--quiet", action="store_true", default=None, help="on: show no cards")
 @argument("--detail", choices=DETAILS, help="on: record phases of launches (the default), or their ends only")
 @argument("--no-gpu", dest="gpu", action="store_const", const="none", help="on: leave what the GPU did out")
 @argument("--events", dest="gpu", action="store_const", const="events", help="on: time kernels with CUDA events")
 @argument("--code", action="store_true", default=None, help="on: record the kernels' code too")
+@argument("--mode", choices=MODES, help="on: keep all launches of a cell, the newest, or the first")
+@argument("--capacity", metavar="N", type=int, help="on: how many launches ring and stop keep")
+@argument("--recorder", choices=BACKENDS, help="on: which recorder; the native one where it is there")
+@argument("--journal", nargs="?", const=True, metavar="FOLDER",
+          help="on: where to keep journals, from which recover brings back what a kernel that died had recorded")
+@argument("--no-journal", dest="journal", action="store_const", const=False, help="on: keep no journal")
 @argument("--to", choices=("perfetto", "html", "parquet", "csv"),
           help="export: the format; without it the one of the name: .pftrace, .json or .html")
 def line_arguments() -> None:
@@ -137,6 +168,7 @@ def line_arguments() -> None:
     whatif graph: run a recorded cell AGAIN and compare its launches with one CUDA graph of them.
     save: write all recordings of this session into one file.
     load: read a file and show it.
+    recover: list what killed kernels left behind, bring the newest back or the one that is named, and show it.
     export: write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder.
     dryrun: switch the dry run on, in which kernels compile and launch on no GPU and do not execute.
     attach: follow one kernel by documented means, where a framework's version could not be hooked.
@@ -146,12 +178,14 @@ def line_arguments() -> None:
 def parse_cell(line: str) -> CellOptions:
     """Return what a ``%%kernelscope`` line asks for; raises `UsageError` with one line that says what is allowed."""
     found = _parsed(cell_arguments, line, CELL_USAGE)
+    _check_capacity(found, CELL_USAGE)
     return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu,
-                       found.charts, not found.no_timeline, found.code)
+                       found.charts, not found.no_timeline, found.code, found.mode, found.capacity, found.recorder,
+                       found.journal)
 
 
 def parse_line(line: str) -> Namespace:
-    """Return ``command``, ``target``, ``quiet``, ``detail``, ``gpu``, ``code`` and ``to`` of a ``%kernelscope`` line.
+    """Return ``command``, ``target``, ``to`` and the options of ``on`` of a ``%kernelscope`` line.
 
     Raises
     ------
@@ -160,12 +194,12 @@ def parse_line(line: str) -> Namespace:
     """
     command, _, rest = line.strip().partition(" ")
     # An expression keeps its quotes and spaces, and options that are another parser's stay whole.
-    if command in ("attach", "inspect", "study", "whatif") and rest.strip():
-        return Namespace(command=command, target=rest.strip(), quiet=None, detail=None, gpu=None, code=None,
-                         to=None)
+    if command in ("attach", "inspect", "study", "whatif", "recover") and rest.strip():
+        return Namespace(command=command, target=rest.strip(), to=None, **dict.fromkeys(_OPTIONS_OF_ON))
     found = _parsed(line_arguments, line, LINE_USAGE)
+    of_on = any(getattr(found, name) is not None for name in _OPTIONS_OF_ON)
     if found.command is None:
-        if found.quiet or found.detail or found.gpu or found.code:
+        if of_on:
             raise UsageError(f"{_OF_ON} belong to 'on'; usage: {LINE_USAGE}")
         return found
     if found.command not in COMMANDS:
@@ -179,8 +213,9 @@ def parse_line(line: str) -> Namespace:
         raise UsageError(f"the {wanted.partition(' ')[0]} is missing; usage: {usage}")
     if found.to and found.command != "export":
         raise UsageError(f"--to belongs to 'export'; usage: {usage}")
-    if (found.quiet or found.detail or found.gpu or found.code) and found.command != "on":
+    if of_on and found.command != "on":
         raise UsageError(f"{_OF_ON} belong to 'on'; usage: {usage}")
+    _check_capacity(found, usage)
     return found
 
 
@@ -252,6 +287,13 @@ def _parsed(function: Any, line: str, usage: str) -> Namespace:
     except ValueError as error:
         raise UsageError(f"{_one_line(error).lower()} in {line.strip()!r}; usage: {usage}") from None
     return found
+
+
+def _check_capacity(found: Namespace, usage: str) -> None:
+    if found.capacity is not None and found.mode not in ("ring", "stop"):
+        raise UsageError(f"--capacity {found.capacity} belongs to --mode ring or stop; usage: {usage}")
+    if found.capacity is not None and found.capacity < 1:
+        raise UsageError(f"--capacity {found.capacity} is no number of launches, from 1; usage: {usage}")
 
 
 def _one_line(error: BaseException) -> str:

@@ -8,6 +8,7 @@ IPython's own. The cell magic as such runs only inside another magic's cell, whe
 from __future__ import annotations
 
 import threading
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -278,8 +279,10 @@ class NotebookSession:
         try:
             from kernelscope.recorder import Recorder
 
-            recorder = Recorder(cell.options.name, detail=cell.options.detail, gpu=cell.options.gpu,
-                                code=cell.options.code)
+            options = cell.options
+            recorder = Recorder(options.name, detail=options.detail, gpu=options.gpu, code=options.code,
+                                mode=options.mode, capacity=options.capacity, backend=options.recorder,
+                                journal=options.journal or None)
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
             magic_output.report(problem)
@@ -332,9 +335,11 @@ def saved(recording: Recording, path: str) -> str:
     return f"wrote {target} ({size(target.stat().st_size)})"
 
 
-def automatic(quiet: bool | None, detail: str | None, gpu: str | None, code: bool | None = None) -> CellOptions:
-    """Return how ``%kernelscope on`` records each cell."""
-    return replace(CellOptions(), quiet=bool(quiet), detail=detail or "phases", gpu=gpu or "cupti", code=bool(code))
+def automatic(asked: Namespace) -> CellOptions:
+    """Return how ``%kernelscope on`` records each cell: as `magic_line.parse_line` has read it."""
+    return replace(CellOptions(), quiet=bool(asked.quiet), detail=asked.detail or "phases", gpu=asked.gpu or "cupti",
+                   code=bool(asked.code), mode=asked.mode or "grow", capacity=asked.capacity, recorder=asked.recorder,
+                   journal=asked.journal)
 
 
 def _error(result: Any) -> BaseException | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
-from kernelscope import __version__, magic_line, magic_output, magic_session
+from kernelscope import __version__, magic_line, magic_output, magic_recover, magic_session
 from kernelscope.errors import KernelScopeError
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ def load_ipython_extension(shell: Any) -> None:
         magics = KernelScopeMagics(shell)
         setattr(shell, _ATTRIBUTE, magics)
         magics.install()
+        told = magic_recover.notice()
+        if told is not None:
+            print(told)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -99,7 +103,7 @@ class KernelScopeMagics:
             if asked.command is None:
                 print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
             elif asked.command == "on":
-                self._on(asked.quiet, asked.detail, asked.gpu, asked.code)
+                self._on(asked)
             elif asked.command == "export":
                 self._export(asked.target, asked.to)
             elif asked.target is None:
@@ -109,10 +113,13 @@ class KernelScopeMagics:
         except (KernelScopeError, ValueError) as error:
             raise UsageError(" ".join(str(error).split())) from None
 
-    def _on(self, quiet: bool | None, detail: str | None, gpu: str | None, code: bool | None) -> None:
-        self._session.always = magic_session.automatic(quiet, detail, gpu, code)
-        shown = "no cards are shown" if quiet else "cells that launch and compile nothing show no card"
+    def _on(self, asked: Namespace) -> None:
+        asked.journal, problem = magic_recover.journal_for(asked)
+        self._session.always = magic_session.automatic(asked)
+        shown = "no cards are shown" if asked.quiet else "cells that launch and compile nothing show no card"
         print(f"kernelscope: every cell from the next one on is recorded; {shown}")
+        if problem is not None:
+            print(f"kernelscope: {problem}")
 
     def _off(self) -> None:
         self._session.always = None
@@ -125,7 +132,9 @@ class KernelScopeMagics:
         which = "cells that begin with %%kernelscope"
         if always is not None:
             code, quiet = ", with code" if always.code else "", ", no cards" if always.quiet else ""
-            which = f"every cell (detail {always.detail}{code}{quiet})"
+            mode = "" if always.mode == "grow" else f", mode {always.mode}"
+            kept = ", each with a journal while it runs" if always.journal else ""
+            which = f"every cell (detail {always.detail}{mode}{code}{quiet}){kept}"
         driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
         return (f"kernelscope {__version__}: records {which}; "
                 f"{magic_output.counts(self._session.recordings)} in this session{driver}")
@@ -201,6 +210,15 @@ class KernelScopeMagics:
         self._session.keep(recording)
         magic_output.show(self._shell, recording)
         magic_output.show_timeline(self._shell, recording)
+
+    def _recover(self, asked: str | None = None) -> None:
+        from kernelscope.magic_recover import run_recover
+
+        recording = run_recover(asked)
+        if recording is not None:
+            self._session.keep(recording)
+            magic_output.show(self._shell, recording)
+            magic_output.show_timeline(self._shell, recording)
 
     def _dryrun(self) -> None:
         from kernelscope import dryrun

@@ -120,6 +120,8 @@ class Recorder:
             self._notes.append({"probe": "recorder", "status": "degraded",
                                 "message": f"recorded the GPU's side with {self._session.gpu!r}, as the recording "
                                            f"around it, not {self.gpu!r}"})
+        if self._part.began is None:
+            self._session.begin_journal(self.name)
         self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
                         for message in self._keeping.differences(self._session.sink.log, self._session.keeping.journal)]
         return self
@@ -148,6 +150,8 @@ class Recorder:
             alone = session.leave()
         recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
         self._recording = explain_builds(explain(recording if alone else keep_used(recording)))
+        if alone:
+            session.end_journal()
         if part.interrupt is not None:
             raise part.interrupt
         return self._recording
@@ -162,6 +166,7 @@ class Recorder:
             "source_sha256": None if source is None else hashlib.sha256(source.encode()).hexdigest(),
             "start_ns": self._clock(),
         })
+        self._journal_cell()
 
     def end_cell(self, error: BaseException | None = None) -> None:
         """Say that the cell's code has ended, and with which exception."""
@@ -172,6 +177,7 @@ class Recorder:
         if error is not None:
             cell["status"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
             cell["error"] = f"{type(error).__name__}: {error}".removesuffix(": ")
+        self._journal_cell()
 
     def attach(self, kernel: Any) -> None:
         """Record one kernel by its framework's documented means, where the probe could not hook all of them.
@@ -207,6 +213,13 @@ class Recorder:
         finally:
             if self.is_recording:  # the block may have stopped it itself
                 self.stop()
+
+    def _journal_cell(self) -> None:
+        """Write the newest cell to the session's journal; cells of recorders inside the first are inside its own."""
+        if self._session is None or self._part is None or self._part.began is not None:
+            return
+        if self._session.journal is not None:
+            self._session.journal.cell(len(self._cells) - 1, self._cells[-1])
 
     def _wait(self, session: Session) -> None:
         start = self._clock()

@@ -24,6 +24,9 @@ SCHEMA_VERSION = 1
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
 UNKNOWN = -1
 
+#: The error of a launch, and the status of a cell, that had begun and not ended when its process died.
+UNFINISHED = "unfinished"
+
 
 _ATTRIBUTES = _text("attributes", "What only this framework has, as a JSON object.")
 
@@ -33,9 +36,10 @@ _TABLES = (
         _count("execution_count", "The notebook's number of the run, In [n]; null outside a notebook."),
         _text("name", "The name given by the user."),
         _time("start_ns", "When recording of the cell began."),
-        _time("end_ns", "When the cell's code had ended, before the device was synchronized."),
+        _time("end_ns", "When the cell's code had ended, before the device was synchronized; of an unfinished one the "
+              "last that is known of it."),
         _time("synchronized_ns", "When the device was synchronized; null where it was not.", nullable=True),
-        _word("status", "ok, error or interrupted."),
+        _word("status", "ok, error, interrupted, or unfinished (its process died in it)."),
         _text("error", "Type and message of the exception that ended the cell."),
         _text("source", "The cell's source text."),
         _text("source_sha256", "SHA-256 of the source text, hexadecimal."),
@@ -119,7 +123,8 @@ _TABLES = (
         _time("dispatch_end_ns", "The specialization was found (compile included): prepare begins.", nullable=True),
         _time("submit_start_ns", "Arguments were marshalled: the driver call begins.", nullable=True),
         _time("submit_end_ns", "The driver call returned: finish begins.", nullable=True),
-        _time("end_ns", "The launch call returned or raised; null where a probe cannot see it.", nullable=True),
+        _time("end_ns", "The launch call returned or raised; null where a probe cannot see it, and where its process "
+              "died first.", nullable=True),
         Column("compile_ns", "int64", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
                unit="ns", nullable=True),
         _word("cache", "Where the specialization came from: memory, disk, compiled, or wait (another thread "
@@ -131,7 +136,8 @@ _TABLES = (
                "before the call returned; null where the GPU was not recorded.", unit="ns", nullable=True),
         Column("execute_ns", "int64", "How long the kernel, or all kernels of the call, ran on the GPU; null where "
                "that was not recorded.", unit="ns", nullable=True),
-        _word("error", "Type of the exception that the launch raised.", nullable=True),
+        _word("error", "Type of the exception that the launch raised; unfinished where its process died in it.",
+              nullable=True),
         _id("capture_event_id", "The capture that it went into: it was recorded as a node and did not run; null for a "
             "launch that ran.", nullable=True),
         _id("graph_node_id", "The node that it became in that capture's graph.", nullable=True),
@@ -343,7 +349,8 @@ _TABLES = (
         _count("errors", "Exceptions of KernelScope's own that were counted and swallowed."),
         Column("clock_error_ns", "float64", "How far the GPU's times can be off on the host clock.", unit="ns",
                nullable=True),
-        Column("cost_ns", "float64", "Calibrated cost of recording one launch.", unit="ns", nullable=True),
+        Column("cost_ns", "float64", "Cost of recording one launch, calibrated or estimated.", unit="ns",
+               nullable=True),
         Column("total_cost_ns", "float64", "The cost of one launch, or of one range, times their number.", unit="ns",
                nullable=True),
     )),

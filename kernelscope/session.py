@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import os
-import platform
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -16,17 +12,20 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
+from kernelscope.calibration.stated import Stated
 from kernelscope.clock import Clock, align
+from kernelscope.own_cost import cost_rows, facts, stated_costs
 from kernelscope.probes.base import Probe
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.journal import keep
 from kernelscope.probes.launch_log import LaunchColumns, LaunchLog
-from kernelscope.probes.make_log import Keeping, make_log
+from kernelscope.probes.make_log import Keeping
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
-from kernelscope.probes.nvtx import NvtxProbe, measure_cost
+from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.plugins import plugin_probes
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.probes.simulator import SimulatorProbe
@@ -38,9 +37,7 @@ from kernelscope.recording.graphs import RawGraphs
 from kernelscope.recording.native_ranges import add_native
 from kernelscope.recording.ranges import RawRanges
 from kernelscope.schema import SCHEMA_VERSION
-
-_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
-             "quadrants", "numpy", "nvtx", "ipython")
+from kernelscope.surroundings import environment, shown_filename
 
 
 class Session:
@@ -53,8 +50,11 @@ class Session:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
         self.keeping = keeping
-        self.sink = Sink(clock, detail, make_log(keeping.backend, keeping.mode, keeping.capacity, detail, clock,
-                                                 keeping.journal))
+        log, self.journal, problems = keep(keeping, detail, clock)
+        self.sink = Sink(clock, detail, log)
+        self.sink.health += problems
+        if self.journal is not None:
+            self.journal.follow(self.sink, shown_filename)
         self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
@@ -68,6 +68,7 @@ class Session:
                 self._install(probe)
         except BaseException:
             self._uninstall()
+            self.end_journal()
             raise
 
     @classmethod
@@ -93,6 +94,16 @@ class Session:
             self._uninstall()
             return True
 
+    def begin_journal(self, name: str | None) -> None:
+        """Write down what the journal is of, where one is kept."""
+        if self.journal is not None:
+            self.journal.begin(name, _metadata(name, self, RawRecording()))
+
+    def end_journal(self) -> None:
+        """Remove the journal: the recording is made."""
+        if self.journal is not None:
+            self.journal.close()
+
     def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
         """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
 
@@ -108,6 +119,8 @@ class Session:
                     self.sink.swallow(probe.name, error)
                 except BaseException as error:
                     interrupt = error
+            if self.journal is not None and self.recorders:  # those around the one that stops go on
+                self.journal.flush(anew=True)
         return interrupt
 
     def _install(self, probe: Probe) -> None:
@@ -236,14 +249,14 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
-    pairs, _ = distinct(launches["target"].astype(np.int64) << 32 | launches["configuration"])
-    used = {(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs}
+    used = _used(launches)
     part.interrupt = session.describe(used, code)
     total = _counts(sink, launches["target"])
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
         graphs = part.graphs(sink)
+    costs, ranges_made = stated_costs(session.installed, sink), made_in_python.count()
     ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
     raw = RawRecording(
         launches=launches,
@@ -262,13 +275,27 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
         builds=part.builds(sink),
         activities=part.activities(sink),
         graphs=graphs,
-        health=[*_health(session, total, made_in_python.count()), *_losses(sink.log, len(launches["target"]), lost),
+        health=[*_health(session, costs, total, ranges_made), *_losses(sink.log, len(launches["target"]), lost),
                 *notes],
     )
-    raw.metadata = {**_metadata(name, session, raw), "code": code, "recorder": {
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": facts(costs, ranges_made), "recorder": {
         "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
         "kept": len(launches["target"]), "lost": lost}}
     return raw
+
+
+def _used(launches: LaunchColumns) -> set[tuple[int, int]]:
+    """The distinct pairs of target and configuration."""
+    if not len(launches["target"]):
+        return set()
+    width = int(launches["configuration"].max()) + 1
+    pairs = launches["target"].astype(np.int64) * width + launches["configuration"]
+    most = int(pairs.max()) + 1
+    found = np.flatnonzero(np.bincount(pairs)).tolist() if most <= _MOST_PAIRS else distinct(pairs)[0]
+    return {divmod(pair, width) for pair in found}
+
+
+_MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
 
 
 def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
@@ -280,7 +307,8 @@ def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
     return total
 
 
-def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dict[str, Any]]:
+def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int],
+            ranges: int) -> list[dict[str, Any]]:
     """What the probes had to say, and what recording cost."""
     sink = session.sink
     rows = [*sink.health, *sink.stated.values()]
@@ -290,15 +318,7 @@ def _health(session: Session, launches: dict[str, int], ranges: int) -> list[dic
                                 f"the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
     for probe in session.installed:
-        cost = _cost(probe, sink.detail)
-        if cost is not None:
-            made = launches.get(probe.name, 0)  # it is named after the framework whose launches it records
-            rows.append({"probe": probe.name, "status": "ok", "cost_ns": cost, "total_cost_ns": cost * made,
-                         "message": f"calibrated: {cost:.0f} ns a launch with detail '{sink.detail}'"})
-        if ranges and isinstance(probe, NvtxProbe):
-            cost = _range_cost()
-            rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
-                         "message": f"calibrated: {cost:.0f} ns a range"})
+        rows += cost_rows(probe, costs, launches, ranges)
     return rows
 
 
@@ -311,25 +331,6 @@ def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
              "message": f"kept the {which} {kept:,} of {kept + lost:,} launches: mode {log.mode!r} with capacity "
                         f"{log.capacity:,}",
              "fix": "record with a larger capacity, or with mode 'grow', which keeps all"}]
-
-
-_costs: dict[tuple[str, str], float] = {}
-
-
-def _cost(probe: Probe, detail: str) -> float | None:
-    """The probe's calibrated cost, measured once a process: 10 ms are too much for every cell."""
-    key = (probe.name, detail)
-    if key not in _costs:
-        cost = probe.cost_per_launch_ns(detail)
-        if cost is None:
-            return None
-        _costs[key] = cost
-    return _costs[key]
-
-
-@functools.cache
-def _range_cost() -> float:
-    return measure_cost()
 
 
 def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str, Any]:
@@ -345,33 +346,3 @@ def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str
         **environment(),
         **session.sink.metadata,
     }
-
-
-def environment() -> dict[str, Any]:
-    """Return what a recording's metadata says about this process and machine."""
-    return {
-        "dry_run": dryrun.is_enabled(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "packages": dict(_versions()),
-    }
-
-
-@functools.cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = []
-    for package in _PACKAGES:
-        try:
-            found.append((package, importlib.metadata.version(package)))
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return tuple(found)
-
-
-def shown_filename(path: str | None) -> str | None:
-    """Return a notebook cell's own name, ``In[3]``, for the temporary file that its code pretends to come from."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    named = namer(path) if namer is not None and path else None
-    return named[1] if named else path

@@ -60,16 +60,24 @@ def note(name: str, tests: list[str]) -> None:
             file.write("".join(f"{test}\n" for test in tests).encode())
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What this user has calibrated, or left in a journal, is nothing to the tests, nor what they leave to the user."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(autouse=True)
 def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""
     yield
+    from kernelscope import _native
     from kernelscope.probes.base import ImportHook
     from kernelscope.session import Session
 
     assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
     assert not (getattr(sys.unraisablehook, "__module__", None) or "").startswith("kernelscope")
+    assert _native.core is None or not _native.core.taken()
     for path in still_hooked():
         pytest.fail(f"{path} is still hooked")
 
@@ -107,6 +115,17 @@ def _owners_of_numba(dispatcher: Any) -> list[Any]:
     locks = sys.modules["numba.cuda.core.compiler_lock"]
     return [dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context,
             type(locks.global_compiler_lock)]
+
+
+@pytest.fixture(params=["python", "native"])
+def recorder_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which recorder records, in processes that the test starts too: a test that uses it runs with either."""
+    from kernelscope import _native
+
+    if request.param == "native" and _native.core is None and "CI" not in os.environ:
+        pytest.skip(f"no native recorder: {_native.why_missing()}")
+    monkeypatch.setenv("KERNELSCOPE_RECORDER", request.param)
+    return request.param
 
 
 @pytest.fixture

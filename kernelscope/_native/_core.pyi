@@ -8,6 +8,11 @@ TAKES_FUNCTIONS: bool
 """Whether CPython lets a Python function's calls run through something else: since 3.12."""
 SLOT_BYTES: int
 LAYOUT_VERSION: int
+CLOCK: str
+"""What times are read from: ``tsc``, the processor's counter, put right each millisecond; or ``clock_gettime``."""
+
+def taken() -> list[Callable[..., Any]]:
+    """The functions whose calls run through hooks."""
 
 class Ring:
     """Launches in slots of 64 bytes, in memory or in a file, which must not exist.
@@ -31,10 +36,13 @@ class Ring:
                  phases: bool = True, clock: Callable[[], int] | None = None) -> None: ...
     def mark(self) -> tuple[int, int]:
         """How many launches have begun, and how many more found no room."""
-    def counts(self, since: int, /) -> tuple[int, int, int]:
-        """Of the launches from an index on: ended, under way, voided."""
+    def counts(self, since: int, /) -> tuple[int, int, int, int, int]:
+        """Of the launches from an index on: ended, under way, voided; and what `mark` returned at the same time."""
     def columns(self, since: int, /) -> dict[str, bytearray]:
-        """The launches from an index on that have ended: times as int64 (ns, -1 unknown), ids as int32."""
+        """The launches from an index on that have ended: times as int64 (ns, -1 unknown), ids as int32.
+
+        In mode ``ring``, where a launch that lasts is passed over, also ``number``, by which they have begun, as int64.
+        """
 
 class State:
     """One thread's launch under way; times in seconds, negative where unknown."""
@@ -54,14 +62,13 @@ class Hook:
     """Stands for a callable, or has the calls of a Python function run through it, and records them.
 
     `kind` says what is recorded: see the bodies in ``csrc``. `begin` and `end` are Python's part of a launch, `most`
-    how many launch configurations are known, and held, at once (0: any number).
+    how many launch configurations are known, and held, at once (0: any number), `tools` what else a body works with.
     """
 
     is_enabled: bool
-    @property
-    def original(self) -> Callable[..., Any]: ...
+    original: Callable[..., Any]
     def __init__(self, kind: str, original: Callable[..., Any], ring: Ring, begin: Callable[..., Any] | None = None,
-                 end: Callable[..., Any] | None = None, most: int = 0) -> None: ...
+                 end: Callable[..., Any] | None = None, most: int = 0, tools: tuple[Any, ...] = ()) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any: ...
     def take(self) -> None:
@@ -69,6 +76,10 @@ class Hook:
     def give_back(self) -> bool:
         """Record no more; whether `original` is as it was before `take`."""
     def know(self, table: str, key: Any, first: int, second: int, /) -> None:
-        """Say which ids an object stands for; it is held until `forget`."""
+        """Say which ids an object stands for; it is held until `forget`.
+
+        In the table ``launches`` it is a tuple: two objects that are compared by identity, the second of which may be
+        None, and up to four numbers, dimensions or None. The ids are a target's and a configuration's.
+        """
     def forget(self) -> None:
         """Let go of the objects whose ids are known."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints, codes, count_by, distinct_by, ints, matches, ran
+from kernelscope.analysis.columns import Ints, count_by, distinct_by, ints, matches, raised, ran
 from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 
@@ -24,7 +24,7 @@ class CellSummary:
     name : str or None
         The name given by the user.
     status : str
-        ok, error or interrupted; an empty string between cells.
+        ok, error, interrupted or unfinished; an empty string between cells.
     error : str or None
         Type and message of the exception that ended the cell.
     launches, captured, kernels, errors : int
@@ -77,8 +77,7 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
     run = ran(recording)
     launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
     kernels = distinct_by(launched, ints(recording, "launches", "dispatcher_id"), size)
-    failed, _ = codes(recording, "launches", "error")
-    errors = count_by(launched, size, failed >= 0)
+    errors = count_by(launched, size, raised(recording))
     memory = count_by(launched, size, run & matches(recording, "launches", "cache", "memory"))
     outcomes = {
         word: count_by(compiled, size, matches(recording, "compilations", "outcome", word))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kernelscope.recording.arrow import make_table
 from kernelscope.recording.model import Recording
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -61,6 +61,17 @@ def ran(recording: Recording) -> Bools:
     if source.null_count == len(source):
         return np.ones(len(source), dtype=np.bool_)
     return ints(recording, "launches", "capture_event_id") < 0
+
+
+def raised(recording: Recording) -> Bools:
+    """Return which launches raised: of those that were under way when the process died that is not known."""
+    failed, errors = codes(recording, "launches", "error")
+    return (failed >= 0) & (failed != errors.index(UNFINISHED)) if UNFINISHED in errors else failed >= 0
+
+
+def unfinished(recording: Recording) -> Bools:
+    """Return which launches had begun and not returned when the process died."""
+    return matches(recording, "launches", "error", UNFINISHED)
 
 
 def row_count(recording: Recording, table: str) -> int:

@@ -12,11 +12,11 @@ import numpy as np
 from kernelscope.analysis.columns import (
     Bools,
     Ints,
-    codes,
     count_by,
     floats,
     ints,
     percentiles_by,
+    raised,
     ran,
     ranges_by,
     row_count,
@@ -104,8 +104,7 @@ class Configurations:
         pairs, pair = unique_pairs(dispatcher, configurations_of(recording, run))
         count = len(pairs)
         self._launches, self._captured = count_by(pair, count, run), count_by(pair, count, ~run)
-        failed, _ = codes(recording, "launches", "error")
-        self._errors = count_by(pair, count, failed >= 0)
+        self._errors = count_by(pair, count, raised(recording))
         self._host = sum_by(pair, phases.own_ns, count)
         self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
         self._owner, self._which = pairs[:, 0], pairs[:, 1]

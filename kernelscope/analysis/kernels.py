@@ -10,16 +10,17 @@ from kernelscope.analysis.columns import (
     Bools,
     Floats,
     Ints,
-    codes,
     count_by,
     distinct_by,
     floats,
     ints,
     matches,
     percentiles_by,
+    raised,
     ran,
     ranges_by,
     row_count,
+    unfinished,
     unique_pairs,
 )
 from kernelscope.analysis.configurations import configurations_of
@@ -51,8 +52,8 @@ class KernelSummary:
     compiles, disk_hits, memory_hits, waits : int
         Compiles and disk-cache loads (those outside launches too), launches that found their overload in
         memory, and requests that waited for another thread's compile.
-    failed_compiles, errors : int
-        Compiles and launches that raised.
+    failed_compiles, errors, unfinished : int
+        Compiles and launches that raised; launches that had not returned when the process died.
     compile_ns : int
         Duration of its compiles and disk-cache loads, inside launches and outside.
     totals : PhaseTotals
@@ -89,6 +90,7 @@ class KernelSummary:
     waits: int
     failed_compiles: int
     errors: int
+    unfinished: int
     compile_ns: int
     totals: PhaseTotals
     median_ns: float | None
@@ -131,8 +133,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     configurations = distinct_by(dispatcher, configuration, size)
     specializations = _specializations(recording, dispatcher, size)
     outcomes = _outcomes(recording, dispatcher, run, size)
-    failed, _ = codes(recording, "launches", "error")
-    errors = count_by(dispatcher, size, failed >= 0)
+    errors, begun = (count_by(dispatcher, size, which(recording)) for which in (raised, unfinished))
     compile_ns = _compile_ns(recording, size)
     owner = ints(recording, "specializations", "dispatcher_id")
     regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
@@ -160,6 +161,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             waits=int(outcomes["wait"][at]),
             failed_compiles=int(outcomes["failed"][at]),
             errors=int(errors[at]),
+            unfinished=int(begun[at]),
             compile_ns=int(compile_ns[at]),
             totals=totals[at],
             median_ns=_number(spread[at, 0]),

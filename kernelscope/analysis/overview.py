@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 from kernelscope.analysis.advice import LARGE_SHARE, Advice, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.churn import churn_advice
-from kernelscope.analysis.columns import codes, count_by, distinct_by, ints, ran
+from kernelscope.analysis.columns import distinct_by, ints, raised, ran
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.configurations import Configurations, configurations_of
@@ -18,6 +19,7 @@ from kernelscope.analysis.gpu import GpuSummary, gpu_summary
 from kernelscope.analysis.graph_advice import graph_advice
 from kernelscope.analysis.graph_runs import graph_runs
 from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology
+from kernelscope.analysis.kept import Kept, kept
 from kernelscope.analysis.kernels import KernelSummary, by_kernel
 from kernelscope.analysis.phases import PhaseTotals, launch_phases
 from kernelscope.analysis.quadrants_graphs import plain_launch_advice
@@ -26,6 +28,7 @@ from kernelscope.analysis.repetition import repetition
 from kernelscope.analysis.specializations import SpecializationSummary, by_specialization
 from kernelscope.analysis.units import brief
 from kernelscope.recording.model import Recording
+from kernelscope.schema import UNFINISHED
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class HealthRow:
 
 @dataclass(frozen=True)
 class Cost:
-    """What recording itself cost, as calibrated.
+    """What recording itself cost.
 
     Attributes
     ----------
@@ -58,11 +61,24 @@ class Cost:
         All launches' recording.
     share : float or None
         The total over the cells' wall time, 0 to 1.
+    kind : str
+        How it is known: ``calibrated`` on the machine, ``estimated``, ``partly calibrated``, or empty where the
+        recording does not tell.
+    measured : str or None
+        The day of the calibration.
+    interval_ns : tuple of float or None
+        That of the calibrated cost of a launch, where it is the only cost.
+    is_seen : bool
+        False where the calibration saw no difference: the cost is then at most this.
     """
 
     launch_ns: float | None
     total_ns: float
     share: float | None
+    kind: str = ""
+    measured: str | None = None
+    interval_ns: tuple[float, float] | None = None
+    is_seen: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class Overview:
     notice : str
         What every output must say, or an empty string.
     status : str
-        ok, error or interrupted: the worst of the cells'.
+        ok, error, interrupted or unfinished: the worst of the cells'.
     error : str or None
         The exception that ended a cell.
     detail, device : str or None
@@ -110,6 +126,8 @@ class Overview:
         Overloads by dispatcher id.
     cost : Cost or None
         What recording itself cost.
+    kept : Kept or None
+        How many launches the recorder kept and lost; None where that is not known.
     gpu : GpuSummary or None
         The GPU's side; None where it was not recorded.
     by_topology, by_graph : tuple of GraphSummary
@@ -155,6 +173,7 @@ class Overview:
     by_specialization: dict[int, list[SpecializationSummary]]
     advice: tuple[Advice, ...]
     cost: Cost | None
+    kept: Kept | None
     health: tuple[HealthRow, ...]
     gpu: GpuSummary | None
     by_topology: tuple[GraphSummary, ...]
@@ -168,6 +187,11 @@ class Overview:
         ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
         made = self.compilations or self.by_topology or self.builds
         return not self.launches and not self.captured and not made and not ran
+
+    @property
+    def unfinished(self) -> dict[str, int]:
+        """Launches that had begun and not returned when the process died, by kernel."""
+        return {kernel.name: kernel.unfinished for kernel in self.by_kernel if kernel.unfinished}
 
     @property
     def host_share(self) -> float | None:
@@ -198,7 +222,6 @@ def overview(recording: Recording) -> Overview:
     wall = sum(walls) if walls else None
     totals = phases.total()
     cost = _cost(recording, wall)
-    failed, _ = codes(recording, "launches", "error")
     everything = ints(recording, "launches", "launch_id") * 0
     joined = join(recording)
     gpu = gpu_summary(recording, joined)
@@ -230,7 +253,7 @@ def overview(recording: Recording) -> Overview:
         memory_hits=sum(kernel.memory_hits for kernel in kernels),
         waits=sum(kernel.waits for kernel in kernels),
         failed_compiles=sum(kernel.failed_compiles for kernel in kernels),
-        errors=int(count_by(everything, 1, failed >= 0)[0]),
+        errors=int(raised(recording).sum()),
         threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
         compile_ns=compile_ns(recording),
         compile_parts=total_parts(times),
@@ -247,6 +270,7 @@ def overview(recording: Recording) -> Overview:
         by_specialization=by_specialization(recording, phases),
         advice=tuple(advise(kernels, compiled, wall, multiprocessors, gpu, churn, on_graphs)),
         cost=cost,
+        kept=kept(recording),
         health=health,
         gpu=gpu,
         by_topology=graphs,
@@ -271,7 +295,7 @@ def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
 
 def _worst(cells: tuple[CellSummary, ...]) -> str:
     states = {cell.status for cell in cells}
-    return next((state for state in ("error", "interrupted", "ok") if state in states), "")
+    return next((state for state in (UNFINISHED, "error", "interrupted", "ok") if state in states), "")
 
 
 def _text(recording: Recording, key: str) -> str | None:
@@ -295,5 +319,32 @@ def _cost(recording: Recording, wall: int | None) -> Cost | None:
     if not rows:
         return None
     total = sum(row["total_cost_ns"] for row in rows)
-    each = [row["cost_ns"] for row in rows if row["cost_ns"] is not None]
-    return Cost(sum(each) if each else None, total, total / wall if wall else None)
+    share = total / wall if wall else None
+    counted = [row for row in rows if row["total_cost_ns"] > 0] or rows
+    launch = _launch_cost([row for row in counted if row["cost_ns"] is not None])
+    held: Any = recording.metadata.get("own_cost")
+    known = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+    facts = [known.get(probe) for probe in dict.fromkeys(row["probe"] for row in counted)]
+    kinds = {str(fact.get("kind")) if isinstance(fact, dict) else "" for fact in facts}
+    if not kinds <= {"calibrated", "estimated", "partly calibrated"}:
+        return Cost(launch, total, share)
+    kind = kinds.pop() if len(kinds) == 1 else "partly calibrated"
+    if kind != "calibrated" or len(facts) > 1:
+        return Cost(launch, total, share, kind)
+    fact = cast("dict[str, Any]", facts[0])
+    ends, measured = (fact.get("low_ns"), fact.get("high_ns")), fact.get("measured")
+    is_known = all(isinstance(end, int | float) for end in ends)
+    return Cost(launch, total, share, kind, measured[:10] if isinstance(measured, str) else None,
+                cast("tuple[float, float]", ends) if is_known else None, fact.get("is_seen") is not False)
+
+
+def _launch_cost(rows: list[dict[str, Any]]) -> float | None:
+    """The cost of a launch, the probes' together; of a probe that states several, as their launches have it."""
+    by_probe: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        by_probe.setdefault(row["probe"], []).append((row["cost_ns"], row["total_cost_ns"]))
+    parts: list[float] = []
+    for costs in by_probe.values():
+        launches = sum(total / cost for cost, total in costs if cost)
+        parts.append(sum(total for _, total in costs) / launches if launches else max(cost for cost, _ in costs))
+    return sum(parts) if parts else None

@@ -127,7 +127,7 @@ class Patches:
         setattr(owner, name, replacement)
         return None
 
-    def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def put(self, owner: Any, name: str, make: Callable[[Any], Any], *, take: bool = True) -> None:
         """Have ``owner.name`` run a native hook.
 
         Where CPython lets a Python function's calls run through something else (3.12), that is done and the function
@@ -141,6 +141,8 @@ class Patches:
             The attribute.
         make : callable
             Given a callable that does what the attribute did until now, returns the `kernelscope._native` hook.
+        take : bool
+            False for a hook that calls something else than what it is given: the attribute is replaced.
 
         Raises
         ------
@@ -152,14 +154,22 @@ class Patches:
         except KeyError:
             raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
         function = inspect.unwrap(current)
-        if core is not None and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
-            hook = make(function)
-            self._taken.append((f"{getattr(owner, '__name__', owner)}.{name}", hook))  # before: a Ctrl-C may come
-            hook.take()
+        if take and core is not None and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
+            self.take(f"{getattr(owner, '__name__', owner)}.{name}", make(function))
         else:
             hook = functools.update_wrapper(make(current), current)
             self._replaced.append((owner, name, current, hook))
             setattr(owner, name, hook)
+
+    def take(self, name: str, hook: Any) -> None:
+        """Have the calls of a Python function run through a native hook, wherever the function is bound.
+
+        A function that stands under several names is taken once.
+        """
+        if any(taken.original is hook.original for _, taken in self._taken):
+            return
+        self._taken.append((name, hook))  # before: a Ctrl-C may come
+        hook.take()
 
     def lend(self, function: FunctionType, hook: FunctionType) -> None:
         """Have `function` run the code of `hook` itself, with its keyword-only defaults; it shows its own signature.

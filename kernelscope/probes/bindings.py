@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import CellType, ModuleType
 from typing import Any
 
+from kernelscope._native import core
+
 #: The attribute of a hook that names what it stands for.
 _ORIGINAL = "_kernelscope_original"
 #: Modules whose namespaces, and copies of them, are hooks' own.
@@ -45,7 +47,7 @@ class Bindings:
         self._function = function
         self._hook = hook
         self._kept = kept
-        self._own = {id(cell) for cell in hook.__closure__ or ()}
+        self._own = {id(hook), *map(id, hook.__closure__ or ())}
         self._places: list[Place] = []
         self._left: list[Place] = []
         self._count = 0
@@ -95,7 +97,7 @@ def without_hook(function: Any) -> Any:
 
 
 def _search(function: Any) -> list[Place]:
-    """Each namespace with the name, each closure's cell, and each partial that holds a function."""
+    """Each namespace with the name, each closure's cell, each partial and each earlier hook that holds a function."""
     modules = _namespaces()
     found: list[Place] = []
     for holder in gc.get_referrers(function):
@@ -103,9 +105,17 @@ def _search(function: Any) -> list[Place]:
             ours = str(holder.get("__name__")).startswith(_OUR_PROBES)
             if (id(holder) in modules or "__builtins__" in holder) and not ours:
                 found += [(holder, name) for name, value in list(holder.items()) if value is function]
-        elif isinstance(holder, CellType) or type(holder) is functools.partial:
+        elif isinstance(holder, CellType) or type(holder) is functools.partial or _is_hook(holder, function):
             found.append((holder, ""))
     return found
+
+
+def _is_hook(holder: Any, function: Any) -> bool:
+    """Whether it is a native hook that `Bindings` has put in, of a recording that somebody has kept it from."""
+    if core is None or not isinstance(holder, core.Hook) or _ORIGINAL not in vars(holder):
+        return False
+    original = vars(holder)[_ORIGINAL]
+    return original is function or original is getattr(function, _ORIGINAL, None)
 
 
 def _namespaces() -> set[int]:
@@ -122,7 +132,9 @@ def _bound(place: Place) -> Any:
     holder, name = place
     if isinstance(holder, dict):
         return holder.get(name)
-    return holder.cell_contents if isinstance(holder, CellType) else holder.func
+    if isinstance(holder, CellType):
+        return holder.cell_contents
+    return holder.func if isinstance(holder, functools.partial) else holder.original
 
 
 def _bind(place: Place, function: Any) -> None:
@@ -131,5 +143,7 @@ def _bind(place: Place, function: Any) -> None:
         holder[name] = function
     elif isinstance(holder, CellType):
         holder.cell_contents = function
+    elif core is not None and isinstance(holder, core.Hook):
+        holder.original = function
     else:
         holder.__setstate__((function, holder.args, holder.keywords, holder.__dict__ or None))

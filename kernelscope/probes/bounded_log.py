@@ -83,7 +83,7 @@ class BoundedLog(PythonLog):
 
     def columns(self, since: int = 0) -> LaunchColumns:
         """Return the kept launches that began at or after the mark `since`, or all of them; in order of start."""
-        held = joined([thread_columns(thread, records, self.record) for thread, records in self._held()[0]])
+        held = joined([thread_columns(thread, [records], self.record) for thread, records in self._held()[0]])
         kept = self._kept(held["start_ns"], since)
         return {name: values[kept] for name, values in held.items()}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -125,7 +125,7 @@ class PythonLog:
     def columns(self, since: int = 0) -> LaunchColumns:
         """Return the kept launches that began at or after the mark `since`, or all of them."""
         began, counts = self.marks[since - 1] if since else (None, {})
-        return joined([thread_columns(state.thread_id, state.records(counts.get(state, 0)), self.record, began)
+        return joined([thread_columns(state.thread_id, state.chunks(counts.get(state, 0)), self.record, began)
                        for state in list(self.states)])
 
     def lost(self, since: int = 0) -> int:
@@ -200,10 +200,14 @@ class ThreadState:
 
     def records(self, first: int = 0) -> bytes:
         """The records from number `first` on, as bytes of `record`."""
+        return b"".join(self.chunks(first))
+
+    def chunks(self, first: int = 0) -> list[bytearray]:
+        """The same in parts; those that are full are the thread's own."""
         full, buffer, offset = self.full, self.buffer, self.offset
-        chunks = [*full, buffer[:offset]]
         skip, rest = divmod(first, RECORDS_A_CHUNK)
-        return b"".join(chunks[skip:])[rest * self.record.size:]
+        found = [*full, buffer[:offset]][skip:]
+        return [found[0][rest * self.record.size:], *found[1:]] if found and rest else found
 
 
 def packing(log: LaunchLog) -> tuple[Callable[..., None], int, int]:
@@ -226,20 +230,29 @@ def packing(log: LaunchLog) -> tuple[Callable[..., None], int, int]:
     return log.record.pack_into, log.record.size, log.record.size * RECORDS_A_CHUNK
 
 
-def thread_columns(thread_id: int, records: bytes | bytearray, layout: struct.Struct,
+def thread_columns(thread_id: int, chunks: Sequence[bytes | bytearray], layout: struct.Struct,
                    began: int | None = None) -> LaunchColumns:
     """Return one thread's records as columns, in order of start: those that began at or after `began`."""
-    rows = np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)
-    start = _nanoseconds(rows["start"])
-    found: LaunchColumns = {"thread_id": np.full(len(rows), thread_id, np.int32), "start_ns": start}
-    for name in _TIMES[1:]:
-        if name not in (rows.dtype.names or ()):
-            found[f"{name}_ns"] = np.full(len(rows), UNKNOWN, np.int64)
-            continue
-        found[f"{name}_ns"] = times = _nanoseconds(rows[name])
-        if name != "end":  # a boundary that the launch did not pass still holds that of the thread's launch before
-            times[times < start] = UNKNOWN
-    found |= {name: rows[name].astype(np.int32) for name in _IDS}
+    dtype = PHASES_DTYPE if layout is PHASES else ENDS_DTYPE
+    names = dtype.names or ()
+    count = sum(map(len, chunks)) // layout.size
+    found: LaunchColumns = {
+        "thread_id": np.full(count, thread_id, np.int32),
+        **{f"{name}_ns": np.empty(count, np.int64) if name in names else np.full(count, UNKNOWN) for name in _TIMES},
+        **{name: np.empty(count, np.int32) for name in _IDS},
+    }
+    start, first = found["start_ns"], 0
+    # A chunk stays in the processor's caches from the first column to the last.
+    for chunk in chunks:
+        rows = np.frombuffer(chunk, dtype)
+        part = slice(first, first + len(rows))
+        first = part.stop
+        for name in names[:-2]:
+            # A boundary that the launch did not pass still holds that of the thread's launch before.
+            least = 0 if name in ("start", "end") else start[part]
+            _nanoseconds(rows[name], found[f"{name}_ns"][part], least)
+        for name in _IDS:
+            found[name][part] = rows[name]
     if began is not None and np.any(start < began):
         found = {name: values[start >= began] for name, values in found.items()}
         start = found["start_ns"]
@@ -251,20 +264,22 @@ def thread_columns(thread_id: int, records: bytes | bytearray, layout: struct.St
 
 def starts_of(records: bytes | bytearray, layout: struct.Struct) -> np.ndarray:
     """Return when the launches of these records began (ns)."""
-    return _nanoseconds(np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)["start"])
+    seconds = np.frombuffer(records, PHASES_DTYPE if layout is PHASES else ENDS_DTYPE)["start"]
+    times = np.empty(len(seconds), np.int64)
+    _nanoseconds(seconds, times, 0)
+    return times
 
 
 def joined(parts: list[LaunchColumns]) -> LaunchColumns:
     """Return the launches of all parts, one after another."""
     if len(parts) == 1:
         return parts[0]
-    parts = [thread_columns(UNKNOWN, b"", PHASES), *parts]
+    parts = [thread_columns(UNKNOWN, (), PHASES), *parts]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _nanoseconds(seconds: np.ndarray) -> np.ndarray:
+def _nanoseconds(seconds: np.ndarray, times: np.ndarray, least: Any) -> None:
+    """Fill `times` with nanoseconds, and with -1 where they are less than `least`."""
     values = seconds * 1e9
-    np.rint(values, out=values)
-    times = values.astype(np.int64)
-    times[times < 0] = UNKNOWN
-    return times
+    times[:] = np.rint(values, out=values)
+    np.copyto(times, UNKNOWN, where=times < least)

@@ -79,28 +79,39 @@ class Keeping:
 
 
 def make_log(backend: str | None, mode: str, capacity: int | None, detail: str, clock: Clock,
-             journal: Journal) -> LaunchLog:
+             path: Path | None = None) -> LaunchLog:
     """Return the log of a recording session: see `Keeping` for what it is asked for.
+
+    The native recorder keeps launches in a new file where it is given a `path`.
 
     Raises
     ------
+    OSError
+        The file cannot be made.
     KernelScopeError
         The native recorder is asked for, by `backend` or by the environment, and is not there; or the environment asks
         for what there is not.
     """
-    if _chosen(backend) == "native":
+    if chosen(backend) == "native":
         if _native.core is None:
             raise KernelScopeError(f"the native recorder cannot be used: {_native.why_missing()}; "
                                    "or record with backend='python'")
         from kernelscope.probes.native_log import NativeLog
 
-        return NativeLog(clock, detail, mode, capacity)
+        return NativeLog(clock, detail, mode, capacity, path)
     if mode == "grow" or capacity is None:
         return PythonLog(clock, detail)
     return BoundedLog(clock, detail, mode, capacity)
 
 
-def _chosen(backend: str | None) -> str:
+def chosen(backend: str | None) -> str:
+    """Return which recorder records: as asked for, else as the environment says, else the native one if it is there.
+
+    Raises
+    ------
+    KernelScopeError
+        The environment asks for what there is not.
+    """
     if backend is not None:
         return backend
     wanted = os.environ.get(VARIABLE)

@@ -12,6 +12,7 @@ import numpy as np
 from kernelscope._native import core
 from kernelscope.clock import Clock, now
 from kernelscope.errors import KernelScopeError
+from kernelscope.probes.base import from_signal_handler
 from kernelscope.probes.launch_log import LaunchColumns, ThreadState
 from kernelscope.schema import UNKNOWN
 
@@ -60,12 +61,20 @@ class NativeLog:
 
     def serve(self, state: Callable[[], ThreadState]) -> None:
         """Have hooks ask `state` for a thread's state when they first meet the thread."""
-        self.ring.new_state = state
+        def of_thread() -> ThreadState | None:
+            try:
+                return state()
+            except Exception as problem:
+                if from_signal_handler(problem):  # the user's
+                    raise
+                return None  # ours: the launch is not recorded
+
+        self.ring.new_state = of_thread
 
     def hook(self, kind: str, original: Callable[..., Any], begin: Callable[..., Any] | None = None,
-             end: Callable[..., Any] | None = None, most: int = 0) -> Any:
+             end: Callable[..., Any] | None = None, most: int = 0, tools: tuple[Any, ...] = ()) -> Any:
         """Return a hook that writes to this log. See `kernelscope._native._core.Hook`."""
-        return core.Hook(kind, original, self.ring, begin, end, most)
+        return core.Hook(kind, original, self.ring, begin, end, most, tools)
 
     def new_state(self, thread_id: int) -> Any:
         """Return the state of the calling thread, which is row `thread_id` of the threads."""
@@ -81,15 +90,20 @@ class NativeLog:
 
     def columns(self, since: int = 0) -> LaunchColumns:
         """Return the kept launches that began at or after the mark `since`, or all of them."""
-        found = self.ring.columns(since % (1 << _COUNT_BITS))
-        return {name: np.frombuffer(column, np.int64 if name.endswith("_ns") else np.int32)
-                for name, column in found.items()}
+        found: dict[str, bytearray] = self.ring.columns(since % (1 << _COUNT_BITS))
+        numbers = np.frombuffer(found.pop("number", b""), np.int64)
+        columns = {name: np.frombuffer(column, np.int64 if name.endswith("_ns") else np.int32)
+                   for name, column in found.items()}
+        if np.all(numbers[1:] > numbers[:-1]):
+            return columns
+        order = np.argsort(numbers)  # a launch that lasted was passed over: newer ones stand before it
+        return {name: values[order] for name, values in columns.items()}
 
     def lost(self, since: int = 0) -> int:
         """Return how many launches that began at or after the mark `since` were not kept, or how many of all."""
         lost_before, first = divmod(since, 1 << _COUNT_BITS)
-        begun, lost = self.ring.mark()
-        return begun - first - sum(self.ring.counts(first)) + lost - lost_before
+        ended, under_way, voided, begun, lost = self.ring.counts(first)
+        return begun - first - ended - under_way - voided + lost - lost_before
 
 
 class NativeState(core.State):

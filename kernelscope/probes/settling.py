@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kernelscope.probes.base import from_signal_handler
 from kernelscope.probes.launch_log import ThreadState
@@ -99,3 +99,24 @@ def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found 
             raise
     sink.dropped[probe] += 1
     return None, users
+
+
+def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int]]) -> tuple[Any, ...] | None:
+    """Look up two ids for a native hook whose launch has ended; see `looked_up`.
+
+    Returns
+    -------
+    tuple or None
+        The ids, and as a third value what the user's signal handler raised meanwhile; None where they cannot be had.
+
+    Raises
+    ------
+    BaseException
+        What the user's signal handler raised, where the ids cannot be had.
+    """
+    found, users = looked_up(probe, sink, look)
+    if users is None:
+        return found
+    if found is None:
+        raise users from None
+    return *found, users

@@ -78,6 +78,8 @@ class Sink:
         Whether some stream is known to capture a graph.
     driver_calls : DriverCalls
         Where probes tell each other of the driver's calls.
+    flush : callable
+        Called when something rare was written down, such as a compile: a journal takes it from there.
     """
 
     def __init__(self, clock: Clock = now, detail: str = "phases", log: LaunchLog | None = None) -> None:
@@ -115,6 +117,7 @@ class Sink:
         self._live_streams: dict[int, weakref.ref[Any]] = {}
         self.is_capturing: Callable[[], bool] = lambda: False
         self.driver_calls = DriverCalls()
+        self.flush: Callable[[], None] = lambda: None
         self.errors: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self.first_errors: dict[str, str] = {}
@@ -179,6 +182,7 @@ class Sink:
                 # One step: a signal handler that launches in the middle of this comes before it or finds what it put.
                 if self.states.setdefault(ident, state) is state:
                     self.threads.append(state)
+                    self.flush()
                     self._ends.of_thread = farewell
                     if self.thread_listener is not None:
                         self.thread_listener(state)
@@ -198,6 +202,8 @@ class Interner:
         self._ids: dict[Hashable, int] = {}
         self.rows: list[dict[str, Any]] = []
         self.objects: list[Any] = []
+        #: Called when a row was added, under the lock.
+        self.listener: Callable[[], None] | None = None
 
     def intern(self, key: Hashable, row: Callable[[], dict[str, Any]], live: Any = None) -> int:
         """Return the id of `key`, making its row with `row()` at first sight.
@@ -213,6 +219,8 @@ class Interner:
                 self.rows.append(made)
                 self.objects.append(live)
                 self._ids[key] = len(self.rows) - 1
+                if self.listener is not None:
+                    self.listener()
             return self._ids[key]
 
     def find(self, key: Hashable) -> int | None:

@@ -123,7 +123,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
     raw : RawActivities
         What was seen.
     launches : dict of str to array
-        The launches' columns, in order of start; ``correlation_id``, ``queue_ns`` and ``execute_ns`` are added.
+        The launches' columns, in order of start; ``correlation_id``, ``queue_ns`` and ``execute_ns`` are added where
+        anything was seen.
     around : Neighbours
         The rows that activities refer to.
     graphs : GraphJoin, optional
@@ -268,6 +269,8 @@ def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> n
 
 def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_call: np.ndarray, calls: Columns,
                      seen: Columns, has_correlation: bool) -> None:
+    if not len(launch_of_call) and not len(launch):
+        return  # nothing was seen: the columns are left out
     add_boundaries(launches, launch_of_call, calls)
     total = len(launches["start_ns"])
     columns = {name: np.full(total, UNKNOWN) for name in ("correlation_id", "queue_ns", "execute_ns")}
@@ -293,6 +296,8 @@ def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_cal
 def _add_to_several(launches: dict[str, Any], rows: np.ndarray, launch: np.ndarray, call: np.ndarray, calls: Columns,
                     seen: Columns) -> None:
     """Calls that launched several kernels: how long those ran in all, and how long the first one waited."""
+    if not len(rows):
+        return
     of = np.unique(launch[rows])
     for name in ("correlation_id", "queue_ns", "execute_ns"):
         launches[name][of] = UNKNOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -54,7 +54,8 @@ def make_table(name: str, columns: Mapping[str, Any], rows: int | None = None) -
         raise ValueError(f"table {name!r} has no column {', '.join(sorted(unknown))}")
     if rows is None:
         rows = len(next(iter(columns.values()))) if columns else 0
-    arrays = [_array(name, column, columns.get(column.name), rows) for column in TABLES[name].columns]
+    nulls = functools.cache(functools.partial(pa.nulls, rows))  # columns of nulls share what they are made of
+    arrays = [_array(name, column, columns.get(column.name), rows, nulls) for column in TABLES[name].columns]
     return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
 
 
@@ -75,17 +76,20 @@ def empty_table(name: str) -> pa.Table:
     return arrow_schema(name).empty_table()
 
 
-def _array(table: str, column: Column, values: Any, rows: int) -> pa.Array:
+def _array(table: str, column: Column, values: Any, rows: int, nulls: Callable[[pa.DataType], pa.Array]) -> pa.Array:
     """One column as an Arrow array of the schema's type."""
     wanted = _ARROW_TYPES[column.dtype]
     array: Any
     if values is None:
         if not column.nullable and rows:
             raise ValueError(f"table {table!r} needs column {column.name!r}")
-        return pa.nulls(rows, wanted)
+        return nulls(wanted)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and column.nullable:
         mask = values == UNKNOWN
-        array = pa.array(values, mask=mask if mask.any() else None)
+        is_masked = bool(mask.any())
+        if is_masked and len(values) == rows and mask.all():
+            return nulls(wanted)
+        array = pa.array(values, mask=mask if is_masked else None)
         array = array.cast(wanted)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         given = cast("Any", values)

@@ -17,7 +17,7 @@ from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.recording.spans import FOREVER, Spans
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
 
 #: The columns of `RawRecording.launches`.
 LAUNCH_COLUMNS = {
@@ -124,7 +124,7 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
     start = held["start_ns"]
     if np.any(start[1:] < start[:-1]):
         order = np.argsort(start, kind="stable")
-        held = {name: values[order] for name, values in held.items()}
+        held = {name: values.take(order) for name, values in held.items()}
     target = held["target"]
     goals = {
         name: np.array([row[name] for row in raw.targets], dtype=np.int32)
@@ -133,7 +133,7 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
     return {
         "launch_id": np.arange(len(start), dtype=np.int64),
         "thread_id": held["thread_id"],
-        **{name: values[target] for name, values in goals.items()},
+        **{name: values.take(target) for name, values in goals.items()},
         "configuration_id": held["configuration"],
         **{name: held[name] for name in _TIMES},
         "error": _dictionary(target, [row["error"] for row in raw.targets]),
@@ -154,7 +154,7 @@ def _add_cells(launches: dict[str, Any], compilations: list[Row], builds: list[R
     for number, row in enumerate(cells):
         row["cell_id"] = number
     cell_of = cell_finder(cells)
-    launches["cell_id"] = cell_of(launches["start_ns"])
+    launches["cell_id"] = cell_of(launches["start_ns"], in_order=True)
     for rows in (compilations, builds):
         times = np.array([row["start_ns"] for row in rows], dtype=np.int64)
         for row, cell in zip(rows, cell_of(times).tolist(), strict=True):
@@ -176,17 +176,16 @@ def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
 
 def _add_parents(launches: dict[str, Any]) -> None:
     """Find the launches that were made inside another launch of their thread, and which one that is."""
-    start, end, thread = launches["start_ns"], launches["end_ns"], launches["thread_id"]
+    start, end, thread = launches["start_ns"], _until(launches), launches["thread_id"]
     parents: np.ndarray | None = None
-    for number in np.unique(thread).tolist():
-        rows = np.flatnonzero(thread == number)
-        closing = np.maximum.accumulate(end[rows])
-        if not np.any(start[rows][1:] < closing[:-1]):
+    for rows in _by_thread(thread):
+        begun, ended = start[rows], end[rows]
+        if (begun[1:] >= ended[:-1]).all() or (begun[1:] >= np.maximum.accumulate(ended)[:-1]).all():
             continue  # one after another: nothing is nested
         if parents is None:
             parents = np.full(len(start), UNKNOWN, np.int64)
         stack: list[int] = []
-        for row in rows.tolist():
+        for row in np.arange(len(start))[rows].tolist():
             while stack and end[stack[-1]] <= start[row]:
                 stack.pop()
             if stack:
@@ -196,24 +195,48 @@ def _add_parents(launches: dict[str, Any]) -> None:
         launches["parent_launch_id"] = parents
 
 
+def _by_thread(thread: np.ndarray) -> list[Any]:
+    """The rows of each thread: their numbers, or a slice where one thread has all."""
+    if len(thread) and (thread == thread[0]).all():
+        return [slice(None)]
+    return [np.flatnonzero(thread == number) for number in np.flatnonzero(np.bincount(thread)).tolist()]
+
+
+def _until(launches: Mapping[str, Any]) -> np.ndarray:
+    """When launches ended: never, where their process died in them."""
+    end, error = launches["end_ns"], launches["error"]
+    words = error.dictionary.to_pylist()
+    if UNFINISHED not in words:
+        return end
+    is_open = error.indices.fill_null(UNKNOWN).to_numpy() == words.index(UNFINISHED)
+    return np.where(is_open, FOREVER, end)
+
+
 def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: RawRecording) -> None:
     """Join each compile with the launch that asked for it, and derive where launches got their kernel from."""
     total = len(launches["start_ns"])
     inside = np.zeros(total, np.int64)
-    joined = np.full(total, UNKNOWN, np.int32)
     # Frameworks without a compile step (the simulator) have no cache to hit: unknown, not "memory".
     compiles = np.array([row.get("framework") != "simulator" for row in raw.dispatchers], dtype=bool)
-    known = launches["specialization_id"] != UNKNOWN
-    if total:
-        known &= compiles[launches["dispatcher_id"]]
+    known: np.ndarray | None = None  # of all launches
+    if not all(row["specialization_id"] != UNKNOWN for row in raw.targets) or not compiles.all():
+        known = launches["specialization_id"] != UNKNOWN
+        if total:
+            known &= compiles[launches["dispatcher_id"]]
+    if not compilations and known is None:
+        launches["compile_ns"] = inside
+        launches["cache"] = _dictionary(np.zeros(total, np.int32), _CACHES)
+        return
+    known = np.ones(total, bool) if known is None else known
+    joined = np.full(total, UNKNOWN, np.int32)
     source = np.where(known, 0, UNKNOWN).astype(np.int32)
-    rows_of = {
-        number: np.flatnonzero(launches["thread_id"] == number)
-        for number in {row["thread_id"] for row in compilations}
-    }
+    rows_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for number in {row["thread_id"] for row in compilations}:
+        rows = np.flatnonzero(launches["thread_id"] == number)
+        rows_of[number] = rows, launches["start_ns"][rows]
     for number, row in enumerate(compilations):
         if row.get("trigger") in ("launch", "device"):
-            launch = _launch_around(launches, rows_of[row["thread_id"]], row)
+            launch = _launch_around(launches, *rows_of[row["thread_id"]], row)
             if launch is not None:
                 row["launch_id"] = launch
                 joined[launch] = number
@@ -221,7 +244,8 @@ def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: Ra
                     inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
                 code = _CACHES.index(row["outcome"]) if row["outcome"] in _CACHES else UNKNOWN
                 source[launch] = max(source[launch], code) if known[launch] else UNKNOWN
-    launches["compile_ns"] = np.where(known | (joined != UNKNOWN), inside, UNKNOWN)
+    inside[~known & (joined == UNKNOWN)] = UNKNOWN
+    launches["compile_ns"] = inside
     launches["compilation_id"] = joined
     launches["cache"] = _dictionary(source, _CACHES)
 
@@ -230,11 +254,11 @@ def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: Ra
 _CACHES = ["memory", "wait", "disk", "compiled"]
 
 
-def _launch_around(launches: Mapping[str, Any], rows: np.ndarray, compilation: Row) -> int | None:
+def _launch_around(launches: Mapping[str, Any], rows: np.ndarray, starts: np.ndarray, compilation: Row) -> int | None:
     """The innermost launch among `rows` (of one thread, by start) that a compile happened in."""
-    start, end = launches["start_ns"], launches["end_ns"]
+    end = launches["end_ns"]
     first, last = compilation["start_ns"], compilation.get("end_ns")
-    position = int(np.searchsorted(start[rows], first, side="right")) - 1
+    position = int(np.searchsorted(starts, first, side="right")) - 1
     while position >= 0:
         row = int(rows[position])
         if end[row] == UNKNOWN or end[row] >= (first if last is None else last):
@@ -248,9 +272,11 @@ def _launch_around(launches: Mapping[str, Any], rows: np.ndarray, compilation: R
 def _dictionary(codes: np.ndarray, words: Sequence[str | None]) -> pa.Array:
     """A category column from codes into `words`; a code of -1 and a word of None are null."""
     distinct = sorted({word for word in words if word is not None})
+    if not distinct:
+        return pa.nulls(len(codes), pa.dictionary(pa.int32(), pa.string()))
     position = {word: number for number, word in enumerate(distinct)}
     lookup = np.array([UNKNOWN if word is None else position[word] for word in words] + [UNKNOWN], dtype=np.int32)
-    indices = lookup[codes]
+    indices = lookup.take(codes, mode="wrap")
     missing = indices == UNKNOWN
     return pa.DictionaryArray.from_arrays(
         pa.array(indices, pa.int32(), mask=missing if missing.any() else None), pa.array(distinct, pa.string()))

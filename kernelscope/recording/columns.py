@@ -98,13 +98,20 @@ def thread_rows(idents: np.ndarray, threads: list[Row]) -> np.ndarray:
 
 
 def cell_finder(cells: Sequence[Row]) -> Any:
-    """Return a function that gives for each time the cell that ran, -1 for none."""
+    """Return a function that gives for each time the cell that ran, -1 for none; faster for times `in_order`."""
     starts = np.array([row["start_ns"] for row in cells], np.int64)
     ends = np.array([row["end_ns"] for row in cells], np.int64)
 
-    def cell_of(times: np.ndarray) -> np.ndarray:
+    def cell_of(times: np.ndarray, *, in_order: bool = False) -> np.ndarray:
         if not len(starts):
             return none(len(times))
+        if in_order:
+            found = np.full(len(times), UNKNOWN, np.int32)
+            first = np.searchsorted(times, starts)
+            last = np.minimum(np.searchsorted(times, ends, side="right"), np.append(first[1:], len(times)))
+            for cell, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+                found[begin:end] = cell
+            return found
         found = (np.searchsorted(starts, times, side="right") - 1).astype(np.int32)
         found[(found < 0) | (times > ends[found])] = UNKNOWN
         return found

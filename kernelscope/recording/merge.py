@@ -62,7 +62,8 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
         At least one; they are not changed.
     name : str, optional
         The name of the result; without one, the first's. The rest of the metadata is the first's, with the number of
-        recordings as ``merged``.
+        recordings as ``merged``, as ``recorder`` what all kept and lost, where every recording says it, and as
+        ``own_cost`` what they have in common of how each probe's cost is known.
 
     Raises
     ------
@@ -96,6 +97,12 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
     metadata["name"] = recordings[0].name if name is None else name
     if any("code" in recording.metadata for recording in recordings):
         metadata["code"] = any(bool(recording.metadata.get("code")) for recording in recordings)
+    if any("own_cost" in recording.metadata for recording in recordings):
+        metadata["own_cost"] = _own_cost(recordings)
+    recorders = [recording.metadata.get("recorder") for recording in recordings]
+    metadata.pop("recorder", None)
+    if all(isinstance(each, dict) for each in recorders):
+        metadata["recorder"] = _recorder(cast("list[dict[str, Any]]", recorders))
     metadata["merged"] = sum(_count(recording) for recording in recordings)
     return Recording(tables, metadata)
 
@@ -205,6 +212,32 @@ def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
             if fact["cost_ns"] is None:
                 fact["cost_ns"] = row["cost_ns"]
     return list(facts.values())
+
+
+def _own_cost(recordings: Sequence[Recording]) -> dict[str, Any]:
+    """How the probes' costs are known; of one that is known in several ways, no more than that."""
+    found: dict[str, Any] = {}
+    for recording in recordings:
+        held: Any = recording.metadata.get("own_cost")
+        for probe, facts in cast("dict[str, Any]", held).items() if isinstance(held, dict) else ():
+            first = found.setdefault(probe, facts)
+            if first == facts:
+                continue
+            kinds = {str(each.get("kind")) if isinstance(each, dict) else "" for each in (first, facts)}
+            found[probe] = {"kind": kinds.pop() if len(kinds) == 1 else "partly calibrated"}
+    return found
+
+
+def _recorder(recorders: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the recorders kept and lost together; how they kept it where all did it the same way."""
+    found: dict[str, Any] = {}
+    for name in ("backend", "mode", "capacity"):
+        values = [each.get(name) for each in recorders]
+        found[name] = values[0] if all(value == values[0] for value in values) else None
+    for name in ("kept", "lost"):
+        counts = [count for each in recorders if type(count := each.get(name)) is int]
+        found[name] = sum(counts) if len(counts) == len(recorders) else None
+    return found
 
 
 def _distinct(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import builtins
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -21,14 +21,12 @@ import pyarrow as pa
 
 from kernelscope.recording.arrow import empty_table
 from kernelscope.recording.model import Recording
+from kernelscope.recording.redact_metadata import PROBES, WITHHELD, is_number, mapping, shown_metadata
 from kernelscope.recording.redact_types import Names, neutral_types
 from kernelscope.schema import TABLES, UNKNOWN
 
 #: Makes of a text what may be shown of it; None leaves it out.
 Rule = Callable[[Names, str], str | None]
-
-#: What stands where a text that cannot be null is left out.
-WITHHELD = "withheld"
 
 
 def redact(recording: Recording) -> Recording:
@@ -47,7 +45,7 @@ def redact(recording: Recording) -> Recording:
     # Kernels first, for activities and compiles are named after them.
     for name in sorted(TABLES, key=lambda each: each != "dispatchers"):
         tables[name] = empty_table(name) if name == "code" else _table(recording, name, names)
-    return Recording(tables, _metadata(recording.metadata))
+    return Recording(tables, shown_metadata(recording.metadata))
 
 
 def _word(kind: str, *known: str) -> Rule:
@@ -153,11 +151,6 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_DETAILS = ("launch", "phases")
-_PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "events", "scripted", "cuda.core", "cuda.compute",
-           "numba-cuda-mlir", "quadrants")
-_PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
-             "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")
 _OPTIONS = _words(
     "debug lineinfo opt link fastmath device inline forceinline extensions launch_bounds lto max_registers cache "
     "shared_memory_carveout cc abi_info output noalias opt_level capi ptxas_options features")
@@ -184,7 +177,6 @@ _ACTIVITIES = ("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "
                "event synchronize", "stream synchronize", "context synchronize", "synchronize")
 _MEMORY = r"(?:pageable|pinned|device|managed|array)(?: to (?:pageable|pinned|device|managed|array))?"
 _API = r"(?:cu|cuda|cudart|nvtx)[A-Z]\w{0,60}|cuda\.core\.launch"
-_VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
 _MODEL = (r"[A-Z]{0,4}\d{1,4}(?:GB|MB|GiB)?|RTX|GTX|TITAN|Tesla|Quadro|GeForce|PCIe|HBM\d\w?|NVL|SXM\d|Ti|SUPER|Laptop|"
           r"GPU|Graphics|Ada|Generation|Blackwell|Pro|PRO|Workstation|Server|Edition|Max-Q|MIG|\dg\.\d+gb|X|V|Xp")
 _CAPABILITY = _matching("capability", r"\d+\.\d+[af]?")
@@ -223,7 +215,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "compute_capability": _CAPABILITY,
     },
     "dispatchers": {
-        "framework": _word("framework", *_PROBES), "name": _named("kernel"), "module": _named("module"),
+        "framework": _word("framework", *PROBES), "name": _named("kernel"), "module": _named("module"),
         "filename": _file, "arguments": _arguments, "options": _options, "code_sha256": _hash,
         "attributes": _dropped,
     },
@@ -249,7 +241,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "attributes": _compile_attributes,
     },
     "builds": {
-        "framework": _word("framework", *_PROBES), "algorithm": _word("algorithm", *_ALGORITHMS),
+        "framework": _word("framework", *PROBES), "algorithm": _word("algorithm", *_ALGORITHMS),
         "compute_capability": _CAPABILITY, "outcome": _word("outcome", "hit", "miss", "wait", "failed"),
         "key_parts": _key_parts, "differing_parts": _part_names,
         "reason_code": _word("reason", *_REASON_CODES, *_BUILD_REASONS), "reason": _dropped, "fix": _dropped,
@@ -272,7 +264,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "kind": _word("kind", "push_pop", "start_end", "mark"), "source": _word("source", "python", "native"),
     },
     "health": {
-        "probe": _word("probe", *_PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
+        "probe": _word("probe", *PROBES), "status": _word("status", "ok", "degraded", "unavailable", "failed"),
         "message": _dropped, "fix": _dropped,
     },
 }
@@ -348,37 +340,11 @@ def _argument_names(recording: Recording, names: Names) -> None:
             names.same("unknown_argument", text, f"argument_{known.index(base) + 1}{bracket}{index}")
 
 
-def _metadata(held: Mapping[str, Any]) -> dict[str, Any]:
-    """The versions and what was on; keys that are not known here are left out."""
-    kept: dict[str, Any] = {"name": "redacted", "redacted": True}
-    for key in ("schema_version", "cpus", "merged", "dry_run", "simulator"):
-        if isinstance(held.get(key), bool | int):
-            kept[key] = held[key]
-    for key, pattern in (("created", r"[\d:T+Z.-]+"), ("detail", "|".join(_DETAILS)), ("python", _VERSION),
-                         ("driver_version", _VERSION), ("platform", r"(Linux|Windows|macOS)(?:-.*)?")):
-        found = re.fullmatch(pattern, held[key], re.DOTALL) if isinstance(held.get(key), str) else None
-        if found:  # of the platform, the build's name can be a machine's own
-            kept[key] = found[1] if found.lastindex else found[0]
-    if isinstance(held.get("probes"), list):
-        kept["probes"] = [each for each in held["probes"] if each in _PROBES]
-    packages = _mapping(held.get("packages"))
-    kept["packages"] = {name: version for name, version in packages.items()
-                        if name in _PACKAGES and isinstance(version, str) and re.fullmatch(_VERSION, version)}
-    clock = _mapping(held.get("clock"))
-    kept["clock"] = {key: clock[key] for key in ("host_ns", "wall_ns", "error_ns") if _is_number(clock.get(key))}
-    gpu = _mapping(held.get("gpu"))
-    if gpu:
-        kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in _PROBES else WITHHELD}
-        if _is_number(gpu.get("clock_error_ns")):
-            kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
-    return kept
-
-
 def _shape(value: Any) -> dict[str, Any]:
     """A launch configuration's numbers."""
-    held = _object(value) if isinstance(value, str) else _mapping(value)
+    held = _object(value) if isinstance(value, str) else mapping(value)
     return {key: each for key, each in (held or {}).items()
-            if key in _SHAPES and (_is_number(each) or (isinstance(each, list) and all(map(_is_number, each))))}
+            if key in _SHAPES and (is_number(each) or (isinstance(each, list) and all(map(is_number, each))))}
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -387,11 +353,3 @@ def _object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)

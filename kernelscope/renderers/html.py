@@ -85,6 +85,8 @@ def _head(shown: Overview) -> str:
         html += f'<div class="ks-notice" role="note">{escape(shown.notice)}</div>'
     if shown.error:
         html += f'<div class="ks-error">{escape(shown.error)}</div>'
+    if shown.unfinished:
+        html += f'<div class="ks-error">{escape(words.unfinished_note(shown))}</div>'
     return html
 
 

@@ -155,6 +155,8 @@ def _headline(shown: Overview, width: int) -> str:
         lines.append(f"*** {clean(shown.notice)} ***")
     if shown.error:
         lines.append(_wrap(f"error: {clean(shown.error)}", width))
+    if shown.unfinished:
+        lines.append(_wrap(clean(words.unfinished_note(shown)), width))
     figures = [] if shown.is_empty else words.figures(shown)
     lines += [_wrap(f"{figure.label}: {figure.value} ({figure.note})", width) for figure in figures]
     waited = words.synchronize_note(shown)

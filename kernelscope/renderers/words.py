@@ -34,6 +34,7 @@ EMPTY_CHECKS = (
 )
 
 _LONG_WAIT_NS = 1_000_000
+_NAMED = 5
 _NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
 _PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
 
@@ -76,11 +77,23 @@ def launches_note(shown: Overview) -> str:
         notes.append(counted(shown.graph_launches, "graph launch", "graph launches"))
     if shown.errors:
         notes.append(f"{count(shown.errors)} failed")
+    if shown.unfinished:
+        notes.append(f"{count(sum(shown.unfinished.values()))} unfinished")
     if shown.nested:
         notes.append(f"{count(shown.nested)} inside others")
     if shown.threads > 1:
         notes.append(f"{count(shown.threads)} threads")
     return ", ".join(notes)
+
+
+def unfinished_note(shown: Overview) -> str:
+    """Return which launches were under way when the process died, or an empty string."""
+    if not shown.unfinished:
+        return ""
+    names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
+    more = len(names) - _NAMED
+    listed = ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
+    return f"{counted(sum(shown.unfinished.values()), 'launch', 'launches')} unfinished: {listed}"
 
 
 def share_note(shown: Overview) -> str:
@@ -123,9 +136,11 @@ def place(kernel: KernelSummary, frameworks: Sequence[str] = ()) -> str:
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
-    """Return how many launches of a kernel were captured and did not run, and how many failed."""
+    """Return how many launches of a kernel were captured and did not run, failed, or did not return."""
     notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
-    return notes + ([f"{counted(kernel.errors, 'launch', 'launches')} failed"] if kernel.errors else [])
+    for number, what in ((kernel.errors, "failed"), (kernel.unfinished, "unfinished")):
+        notes += [f"{counted(number, 'launch', 'launches')} {what}"] if number else []
+    return notes
 
 
 def resources(kernel: KernelSummary) -> str:
@@ -187,16 +202,34 @@ def compile_notes(shown: Overview) -> list[str]:
 
 
 def cost(shown: Overview) -> str:
-    """Return what recording itself cost."""
-    held = shown.cost
+    """Return what recording itself cost, and how many launches it kept and lost."""
+    held, of = shown.cost, kept(shown)
     if held is None:
-        return "Recording's own cost: not calibrated"
-    parts = [f"Recording's own cost: about {duration(held.total_ns)}"]
+        return f"Recording's own cost: not known{of}"
+    about = "about" if held.is_seen else "at most"
+    parts = [f"Recording's own cost: {about} {duration(held.total_ns)}"]
     if held.launch_ns is not None:
-        parts.append(f"{duration(held.launch_ns)} a launch")
+        each = f"{duration(held.launch_ns)} a launch"
+        if held.interval_ns is not None:
+            low, high = (f"{'-' if end < 0 else ''}{duration(abs(end))}" for end in held.interval_ns)
+            each += f" ({low} to {high}{'' if held.is_seen else ': no difference seen'})"
+        parts.append(each)
     if held.share is not None:
         parts.append(f"{percent(held.share)} of the wall time")
-    return ", ".join(parts)
+    if held.kind:
+        parts.append(f"{held.kind} on {held.measured}" if held.measured else held.kind)
+    return ", ".join(parts) + of
+
+
+def kept(shown: Overview) -> str:
+    """Return how many launches were kept and lost, as the end of a sentence; an empty string where it is not known."""
+    held = shown.kept
+    if held is None:
+        return ""
+    recorder = {"native": "native recorder", "python": "Python recorder"}.get(held.backend or "", "recorder")
+    mode = f" in mode {held.mode}" if held.mode in ("ring", "stop") else ""
+    lost = f"{count(held.lost)} lost" if held.lost else "none lost"
+    return f"; {recorder}{mode}, {counted(held.launches, 'launch', 'launches')} kept, {lost}"
 
 
 def health(row: HealthRow) -> str:

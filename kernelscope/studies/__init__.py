@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
     from kernelscope.studies.overhead import against as against
     from kernelscope.studies.overhead import launch_overhead as launch_overhead
+    from kernelscope.studies.own_cost import calibrate as calibrate
     from kernelscope.studies.result import StudyResult as StudyResult
     from kernelscope.studies.result import load as load
     from kernelscope.studies.statistics import judge as judge
@@ -47,6 +48,7 @@ _HOMES = {
     "Workspace": "workspace",
     "against": "overhead",
     "anatomy": "anatomy",
+    "calibrate": "own_cost",
     "case": "cases",
     "catalogue": "cases",
     "compare": "compare",

@@ -120,6 +120,7 @@ _SETTINGS: dict[str, tuple[Callable[[object], bool], str]] = {
     "limit_s": (_or_none(_is_seconds), f"{_SECONDS}; None is no limit"),
     "timeout_s": (_is_seconds, _SECONDS),
     "max_time_s": (_is_seconds, _SECONDS),
+    "seconds": (_is_seconds, _SECONDS),
     "seed": (_or_none(lambda value: is_whole(value, -math.inf)), "no whole number"),
     "repo": (lambda value: isinstance(value, str | os.PathLike), "no path of a repository"),
     "keyword": (_or_none(lambda value: isinstance(value, str)), "no text as pytest's -k takes it"),

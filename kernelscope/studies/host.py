@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kernelscope.calibration.here import processor
+
 _SAMPLE_S = 0.1
 _MOST_CORES = 16  # that are tried in turn
 _IDLE = (3, 4)  # the places of idle and iowait among a core's times in /proc/stat
@@ -28,7 +30,7 @@ def describe(cores: Sequence[int], root: Path = Path("/")) -> dict[str, Any]:
     usable = usable_cores()
     first = [*cores, *usable, 0][0]
     return {
-        "processor": _processor(root),
+        "processor": processor(root),
         "cores": os.cpu_count(),
         "usable_cores": len(usable) or None,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -106,14 +108,6 @@ def _node(core: int, root: Path) -> set[int] | None:
         if core in held:
             return held
     return None
-
-
-def _processor(root: Path) -> str:
-    for line in (_read(root / "proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model", "cpu model"):
-            return value.strip()
-    return platform.processor() or platform.machine()
 
 
 def _read(path: Path) -> str | None:

@@ -65,3 +65,44 @@ def test_a_kernel_that_compiled_and_never_ran_is_shown(script: Any) -> None:
     shown = overview(made.recording())
     assert not shown.is_empty
     assert (shown.kernels, shown.compiles, shown.launches) == (1, 1, 0)
+
+
+def cost_of(script: Any, own_cost: Any, *rows: tuple[str, float | None, float]) -> Any:
+    made = script()
+    made.metadata["own_cost"] = own_cost
+    for probe, cost, total in rows:
+        made.health(probe, message=f"{cost}", cost_ns=cost, total_cost_ns=total)
+    return overview(made.recording()).cost
+
+
+MEASURED = {"kind": "calibrated", "measured": "2026-11-22T10:00:00+00:00", "low_ns": 90.0, "high_ns": 101.0}
+ESTIMATED = {"kind": "estimated"}
+
+
+def test_probes_that_recorded_nothing_are_no_part_of_the_cost(script: Any) -> None:
+    cost = cost_of(script, {"numba-cuda": MEASURED, "cuda.core": ESTIMATED},
+                   ("numba-cuda", 95.0, 950.0), ("cuda.core", 700.0, 0.0))
+    assert (cost.launch_ns, cost.total_ns, cost.kind, cost.interval_ns) == (95.0, 950.0, "calibrated", (90.0, 101.0))
+
+
+def test_where_nothing_was_launched_the_costs_are_still_told(script: Any) -> None:
+    cost = cost_of(script, {"numba-cuda": MEASURED}, ("numba-cuda", 95.0, 0.0))
+    assert (cost.launch_ns, cost.total_ns, cost.kind) == (95.0, 0.0, "calibrated")
+
+
+def test_costs_of_both_kinds_are_partly_calibrated(script: Any) -> None:
+    cost = cost_of(script, {"numba-cuda": MEASURED, "nvtx": ESTIMATED},
+                   ("numba-cuda", 95.0, 950.0), ("nvtx", None, 50.0))
+    assert (cost.launch_ns, cost.total_ns, cost.kind, cost.interval_ns) == (95.0, 1000.0, "partly calibrated", None)
+
+
+def test_merged_recordings_state_the_mean_of_their_launches(script: Any) -> None:
+    cost = cost_of(script, {"numba-cuda": {"kind": "calibrated"}},
+                   ("numba-cuda", 100.0, 1000.0), ("numba-cuda", 50.0, 1500.0))
+    assert (cost.launch_ns, cost.total_ns, cost.measured) == (62.5, 2500.0, None)
+
+
+@pytest.mark.parametrize("own_cost", [None, [], "calibrated", {"numba-cuda": "calibrated"}, {"other": MEASURED}])
+def test_what_is_not_told_of_a_cost_is_left_out(script: Any, own_cost: Any) -> None:
+    cost = cost_of(script, own_cost, ("numba-cuda", 95.0, 950.0))
+    assert (cost.launch_ns, cost.kind, cost.measured, cost.interval_ns) == (95.0, "", None, None)

@@ -12,7 +12,7 @@ import pytest
 
 from kernelscope import _native, cli_doctor, cli_machine
 
-SECTIONS = ("GPU", "dry run", "recorder", "probes", "CUDA", "packages", "missing")
+SECTIONS = ("GPU", "dry run", "recorder", "probes", "own cost", "CUDA", "packages", "missing")
 
 
 def test_a_machine_with_the_dry_run(cli: Any) -> None:
@@ -29,6 +29,7 @@ def test_json(cli: Any) -> None:
     assert found["dry_run"]["launches"] == 1
     assert "numba-cuda" in [row["probe"] for row in found["probes"]]
     assert found["packages"]["numba-cuda"]
+    assert found["own_cost"]["calibrations"] == found["own_cost"]["problems"] == []
     assert all({"what", "command"} == set(row) for row in found["missing"])
 
 
@@ -56,6 +57,7 @@ def test_without_a_compiler_the_dry_run_says_so(cli: Any, tmp_path: Path) -> Non
 FOUND = {
     "kernelscope": "1", "python": "3", "platform": "p", "packages": {"numpy": "2"}, "simulator": True, "libraries": {},
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
+    "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
     "recorder": {"native": "/p/_core.so", "compiler": "GCC 12", "problem": None, "asked": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},

@@ -34,6 +34,19 @@ def test_a_script_is_recorded_and_saved(cli: Any, script: Write, tmp_path: Path)
     assert recording.cells.status.tolist() == ["ok"]
 
 
+def test_as_many_launches_are_kept_as_asked_for(cli: Any, script: Write, tmp_path: Path) -> None:
+    script()
+    ran = cli("run", "--mode", "ring", "--capacity", "2", "--recorder", "python", "script.py")
+    assert "Python recorder in mode ring, 2 launches kept, 1 lost" in " ".join(ran.stdout.split())
+    recording = kernelscope.load(tmp_path / "script.kscope")
+    assert recording.metadata["recorder"] == {
+        "backend": "python", "mode": "ring", "capacity": 2, "kept": 2, "lost": 1}
+    for options, said in ((["--capacity", "2"], "--capacity 2 belongs to --mode ring or --mode stop"),
+                          (["--mode", "ring", "--capacity", "0"], "'0' is not a number of launches, from 1"),
+                          (["--mode", "all"], "invalid choice: 'all'")):
+        assert said in cli("run", *options, "script.py", code=2).stderr
+
+
 def test_the_script_sees_what_python_shows_it(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "beside.py").write_text("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,6 +154,14 @@ class Notebook:
         """What an expression gives, as text."""
         return self.ok(expression).values[-1]
 
+    def run_to_death(self, code: str) -> None:
+        """Run a cell that ends the kernel."""
+        self._client.execute(code)
+        deadline = time.monotonic() + TIMEOUT_S
+        while self._manager.is_alive():
+            assert time.monotonic() < deadline, "the kernel lives"
+            time.sleep(0.05)
+
     def close(self) -> None:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
@@ -168,6 +176,20 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
         yield notebook
     finally:
         notebook.close()
+
+
+@pytest.fixture
+def new_kernel(tmp_path: Path) -> Iterator[Callable[[], Notebook]]:
+    """Start a kernel of the test's own."""
+    started: list[Notebook] = []
+
+    def start() -> Notebook:
+        started.append(Notebook(tmp_path))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
 
 
 @pytest.fixture

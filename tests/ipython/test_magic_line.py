@@ -8,7 +8,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from kernelscope import magic_line
 from kernelscope.magic_line import CellOptions, native_options, parse_cell, parse_line, without_heading
+from kernelscope.magic_session import automatic
 from kernelscope.probes.base import DETAILS
+from kernelscope.probes.make_log import BACKENDS, MODES
 
 
 @pytest.mark.parametrize(("line", "options"), [
@@ -21,6 +23,10 @@ from kernelscope.probes.base import DETAILS
     ("--charts", CellOptions(charts=True)),
     ("--code -q", CellOptions(code=True, quiet=True)),
     ("-n #1", CellOptions(name="#1")),
+    ("--mode ring --capacity 10", CellOptions(mode="ring", capacity=10)),
+    ("--mode stop --recorder python", CellOptions(mode="stop", recorder="python")),
+    ("--journal -q", CellOptions(journal=True, quiet=True)),
+    ("--journal '/a b'", CellOptions(journal="/a b")),
 ])
 def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
     assert parse_cell(line) == options
@@ -32,6 +38,10 @@ def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
     ("-n", "expected one argument"),
     ("--detail all", "invalid choice: 'all'"),
     ("-n it's", "no closing quotation"),
+    ("--mode shrink", "invalid choice: 'shrink'"),
+    ("--capacity many --mode ring", "invalid int value: 'many'"),
+    ("--capacity 10", "--capacity 10 belongs to --mode ring or stop"),
+    ("--capacity 0 --mode ring", "--capacity 0 is no number of launches, from 1"),
 ])
 def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -45,7 +55,8 @@ def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said
 @pytest.mark.parametrize(("line", "command", "target"), [
     ("", None, None), ("on", "on", None), ("status", "status", None), ("report", "report", None),
     ("report 3", "report", "3"), ('report "warm up"', "report", "warm up"), ("save all", "save", "all"),
-    ("attach axpy", "attach", "axpy"),
+    ("attach axpy", "attach", "axpy"), ("recover", "recover", None),
+    ("recover '/a b' --remove", "recover", "'/a b' --remove"),
 ])
 def test_a_line_is_parsed(line: str, command: str | None, target: str | None) -> None:
     found = parse_line(line)
@@ -66,6 +77,10 @@ def test_on_takes_options() -> None:
     found = parse_line("on -q --detail launch")
     assert (found.quiet, found.detail, found.code) == (True, "launch", None)
     assert parse_line("on --code").code is True
+    found = parse_line("on --mode ring --capacity 5 --recorder python")
+    assert (found.mode, found.capacity, found.recorder) == ("ring", 5, "python")
+    assert automatic(found) == CellOptions(mode="ring", capacity=5, recorder="python")
+    assert automatic(parse_line("on")) == CellOptions()
 
 
 @pytest.mark.parametrize(("line", "said"), [
@@ -75,8 +90,14 @@ def test_on_takes_options() -> None:
     ("off now", "'now' is too much; usage: %kernelscope off"),
     ("save a b", "unrecognized arguments: b"),
     ("cells -q", "belong to 'on'"),
-    ("report --code", "-q, --detail, --no-gpu, --events and --code belong to 'on'; usage: %kernelscope report [CELL]"),
-    ("--code", "-q, --detail, --no-gpu, --events and --code belong to 'on'"),
+    ("report --code", "-q, --detail, --no-gpu, --events, --code, --mode, --capacity, --recorder and --journal belong "
+                      "to 'on'; usage: %kernelscope report [CELL]"),
+    ("cells --no-journal", "belong to 'on'"),
+    ("cells --journal", "belong to 'on'"),
+    ("--code", "--journal belong to 'on'; usage: %kernelscope on "),
+    ("--capacity 5", "belong to 'on'"),
+    ("cells --mode ring", "belong to 'on'"),
+    ("on --capacity 5", "--capacity 5 belongs to --mode ring or stop; usage: %kernelscope on [-q]"),
     ("-q", "belong to 'on'"),
     ("on --detail all", "invalid choice: 'all'"),
 ])
@@ -88,7 +109,7 @@ def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str
 
 
 def test_details_are_the_probes_own() -> None:
-    assert magic_line.DETAILS == DETAILS
+    assert (magic_line.DETAILS, magic_line.MODES, magic_line.BACKENDS) == (DETAILS, MODES, BACKENDS)
 
 
 def test_help_comes_from_the_code() -> None:

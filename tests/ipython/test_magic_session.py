@@ -311,6 +311,17 @@ def test_on_takes_quiet_and_detail(notebook: Any) -> None:
     assert notebook.value("_kernelscope.metadata['detail'], len(_kernelscope.launches)") == "('launch', 1)"
 
 
+def test_a_cell_keeps_as_many_launches_as_asked_for(notebook: Any) -> None:
+    loop = f"for _ in range(5):\n    {LAUNCH}"
+    card = notebook.ok(f"%%kernelscope --mode stop --capacity 2 --recorder python\n{loop}").card
+    assert "Launches: 2" in card and "Python recorder in mode stop, 2 launches kept, 3 lost" in " ".join(card.split())
+    notebook.ok("%kernelscope on -q --mode ring --capacity 1")
+    notebook.ok(f"{LAUNCH}\n{LAUNCH}")
+    notebook.ok("%kernelscope off")
+    assert notebook.value("[_kernelscope.metadata['recorder'][name] for name in ('mode', 'kept', 'lost')]") == (
+        "['ring', 1, 1]")
+
+
 @pytest.mark.parametrize("around", ["", "%%time\n", "%%kernelscope -n own\n%%time\n"])
 def test_a_cell_of_its_own_is_recorded_once_while_on(notebook: Any, around: str) -> None:
     notebook.ok("%kernelscope on -q")

@@ -30,6 +30,8 @@ def test_status(notebook: Any) -> None:
     assert "every cell (detail phases, no cards)" in notebook.ok("%kernelscope status").stdout
     notebook.ok("%kernelscope on --code")
     assert "every cell (detail phases, with code)" in notebook.ok("%kernelscope status").stdout
+    notebook.ok("%kernelscope on --mode ring")
+    assert "every cell (detail phases, mode ring)" in notebook.ok("%kernelscope status").stdout
 
 
 _KERNEL = "@cuda.jit\ndef typed_here(x):\n    x[0] = 1  # a comment\n\ntyped_here[1, 1](a)"
@@ -194,7 +196,7 @@ def test_variables_are_not_expanded(notebook: Any) -> None:
 def test_help(notebook: Any) -> None:
     for magic, word in (("%kernelscope?", "report [CELL]"), ("%%kernelscope?", "--no-timeline")):
         payload = notebook.ok(magic).reply["payload"]
-        assert word in payload[0]["data"]["text/plain"]
+        assert word in " ".join(payload[0]["data"]["text/plain"].split())
 
 
 STATE = """

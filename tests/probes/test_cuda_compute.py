@@ -21,6 +21,8 @@ from kernelscope.recorder import Recorder
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.model import Recording
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 def test_two_equal_calls_are_one_build_and_one_hit(compute: Any) -> None:
     with recording() as sink:

@@ -58,7 +58,7 @@ def test_a_sink_without_launches_has_the_columns_too():
 
 def test_a_boundary_from_the_launch_before_is_unknown():
     records = PHASES.pack(1e-6, 0.9e-6, 1e-6, -1.0, 2e-6, 0, 0)
-    columns = thread_columns(0, records, PHASES)
+    columns = thread_columns(0, [records], PHASES)
     assert [columns[f"{name}_ns"].tolist() for name in ("dispatch_end", "submit_start", "submit_end", "end")] == [
         [-1], [1000], [-1], [2000]]
 

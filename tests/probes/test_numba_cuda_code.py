@@ -14,11 +14,13 @@ import pytest
 from numba import cuda
 
 import kernelscope
-from kernelscope import nvdisasm
+from kernelscope import _native, nvdisasm
 from kernelscope.analysis.inspection import code_text, inspect_kernels
 from kernelscope.errors import DisassemblerError
 from kernelscope.probes.numba_cuda import code as capture
 from kernelscope.recording.merge import merge
+
+pytestmark = pytest.mark.usefixtures("recorder_backend")
 
 KINDS = ("source", "types", "llvm", "ptx", "sass", "cubin")
 
@@ -49,12 +51,12 @@ def test_without_being_asked_there_is_none(kernels, array):
 
 
 @pytest.mark.parametrize("detail", ["launch", "phases"])
-def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail):
+def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail, recorder_backend):
     from numba.cuda import dispatcher
 
     def path():
         owner = dispatcher.CUDADispatcher
-        return [getattr(function, "__code__", function) for function in (
+        return [(type(function), getattr(function, "__code__", function)) for function in (
             owner.call, owner._update_launch_config_sensitivity, dispatcher._Kernel.launch, dispatcher.launch)]
 
     hooked = []
@@ -63,7 +65,8 @@ def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail):
             kernels.axpy[1, 32](array, 2.0, array)
             hooked.append(path())
     assert hooked[0] == hooked[1]
-    assert hooked[0] != path(), "while recording, launches run other code than now"
+    unseen = recorder_backend == "native" and _native.core.TAKES_FUNCTIONS and detail == "launch"
+    assert unseen or hooked[0] != path(), "while recording, launches run other code than now"
 
 
 def test_all_of_it_is_what_ran(kernels, array):

@@ -15,6 +15,8 @@ import kernelscope
 from kernelscope.errors import ProbeUnavailableError, RecorderStateError
 from kernelscope.recorder import Recorder
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 class Failing:
     """A numba-cuda extension that raises while arguments are prepared."""

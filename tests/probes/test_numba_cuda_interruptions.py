@@ -19,6 +19,8 @@ from kernelscope.probes.sink import Sink
 from kernelscope.recorder import Recorder
 from kernelscope.session import Session
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 @pytest.fixture
 def alarm():
@@ -93,17 +95,20 @@ def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm, no_
     assert r.recording.health.errors.isna().all()
 
 
-def test_a_handler_that_launches_while_the_threads_state_is_made(kernels, monkeypatch):
-    made, original = [], ThreadState.__init__
+def test_a_handler_that_launches_while_the_threads_state_is_made(kernels, monkeypatch, recorder_backend):
+    if recorder_backend == "native":
+        from kernelscope.probes.native_log import NativeState
+    kind, first = (NativeState, 1) if recorder_backend == "native" else (ThreadState, 2)  # the hooks in Python have one
+    made, original = [], kind.__init__
 
     def interrupted(self, *arguments):
         original(self, *arguments)
         made.append(self)
-        if len(made) == 2:  # the first is that of the hooks themselves
+        if len(made) == first:
             kernels.noop[1, 1]()
 
     kernels.noop[1, 1]()
-    monkeypatch.setattr(ThreadState, "__init__", interrupted)
+    monkeypatch.setattr(kind, "__init__", interrupted)
     with kernelscope.record() as r:
         kernels.noop[1, 1]()
     assert len(r.recording.launches) == 2

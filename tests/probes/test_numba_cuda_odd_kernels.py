@@ -9,6 +9,8 @@ from numba import cuda
 
 import kernelscope
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 def test_cells_inside_a_block(kernels):
     with kernelscope.record("block") as r:

@@ -116,7 +116,7 @@ def test_what_was_not_recorded_is_a_dash(script: Any) -> None:
     text = summary(made.recording(), 100)
     assert f"Host time in launches: {MISSING} (of 100 ms wall time)" in text
     assert "Host time in launches by phase" not in text
-    assert "Recording's own cost: not calibrated" in text
+    assert "Recording's own cost: not known" in text
 
 
 def test_failures_of_launches_and_of_the_recording(story: Any) -> None:

@@ -50,3 +50,31 @@ def test_waiting_for_the_compiler_lock_is_told_where_it_is_long(script: Any, wai
     made.kernel()
     made.compilation(wait_ns=wait_ns)
     assert words.trigger(overview(made.recording()).compilations[0]) == text
+
+
+CALIBRATED = {"kind": "calibrated", "measured": "2026-11-22T10:00:00+00:00", "low_ns": 90.0, "high_ns": 101.0,
+              "is_seen": True}
+UNSEEN = {**CALIBRATED, "low_ns": -9.0, "high_ns": 13.0, "is_seen": False}
+
+
+@pytest.mark.parametrize(("facts", "cost", "said"), [
+    (None, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall time"),
+    ({}, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall time"),
+    ({"kind": "estimated"}, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall time, estimated"),
+    (CALIBRATED, 95.0, "about 950 ns, 95 ns a launch (90 ns to 101 ns), 1.0 % of the wall time, "
+                       "calibrated on 2026-11-22"),
+    (UNSEEN, 13.0, "at most 130 ns, 13 ns a launch (-9 ns to 13 ns: no difference seen), 0.1 % of the wall time, "
+                   "calibrated on 2026-11-22"),
+    ({"kind": "calibrated"}, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall time, calibrated"),
+    ({"kind": "partly calibrated"}, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall time, partly calibrated"),
+    ({"kind": ["?"]}, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall time"),
+    ({"kind": "calibrated", "measured": 7, "low_ns": "x"}, 95.0, "about 950 ns, 95 ns a launch, 1.0 % of the wall "
+                                                                 "time, calibrated"),
+])
+def test_the_cost_of_recording_says_how_it_is_known(script: Any, facts: Any, cost: float, said: str) -> None:
+    made = script()
+    made.cell(wall_ns=95_000)
+    made.health(cost_ns=cost, total_cost_ns=10 * cost)
+    made.metadata |= {} if facts is None else {"own_cost": {"numba-cuda": facts}}
+    shown = words.cost(overview(made.recording()))
+    assert shown == f"Recording's own cost: {said}"

@@ -23,12 +23,13 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_public_names() -> None:
     assert set(kernelscope.__all__) == {
-        "CubinError", "DisassemblerError", "DryRunError", "GraphError", "KernelScopeError", "ProbeUnavailableError",
-        "Recorder", "RecorderStateError", "Recording", "RecordingFileError", "StudyArgumentError",
-        "StudyError", "StudyFileError",
+        "CalibrationError", "CubinError", "DisassemblerError", "DryRunError", "GraphError", "JournalError",
+        "KernelScopeError",
+        "ProbeUnavailableError", "Recorder", "RecorderStateError", "Recording", "RecordingFileError",
+        "StudyArgumentError", "StudyError", "StudyFileError",
         "UnknownCellError", "UnknownGraphError",
-        "UnknownKernelError", "__version__", "annotate", "graph", "inspect", "load", "load_ipython_extension",
-        "record", "recorded", "timeline", "unload_ipython_extension",
+        "UnknownKernelError", "__version__", "annotate", "graph", "inspect", "journals", "load",
+        "load_ipython_extension", "record", "recorded", "recover", "timeline", "unload_ipython_extension",
     }
     assert kernelscope.__all__ == sorted(kernelscope.__all__, key=lambda name: (name != "__version__", name))
     assert set(kernelscope.__all__) <= set(dir(kernelscope))

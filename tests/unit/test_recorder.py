@@ -13,6 +13,8 @@ from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
 from kernelscope.recorder import Recorder
 from kernelscope.session import Session
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 def test_a_recorder_records_once():
     recorder = Recorder(probes=[])

@@ -9,6 +9,8 @@ import pytest
 
 from kernelscope.probes.sink import Sink
 
+pytestmark = pytest.mark.usefixtures("recorder_backend")
+
 
 def test_each_thread_has_its_own_state():
     sink = Sink()

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include "ring.h"
+#include "shapes.h"
 #include "table.h"
 
 #if PY_VERSION_HEX >= 0x030c0000
@@ -15,18 +16,26 @@
 
 #ifdef __GNUC__
 #define KS_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define KS_RARE __attribute__((cold, noinline))
+/* Beside each other in memory: what one launch runs. */
+#define KS_HOT __attribute__((hot))
+/* A few bytes that each launch reads: in the part of threads' memory that is there from the start, not behind a call. */
+#define KS_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #else
 #define KS_LIKELY(condition) (condition)
+#define KS_RARE
+#define KS_HOT
+#define KS_THREAD_LOCAL _Thread_local
 #endif
 
 /* A ring as a Python object, with what its writers need. */
 typedef struct {
     PyObject_HEAD
-    ks_ring ring;
     uint64_t token;      /* of no other ring of the process */
-    bool is_open, phases;
-    PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *clock;     /* NULL: the host clock itself */
+    bool is_open, phases;
+    ks_ring ring;
+    PyObject *new_state; /* makes the calling thread's State, or finds it */
     PyObject *states;    /* list of those that threads remember by address */
 } ks_log;
 
@@ -36,25 +45,37 @@ typedef struct {
     ks_log *log;
     PyObject *launch_config, *kernel;
     ks_slot *slot;
-    ks_slot spare;
+    ks_pace pace;
+    /* What it launched last, and the ids of that: mostly it is launched again. They are held. */
+    PyObject *last_config, *last_kernel;
+    int32_t last_configuration, last_begun, last_target;
     int thread_id;
+    bool found_plain, last_is_plain; /* whether the kernel is not launch-config sensitive */
+    bool is_held;                    /* by the ring's list */
+    bool in_algorithm;               /* what is called by an algorithm's call is part of it */
+    ks_slot spare;
 } ks_state;
 
 typedef struct ks_hook ks_hook;
 typedef PyObject *(*ks_body)(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames);
 
-/* A function that stands for another one, or that another one's calls run through. */
+enum { KS_TOOLS = 3 };
+
+/* A function that stands for another one, or that another one's calls run through. What each call touches is first. */
 struct ks_hook {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     ks_body body;
     PyObject *original;
-    vectorcallfunc saved; /* the own one of a function whose calls run through here */
-    PyObject *dict, *weakrefs;
+    vectorcallfunc saved; /* the original's own, where that is known not to change */
     ks_log *log;
-    PyObject *begin, *end; /* Python's part: what is seen for the first time, and what fails */
-    ks_table configurations, targets;
     bool is_enabled, phases;
+    int entry; /* by which its function's calls come here; -1: none */
+    PyObject *dict, *weakrefs;
+    PyObject *begin, *end; /* Python's part: what is seen for the first time, and what fails */
+    PyObject *tools;       /* a tuple, or NULL: what else the body of its kind works with */
+    ks_table configurations, targets;
+    ks_shapes launches;
 #ifdef Py_GIL_DISABLED
     _Atomic long inside;
 #endif
@@ -62,33 +83,65 @@ struct ks_hook {
 
 extern PyTypeObject ks_log_type, ks_state_type, ks_hook_type;
 
-/* Names that are looked up while others launch. */
-extern PyObject *ks_str_sensitive, *ks_str_specialized, *ks_str_dispatcher, *ks_str_launch_config, *ks_str_name;
-int ks_names_ready(void);
-int ks_hooks_ready(PyObject *module);
+/* The functions whose calls run through hooks, as a list. */
+PyObject *ks_taken(PyObject *module, PyObject *ignored);
 
-int64_t ks_clock_slow(ks_log *log);
-ks_state *ks_state_slow(ks_log *log);
+/* Names that are looked up while others launch: ks_str_block is "block". */
+#define KS_NAMES(X)                                                                                                    \
+    X(block, "block") X(cluster, "cluster") X(config, "config") X(cuda_stream, "__cuda_stream__")                      \
+    X(dispatcher, "dispatcher") X(force_inclusive, "force_inclusive") X(grid, "grid") X(kernel, "kernel")              \
+    X(launch_config, "launch_config") X(launcher, "_launcher") X(name, "__name__")                                     \
+    X(sensitive, "launch_config_sensitive") X(shmem_size, "shmem_size")                                                \
+    X(specialized, "_launch_config_is_specialized") X(stream, "stream") X(temp_storage, "temp_storage")                \
+    X(argtypes, "argtypes")
+#define KS_DECLARE(variable, text) extern PyObject *ks_str_##variable;
+KS_NAMES(KS_DECLARE)
+#undef KS_DECLARE
+int ks_names_ready(void);
+
+KS_RARE int64_t ks_clock_slow(ks_log *log);
+KS_RARE ks_state *ks_state_slow(ks_log *log);
 
 typedef struct {
     uint64_t token;
     ks_state *state;
 } ks_thread;
-extern _Thread_local ks_thread ks_this_thread;
+extern KS_THREAD_LOCAL ks_thread ks_this_thread;
 
 /* The recording's clock, in nanoseconds; leaves an exception that is set as it is. */
-static inline int64_t ks_clock(ks_log *log) { return KS_LIKELY(log->clock == NULL) ? ks_now() : ks_clock_slow(log); }
+static inline int64_t ks_clock(ks_state *state) {
+    return KS_LIKELY(state->log->clock == NULL) ? ks_time(&state->pace) : ks_clock_slow(state->log);
+}
+
+/* The same where no thread's state is at hand. */
+static inline int64_t ks_log_clock(ks_log *log) { return log->clock == NULL ? ks_now() : ks_clock_slow(log); }
 
 /* The calling thread's state, borrowed; NULL without an exception where it cannot be had, with one for a Ctrl-C. */
 static inline ks_state *ks_state_here(ks_log *log) {
     return KS_LIKELY(ks_this_thread.token == log->token) ? ks_this_thread.state : ks_state_slow(log);
 }
 
+/* An id, which a slot has 32 bits for. Returns -1 with an exception where it is none. */
+static inline int ks_as_id(PyObject *number, int32_t *id) {
+    long value = PyLong_AsLong(number);
+    if (value == -1 && PyErr_Occurred())
+        return -1;
+    *id = (int32_t)value;
+    if (*id == value)
+        return 0;
+    PyErr_Format(PyExc_OverflowError, "id %ld has more than 32 bits", value);
+    return -1;
+}
+
 /* Calls what the hook stands for. */
 static inline PyObject *ks_original(ks_hook *hook, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    if (hook->saved != NULL)
+    if (hook->entry >= 0)
         return hook->saved(hook->original, args, nargsf, kwnames);
-    return PyObject_Vectorcall(hook->original, args, nargsf, kwnames);
+    PyObject *original = Py_NewRef(hook->original); /* it may be replaced meanwhile */
+    PyObject *result = KS_LIKELY(hook->saved != NULL) ? hook->saved(original, args, nargsf, kwnames)
+                                                      : PyObject_Vectorcall(original, args, nargsf, kwnames);
+    Py_DECREF(original);
+    return result;
 }
 
 /* The exception that is set, taken away; and put back. */
@@ -118,7 +171,59 @@ static inline void ks_put_exception(PyObject *exception) {
 #endif
 }
 
+/* The argument of a name, at a place or, where that is negative, by its name only; NULL where it was not given. */
+PyObject *ks_given(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t place, PyObject *name);
+
+/* Asks Python for two ids. Returns 1; 0 where there are none; -1 with an exception, which is the user's; -2 with one
+ * and with ids. */
+int ks_ask(PyObject *callable, PyObject *const *args, size_t count, int32_t *first, int32_t *second);
+
+/* Lets go of an exception that is no Ctrl-C; returns whether one is still set. */
+static inline bool ks_interrupted(void) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return PyErr_Occurred() != NULL;
+}
+
+/* One launch under way: its slot is `spare`, and its sequence number 0, where there was no room. */
+typedef struct {
+    ks_slot *slot;
+    uint64_t sequence;
+    ks_slot spare;
+} ks_launch;
+
+/* Takes a slot. The launch begins with `ks_launch_start`. */
+static inline void ks_launch_reserve(ks_launch *launch, ks_log *log, const ks_state *state, int32_t target,
+                                     int32_t configuration) {
+    launch->sequence = 0;
+    ks_slot *slot = ks_ring_take(&log->ring, &launch->sequence);
+    launch->slot = slot = KS_LIKELY(slot != NULL) ? slot : &launch->spare;
+    slot->dispatch_end_ns = slot->submit_start_ns = slot->submit_end_ns = slot->end_ns = KS_UNKNOWN;
+    slot->target = target;
+    slot->configuration = configuration;
+    slot->thread = state->thread_id;
+    slot->kind = KS_LAUNCH;
+}
+
+static inline void ks_launch_start(ks_launch *launch, ks_state *state) {
+    launch->slot->start_ns = ks_clock(state);
+    if (KS_LIKELY(launch->sequence != 0))
+        ks_begin(launch->slot, launch->sequence);
+}
+
+/* Writes the end; `end_ns` is there. */
+static inline void ks_launch_finish(ks_launch *launch) {
+    if (KS_LIKELY(launch->sequence != 0))
+        ks_finish(launch->slot, launch->sequence);
+}
+
+/* Ends a launch that failed, or whose ids are not known yet: `end` of the hook is asked, with `args`, of which the last,
+ * to be filled in here, is the name of the exception's class, or None. Returns whether the result stands; else an
+ * exception is set. */
+bool ks_end_slowly(ks_hook *hook, PyObject **args, size_t count, ks_launch *launch, bool failed);
+
 /* The bodies of hooks, by the framework that they are for. */
-extern const ks_body ks_body_call, ks_body_found, ks_body_submit, ks_body_load;
+extern const ks_body ks_body_call, ks_body_found, ks_body_submit, ks_body_load, ks_body_core, ks_body_algorithm,
+    ks_body_request, ks_body_marshal, ks_body_types;
 
 #endif

@@ -4,8 +4,14 @@
 #include <errno.h>
 #include <structmember.h>
 
-_Thread_local ks_thread ks_this_thread;
+KS_THREAD_LOCAL ks_thread ks_this_thread;
 static _Atomic uint64_t tokens;
+
+/* Raises it in the main thread. */
+static int raise_later(void *exception) {
+    ks_put_exception(exception);
+    return -1;
+}
 
 int64_t ks_clock_slow(ks_log *log) {
     PyObject *pending = ks_take_exception();
@@ -13,7 +19,12 @@ int64_t ks_clock_slow(ks_log *log) {
     int64_t found = time == NULL ? -1 : PyLong_AsLongLong(time);
     Py_XDECREF(time);
     if (PyErr_Occurred()) {
-        PyErr_WriteUnraisable(log->clock);
+        /* A Ctrl-C, or what another signal handler raised: it is the user's, and the launch goes on. */
+        PyObject *raised = ks_take_exception();
+        if (Py_AddPendingCall(raise_later, raised) != 0) {
+            ks_put_exception(raised);
+            PyErr_WriteUnraisable(log->clock);
+        }
         found = KS_UNKNOWN;
     }
     if (pending != NULL)
@@ -22,25 +33,23 @@ int64_t ks_clock_slow(ks_log *log) {
 }
 
 ks_state *ks_state_slow(ks_log *log) {
-    if (log->new_state == NULL)
+    if (log->new_state == NULL || log->states == NULL)
         return NULL;
-    PyObject *pending = ks_take_exception();
     PyObject *made = PyObject_CallNoArgs(log->new_state);
     ks_state *state = NULL;
     if (made != NULL && PyObject_TypeCheck(made, &ks_state_type) && ((ks_state *)made)->log == log) {
         state = (ks_state *)made;
-        if (PyList_Append(log->states, made) == 0) {
-            ks_this_thread.state = state;
-            ks_this_thread.token = log->token;
-        } else {
-            PyErr_Clear(); /* no memory: it is asked for again at the next launch */
+        if (!state->is_held && PyList_Append(log->states, made) != 0) {
+            PyErr_Clear(); /* no memory: the launch is not recorded */
+            state = NULL;
         }
     }
-    Py_XDECREF(made); /* the sink and the list hold it */
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-        PyErr_Clear();
-    if (pending != NULL)
-        ks_put_exception(pending);
+    if (state != NULL) {
+        state->is_held = true;
+        ks_this_thread.state = state;
+        ks_this_thread.token = log->token;
+    }
+    Py_XDECREF(made); /* the list holds it */
     return state;
 }
 
@@ -59,6 +68,7 @@ static int log_traverse(ks_log *self, visitproc visit, void *arg) {
 }
 
 static int log_clear(ks_log *self) {
+    self->token = atomic_fetch_add(&tokens, 1) + 1; /* what threads remember goes with the list */
     Py_CLEAR(self->new_state);
     Py_CLEAR(self->clock);
     Py_CLEAR(self->states);
@@ -118,46 +128,53 @@ static PyObject *log_mark(ks_log *self, PyObject *Py_UNUSED(ignored)) {
 }
 
 typedef struct {
-    int64_t *times[5];
+    int64_t *times[6]; /* the last: the number, with KS_KEEP_NEWEST */
     int32_t *ids[3];
     uint64_t complete, under_way, voided;
 } taken;
 
 /* Counts the launches from index `since` on, and copies those that have ended where there is room for them. */
 static void take(ks_log *self, uint64_t since, ks_extent extent, uint64_t room, taken *into) {
-    uint64_t first = 0;
-    if (self->ring.mode == KS_KEEP_NEWEST && extent.places == self->ring.capacity)
-        first = atomic_load(&self->ring.header->place) % self->ring.capacity; /* the oldest */
-    else if (since < extent.places && self->ring.mode != KS_KEEP_NEWEST)
-        first = extent.next == extent.places ? since : 0; /* index and place are one where all have gone well */
+    uint64_t first = extent.oldest;
+#ifndef KS_THREADS
+    if (self->ring.mode != KS_KEEP_NEWEST && extent.next == extent.places && since < extent.places)
+        first = since; /* index and place are one where all have gone well */
+#endif
     uint64_t complete = 0, under_way = 0, voided = 0;
-    for (uint64_t each = first; each < extent.places + (self->ring.mode == KS_KEEP_NEWEST ? first : 0); each++) {
+    for (uint64_t each = first; each < extent.places + extent.oldest; each++) {
         uint64_t place = each < extent.places ? each : each - extent.places;
-        const ks_slot *slot = ks_ring_at(&self->ring, place);
+        ks_slot *slot = ks_ring_at(&self->ring, place);
         if (slot == NULL)
             continue;
-        uint64_t sequence = atomic_load_explicit(&((ks_slot *)slot)->sequence, memory_order_acquire);
+        uint64_t sequence = atomic_load_explicit(&slot->sequence, memory_order_acquire);
         uint64_t number = sequence & ~KS_UNDER_WAY;
-        if (number == 0 || number <= since)
+        if (number == 0 || number <= since || number > extent.next)
             continue;
         if (sequence & KS_UNDER_WAY) {
             under_way++;
-        } else if (slot->kind == KS_VOID) {
-            voided++;
-        } else {
-            if (complete < room) {
-                int64_t start = slot->start_ns;
-                into->times[0][complete] = start;
-                into->times[1][complete] = slot->dispatch_end_ns < start ? KS_UNKNOWN : slot->dispatch_end_ns;
-                into->times[2][complete] = slot->submit_start_ns < start ? KS_UNKNOWN : slot->submit_start_ns;
-                into->times[3][complete] = slot->submit_end_ns < start ? KS_UNKNOWN : slot->submit_end_ns;
-                into->times[4][complete] = slot->end_ns;
-                into->ids[0][complete] = slot->target;
-                into->ids[1][complete] = slot->configuration;
-                into->ids[2][complete] = slot->thread;
-            }
-            complete++;
+            continue;
         }
+        bool is_void = slot->kind == KS_VOID;
+        if (!is_void && complete < room) {
+            int64_t start = slot->start_ns;
+            into->times[0][complete] = start;
+            into->times[1][complete] = slot->dispatch_end_ns < start ? KS_UNKNOWN : slot->dispatch_end_ns;
+            into->times[2][complete] = slot->submit_start_ns < start ? KS_UNKNOWN : slot->submit_start_ns;
+            into->times[3][complete] = slot->submit_end_ns < start ? KS_UNKNOWN : slot->submit_end_ns;
+            into->times[4][complete] = slot->end_ns;
+            into->ids[0][complete] = slot->target;
+            into->ids[1][complete] = slot->configuration;
+            into->ids[2][complete] = slot->thread;
+            if (self->ring.mode == KS_KEEP_NEWEST) {
+                /* A newer launch of another thread may have taken the slot in the middle of this. */
+                into->times[5][complete] = (int64_t)number;
+                atomic_thread_fence(memory_order_acquire);
+                if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) != sequence)
+                    continue;
+            }
+        }
+        voided += is_void;
+        complete += !is_void;
     }
     into->complete = complete;
     into->under_way = under_way;
@@ -173,13 +190,14 @@ static PyObject *log_counts(ks_log *self, PyObject *argument) {
     Py_BEGIN_ALLOW_THREADS
     take(self, since, extent, 0, &found);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("KKK", (unsigned long long)found.complete, (unsigned long long)found.under_way,
-                         (unsigned long long)found.voided);
+    return Py_BuildValue("KKKKK", (unsigned long long)found.complete, (unsigned long long)found.under_way,
+                         (unsigned long long)found.voided, (unsigned long long)extent.next,
+                         (unsigned long long)extent.lost);
 }
 
 static PyObject *log_columns(ks_log *self, PyObject *argument) {
-    static const char *const names[] = {"start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns",
-                                        "end_ns",   "target",          "configuration",   "thread_id"};
+    static const char *const names[] = {"start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns",
+                                        "number",   "target",          "configuration",   "thread_id"};
     unsigned long long since = PyLong_AsUnsignedLongLong(argument);
     if (PyErr_Occurred())
         return NULL;
@@ -188,17 +206,20 @@ static PyObject *log_columns(ks_log *self, PyObject *argument) {
     Py_BEGIN_ALLOW_THREADS
     take(self, since, extent, 0, &into);
     Py_END_ALLOW_THREADS
-    /* Launches that end meanwhile are left out, as those that are under way. */
-    uint64_t room = into.complete;
+    uint64_t room = into.complete + into.under_way; /* those may end meanwhile */
+    PyObject *columns[9] = {NULL};
     PyObject *result = PyDict_New();
-    for (int number = 0; number < 8 && result != NULL; number++) {
-        PyObject *column = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)room * (number < 5 ? 8 : 4));
+    for (int number = 0; number < 9 && result != NULL; number++) {
+        if (number == 5 && self->ring.mode != KS_KEEP_NEWEST)
+            continue;
+        PyObject *column = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)room * (number < 6 ? 8 : 4));
+        columns[number] = column; /* the dict holds it */
         if (column == NULL || PyDict_SetItemString(result, names[number], column) != 0)
             Py_CLEAR(result);
-        else if (number < 5)
+        else if (number < 6)
             into.times[number] = (int64_t *)(void *)PyByteArray_AS_STRING(column);
         else
-            into.ids[number - 5] = (int32_t *)(void *)PyByteArray_AS_STRING(column);
+            into.ids[number - 6] = (int32_t *)(void *)PyByteArray_AS_STRING(column);
         Py_XDECREF(column);
     }
     if (result == NULL)
@@ -206,13 +227,11 @@ static PyObject *log_columns(ks_log *self, PyObject *argument) {
     Py_BEGIN_ALLOW_THREADS
     take(self, since, extent, room, &into);
     Py_END_ALLOW_THREADS
-    if (into.complete < room) /* in mode ring newer launches have taken the place of some */
-        for (int number = 0; number < 8; number++) {
-            PyObject *column = PyDict_GetItemString(result, names[number]);
-            if (column == NULL || PyByteArray_Resize(column, (Py_ssize_t)into.complete * (number < 5 ? 8 : 4)) != 0) {
-                Py_DECREF(result);
-                return NULL;
-            }
+    for (int number = 0; number < 9 && into.complete < room; number++)
+        if (columns[number] != NULL &&
+            PyByteArray_Resize(columns[number], (Py_ssize_t)into.complete * (number < 6 ? 8 : 4)) != 0) {
+            Py_DECREF(result);
+            return NULL;
         }
     return result;
 }
@@ -223,8 +242,11 @@ static PyObject *log_in_file(ks_log *self, void *Py_UNUSED(closure)) { return Py
 
 static PyMethodDef log_methods[] = {
     {"mark", (PyCFunction)log_mark, METH_NOARGS, "How many launches have begun, and how many of them found no room."},
-    {"counts", (PyCFunction)log_counts, METH_O, "Of the launches from an index on: ended, under way, voided."},
-    {"columns", (PyCFunction)log_columns, METH_O, "The launches from an index on that have ended, as columns of bytes."},
+    {"counts", (PyCFunction)log_counts, METH_O,
+     "counts($self, since, /)\n--\n\n"
+     "Of the launches from an index on: ended, under way, voided; and what mark() returns."},
+    {"columns", (PyCFunction)log_columns, METH_O,
+     "columns($self, since, /)\n--\n\nThe launches from an index on that have ended, as columns of bytes."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,6 +2,7 @@
 #include "core.h"
 
 static int execute(PyObject *module) {
+    bool counts = ks_counter_ready();
     if (ks_names_ready() < 0 || PyType_Ready(&ks_log_type) < 0 || PyType_Ready(&ks_state_type) < 0 ||
         PyType_Ready(&ks_hook_type) < 0)
         return -1;
@@ -16,7 +17,8 @@ static int execute(PyObject *module) {
 #endif
     if (PyModule_AddObjectRef(module, "TAKES_FUNCTIONS", takes) < 0 ||
         PyModule_AddIntConstant(module, "SLOT_BYTES", sizeof(ks_slot)) < 0 ||
-        PyModule_AddIntConstant(module, "LAYOUT_VERSION", KS_VERSION) < 0)
+        PyModule_AddIntConstant(module, "LAYOUT_VERSION", KS_VERSION) < 0 ||
+        PyModule_AddStringConstant(module, "CLOCK", counts ? "tsc" : "clock_gettime") < 0)
         return -1;
     return 0;
 }
@@ -32,10 +34,16 @@ static PyModuleDef_Slot slots[] = {
     {0, NULL},
 };
 
+static PyMethodDef functions[] = {
+    {"taken", ks_taken, METH_NOARGS, "taken($module, /)\n--\n\nThe functions whose calls run through hooks."},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "kernelscope._native._core",
     .m_doc = "The native recorder: launches in slots of 64 bytes, and the hooks that write them.",
+    .m_methods = functions,
     .m_slots = slots,
 };
 

@@ -1,5 +1,7 @@
 #include "ring.h"
 
+#include "memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -7,86 +9,28 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
-
-#ifdef KS_THREADS
-#define KS_ADD(counter) atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
-#else
-/* The caller holds a lock: a plain addition, which is 5 ns cheaper. */
-static inline uint64_t add_one(_Atomic uint64_t *counter) {
-    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, value + 1, memory_order_relaxed);
-    return value;
-}
-#define KS_ADD(counter) add_one(&(counter))
-#endif
-
-/* Segments in memory that nobody uses any more: pages that are there already save a recording's start 60 us. */
-#define MOST_SPARE 8
-static ks_slot *spare[MOST_SPARE];
-static int spares;
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* All rings of the process, for fork(). */
 static ks_ring *rings;
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-int64_t ks_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-static ks_slot *anonymous(void) {
-    pthread_mutex_lock(&spare_lock);
-    ks_slot *found = spares ? spare[--spares] : NULL;
-    pthread_mutex_unlock(&spare_lock);
-    if (found != NULL) {
-        memset(found, 0, KS_SEGMENT_BYTES);
-        return found;
-    }
-    void *made = mmap(NULL, KS_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return made == MAP_FAILED ? NULL : made;
-}
-
-static void give_up(ks_slot *segment, bool in_file) {
-    pthread_mutex_lock(&spare_lock);
-    bool kept = !in_file && spares < MOST_SPARE;
-    if (kept)
-        spare[spares++] = segment;
-    pthread_mutex_unlock(&spare_lock);
-    if (!kept)
-        munmap(segment, KS_SEGMENT_BYTES);
-}
-
-/* A part of the file as memory, with blocks of its own on the disk: writing to it cannot fail for want of room. */
-static void *mapped(int file, off_t offset, size_t bytes, int *failure) {
-    int error = posix_fallocate(file, offset, (off_t)bytes);
-    if (error == EINVAL || error == EOPNOTSUPP) /* a file system without it: written zeros do the same */
-        error = 0;
-    void *made = MAP_FAILED;
-    if (error == 0) {
-        made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset);
-        if (made == MAP_FAILED)
-            error = errno;
-    }
-    *failure = error;
-    return made == MAP_FAILED ? NULL : made;
-}
-
 /* Makes a segment if it is missing; false where there is no memory. The lock is held. */
 static bool make_segment(ks_ring *ring, uint64_t number) {
     if (atomic_load_explicit(&ring->segments[number], memory_order_acquire) != NULL)
         return true;
+    /* Of threads that need two segments at once, the one that needs the later may come first: a file has no gaps. */
+    while (ring->file >= 0 && ring->failure == 0 && ring->in_file < number)
+        if (!make_segment(ring, ring->in_file))
+            return false;
     ks_slot *made = NULL;
-    if (ring->file >= 0 && ring->failure == 0 && number == ring->in_file) {
-        made = mapped(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, &ring->failure);
+    if (ring->file >= 0 && ring->failure == 0) {
+        made = ks_memory_of_file(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, &ring->failure);
         ring->in_file += made != NULL;
     }
     if (made == NULL)
-        made = anonymous();
+        made = ks_memory_segment();
     if (made != NULL)
         atomic_store_explicit(&ring->segments[number], made, memory_order_release);
     return made != NULL;
@@ -132,55 +76,126 @@ static ks_slot *first_of(ks_ring *ring, uint64_t number) {
     return made ? atomic_load_explicit(&ring->segments[number], memory_order_acquire) : NULL;
 }
 
+static ks_slot *segment_of(ks_ring *ring, uint64_t number) {
+    ks_slot *segment = NULL;
+    if (number < KS_MOST_SEGMENTS)
+        segment = atomic_load_explicit(&ring->segments[number], memory_order_acquire);
+    return segment != NULL ? segment : first_of(ring, number);
+}
+
+/* Half a segment is left: the one behind it is made meanwhile, where there will be one. */
+static void look_ahead(ks_ring *ring, uint64_t number) {
+    if (number + 1 < KS_MOST_SEGMENTS && (ring->capacity == 0 || (number + 1) << KS_SEGMENT_SHIFT < ring->capacity) &&
+        atomic_load_explicit(&ring->segments[number + 1], memory_order_relaxed) == NULL)
+        want(ring, number + 1);
+}
+
+#ifdef KS_THREADS
+static uint64_t add(_Atomic uint64_t *counter) { return atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
+
 ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence) {
     ks_header *header = ring->header;
-    for (uint64_t tries = 0;; tries++) {
-        uint64_t place = KS_ADD(header->place);
-        if (ring->capacity != 0) {
-            if (ring->mode == KS_STOP && place >= ring->capacity)
-                break;
-            if (ring->mode == KS_KEEP_NEWEST) {
-                if (tries == ring->capacity)
-                    break; /* all are under way */
-                place %= ring->capacity;
-            }
-        }
+    for (uint64_t tries = 0; tries == 0 || tries < ring->capacity; tries++) {
+        uint64_t place = add(&header->place);
+        if (ring->mode == KS_STOP && place >= ring->capacity)
+            break;
+        if (ring->mode == KS_KEEP_NEWEST)
+            place %= ring->capacity;
         uint64_t number = place >> KS_SEGMENT_SHIFT;
         unsigned within = place & (KS_SEGMENT_SLOTS - 1);
-        ks_slot *segment = NULL;
-        if (number < KS_MOST_SEGMENTS)
-            segment = atomic_load_explicit(&ring->segments[number], memory_order_acquire);
-        if (segment == NULL && (segment = first_of(ring, number)) == NULL)
+        ks_slot *segment = segment_of(ring, number);
+        if (segment == NULL)
             break;
-        if (within == KS_SEGMENT_SLOTS / 2 && number + 1 < KS_MOST_SEGMENTS &&
-            (ring->capacity == 0 || (number + 1) << KS_SEGMENT_SHIFT < ring->capacity) &&
-            atomic_load_explicit(&ring->segments[number + 1], memory_order_relaxed) == NULL)
-            want(ring, number + 1);
+        if (within == KS_SEGMENT_SLOTS / 2)
+            look_ahead(ring, number);
         ks_slot *slot = &segment[within];
-#ifdef KS_THREADS
         /* Two threads may come to one place a whole round apart: the one that empties it has it. */
         uint64_t held = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
         if (held & KS_UNDER_WAY ||
             !atomic_compare_exchange_strong_explicit(&slot->sequence, &held, KS_UNDER_WAY, memory_order_acq_rel,
-                                                     memory_order_relaxed))
+                                                     memory_order_relaxed)) {
+            if (ring->mode != KS_KEEP_NEWEST)
+                break;
             continue;
-#else
-        if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) & KS_UNDER_WAY)
-            continue;
-        atomic_store_explicit(&slot->sequence, 0, memory_order_release);
-#endif
-        *sequence = KS_ADD(header->next) + 1;
+        }
+        /* Whoever reads the fields of this launch, and the number again, sees that the launch before is gone. */
+        atomic_thread_fence(memory_order_release);
+        *sequence = add(&header->next) + 1;
         return slot;
     }
-    KS_ADD(header->lost);
+    add(&header->lost);
     return NULL;
 }
 
 ks_extent ks_ring_extent(ks_ring *ring) {
     ks_header *header = ring->header;
-    ks_extent extent = {atomic_load(&header->next), atomic_load(&header->lost), atomic_load(&header->place)};
-    if (ring->capacity != 0 && extent.places > ring->capacity)
+    ks_extent extent = {atomic_load(&header->next), atomic_load(&header->lost), atomic_load(&header->place), 0};
+#else
+static void set(_Atomic uint64_t *counter, uint64_t value) {
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+}
+
+/* In mode ring: the next place whose launch is not under way. */
+static ks_slot *reserve_oldest(ks_ring *ring) {
+    for (uint64_t tries = 0; tries < ring->capacity; tries++) {
+        uint64_t place = ring->place++ % ring->capacity;
+        ks_slot *segment = segment_of(ring, place >> KS_SEGMENT_SHIFT);
+        unsigned within = place & (KS_SEGMENT_SLOTS - 1);
+        if (segment == NULL)
+            return NULL;
+        if (within == KS_SEGMENT_SLOTS / 2)
+            look_ahead(ring, place >> KS_SEGMENT_SHIFT);
+        if (!(atomic_load_explicit(&segment[within].sequence, memory_order_relaxed) & KS_UNDER_WAY)) {
+            /* Taken: what is called before it has begun, such as a clock in Python, may come here again. */
+            atomic_store_explicit(&segment[within].sequence, KS_UNDER_WAY, memory_order_relaxed);
+            atomic_thread_fence(memory_order_release); /* before the fields change */
+            return &segment[within];
+        }
+    }
+    return NULL; /* all are under way */
+}
+
+/* Makes slots up to the next half of a segment, or up to the capacity, the fast ones. */
+static ks_slot *reserve_further(ks_ring *ring) {
+    const uint64_t half = KS_SEGMENT_SLOTS / 2;
+    uint64_t number = ring->place >> KS_SEGMENT_SHIFT, within = ring->place & (KS_SEGMENT_SLOTS - 1);
+    uint64_t count = half - (within & (half - 1));
+    if (ring->mode == KS_STOP && ring->place + count > ring->capacity)
+        count = ring->capacity - ring->place;
+    ks_slot *segment = count == 0 ? NULL : segment_of(ring, number);
+    if (segment == NULL)
+        return NULL;
+    if (within >= half)
+        look_ahead(ring, number);
+    ring->place += count;
+    ring->fast = &segment[within + 1];
+    ring->fast_left = count - 1;
+    return &segment[within];
+}
+
+ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence) {
+    ks_slot *slot = ring->mode == KS_KEEP_NEWEST ? reserve_oldest(ring) : reserve_further(ring);
+    ks_header *header = ring->header;
+    if (slot == NULL)
+        set(&header->lost, atomic_load_explicit(&header->lost, memory_order_relaxed) + 1);
+    else
+        *sequence = ++ring->begun;
+    set(&header->next, ring->begun);
+    set(&header->place, ring->place);
+    return slot;
+}
+
+ks_extent ks_ring_extent(ks_ring *ring) {
+    ks_header *header = ring->header;
+    set(&header->next, ring->begun);
+    ks_extent extent = {ring->begun, atomic_load(&header->lost), ring->place - ring->fast_left, 0};
+#endif
+    if (ring->mode == KS_KEEP_NEWEST && extent.places > ring->capacity) {
+        extent.oldest = extent.places % ring->capacity;
         extent.places = ring->capacity;
+    } else if (ring->capacity != 0 && extent.places > ring->capacity) {
+        extent.places = ring->capacity;
+    }
     return extent;
 }
 
@@ -192,40 +207,30 @@ ks_slot *ks_ring_at(ks_ring *ring, uint64_t place) {
 }
 
 static void before_fork(void) {
+    /* In the order in which they are taken elsewhere: a segment is made, and a spare one looked for, under a ring's. */
     pthread_mutex_lock(&rings_lock);
-    pthread_mutex_lock(&spare_lock);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
         pthread_mutex_lock(&ring->lock);
+    ks_memory_before_fork();
 }
 
 static void in_parent(void) {
+    ks_memory_after_fork(false);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
         pthread_mutex_unlock(&ring->lock);
-    pthread_mutex_unlock(&spare_lock);
     pthread_mutex_unlock(&rings_lock);
 }
 
 /* The child goes on in a copy of its own: the file is its parent's. */
 static void leave_file(ks_ring *ring) {
-    uint64_t used = atomic_load(&ring->header->place) >> KS_SEGMENT_SHIFT;
-    for (uint64_t number = 0; number < ring->in_file; number++) {
-        ks_slot *segment = atomic_load(&ring->segments[number]);
-        void *copy = mmap(NULL, KS_SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (copy == MAP_FAILED) {
+    uint64_t places = atomic_load(&ring->header->place) > ring->place ? atomic_load(&ring->header->place) : ring->place;
+    uint64_t used = places >> KS_SEGMENT_SHIFT;
+    for (uint64_t number = 0; number < ring->in_file; number++)
+        if (!ks_memory_leave_file(atomic_load(&ring->segments[number]), KS_SEGMENT_BYTES, number <= used)) {
             atomic_store(&ring->segments[number], NULL);
-            continue;
+            ring->fast_left = 0;
         }
-        if (number <= used)
-            memcpy(copy, segment, KS_SEGMENT_BYTES);
-        if (mremap(copy, KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, segment) == MAP_FAILED)
-            atomic_store(&ring->segments[number], (ks_slot *)copy);
-    }
-    ks_header *header = malloc(KS_HEADER_BYTES);
-    if (header != NULL) {
-        memcpy(header, ring->header, KS_HEADER_BYTES);
-        munmap(ring->header, KS_HEADER_BYTES);
-        ring->header = header;
-    }
+    ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true);
     close(ring->file);
     ring->file = -1;
     ring->in_file = 0;
@@ -240,7 +245,7 @@ static void in_child(void) {
         if (ring->file >= 0)
             leave_file(ring);
     }
-    pthread_mutex_init(&spare_lock, NULL);
+    ks_memory_after_fork(true);
     pthread_mutex_init(&rings_lock, NULL);
 }
 
@@ -251,10 +256,10 @@ static int open_file(ks_ring *ring, const char *path) {
     if (file < 0)
         return errno;
     int failure = 0;
-    if (flock(file, LOCK_EX | LOCK_NB) != 0)
+    if (flock(file, LOCK_EX) != 0)
         failure = errno;
     else
-        ring->header = mapped(file, 0, KS_HEADER_BYTES, &failure);
+        ring->header = ks_memory_of_file(file, 0, KS_HEADER_BYTES, &failure);
     if (failure != 0) {
         close(file);
         unlink(path);
@@ -272,7 +277,7 @@ int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char
     int failure = 0;
     if (path != NULL)
         failure = open_file(ring, path);
-    else if ((ring->header = calloc(1, KS_HEADER_BYTES)) == NULL)
+    else if ((ring->header = ks_memory_new(KS_HEADER_BYTES)) == NULL)
         failure = ENOMEM;
     if (failure != 0)
         return failure;
@@ -317,19 +322,16 @@ void ks_ring_close(ks_ring *ring) {
     pthread_mutex_unlock(&ring->lock);
     if (ring->has_helper)
         pthread_join(ring->helper, NULL);
-    for (uint64_t number = 0; ring->segments != NULL && number < KS_MOST_SEGMENTS; number++) {
+    uint64_t most = (ks_ring_extent(ring).places >> KS_SEGMENT_SHIFT) + 2; /* with the one that the helper has made */
+    for (uint64_t number = 0; ring->segments != NULL && number < most && number < KS_MOST_SEGMENTS; number++) {
         ks_slot *segment = atomic_load(&ring->segments[number]);
-        if (segment == NULL)
-            break; /* a child of fork() without memory for a copy has lost the rest */
-        give_up(segment, number < ring->in_file);
+        if (segment != NULL)
+            ks_memory_give_up(segment, number < ring->in_file);
     }
     free(ring->segments);
-    if (ring->file >= 0) {
-        munmap(ring->header, KS_HEADER_BYTES);
+    munmap(ring->header, KS_HEADER_BYTES);
+    if (ring->file >= 0)
         close(ring->file);
-    } else {
-        free(ring->header);
-    }
     pthread_mutex_destroy(&ring->lock);
     pthread_cond_destroy(&ring->wake);
     memset(ring, 0, sizeof *ring);

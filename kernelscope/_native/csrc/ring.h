@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clock.h"
+
 #define KS_VERSION 1u
 #define KS_HEADER_BYTES 4096u
 #define KS_SEGMENT_SHIFT 12
@@ -42,15 +44,20 @@ typedef struct {
     uint64_t capacity, pid;
     int64_t host_ns;
     uint64_t reserved;
-    /* At offset 64: how many launches have begun and have a slot, how many have none, and the next place. */
+    /* At offset 64: how many launches have a slot (that may be up to 2,048 behind), and how many have none. */
     _Atomic uint64_t next, lost, place;
 } ks_header;
 
 typedef struct ks_ring {
-    ks_header *header;
-    _Atomic(ks_slot *) *segments;
+    /* Slots that are given out one after another, without another look; none with KS_THREADS and in mode ring. */
+    ks_slot *fast;
+    uint64_t fast_left;
+    uint64_t begun; /* launches that have a slot; with KS_THREADS the header's `next` is */
+    uint64_t place; /* the first place behind the fast ones */
     enum ks_mode mode;
     uint64_t capacity; /* slots; 0 with KS_GROW */
+    ks_header *header;
+    _Atomic(ks_slot *) *segments;
     int file;          /* -1: in memory */
     int failure;       /* errno of why the file holds no more than it does, or 0 */
     uint64_t in_file;  /* segments that are in the file */
@@ -66,19 +73,32 @@ typedef struct ks_ring {
 int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char *path);
 void ks_ring_close(ks_ring *ring);
 
-/* Returns a slot, and its sequence number without KS_UNDER_WAY; NULL where there is no room. */
+/* For `ks_ring_take`, where no fast slot is left. */
 ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence);
+
+/* Returns a slot, and its sequence number without KS_UNDER_WAY; NULL where there is no room. */
+static inline ks_slot *ks_ring_take(ks_ring *ring, uint64_t *sequence) {
+    if (__builtin_expect(ring->fast_left == 0, 0))
+        return ks_ring_reserve(ring, sequence);
+    ring->fast_left--;
+    *sequence = ++ring->begun;
+    return ring->fast++;
+}
+
+/* Brings the next slot near: it was never touched, or long ago. */
+static inline void ks_ring_expect(const ks_ring *ring) {
+    if (ring->fast_left != 0)
+        __builtin_prefetch(ring->fast, 1);
+}
 
 /* How many launches have a slot and how many have none, and how many places have been used. */
 typedef struct {
     uint64_t next, lost, places;
+    uint64_t oldest; /* the place of the oldest launch, about */
 } ks_extent;
 ks_extent ks_ring_extent(ks_ring *ring);
 /* The slot at a place below `places`; NULL where there is none. */
 ks_slot *ks_ring_at(ks_ring *ring, uint64_t place);
-
-/* The host clock: nanoseconds of CLOCK_MONOTONIC, which is what Python's perf_counter_ns reads. */
-int64_t ks_now(void);
 
 static inline uint64_t ks_turned(uint64_t word, unsigned bits) { return word << bits | word >> (64 - bits); }
 

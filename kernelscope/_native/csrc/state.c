@@ -8,12 +8,16 @@ static int state_traverse(ks_state *self, visitproc visit, void *arg) {
     Py_VISIT(self->log);
     Py_VISIT(self->launch_config);
     Py_VISIT(self->kernel);
+    Py_VISIT(self->last_config);
+    Py_VISIT(self->last_kernel);
     return 0;
 }
 
 static int state_clear(ks_state *self) {
     Py_CLEAR(self->launch_config);
     Py_CLEAR(self->kernel);
+    Py_CLEAR(self->last_config);
+    Py_CLEAR(self->last_kernel);
     Py_CLEAR(self->log);
     return 0;
 }
@@ -47,12 +51,16 @@ static PyObject *state_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static PyObject *state_forget(ks_state *self, PyObject *Py_UNUSED(ignored)) {
     Py_CLEAR(self->launch_config);
     Py_CLEAR(self->kernel);
+    Py_CLEAR(self->last_config);
+    Py_CLEAR(self->last_kernel);
     state_leave(self);
     Py_RETURN_NONE;
 }
 
 /* Seconds as nanoseconds; what is negative is unknown. */
-static int64_t nanoseconds(double seconds) { return seconds < 0 ? KS_UNKNOWN : llrint(seconds * 1e9); }
+static int64_t nanoseconds(double seconds) {
+    return seconds >= 0 && seconds < 9e9 ? llrint(seconds * 1e9) : KS_UNKNOWN; /* and what is no number */
+}
 
 static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t count) {
     if (count != 7) {
@@ -60,19 +68,20 @@ static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t c
         return NULL;
     }
     double times[5];
-    long ids[2];
+    int32_t ids[2];
     for (int number = 0; number < 5; number++) {
         times[number] = PyFloat_AsDouble(args[number]);
         if (times[number] == -1.0 && PyErr_Occurred())
             return NULL;
     }
-    for (int number = 0; number < 2; number++) {
-        ids[number] = PyLong_AsLong(args[5 + number]);
-        if (ids[number] == -1 && PyErr_Occurred())
-            return NULL;
+    if (ks_as_id(args[5], &ids[0]) < 0 || ks_as_id(args[6], &ids[1]) < 0)
+        return NULL;
+    if (self->log == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this state is being collected as garbage");
+        return NULL;
     }
     uint64_t sequence;
-    ks_slot *slot = ks_ring_reserve(&self->log->ring, &sequence);
+    ks_slot *slot = ks_ring_take(&self->log->ring, &sequence);
     if (slot != NULL) {
         bool phases = self->log->phases;
         slot->start_ns = nanoseconds(times[0]);
@@ -80,8 +89,8 @@ static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t c
         slot->submit_start_ns = phases ? nanoseconds(times[2]) : KS_UNKNOWN;
         slot->submit_end_ns = phases ? nanoseconds(times[3]) : KS_UNKNOWN;
         slot->end_ns = nanoseconds(times[4]);
-        slot->target = (int32_t)ids[0];
-        slot->configuration = (int32_t)ids[1];
+        slot->target = ids[0];
+        slot->configuration = ids[1];
         slot->thread = self->thread_id;
         slot->kind = KS_LAUNCH;
         ks_finish(slot, sequence);

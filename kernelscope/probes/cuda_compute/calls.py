@@ -93,7 +93,7 @@ class Calls:
         return write
 
     def _plain_writer(self, name: str | None, known: dict[str, tuple[int, int]]) -> Callable[..., None]:
-        """As `_writer`, for states that only their own `write` can write to."""
+        """As `_writer`, for the native recorder with Python 3.11: its states have `write` only."""
         sink, states = self.sink, self.sink.states
 
         def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
@@ -123,8 +123,7 @@ class Calls:
                 end = self.sink.seconds()
                 raised = sys.exception()
                 error = None if raised is None else type(raised).__name__
-            target = self.sink.target(self.dispatcher(name), error=error)
-            configuration = self._configuration(0 if stream is None else _handle(stream))
+            target, configuration = self.ids(name, 0 if stream is None else handle_of(stream), error)
             if error is None and stream is None:
                 known[name] = target, configuration
             state = self.sink.state()
@@ -136,6 +135,10 @@ class Calls:
         except Exception as problem:
             self.sink.swallow(FRAMEWORK, problem)
             self.sink.dropped[FRAMEWORK] += 1
+
+    def ids(self, name: str, stream: int | None, error: str | None = None) -> tuple[int, int]:
+        """Return the target and the configuration of a call, on the stream with this handle."""
+        return self.sink.target(self.dispatcher(name), error=error), self._configuration(stream)
 
     def dispatcher(self, name: str) -> int:
         """Return the row of an algorithm."""
@@ -168,8 +171,8 @@ def _name_of_class(cls: type) -> str:
     return name
 
 
-def _handle(stream: Any) -> int | None:
-    """The handle of a stream; None for what is none, which the library refuses."""
+def handle_of(stream: Any) -> int | None:
+    """Return the handle of a stream; None for what is none, which the library refuses."""
     try:
         return int(stream.__cuda_stream__()[1])
     except Exception:

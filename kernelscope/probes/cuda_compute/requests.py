@@ -120,9 +120,14 @@ class Requests:
         def failed(args: Any, kwargs: Any, start: int, error: BaseException) -> None:
             self._settle(algorithm, function, args, kwargs, start, None, error)
 
+        self._put(patches, factory, copy_function(factory, closure), settle, failed)
+
+    def _put(self, patches: Patches, factory: FunctionType, copy: FunctionType, settle: Callable[..., None],
+             failed: Callable[..., None]) -> None:
+        """Have a factory's calls go to its `copy`, and be written."""
         template = hot.request_template(None, None)
         template.__kwdefaults__ = {
-            "_ks_original": copy_function(factory, closure), "_ks_now": self.sink.clock, "_ks_known": self.known.get,
+            "_ks_original": copy, "_ks_now": self.sink.clock, "_ks_known": self.known.get,
             "_ks_write": self.sink.builds.append, "_ks_settle": settle, "_ks_failed": failed}
         patches.lend(factory, template)
 
@@ -243,6 +248,7 @@ class Requests:
                     stack[-1].absorb(under)
             else:
                 self.sink.builds.append({**known, **self._outcome(under, error), "start_ns": start, "end_ns": end})
+                self.sink.flush()
             if error is None and self._by_thread and parts is not None:
                 self.known[id(result)] = self.sink.builds.know(known)
         except Exception as problem:

@@ -125,7 +125,9 @@ class CudaCoreProbe:
 
         At the launch of a graph nothing of the probe runs.
         """
-        return measure_cost(detail) if self._launches is not None and self._launches.has_launched else None
+        if self._launches is None or not self._launches.has_launched:
+            return None
+        return measure_cost(detail, type(self._launches.sink.log))
 
     def _imported(self, module: ModuleType) -> None:
         assert self._sink is not None

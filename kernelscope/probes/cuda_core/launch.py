@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import functools
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -15,7 +15,8 @@ from kernelscope.probes.base import from_signal_handler, hook_codes
 from kernelscope.probes.bindings import Bindings
 from kernelscope.probes.cupti.convert import readable
 from kernelscope.probes.devices import device
-from kernelscope.probes.launch_log import ThreadState, packing
+from kernelscope.probes.launch_log import LaunchLog, PythonLog, ThreadState, packing
+from kernelscope.probes.settling import ids
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -48,6 +49,7 @@ class LaunchHook:
         # Of each kernel its latest launch: to see that all is as it was then takes half as long as the other look-up.
         self._lasts: dict[Any, tuple[Any, ...]] = {}
         self._bindings: Bindings | None = None
+        self._native: Any = None
 
     def install(self, core: Any) -> None:
         """Put the hook in: `core` is the module ``cuda.core``."""
@@ -60,6 +62,10 @@ class LaunchHook:
         if self._bindings is not None:
             self._bindings.take_back()
             self._bindings = None  # and with it the hook: a reference to the function less
+        if self._native is not None:
+            self._native.is_enabled = False
+            self._native.forget()
+            self._native = None
         self.enabled = False
         self._known.clear()
         self._lasts.clear()
@@ -69,7 +75,7 @@ class LaunchHook:
         states, new_state, now, ident = self.sink.states, self.sink.state, self.sink.seconds, get_ident
         known, lasts, phases = self._known, self._lasts, self.sink.detail == "phases"
         if self.sink.log.backend != "python":
-            return self._make_written(original)
+            return self._make_native(original)
         pack, size, room = packing(self.sink.log)
 
         def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
@@ -109,36 +115,34 @@ class LaunchHook:
         hook_codes.add(launch.__code__)
         return functools.update_wrapper(launch, original)
 
-    def _make_written(self, original: Callable[..., None]) -> Callable[..., None]:
-        """As `make`, for states that only their own `write` can write to."""
-        states, new_state, now, ident = self.sink.states, self.sink.state, self.sink.seconds, get_ident
-        known = self._known
+    def _make_native(self, original: Callable[..., None]) -> Any:
+        """As `make`, in C (``core_launch.c`` of the native recorder); a launch's ids are looked up before it."""
+        log: Any = self.sink.log
+        self._native = log.hook("core", original, self._begin, self._end, _MOST_KNOWN)
+        return functools.update_wrapper(self._native, original)
 
-        def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
-            if not self.enabled:
-                return original(stream, config, kernel, *kernel_args)
-            try:
-                state = states[ident()]
-            except KeyError:
-                state = new_state()
-            held, end, written = state.launch_config, 0.0, False
-            if held is not None and state.submit_start > state.submit_end:
-                return original(stream, config, kernel, *kernel_args)
-            start = now()
-            try:
-                original(stream, config, kernel, *kernel_args)
-                end = now()
-                key = stream, kernel, config.grid, config.block, config.cluster, config.shmem_size
-                target, configuration = known[key]
-                written = True
-                state.write(start, -1.0, -1.0, -1.0, end, target, configuration)
-                state.launch_config = held
-            except BaseException as error:
-                if written or not self._settle(state, stream, config, kernel, start, end, error):
-                    raise
+    def _begin(self, kernel: Any, stream: Any, *shape: Any) -> tuple[int, int] | None:
+        """Return the ids of a launch that is new; None where they cannot be had: it may be refused, and be none."""
+        found: tuple[int, int] | None = None
+        try:
+            with _hashing():
+                found = self._known.get((stream, kernel, *shape))  # of equal objects
+                if found is not None:
+                    self._know(kernel, stream, shape, found)
+            return self._lookup(stream, kernel, shape, None) if found is None else found
+        except Exception as problem:
+            if from_signal_handler(problem):
+                raise
+            return None
 
-        hook_codes.add(launch.__code__)
-        return functools.update_wrapper(launch, original)
+    def _end(self, stream: Any, config: Any, kernel: Any, error: str | None) -> tuple[Any, ...] | None:
+        """Return the ids of a launch that has failed, or whose ids could not be had before it. See `ids`."""
+        return ids(FRAMEWORK, self.sink, lambda: self._lookup(stream, kernel, shape_of(config), error))
+
+    def _know(self, kernel: Any, stream: Any, shape: tuple[Any, ...], found: tuple[int, int]) -> None:
+        if self._native is not None:
+            with contextlib.suppress(TypeError):  # such as a dimension that is no plain number
+                self._native.know("launches", (kernel, stream, *shape), *found)
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes and occupancy of what was used; nothing is loaded for it."""
@@ -171,7 +175,7 @@ class LaunchHook:
         held = state.launch_config
         try:
             failure = None if end else type(error).__name__
-            target, configuration = self._lookup(stream, config, kernel, failure)
+            target, configuration = self._lookup(stream, kernel, shape_of(config), failure)
             state.write(start, UNKNOWN, UNKNOWN, UNKNOWN, end or self.sink.seconds(), target, configuration)
         except Exception as problem:
             if from_signal_handler(problem):
@@ -183,23 +187,22 @@ class LaunchHook:
             state.launch_config = held
         return ours
 
-    def _lookup(self, stream: Any, config: Any, kernel: Any, failure: str | None) -> tuple[int, int]:
+    def _lookup(self, stream: Any, kernel: Any, shape: tuple[Any, ...], failure: str | None) -> tuple[int, int]:
         """Return the ids of target and configuration, kept for the next launch where that can be."""
-        grid, block, cluster = tuple(config.grid), tuple(config.block), config.cluster
+        grid, block, cluster, shared = tuple(shape[0]), tuple(shape[1]), *shape[2:]
         if cluster:  # the grid counts clusters then
             grid = tuple(count * blocks for count, blocks in zip(grid, (*cluster, 1, 1), strict=False))
-        configuration = self.sink.configuration(grid, block, int(config.shmem_size),
-                                                self._handle(stream), cluster)
+        configuration = self.sink.configuration(grid, block, int(shared), self._handle(stream), cluster)
         target = self._target(stream, kernel, failure)
         self.has_launched = True
         if failure is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
                 self._lasts.clear()
-            with contextlib.suppress(TypeError):  # a stream of the user's own that has no hash is looked up each time
-                key = stream, kernel, config.grid, config.block, config.cluster, config.shmem_size
-                self._known[key] = target, configuration
-                self._lasts[kernel] = (stream, *key[2:], target, configuration)
+            with _hashing():
+                self._known[stream, kernel, *shape] = target, configuration
+                self._lasts[kernel] = (stream, *shape, target, configuration)
+                self._know(kernel, stream, shape, (target, configuration))
         return target, configuration
 
     def _handle(self, stream: Any) -> int:
@@ -237,11 +240,27 @@ class LaunchHook:
         })
 
 
-def measure_cost(detail: str, rounds: int = 20, launches: int = 200) -> float:
+@contextlib.contextmanager
+def _hashing() -> Generator[None]:
+    """A stream of the user's own that has no hash is looked up each time."""
+    try:
+        yield
+    except Exception as problem:
+        if from_signal_handler(problem):
+            raise
+
+
+def shape_of(config: Any) -> tuple[Any, ...]:
+    """Return grid, block, cluster and bytes of shared memory of a launch configuration, as they are now."""
+    return config.grid, config.block, config.cluster, config.shmem_size
+
+
+def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
+                 launches: int = 200) -> float:
     """Measure what the hook adds to one launch, in nanoseconds: the median of A B A B rounds."""
-    hook = LaunchHook(Sink(detail=detail))
+    hook = LaunchHook(Sink(detail=detail, log=log(detail=detail)))
     stream, config, kernel = _Handle(), _Config(), _Handle()
-    hook._known[stream, kernel, config.grid, config.block, config.cluster, config.shmem_size] = 0, 0
+    hook._known[stream, kernel, *shape_of(config)] = 0, 0
     differences: list[int] = []
     for _ in range(rounds):
         times: list[int] = []

@@ -69,6 +69,11 @@ class NumbaCudaProbe:
         self._lock = threading.RLock()
         self._installed = False
 
+    @property
+    def is_hooked(self) -> bool:
+        """Whether the launch path is or was hooked: a kernel that is only attached has none of its cost."""
+        return self._hooks is not None
+
     def install(self, sink: Sink, detail: str) -> None:
         """Hook the launch path, or wait for numba-cuda's import. See `Probe.install`."""
         self._installed = True

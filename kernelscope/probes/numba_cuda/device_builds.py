@@ -74,6 +74,7 @@ class DeviceBuilds:
             for entry in passes:
                 entry.update(compilation_id=number, specialization_id=row["specialization_id"])
             self._sink.passes.extend(passes)
+        self._sink.flush()
         if error is None:
             self._linked[state.thread_id] = number, row, state.launch_config
 

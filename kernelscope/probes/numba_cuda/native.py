@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelscope.probes.base import Patches
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.settling import looked_up
+from kernelscope.probes.settling import ids, looked_up
 from kernelscope.probes.sink import Sink
 
 _PROBE = "numba-cuda"
@@ -50,7 +50,7 @@ class NativeLaunchHooks:
         patches.put(dispatcher.CUDADispatcher, "call", self._make("call"))
         patches.put(dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", self._make("found"))
         if self.sink.detail == "phases":
-            patches.put(dispatcher, "launch", self._make("submit"))
+            patches.put(dispatcher, "launch", self._make("submit"), take=self.timer is None)
         elif self.timer is not None:
             patches.hook(dispatcher, "launch", self.timer.around, lend=False)
 
@@ -86,16 +86,12 @@ class NativeLaunchHooks:
 
         What the user's signal handler raised meanwhile is a third value.
         """
-        found, users = looked_up(_PROBE, self.sink, lambda: (
+        found = ids(_PROBE, self.sink, lambda: (
             self.target_of(dispatcher, kernel, error), self.configuration_of(launch_config)))
         if found is not None and error is None and kernel is not None and (
                 "load" not in self._hooks or hasattr(kernel, "kernel")):
             self._hooks["call"].know("targets", kernel, found[0], 0)
-        if users is None:
-            return found
-        if found is None:
-            raise users from None
-        return *found, users
+        return found
 
     def _make(self, kind: str) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:

@@ -8,7 +8,7 @@ import json
 import statistics
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,10 +16,12 @@ from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.devices import device
+from kernelscope.probes.launch_log import LaunchLog, PythonLog
 from kernelscope.probes.numba_cuda_mlir.code import STATED, CodeCapture
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
 from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts
 from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
+from kernelscope.probes.numba_cuda_mlir.native import NativeLaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.probes.waiting import synchronize
 from kernelscope.schema import UNKNOWN
@@ -47,7 +49,7 @@ class NumbaCudaMlirProbe:
     def __init__(self) -> None:
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
-        self._hooks: LaunchHooks | None = None
+        self._hooks: LaunchHooks | NativeLaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._facts: Facts | None = None
         self._code: CodeCapture | None = None
@@ -105,7 +107,7 @@ class NumbaCudaMlirProbe:
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._hooks is None else measure_cost(detail)
+        return None if self._hooks is None else measure_cost(detail, type(self._hooks.sink.log))
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
@@ -132,7 +134,7 @@ class NumbaCudaMlirProbe:
         self._modules = load_modules()
         self._facts = Facts(sink, self._modules)
         self._code = CodeCapture(sink, self._facts)
-        self._hooks = LaunchHooks(sink, self._facts.target, self._facts.configuration)
+        self._hooks = launch_hooks(sink, self._facts.target, self._facts.configuration)
         self._hooks.install(self._patches, descriptor)
         self._compiles = CompileHooks(sink, self._facts, self._modules)
         missing = self._compiles.install(self._patches)
@@ -144,6 +146,13 @@ class NumbaCudaMlirProbe:
             sink.health.append({"probe": self.name, "status": "degraded", "fix": _FIX,
                                 "message": f"numba-cuda-mlir {shown} is not one that this probe was tried with: its "
                                            "functions look the same, and are recorded"})
+
+
+def launch_hooks(sink: Sink, target_of: Callable[[Any, Any, str | None], int],
+                 configuration_of: Callable[[Any], int]) -> LaunchHooks | NativeLaunchHooks:
+    """Return the hooks for the sink's log: those in C for the native recorder's. See `LaunchHooks`."""
+    kind = NativeLaunchHooks if sink.log.backend == "native" else LaunchHooks
+    return kind(sink, target_of, configuration_of)
 
 
 def load_modules() -> Any:
@@ -191,14 +200,15 @@ def self_check(descriptor: Any) -> list[str]:
     return problems
 
 
-def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
+def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
+                 launches: int = 30) -> float:
     """Measure what the hooks add to one launch, in nanoseconds: the median of A B A B rounds.
 
     The launch that they wrap does some JSON instead, so that the hooks find the processor's caches as a launch leaves
     them. ``benchmarks/`` compares the result with real launches.
     """
-    sink = Sink(detail=detail)
-    hooks = LaunchHooks(sink, lambda *_: 0, lambda *_: 0)
+    sink = Sink(detail=detail, log=log(detail=detail))
+    hooks = launch_hooks(sink, lambda *_: 0, lambda *_: 0)
     module = SimpleNamespace(_ArgMarshaller=_FakeMarshaller)
     launch = _FakeMarshaller()
     differences = []
@@ -209,6 +219,7 @@ def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
             if recorded:
                 hooks.install(patches, module)
             try:
+                launch(1.0)
                 start = now()
                 for _ in range(launches):
                     launch(1.0)
@@ -216,7 +227,6 @@ def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
             finally:
                 patches.undo()
         differences.append(times[1] - times[0])
-        sink.state().offset = 0
     return max(0.0, statistics.median(differences) / launches)
 
 

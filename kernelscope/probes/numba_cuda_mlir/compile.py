@@ -200,6 +200,7 @@ class CompileHooks:
                     entry["compilation_id"] = number
                     entry["specialization_id"] = row.get("specialization_id")
                 self.sink.passes.extend(passes)
+            self.sink.flush()
         except Exception as problem:
             self.sink.swallow(FRAMEWORK, problem)
 

@@ -71,31 +71,6 @@ def call_ends(self: Any, *args: Any, _kernelscope: Any) -> Any:
         return result  # type: ignore[possibly-unbound]
 
 
-def call_written(self: Any, *args: Any, _kernelscope: Any) -> Any:
-    """As `call_phases` and `call_ends`, for states that only their own `write` can write to."""
-    ident, states, new_state, now, known, nested, settle, original = _kernelscope
-    try:
-        state = states[ident()]
-    except KeyError:
-        state = new_state()
-    if state.launch_config is not None:
-        return nested(state, self, args)
-    end = 0.0
-    start = now()  # a signal handler can raise here: the launch is not open yet
-    state.launch_config = self
-    state.kernel = None
-    try:
-        result = original(self, *args)
-        end = now()
-        target, configuration, _ = known[self._launcher, id(state.kernel)]
-        state.write(start, -1.0, -1.0, state.submit_end, end, target, configuration)
-        return result
-    except BaseException as error:
-        if not settle(state, self, start, end, error):
-            raise
-        return result  # type: ignore[possibly-unbound]
-
-
 def launch_phases(self: Any, argtypes: Any, launch_args: Any, launch_values: Any = None, ident: Any = None,
                   states: Any = None, new_state: Any = None, now: Any = None, original: Any = None) -> Any:
     """In place of ``_ArgMarshaller._launch``: which types the arguments have, and when the native launcher returned.
@@ -124,4 +99,4 @@ def launch_ends(self: Any, argtypes: Any, launch_args: Any, launch_values: Any =
 
 #: For `kernelscope.probes.base.hook_codes`.
 CODES: frozenset[CodeType] = frozenset(hook.__code__ for hook in (
-    call_phases, call_ends, call_written, launch_phases, launch_ends))
+    call_phases, call_ends, launch_phases, launch_ends))

@@ -29,7 +29,7 @@ _Known = tuple[int, int, Any]
 
 
 class LaunchHooks:
-    """The hooks on the launch path, and what they do away from it.
+    """The hooks on the launch path, and what they do away from it, where the log is a `PythonLog`.
 
     Parameters
     ----------
@@ -55,7 +55,6 @@ class LaunchHooks:
         self._originals: dict[str, Any] = {}
         self._running: dict[str, list[Any]] = {"call": [], "launch": []}
         self._states: Any = sink.states
-        self._packs = sink.log.backend == "python"
         hook_codes.update(hot.CODES)
 
     def install(self, patches: Patches, descriptor: Any) -> None:
@@ -86,8 +85,6 @@ class LaunchHooks:
 
     def _template(self, name: str) -> Any:
         phases = self.sink.detail == "phases"
-        if name == "call" and not self._packs:
-            return hot.call_written
         if name == "call":
             return hot.call_phases if phases else hot.call_ends
         return hot.launch_phases if phases else hot.launch_ends
@@ -99,8 +96,7 @@ class LaunchHooks:
             hook.__defaults__ = (None, *common, self._originals[name])
             return
         hook.__kwdefaults__ = {"_kernelscope": (
-            *common, *(packing(self.sink.log) if self._packs else ()), self.known, self.nested, self.settle,
-            self._originals[name])}
+            *common, *packing(self.sink.log), self.known, self.nested, self.settle, self._originals[name])}
 
     def settle(self, state: ThreadState, marshaller: Any, start: float, end: float, error: BaseException) -> bool:
         """Deal with an exception in a launch; return whether it was ours and the launch itself is fine."""

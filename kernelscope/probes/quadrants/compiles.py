@@ -97,6 +97,7 @@ class Compiles:
             {"compilation_id": position, "specialization_id": specialization, "kind": "phase", "name": name,
              "start_ns": start, "duration_ns": end - start}
             for name, start, end in phases if end is not None and end > start)
+        self._sink.flush()
 
     def _reason(self, under_way: Compile, outcome: str, kernel: Any, key: Any) -> dict[str, str]:
         """Reasons that the arguments' types do not tell; what they tell is found out when recording has ended."""

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ import numpy as np
 import pytest
 from cuda.core import LaunchConfig
 from cuda.core import launch as launch_bound_early
+from fresh_logs import new_log
 from numba import cuda as numba_cuda
 
 import kernelscope
 from kernelscope.probes.base import without_frames
 from kernelscope.probes.cuda_core.launch import LaunchHook, measure_cost
+
+pytestmark = pytest.mark.usefixtures("recorder_backend")
 
 # In a tuple, where no hook can replace it.
 ORIGINAL = (cuda.core.launch,)
@@ -161,7 +165,7 @@ print(recorder.recording.dispatchers.framework.tolist(), len(recorder.recording.
 import numba.cuda.dispatcher
 assert numba.cuda.dispatcher.launch is cuda.core.launch
 assert type(cuda.core.launch).__name__ == "cython_function_or_method"
-""", PYTHONPATH=os.pathsep.join(map(str, (HERE, HERE.parents[2]))))
+""", PYTHONPATH=os.pathsep.join(map(str, (HERE, HERE.parents[1] / "helpers", HERE.parents[2]))))
     assert result.stdout.split("\n")[0] == "['numba-cuda'] 1"
 
 
@@ -313,7 +317,7 @@ def test_arguments_are_not_kept_alive(recorder, core_stream, scale):
 
 @pytest.mark.parametrize("detail", ["phases", "launch"])
 def test_its_cost_is_measured(detail):
-    assert 0 < measure_cost(detail, rounds=5, launches=50) < 1e6
+    assert 0 < measure_cost(detail, type(new_log()), rounds=5, launches=50) < 1e6
 
 
 def test_a_recording_states_the_cost_of_its_launches(core_stream, scale):
@@ -342,3 +346,33 @@ def test_it_costs_little(core_stream, scale):
             recorded.append(measure())
     # 0.6 µs is what benchmarks/ measures; a busy machine may take several times that.
     assert statistics.median(recorded) - statistics.median(plain) < 10_000
+
+
+def test_the_hook_takes_what_the_function_takes(recorder, core_stream, scale):
+    config, arguments = LaunchConfig(grid=1, block=32), (POINTER, np.float32(1), np.int32(0))
+    wrong = [((), {}), ((core_stream,), {}), ((core_stream, config), {}),
+             ((core_stream, config, scale), {"nothing": 1}), ((core_stream, config, scale), {"kernel": scale})]
+    with recorder:
+        for args, named in wrong:
+            with pytest.raises(TypeError):
+                cuda.core.launch(*args, **named)
+        cuda.core.launch(core_stream, config, scale, *arguments)
+        with pytest.raises(TypeError):  # as without a recorder: it has no arguments for the kernel
+            cuda.core.launch(stream=core_stream, config=object(), kernel=scale)
+    assert len(recorder.recording.launches) == 1
+    assert not recorder.recording.health.errors.fillna(0).any()
+
+
+def test_streams_whose_hash_or_handle_fails(recorder, core_stream, scale):
+    class Odd:
+        def __hash__(self):
+            raise ValueError("no hash")
+
+        def __cuda_stream__(self):
+            return 0, int(core_stream.handle)
+
+    with recorder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for _ in range(2):
+            cuda.core.launch(Odd(), LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0))
+    assert len(recorder.recording.launches) == 2

@@ -1,0 +1,169 @@
+"""Memory and file a launch, and the way from the ring to finished tables, for benchmarks/native.py."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from native_ways import (
+    WARM_UP,
+    Part,
+    Way,
+    backends,
+    in_folder,
+    journal_way,
+    kernel_of,
+    launch,
+    log_of,
+    spread,
+)
+
+from kernelscope.recorder import Recorder
+
+
+def memory(count: int = 1_000_000) -> Part:
+    """Bytes that a launch takes: of the process's memory, of the journal's files, and in the finished table."""
+    return in_folder(lambda folder: _memory(folder, count))
+
+
+def _memory(folder: str, count: int) -> Part:
+    part = Part()
+    compared = [Way(f"{backend}, phases", backend) for backend in backends(part.missing)]
+    journal = journal_way(folder, "the journal's size", part.missing)
+    compared += [] if journal is None else [journal]
+    kernel, given = kernel_of(0)
+    small = compared[0].start()
+    assert small is not None
+    launch(kernel, given, WARM_UP)
+    small.stop()  # the first one of a process imports what makes the tables
+    for way in compared:
+        gc.collect()
+        recorder = way.start()
+        assert recorder is not None
+        launch(kernel, given, WARM_UP)
+        give_back()
+        before = resident()
+        gc.disable()
+        launch(kernel, given, count)
+        gc.enable()
+        held = (resident() - before) / count
+        files = sizes(folder) if way.journal else {}
+        start = time.perf_counter()
+        recording = recorder.stop()
+        stopped = time.perf_counter() - start
+        table = recording.arrow("launches").nbytes / count
+        limit = "64 B" if way.backend == "native" else ""
+        part.add(f"memory a launch, {way.name}: {count:,} launches", f"{held:.1f} B, finished table {table:.0f} B",
+                 limit, way=way.name, launches=count, resident_bytes=held, table_bytes=table)
+        if files:
+            words = ", ".join(f"{name} {size / count:.1f} B ({blocks / count:.1f} B of the disk)"
+                              for name, (size, blocks) in files.items())
+            part.add(f"file a launch, {way.name}", words, "64 B", way=way.name, launches=count, files=files)
+        assert recording.arrow("launches").num_rows == count + WARM_UP
+        part.add(f"stop() to the recording of {count:,} launches that were made, {way.name}",
+                 f"{stopped:.3f} s, {stopped / count * 1e9:.0f} ns a launch", way=way.name, seconds=stopped)
+    return part
+
+
+def give_back() -> None:
+    """Give freed memory back to the system, so that what is allocated next is seen in `resident`."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory, those of mapped files among them."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def sizes(folder: str) -> dict[str, tuple[int, int]]:
+    """Bytes of each file of the newest journal, and what it takes of the disk."""
+    newest = max(Path(folder).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    return {path.name: (path.stat().st_size, path.stat().st_blocks * 512) for path in sorted(newest.iterdir())}
+
+
+def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5, seconds: float = 120.0,
+             slow: bool = True) -> Part:
+    """From the ring to finished tables: nanoseconds an event, of events that were written without launching.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        How many events.
+    repeats : int
+        How often at most; a third as often of more than a million.
+    seconds : float
+        How long it repeats.
+    slow : bool
+        Whether the Python recorder is measured with more than a million as well.
+    """
+    part = Part()
+    kernel, given = kernel_of(0)
+    compared = sorted(backends(part.missing))  # the native one first: what the time is too short for is the other's
+    for backend in compared:
+        way = Way(f"{backend}, phases", backend)
+        for count in counts:
+            if count > 1_000_000 and backend == "python" and not slow:
+                part.missing.append(f"{count:,} events of the Python recorder: they take too long to write")
+                continue
+            times = repeats if count <= 1_000_000 else max(2, repeats // 3)
+            _finish(part, way, kernel, given, count, times, seconds / len(compared) / len(counts))
+    return part
+
+
+def _finish(part: Part, way: Way, kernel: Any, given: tuple[Any, ...], count: int, repeats: int,
+            seconds: float) -> None:
+    stops: list[float] = []
+    columns: list[float] = []
+    until = time.monotonic() + seconds
+    for number in range(repeats + 1):
+        if number > 1 and time.monotonic() > until:
+            break
+        recorder = way.start()
+        assert recorder is not None
+        launch(kernel, given, 1)
+        write(recorder, count if number else 1000)  # the first recording of a process imports what makes the tables
+        taken = timed(log_of(recorder).columns)
+        stopped = timed(recorder.stop)
+        made = recorder.recording.arrow("launches").num_rows
+        if number:
+            assert made == count + 1, f"{way.name}: {made} of {count + 1} events are in the recording"
+            stops.append(stopped)
+            columns.append(taken)
+        del recorder
+        gc.collect()
+    limit = "50 ns" if way.backend == "native" else ""
+    each = np.array(stops) / count * 1e9
+    part.add(f"ring to finished tables, {way.name}: {count:,} events", f"{spread(each.tolist(), 'ns an event', 1)}, "
+             f"{float(np.median(stops)):.3f} s", limit, way=way.name, events=count, stop_seconds=stops)
+    part.add(f"of that the ring's columns, {way.name}: {count:,} events",
+             spread((np.array(columns) / count * 1e9).tolist(), "ns an event", 1), way=way.name, events=count,
+             columns_seconds=columns)
+
+
+def write(recorder: Recorder, count: int) -> None:
+    """Write launches as hooks do, one each half microsecond, to what the calling thread last launched."""
+    session: Any = recorder._session
+    sink = session.sink
+    target, configuration = len(sink.targets) - 1, len(sink.configurations) - 1
+    put, clock = sink.state().write, sink.seconds
+    start = clock()
+    for number in range(count):
+        begun = start + number * 5e-7
+        put(begun, begun + 1e-7, begun + 2e-7, begun + 3e-7, begun + 4e-7, target, configuration)
+    while clock() < start + count * 5e-7:  # the cell ends when recording stops, which is after its launches
+        time.sleep(0.01)
+
+
+def timed(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

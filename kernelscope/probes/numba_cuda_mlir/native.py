@@ -1,0 +1,95 @@
+"""The native hooks on numba-cuda-mlir's launch path, and what they leave to Python: what is new, and what fails.
+
+They hook what `kernelscope.probes.numba_cuda_mlir.launch` hooks, with callables in C (``marshal.c`` of the native
+recorder). A launch's slot is written where the launch begins, with its dispatcher and its launch configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernelscope.probes.base import Patches
+from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK
+from kernelscope.probes.settling import ids, looked_up
+from kernelscope.probes.sink import Sink
+
+# Lists of argument types are new ones for launches with host arrays: those that are known, and held, are bounded.
+_MOST_KNOWN = 1024
+
+
+class NativeLaunchHooks:
+    """The hooks on the launch path, in C. See `LaunchHooks`, which has the same methods.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where launches go: its log is a `NativeLog`.
+    target_of : callable
+        ``(marshaller, argument types or None, error or None) -> target id``, asked once for each configured launch,
+        without types, and once for each with types.
+    configuration_of : callable
+        ``(marshaller) -> configuration id``.
+    """
+
+    def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
+                 configuration_of: Callable[[Any], int]) -> None:
+        self.sink = sink
+        self.target_of = target_of
+        self.configuration_of = configuration_of
+        #: By the native launcher and the ids of the types themselves; the types keep their ids from being used again.
+        self._by_types: dict[tuple[Any, ...], tuple[tuple[int, int], Any]] = {}
+        self._hooks: dict[str, Any] = {}
+
+    def install(self, patches: Patches, descriptor: Any) -> None:
+        """Put the hooks in: `descriptor` is the module ``numba_cuda_mlir.descriptor``."""
+        patches.put(descriptor._ArgMarshaller, "_launch", self._make("types"))
+        patches.put(descriptor._ArgMarshaller, "__call__", self._make("marshal"))
+
+    def disable(self) -> None:
+        """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""
+        for hook in self._hooks.values():
+            hook.is_enabled = False
+            hook.forget()
+        self._by_types.clear()
+
+    def begin(self, marshaller: Any) -> tuple[int, int] | None:
+        """Return the ids of configuration and target of a configured launch that is new, before its types are known.
+
+        None where they cannot be had: the launch is not recorded then.
+        """
+        launcher = marshaller._launcher
+        found, users = looked_up(FRAMEWORK, self.sink, lambda: (
+            self.configuration_of(marshaller), self.target_of(marshaller, None, None)))
+        if users is not None:
+            raise users from None
+        if found is not None:
+            self._hooks["marshal"].know("configurations", launcher, *found)
+        return found
+
+    def end(self, marshaller: Any, types: Any, error: str | None) -> tuple[Any, ...] | None:
+        """Return the ids of a launch that has failed, or whose types are new. See `ids`."""
+        return ids(FRAMEWORK, self.sink, lambda: self._look(marshaller, types, error))
+
+    def _look(self, marshaller: Any, types: Any, error: str | None) -> tuple[int, int]:
+        if error is not None or types is None:
+            return self.target_of(marshaller, types, error), self.configuration_of(marshaller)
+        # Types are compared by identity: numba-cuda-mlir has one object of each, whose hash costs more than this.
+        launcher = marshaller._launcher
+        key = (launcher, *map(id, types))
+        known = self._by_types.get(key)
+        if known is None:
+            known = (self.target_of(marshaller, types, None), self.configuration_of(marshaller)), tuple(types)
+            if len(self._by_types) >= _MOST_KNOWN:
+                self._by_types.clear()
+            self._by_types[key] = known
+        self._hooks["marshal"].know("launches", (launcher, types), *known[0])
+        return known[0]
+
+    def _make(self, kind: str) -> Callable[[Any], Any]:
+        def make(original: Any) -> Any:
+            log: Any = self.sink.log
+            self._hooks[kind] = log.hook(kind, original, self.begin, self.end, _MOST_KNOWN)
+            return self._hooks[kind]
+
+        return make

@@ -1,0 +1,45 @@
+"""What a recording says of the process and the machine that it was made on."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import sys
+from typing import Any
+
+from kernelscope import dryrun
+
+_PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
+             "quadrants", "numpy", "nvtx", "ipython")
+
+
+def environment() -> dict[str, Any]:
+    """Return what a recording's metadata says about this process and machine."""
+    return {
+        "dry_run": dryrun.is_enabled(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "packages": dict(_versions()),
+    }
+
+
+@functools.cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    found = []
+    for package in _PACKAGES:
+        try:
+            found.append((package, importlib.metadata.version(package)))
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return tuple(found)
+
+
+def shown_filename(path: str | None) -> str | None:
+    """Return a notebook cell's own name, ``In[3]``, for the temporary file that its code pretends to come from."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    namer = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    named = namer(path) if namer is not None and path else None
+    return named[1] if named else path

@@ -1,0 +1,197 @@
+"""How launches are asked to be kept, what a recorder makes of it, and what its recording says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernelscope
+from kernelscope import _native
+from kernelscope.clock import FakeClock
+from kernelscope.errors import KernelScopeError
+from kernelscope.probes.make_log import CAPACITY, Keeping, make_log
+from kernelscope.probes.scripted import Launch, ScriptedProbe
+from kernelscope.recorder import Recorder
+from kernelscope.recording.merge import merge
+from kernelscope.recording.redact import redact
+from kernelscope.recording.select import select_cell
+from kernelscope.renderers.text import summary
+from kernelscope.session import Session
+
+WORDS = {"python": "Python", "native": "native"}
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KERNELSCOPE_RECORDER", raising=False)
+
+
+def recorded(count: int, **options: Any) -> Any:
+    """A recording of one cell with so many launches, a microsecond after one another."""
+    clock, probe = FakeClock(0), ScriptedProbe()
+    recorder = Recorder(probes=[probe], clock=clock, **options).start()
+    recorder.begin_cell("cell")
+    for _ in range(count):
+        clock.advance(1_000)
+        probe.emit(Launch(start_ns=clock(), phases_ns=[10]))
+    return recorder.stop()
+
+
+def in_text(recording: Any) -> str:
+    return " ".join(summary(recording, 200).split())
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"backend": "rust"}, "backend 'rust' is not one of native, python"),
+    ({"mode": "shrink"}, "mode 'shrink' is not one of grow, ring, stop"),
+    ({"capacity": 10}, "capacity 10 is for mode 'ring' or 'stop'"),
+    ({"mode": "ring", "capacity": 0}, "capacity 0 is no number of launches: it takes an int of 1 or more"),
+    ({"mode": "stop", "capacity": True}, "capacity True is no number"),
+    ({"mode": "ring", "capacity": 1e6}, "capacity 1000000.0 is no number"),
+    ({"journal": 3}, "journal 3 is none of None, True and a folder's path"),
+    ({"journal": False}, "journal False is none"),
+])
+@pytest.mark.parametrize("make", [Recorder, kernelscope.record])
+def test_what_there_is_not(make, options, said):
+    with pytest.raises(ValueError, match=said.replace(".", r"\.")):
+        make(**options)
+
+
+def test_what_there_is(tmp_path):
+    assert Keeping() == Keeping(None, "grow", None, None)
+    assert Keeping(mode="ring").capacity == CAPACITY == 1_000_000
+    assert Keeping(mode="stop", capacity=1, journal=tmp_path) == Keeping(None, "stop", 1, tmp_path)
+    assert Keeping(journal="folder").journal == "folder"
+
+
+@pytest.mark.parametrize(("options", "targets", "message"), [
+    ({}, range(10), None),
+    ({"mode": "ring", "capacity": 3}, range(7, 10), "kept the newest 3 of 10 launches: mode 'ring' with capacity 3"),
+    ({"mode": "stop", "capacity": 3}, range(3), "kept the first 3 of 10 launches: mode 'stop' with capacity 3"),
+    ({"mode": "ring", "capacity": 10}, range(10), None),
+])
+def test_a_recording_says_what_was_kept(options, targets, message, recorder_backend):
+    recording = recorded(10, **options)
+    assert recording.launches.start_ns.tolist() == [(each + 1) * 1_000 for each in targets]
+    lost = 10 - len(targets)
+    assert recording.metadata["recorder"] == {
+        "backend": recorder_backend, "mode": options.get("mode", "grow"), "capacity": options.get("capacity"),
+        "kept": len(targets), "lost": lost}
+    rows = [row for row in recording.rows("health") if row["probe"] == "recorder"]
+    assert [(row["status"], row["dropped"], row["message"]) for row in rows] == (
+        [("degraded", lost, message)] if message else [])
+    assert all("mode 'grow', which keeps all" in row["fix"] for row in rows)
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({}, "recorder, 10 launches kept, none lost"),
+    ({"mode": "ring", "capacity": 4}, "recorder in mode ring, 4 launches kept, 6 lost"),
+])
+def test_the_card_says_it_too(options, text, recorder_backend):
+    recording = recorded(10, **options)
+    for shown in (in_text(recording), recording._repr_html_(), in_text(redact(recording))):
+        assert f"; {WORDS[recorder_backend]} {text}" in shown
+
+
+def test_the_card_says_nothing_where_it_is_not_known():
+    assert "kept" not in in_text(recorded(0))
+    recording = recorded(3)
+    for metadata in ({}, {"recorder": None}, {"recorder": {"kept": 4, "lost": 0}},
+                     {"recorder": {"kept": "3", "lost": 0}}, {"recorder": {"kept": 3, "lost": -1}}):
+        tables = {name: recording.arrow(name) for name in kernelscope.schema.TABLES}
+        assert "kept" not in in_text(kernelscope.Recording(tables, metadata))
+
+
+def test_a_cell_of_a_longer_recording_does_not_say_what_the_whole_kept():
+    clock, probe = FakeClock(0), ScriptedProbe()
+    recorder = Recorder(probes=[probe], clock=clock).start()
+    for _ in range(2):
+        recorder.begin_cell()
+        clock.advance(1_000)
+        probe.emit(Launch(start_ns=clock(), phases_ns=[10]))
+        clock.advance(1_000)
+        recorder.end_cell()
+    recording = recorder.stop()
+    assert "2 launches kept" in in_text(recording)
+    assert "kept" not in in_text(select_cell(recording, 0))
+
+
+def test_merged_recordings_kept_what_all_of_them_kept(recorder_backend):
+    ring, grow = recorded(10, mode="ring", capacity=4), recorded(5)
+    assert merge([ring, ring]).metadata["recorder"] == {
+        "backend": recorder_backend, "mode": "ring", "capacity": 4, "kept": 8, "lost": 12}
+    both = merge([ring, grow])
+    assert both.metadata["recorder"] == {
+        "backend": recorder_backend, "mode": None, "capacity": None, "kept": 9, "lost": 6}
+    assert f"; {WORDS[recorder_backend]} recorder, 9 launches kept, 6 lost" in in_text(both)
+    older = kernelscope.Recording({name: grow.arrow(name) for name in kernelscope.schema.TABLES},
+                                  {"dry_run": grow.is_dry_run})
+    assert "recorder" not in merge([grow, older]).metadata
+
+
+def test_a_recorder_inside_another_keeps_what_that_one_keeps(recorder_backend):
+    clock, probe = FakeClock(0), ScriptedProbe()
+    other = "python" if recorder_backend == "native" else "native"
+    outer = Recorder(probes=[probe], clock=clock, mode="ring", capacity=4).start()
+
+    def launch() -> None:
+        clock.advance(1_000)
+        probe.emit(Launch(start_ns=clock(), phases_ns=[10]))
+
+    for _ in range(3):
+        launch()
+    clock.advance(1_000)
+    inner = Recorder(clock=clock, mode="stop", capacity=2, backend=other, journal=True).start()
+    for _ in range(6):
+        launch()
+    part = inner.stop()
+    launch()
+    whole = outer.stop()
+    assert [each.metadata["recorder"]["lost"] for each in (part, whole)] == [2, 6]
+    assert [len(each.launches) for each in (part, whole)] == [4, 4]
+    said = [row["message"] for row in part.rows("health") if row["probe"] == "recorder"]
+    assert said == [
+        "kept the newest 4 of 6 launches: mode 'ring' with capacity 4",
+        f"recorded by the {recorder_backend} recorder, as the recording around it, not {other!r}",
+        "launches were kept in mode 'ring' with capacity 4, as in the recording around it, not in mode 'stop' with "
+        "capacity 2",
+        "launches went to no journal of the recording around it, not to one of their own",
+    ]
+
+
+def test_what_was_not_asked_for_is_no_difference():
+    with Recorder(probes=[], mode="ring", capacity=4), Recorder() as inner, Recorder(mode="ring", capacity=4) as same:
+        pass
+    assert [row for each in (inner, same) for row in each.recording.rows("health")] == []
+
+
+def test_the_environment_says_which_recorder(monkeypatch):
+    monkeypatch.setenv("KERNELSCOPE_RECORDER", "python")
+    assert make_log(None, "grow", None, "phases", kernelscope.clock.now, None).backend == "python"
+    monkeypatch.setenv("KERNELSCOPE_RECORDER", "rust")
+    with pytest.raises(KernelScopeError, match="KERNELSCOPE_RECORDER='rust' is not one of native, python"):
+        Recorder(probes=[]).start()
+    assert Session.active is None
+    assert Recorder(probes=[], backend="python").start().stop().metadata["recorder"]["backend"] == "python"
+
+
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_a_native_recorder_that_is_missing(by, monkeypatch):
+    monkeypatch.setattr(_native, "core", None)
+    if by == "environment":
+        monkeypatch.setenv("KERNELSCOPE_RECORDER", "native")
+    with pytest.raises(KernelScopeError, match=r"native recorder cannot be used: .*; or record with backend='python'"):
+        Recorder(probes=[], backend="native" if by == "argument" else None).start()
+    assert Session.active is None
+
+
+def test_recorded_functions_take_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    @kernelscope.recorded(mode="stop", capacity=2, backend="python")
+    def work() -> int:
+        return 5
+
+    assert work() == 5
+    assert work.recording.metadata["recorder"] == {
+        "backend": "python", "mode": "stop", "capacity": 2, "kept": 0, "lost": 0}
