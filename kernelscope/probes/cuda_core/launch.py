@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import functools
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -241,7 +241,7 @@ class LaunchHook:
 
 
 @contextlib.contextmanager
-def _hashing() -> Iterator[None]:
+def _hashing() -> Generator[None, None, None]:
     """A stream of the user's own that has no hash is looked up each time."""
     try:
         yield
