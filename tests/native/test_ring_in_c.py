@@ -26,7 +26,7 @@ def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     command = [str(compiler), "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-DKS_THREADS=1",
                "-pthread", f"-I{SOURCES}", str(HERE / "ring_stress.c"), str(SOURCES / "ring.c"), "-o", str(built)]
     sanitizer = "-O2" if request.param == "plain" else f"-fsanitize={request.param}"
-    program = "-xc - -pthread -o".split()
+    program = ["-xc", "-", "-pthread", "-o"]
     tried = subprocess.run([str(compiler), sanitizer, *program, str(built)], input="int main(void) { return 0; }",
                            text=True, capture_output=True, check=False)
     if tried.returncode or subprocess.run([built], env=sanitized(), capture_output=True, check=False).returncode:
