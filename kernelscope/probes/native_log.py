@@ -102,6 +102,8 @@ class NativeLog:
     def lost(self, since: int = 0) -> int:
         """Return how many launches that began at or after the mark `since` were not kept, or how many of all."""
         lost_before, first = divmod(since, 1 << _COUNT_BITS)
+        if self.mode != "ring":  # what has a slot keeps it
+            return self.ring.mark()[1] - lost_before
         ended, under_way, voided, begun, lost = self.ring.counts(first)
         return begun - first - ended - under_way - voided + lost - lost_before
 

@@ -241,7 +241,7 @@ class LaunchHook:
 
 
 @contextlib.contextmanager
-def _hashing() -> Generator[None]:
+def _hashing() -> Generator[None, None, None]:
     """A stream of the user's own that has no hash is looked up each time."""
     try:
         yield
