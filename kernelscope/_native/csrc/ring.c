@@ -118,6 +118,11 @@ static bool make_segment(ks_ring *ring, uint64_t number) {
 
 static void *help(void *argument) {
     ks_ring *ring = argument;
+    /* A Ctrl-C is for Python's threads. Here and not before the thread is made: a signal that comes while the main thread
+     * blocks it goes to another thread, such as one of a BLAS, and CPython before 3.13 does not notice it then. */
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
     pthread_mutex_lock(&ring->lock);
     while (!ring->ends) {
         if (ring->wanted != 0)
@@ -138,11 +143,7 @@ static void want(ks_ring *ring, uint64_t number) {
     if (ring->has_helper) {
         pthread_cond_signal(&ring->wake);
     } else {
-        sigset_t all, before;
-        sigfillset(&all); /* a Ctrl-C is for Python's threads */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
         ring->has_helper = pthread_create(&ring->helper, NULL, help, ring) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     pthread_mutex_unlock(&ring->lock);
 }
@@ -221,8 +222,12 @@ ks_slot *ks_ring_at(ks_ring *ring, uint64_t place) {
 static void before_fork(void) {
     /* In the order in which they are taken elsewhere: a segment is made, and a spare one looked for, under a ring's. */
     pthread_mutex_lock(&rings_lock);
-    for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
+    for (ks_ring *ring = rings; ring != NULL; ring = ring->following) {
         pthread_mutex_lock(&ring->lock);
+        ring->next_at_fork = atomic_load(&ring->header->next);
+        ring->lost_at_fork = atomic_load(&ring->header->lost);
+        ring->place_at_fork = atomic_load(&ring->header->place);
+    }
     pthread_mutex_lock(&spare_lock);
 }
 
@@ -246,13 +251,23 @@ static bool leave(void *memory, size_t bytes, bool is_used) {
     return false;
 }
 
-/* The child goes on in a copy of its own: the file is its parent's. */
+/* The child goes on in a copy of its own: the file is its parent's, which has gone on writing to it since. */
 static void leave_file(ks_ring *ring) {
-    uint64_t used = atomic_load(&ring->header->place) >> KS_SEGMENT_SHIFT;
-    for (uint64_t number = 0; number < ring->in_file; number++)
-        if (!leave(atomic_load(&ring->segments[number]), KS_SEGMENT_BYTES, number <= used))
+    for (uint64_t number = 0; number < ring->in_file; number++) {
+        ks_slot *slots = atomic_load(&ring->segments[number]);
+        bool is_used = number <= ring->place_at_fork >> KS_SEGMENT_SHIFT;
+        if (!leave(slots, KS_SEGMENT_BYTES, is_used))
             atomic_store(&ring->segments[number], NULL);
-    leave(ring->header, KS_HEADER_BYTES, true);
+        else
+            for (size_t each = 0; is_used && each < KS_SEGMENT_SLOTS; each++)
+                if ((atomic_load(&slots[each].sequence) & ~KS_UNDER_WAY) > ring->next_at_fork)
+                    memset(&slots[each], 0, sizeof *slots);
+    }
+    if (leave(ring->header, KS_HEADER_BYTES, true)) {
+        atomic_store(&ring->header->next, ring->next_at_fork);
+        atomic_store(&ring->header->lost, ring->lost_at_fork);
+        atomic_store(&ring->header->place, ring->place_at_fork);
+    }
     close(ring->file);
     ring->file = -1;
     ring->in_file = 0;
