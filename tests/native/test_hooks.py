@@ -260,7 +260,7 @@ def test_more_functions_than_there_is_room_for(launches: Any) -> None:
         except RuntimeError as error:
             assert "no room" in str(error)
             refused += 1
-    assert refused == 1100 - 1024
+    assert refused == 1100 - 256
     assert [function(1, 2, 3) for function in functions] == list(range(1100))
     assert len(launches.rows()) == 1024
     launches.close()

@@ -75,7 +75,7 @@ static PyObject *hook_take(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
         return PyErr_Format(PyExc_TypeError, "%R is no Python function", self->original);
     PyFunctionObject *function = (PyFunctionObject *)self->original;
     pthread_mutex_lock(&entries_lock);
-    bool is_free = self->entry < 0 && entry_of(function) < 0;
+    bool is_free = self->is_enabled && self->entry < 0 && entry_of(function) < 0; /* a hook takes once */
     int entry = 0;
     while (entry < ENTRIES && atomic_load_explicit(&entries[entry], memory_order_relaxed) != NULL)
         entry++;

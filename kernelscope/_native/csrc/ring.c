@@ -38,6 +38,11 @@ static bool make_segment(ks_ring *ring, uint64_t number) {
 
 static void *help(void *argument) {
     ks_ring *ring = argument;
+    /* A Ctrl-C is for Python's threads. Here and not before the thread is made: a signal that comes while the main thread
+     * blocks it goes to another thread, such as one of a BLAS, and CPython before 3.13 does not notice it then. */
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
     pthread_mutex_lock(&ring->lock);
     while (!ring->ends) {
         if (ring->wanted != 0)
@@ -58,11 +63,7 @@ static void want(ks_ring *ring, uint64_t number) {
     if (ring->has_helper) {
         pthread_cond_signal(&ring->wake);
     } else {
-        sigset_t all, before;
-        sigfillset(&all); /* a Ctrl-C is for Python's threads */
-        pthread_sigmask(SIG_SETMASK, &all, &before);
         ring->has_helper = pthread_create(&ring->helper, NULL, help, ring) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     pthread_mutex_unlock(&ring->lock);
 }
@@ -209,8 +210,14 @@ ks_slot *ks_ring_at(ks_ring *ring, uint64_t place) {
 static void before_fork(void) {
     /* In the order in which they are taken elsewhere: a segment is made, and a spare one looked for, under a ring's. */
     pthread_mutex_lock(&rings_lock);
-    for (ks_ring *ring = rings; ring != NULL; ring = ring->following)
+    for (ks_ring *ring = rings; ring != NULL; ring = ring->following) {
         pthread_mutex_lock(&ring->lock);
+        ring->next_at_fork = ks_ring_extent(ring).next;
+        ring->lost_at_fork = atomic_load(&ring->header->lost);
+        ring->place_at_fork = atomic_load(&ring->header->place);
+        if (ring->place_at_fork < ring->place)
+            ring->place_at_fork = ring->place;
+    }
     ks_memory_before_fork();
 }
 
@@ -221,16 +228,25 @@ static void in_parent(void) {
     pthread_mutex_unlock(&rings_lock);
 }
 
-/* The child goes on in a copy of its own: the file is its parent's. */
+/* The child goes on in a copy of its own: the file is its parent's, which has gone on writing to it since. */
 static void leave_file(ks_ring *ring) {
-    uint64_t places = atomic_load(&ring->header->place) > ring->place ? atomic_load(&ring->header->place) : ring->place;
-    uint64_t used = places >> KS_SEGMENT_SHIFT;
-    for (uint64_t number = 0; number < ring->in_file; number++)
-        if (!ks_memory_leave_file(atomic_load(&ring->segments[number]), KS_SEGMENT_BYTES, number <= used)) {
+    for (uint64_t number = 0; number < ring->in_file; number++) {
+        ks_slot *slots = atomic_load(&ring->segments[number]);
+        bool is_used = number <= ring->place_at_fork >> KS_SEGMENT_SHIFT;
+        if (!ks_memory_leave_file(slots, KS_SEGMENT_BYTES, is_used)) {
             atomic_store(&ring->segments[number], NULL);
             ring->fast_left = 0;
+            continue;
         }
-    ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true);
+        for (size_t each = 0; is_used && each < KS_SEGMENT_SLOTS; each++)
+            if ((atomic_load(&slots[each].sequence) & ~KS_UNDER_WAY) > ring->next_at_fork)
+                memset(&slots[each], 0, sizeof *slots);
+    }
+    if (ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true)) {
+        atomic_store(&ring->header->next, ring->next_at_fork);
+        atomic_store(&ring->header->lost, ring->lost_at_fork);
+        atomic_store(&ring->header->place, ring->place_at_fork);
+    }
     close(ring->file);
     ring->file = -1;
     ring->in_file = 0;

@@ -66,6 +66,7 @@ typedef struct ks_ring {
     pthread_t helper;
     bool has_helper, ends;
     uint64_t wanted; /* the segment that the helper is to make */
+    uint64_t next_at_fork, lost_at_fork, place_at_fork;
     struct ks_ring *following;
 } ks_ring;
 
