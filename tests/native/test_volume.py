@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import os
 import sys
 import tracemalloc
@@ -53,7 +54,7 @@ def test_hooked(launches: Any) -> None:
     assert {name: len(values) for name, values in columns.items()} == dict.fromkeys(columns, EVENTS)
     assert (columns["target"] == 7).all() and (columns["configuration"] == 5).all()
     names = ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
-    assert all((columns[one] <= columns[two]).all() for one, two in zip(names, names[1:], strict=False))
+    assert all((columns[one] <= columns[two]).all() for one, two in itertools.pairwise(names))
     assert (columns["start_ns"][1:] >= columns["end_ns"][:-1]).all()
 
 
