@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(_native.core is None and "CI" not in os.environ,
 
 EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 100
 TABLES = ("launches", "dispatchers", "specializations", "configurations", "cells", "compilations", "threads", "devices")
+INTERNED = {f"{name}_id": f"{name}s" for name in ("dispatcher", "specialization", "configuration")}
 CONFIGURATIONS = [(1, 1), (2, 32), ((1, 2, 3), (4, 5))]
 
 
@@ -138,10 +139,26 @@ def assert_same(steps: list[Any], **keeping: Any) -> None:
             assert rows(native, table) == rows(python, table), table
 
 
-def rows(recording: Recording, table: str) -> list[dict[str, Any]]:
-    """The rows, without what the system gives each thread anew."""
-    return [{name: value for name, value in row.items() if name not in ("ident", "native_id", "thread_ident")}
-            for row in recording.rows(table)]
+def rows(recording: Recording, table: str) -> list[Any]:
+    """The rows; an id of what comes earlier or later to its table is replaced by what it stands for.
+
+    The native recorder asks for a launch's configuration where the launch begins, the other one where it ends.
+    """
+    found = [{name: resolved(recording, name, value) if name != own_id(table) else None for name, value in row.items()
+              if name not in ("ident", "native_id", "thread_ident")} for row in recording.rows(table)]
+    return sorted(found, key=repr) if own_id(table) in INTERNED else found
+
+
+def resolved(recording: Recording, name: str, value: Any) -> Any:
+    if name not in INTERNED or value is None:
+        return value
+    row = dict(recording.rows(INTERNED[name])[value])
+    del row[name]
+    return {each: resolved(recording, each, known) for each, known in row.items()}
+
+
+def own_id(table: str) -> str:
+    return f"{table.removesuffix('s')}_id"
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
