@@ -20,7 +20,7 @@ from kernelscope.recording.model import Recording
 
 pytestmark = pytest.mark.skipif(_native.core is None and "CI" not in os.environ, reason="no native recorder")
 
-EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 100
+EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 40
 TABLES = ("launches", "dispatchers", "specializations", "configurations", "cells", "compilations", "threads", "devices")
 INTERNED = {f"{name}_id": f"{name}s" for name in ("dispatcher", "specialization", "configuration")}
 CONFIGURATIONS = [(1, 1), (2, 32), ((1, 2, 3), (4, 5))]
@@ -144,17 +144,17 @@ def rows(recording: Recording, table: str) -> list[Any]:
 
     The native recorder asks for a launch's configuration where the launch begins, the other one where it ends.
     """
-    found = [{name: resolved(recording, name, value) if name != own_id(table) else None for name, value in row.items()
+    interned = {name: recording.rows(other) for name, other in INTERNED.items()}
+    found = [{name: resolved(interned, name, value) if name != own_id(table) else None for name, value in row.items()
               if name not in ("ident", "native_id", "thread_ident")} for row in recording.rows(table)]
     return sorted(found, key=repr) if own_id(table) in INTERNED else found
 
 
-def resolved(recording: Recording, name: str, value: Any) -> Any:
-    if name not in INTERNED or value is None:
+def resolved(interned: dict[str, list[dict[str, Any]]], name: str, value: Any) -> Any:
+    if name not in interned or value is None:
         return value
-    row = dict(recording.rows(INTERNED[name])[value])
-    del row[name]
-    return {each: resolved(recording, each, known) for each, known in row.items()}
+    row = interned[name][value]
+    return {each: resolved(interned, each, known) for each, known in row.items() if each != name}
 
 
 def own_id(table: str) -> str:
