@@ -158,6 +158,12 @@ def test_a_handler_that_raises_all_the_time(launches: Any, alarm: Any, no_garbag
         raised += 1
         raise Interruption
 
+    def launch_until_raised(before: int) -> None:
+        nonlocal done
+        while raised == before:
+            assert call(None, 2, (1, 2)) == 2
+            done += 1
+
     call = nested(launches)
     for _ in range(2000):  # the ring's own thread is there: CPython 3.12 may miss a signal while a thread is made
         call(None, 1, None)
