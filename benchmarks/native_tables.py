@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,10 @@ def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5
              slow: bool = True) -> Part:
     """From the ring to finished tables: nanoseconds an event, of events that were written without launching.
 
+    Some of a stop is no matter of events: hooks are undone, and small tables made. It is said with and without that,
+    which is measured with a recording of one launch. The columns alone are asked for first: where memory is new, they
+    pay for pages that the stop then finds.
+
     Parameters
     ----------
     counts : tuple of int
@@ -121,31 +126,52 @@ def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5
 def _finish(part: Part, way: Way, kernel: Any, given: tuple[Any, ...], count: int, repeats: int,
             seconds: float) -> None:
     stops: list[float] = []
+    of_one: list[float] = []
     columns: list[float] = []
+    system: list[float] = []
     until = time.monotonic() + seconds
     for number in range(repeats + 1):
         if number > 1 and time.monotonic() > until:
             break
+        once = way.start()
+        assert once is not None
+        launch(kernel, given, 1)
+        alone = timed(once.stop)
+        del once
         recorder = way.start()
         assert recorder is not None
         launch(kernel, given, 1)
         write(recorder, count if number else 1000)  # the first recording of a process imports what makes the tables
         taken = timed(log_of(recorder).columns)
+        before = in_system()
         stopped = timed(recorder.stop)
+        spent = in_system() - before
         made = recorder.recording.arrow("launches").num_rows
         if number:
             assert made == count + 1, f"{way.name}: {made} of {count + 1} events are in the recording"
             stops.append(stopped)
+            of_one.append(alone)
             columns.append(taken)
+            system.append(spent)
         del recorder
         gc.collect()
+
+    def row(words: str, times: list[float], limit: str = "", *, total: bool = False, **data: Any) -> None:
+        said = spread((np.array(times) / count * 1e9).tolist(), "ns an event", 1)
+        said += f", {float(np.median(times)):.3f} s" if total else ""
+        part.add(f"{words}, {way.name}: {count:,} events", said, limit, way=way.name, events=count, **data)
+
     limit = "50 ns" if way.backend == "native" else ""
-    each = np.array(stops) / count * 1e9
-    part.add(f"ring to finished tables, {way.name}: {count:,} events", f"{spread(each.tolist(), 'ns an event', 1)}, "
-             f"{float(np.median(stops)):.3f} s", limit, way=way.name, events=count, stop_seconds=stops)
-    part.add(f"of that the ring's columns, {way.name}: {count:,} events",
-             spread((np.array(columns) / count * 1e9).tolist(), "ns an event", 1), way=way.name, events=count,
-             columns_seconds=columns)
+    each = [whole - alone for whole, alone in zip(stops, of_one, strict=True)]
+    row("ring to finished tables", stops, limit, total=True, stop_seconds=stops)
+    row("the same without what a stop of one launch takes", each, limit, total=True, one_launch_seconds=of_one)
+    row("the ring's columns alone, asked for before that", columns, columns_seconds=columns)
+    row("of the stop the system's time, for new memory", system, system_seconds=system)
+
+
+def in_system() -> float:
+    """Seconds that this process has spent in the system: to give it memory, above all."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_stime
 
 
 def write(recorder: Recorder, count: int) -> None:

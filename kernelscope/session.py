@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -249,9 +249,9 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     lost = part.lost(sink)
     # Before the rows that they name: other threads go on while a nested recorder stops.
     compilations, passes = part.compilations(sink), part.passes(sink)
-    used = _used(launches)
-    part.interrupt = session.describe(used, code)
-    total = _counts(sink, launches["target"])
+    made = _made(launches)
+    part.interrupt = session.describe(set(made), code)
+    total = _counts(sink, made)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
     with session.describing:  # another recorder's stop may be writing down graphs
@@ -284,26 +284,35 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     return raw
 
 
-def _used(launches: LaunchColumns) -> set[tuple[int, int]]:
-    """The distinct pairs of target and configuration."""
-    if not len(launches["target"]):
-        return set()
-    width = int(launches["configuration"].max()) + 1
-    pairs = launches["target"].astype(np.int64) * width + launches["configuration"]
-    most = int(pairs.max()) + 1
-    found = np.flatnonzero(np.bincount(pairs)).tolist() if most <= _MOST_PAIRS else distinct(pairs)[0]
-    return {divmod(pair, width) for pair in found}
+def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:
+    """How many launches there are of each pair of target and configuration."""
+    target, configuration = launches["target"], launches["configuration"]
+    if not len(target):
+        return {}
+    width = int(configuration.max()) + 1
+    most = (int(target.max()) + 1) * width
+    if most > _MOST_PAIRS:
+        found, which = distinct(target.astype(np.int64) * width + configuration)
+        counts = np.bincount(which)
+    else:
+        counts, size = np.zeros(most, np.int64), max(_PART, most)
+        for first in range(0, len(target), size):
+            part = slice(first, first + size)
+            counts += np.bincount(target[part].astype(np.intp) * width + configuration[part], minlength=most)
+        found = np.flatnonzero(counts).tolist()
+        counts = counts[found]
+    return {divmod(pair, width): count for pair, count in zip(found, counts.tolist(), strict=True)}
 
 
 _MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
+_PART = 1 << 15  # launches whose pairs stay in the processor's cache
 
 
-def _counts(sink: Sink, targets: np.ndarray) -> dict[str, int]:
+def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
     """How many of the launches are of each framework."""
-    frameworks = [sink.dispatchers.rows[row["dispatcher_id"]]["framework"] for row in sink.targets.rows]
     total: Counter[str] = Counter()
-    for framework, count in zip(frameworks, np.bincount(targets, minlength=len(frameworks)).tolist(), strict=True):
-        total[framework] += count
+    for (target, _), count in made.items():
+        total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
     return total
 
 

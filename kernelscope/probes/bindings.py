@@ -60,9 +60,9 @@ class Bindings:
             places = known[1]
         else:
             places = _search(self._function)
+        # A native hook holds the function itself: kept among the places, it would be counted below.
+        places = [place for place in places if id(place[0]) not in self._own]
         for place in places:
-            if id(place[0]) in self._own:
-                continue
             if isinstance(place[0], dict) and self._kept(place[0]):
                 self._left.append(place)
                 continue

@@ -54,8 +54,8 @@ def make_table(name: str, columns: Mapping[str, Any], rows: int | None = None) -
         raise ValueError(f"table {name!r} has no column {', '.join(sorted(unknown))}")
     if rows is None:
         rows = len(next(iter(columns.values()))) if columns else 0
-    nulls = functools.cache(functools.partial(pa.nulls, rows))  # columns of nulls share what they are made of
-    arrays = [_array(name, column, columns.get(column.name), rows, nulls) for column in TABLES[name].columns]
+    zeros = functools.cache(_zeros)  # columns of nulls and of zeros share what they are made of
+    arrays = [_array(name, column, columns.get(column.name), rows, zeros) for column in TABLES[name].columns]
     return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
 
 
@@ -70,27 +70,53 @@ def table_of_rows(name: str, records: Sequence[Mapping[str, Any]]) -> pa.Table:
     return make_table(name, columns, rows=len(records))
 
 
+def _zeros(rows: int) -> pa.Buffer:
+    """Zeros for as many numbers of 64 bits: where they are many, they take no memory until somebody writes to them."""
+    return pa.py_buffer(np.zeros(rows, np.int64))
+
+
+def integer_array(values: np.ndarray, wanted: pa.DataType, zeros: Callable[[int], pa.Buffer] = _zeros) -> pa.Array:
+    """Return a column of numbers in which -1 is null; of one that has one value (no strides) no row is looked at."""
+    rows = len(values)
+    if rows and not any(values.strides):
+        if values[0] == UNKNOWN:
+            return _nulls(wanted, rows, zeros)
+        if values[0] == 0:
+            return pa.Array.from_buffers(wanted, rows, [None, zeros(rows)], 0)
+    mask = None
+    if rows and values.min() < 0:  # most columns have none, and to find that makes no array
+        mask = values == UNKNOWN
+        if mask.all():
+            return _nulls(wanted, rows, zeros)
+    return pa.array(values, mask=mask).cast(wanted)
+
+
+def _nulls(wanted: pa.DataType, rows: int, zeros: Callable[[int], pa.Buffer]) -> pa.Array:
+    """A column of nulls; those of numbers and of categories are made of zeros."""
+    if isinstance(wanted, pa.DictionaryType):
+        return pa.DictionaryArray.from_arrays(_nulls(wanted.index_type, rows, zeros), pa.array([], wanted.value_type),
+                                              safe=False)
+    if not pa.types.is_integer(wanted):
+        return pa.nulls(rows, wanted)
+    return pa.Array.from_buffers(wanted, rows, [zeros(rows), zeros(rows)], rows)
+
+
 @functools.cache
 def empty_table(name: str) -> pa.Table:
     """Return the table called `name` without rows."""
     return arrow_schema(name).empty_table()
 
 
-def _array(table: str, column: Column, values: Any, rows: int, nulls: Callable[[pa.DataType], pa.Array]) -> pa.Array:
+def _array(table: str, column: Column, values: Any, rows: int, zeros: Callable[[int], pa.Buffer]) -> pa.Array:
     """One column as an Arrow array of the schema's type."""
     wanted = _ARROW_TYPES[column.dtype]
     array: Any
     if values is None:
         if not column.nullable and rows:
             raise ValueError(f"table {table!r} needs column {column.name!r}")
-        return nulls(wanted)
+        return _nulls(wanted, rows, zeros)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and column.nullable:
-        mask = values == UNKNOWN
-        is_masked = bool(mask.any())
-        if is_masked and len(values) == rows and mask.all():
-            return nulls(wanted)
-        array = pa.array(values, mask=mask if is_masked else None)
-        array = array.cast(wanted)
+        array = integer_array(values, wanted, zeros)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         given = cast("Any", values)
         array = given if given.type == wanted else given.cast(wanted)

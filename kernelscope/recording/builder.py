@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.recording.activities import Neighbours, RawActivities, join
-from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.arrow import integer_array, make_table, table_of_rows
 from kernelscope.recording.boundaries import add_devices
-from kernelscope.recording.columns import Columns, Row, cell_finder
+from kernelscope.recording.columns import Columns, Row, cell_finder, looked_up, none
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges, range_columns
@@ -81,7 +81,7 @@ def build(raw: RawRecording) -> Recording:
     builds = _in_order(raw.builds)
     _add_cells(launches, compilations, builds, ranges, raw.cells)
     _add_parents(launches)
-    _add_compilations(launches, compilations, raw)
+    _add_compilations(launches, compilations)
     renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
     for number, row in enumerate(compilations):
         row["compilation_id"] = number
@@ -126,17 +126,22 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
         order = np.argsort(start, kind="stable")
         held = {name: values.take(order) for name, values in held.items()}
     target = held["target"]
-    goals = {
-        name: np.array([row[name] for row in raw.targets], dtype=np.int32)
-        for name in ("dispatcher_id", "specialization_id", "device_id")
-    }
+    goals = {name: np.array([row[name] for row in raw.targets], np.int32)
+             for name in ("dispatcher_id", "specialization_id", "device_id")}
+    # Frameworks without a compile step (the simulator) have no cache to hit: unknown, not "memory".
+    simulated = {number for number, row in enumerate(raw.dispatchers) if row.get("framework") == "simulator"}
+    goals["cache"] = np.array([
+        UNKNOWN if row["specialization_id"] == UNKNOWN or row["dispatcher_id"] in simulated else 0
+        for row in raw.targets], np.int32)
+    words, goals["error"] = _coded([row["error"] for row in raw.targets])
+    found = looked_up(target, goals)
     return {
         "launch_id": np.arange(len(start), dtype=np.int64),
         "thread_id": held["thread_id"],
-        **{name: values.take(target) for name, values in goals.items()},
         "configuration_id": held["configuration"],
         **{name: held[name] for name in _TIMES},
-        "error": _dictionary(target, [row["error"] for row in raw.targets]),
+        **found,
+        "error": _dictionary(found["error"], words),
     }
 
 
@@ -197,7 +202,7 @@ def _add_parents(launches: dict[str, Any]) -> None:
 
 def _by_thread(thread: np.ndarray) -> list[Any]:
     """The rows of each thread: their numbers, or a slice where one thread has all."""
-    if len(thread) and (thread == thread[0]).all():
+    if len(thread) and thread.min() == thread.max():
         return [slice(None)]
     return [np.flatnonzero(thread == number) for number in np.flatnonzero(np.bincount(thread)).tolist()]
 
@@ -212,49 +217,56 @@ def _until(launches: Mapping[str, Any]) -> np.ndarray:
     return np.where(is_open, FOREVER, end)
 
 
-def _add_compilations(launches: dict[str, Any], compilations: list[Row], raw: RawRecording) -> None:
+def _add_compilations(launches: dict[str, Any], compilations: list[Row]) -> None:
     """Join each compile with the launch that asked for it, and derive where launches got their kernel from."""
-    total = len(launches["start_ns"])
-    inside = np.zeros(total, np.int64)
-    # Frameworks without a compile step (the simulator) have no cache to hit: unknown, not "memory".
-    compiles = np.array([row.get("framework") != "simulator" for row in raw.dispatchers], dtype=bool)
-    known: np.ndarray | None = None  # of all launches
-    if not all(row["specialization_id"] != UNKNOWN for row in raw.targets) or not compiles.all():
-        known = launches["specialization_id"] != UNKNOWN
-        if total:
-            known &= compiles[launches["dispatcher_id"]]
-    if not compilations and known is None:
-        launches["compile_ns"] = inside
-        launches["cache"] = _dictionary(np.zeros(total, np.int32), _CACHES)
-        return
-    known = np.ones(total, bool) if known is None else known
-    joined = np.full(total, UNKNOWN, np.int32)
-    source = np.where(known, 0, UNKNOWN).astype(np.int32)
-    rows_of: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    inside: dict[int, int] = {}
+    joined: dict[int, int] = {}
+    outcome: dict[int, int] = {}
+    rows_of: dict[int, tuple[Sequence[int] | np.ndarray, np.ndarray]] = {}
     for number in {row["thread_id"] for row in compilations}:
-        rows = np.flatnonzero(launches["thread_id"] == number)
-        rows_of[number] = rows, launches["start_ns"][rows]
+        rows_of[number] = _rows_of(number, launches)
     for number, row in enumerate(compilations):
         if row.get("trigger") in ("launch", "device"):
             launch = _launch_around(launches, *rows_of[row["thread_id"]], row)
             if launch is not None:
                 row["launch_id"] = launch
                 joined[launch] = number
+                code = _CACHES.index(row["outcome"]) if row["outcome"] in _CACHES else UNKNOWN
+                outcome[launch] = max(outcome.get(launch, 0), code)
+                inside.setdefault(launch, 0)
                 if row["trigger"] == "launch":  # a device's code is made in prepare, not in dispatch
                     inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
-                code = _CACHES.index(row["outcome"]) if row["outcome"] in _CACHES else UNKNOWN
-                source[launch] = max(source[launch], code) if known[launch] else UNKNOWN
-    inside[~known & (joined == UNKNOWN)] = UNKNOWN
-    launches["compile_ns"] = inside
-    launches["compilation_id"] = joined
-    launches["cache"] = _dictionary(source, _CACHES)
+    memory = launches["cache"]  # 0 where a launch without a compile has found its kernel in memory, else unknown
+    launches["compile_ns"] = _with(memory, inside, np.int64)
+    launches["compilation_id"] = _with(none(len(memory)), joined)
+    launches["cache"] = _dictionary(_with(memory, {launch: code if memory[launch] != UNKNOWN else UNKNOWN
+                                                   for launch, code in outcome.items()}), _CACHES)
+
+
+def _rows_of(thread: int, launches: Mapping[str, Any]) -> tuple[Sequence[int] | np.ndarray, np.ndarray]:
+    """The rows of a thread, and when they began."""
+    threads, starts = launches["thread_id"], launches["start_ns"]
+    if len(threads) and threads.min() == threads.max() == thread:
+        return range(len(threads)), starts
+    rows = np.flatnonzero(threads == thread)
+    return rows, starts[rows]
+
+
+def _with(values: np.ndarray, others: Mapping[int, int], dtype: Any = np.int32) -> np.ndarray:
+    """The values with others in the place of some; those that are all of one value stay so."""
+    if not others:
+        return values
+    found = values.astype(dtype)
+    found[list(others)] = list(others.values())
+    return found
 
 
 #: In order of what a launch with several of them counts as.
 _CACHES = ["memory", "wait", "disk", "compiled"]
 
 
-def _launch_around(launches: Mapping[str, Any], rows: np.ndarray, starts: np.ndarray, compilation: Row) -> int | None:
+def _launch_around(launches: Mapping[str, Any], rows: Sequence[int] | np.ndarray, starts: np.ndarray,
+                   compilation: Row) -> int | None:
     """The innermost launch among `rows` (of one thread, by start) that a compile happened in."""
     end = launches["end_ns"]
     first, last = compilation["start_ns"], compilation.get("end_ns")
@@ -269,17 +281,16 @@ def _launch_around(launches: Mapping[str, Any], rows: np.ndarray, starts: np.nda
     return None
 
 
-def _dictionary(codes: np.ndarray, words: Sequence[str | None]) -> pa.Array:
-    """A category column from codes into `words`; a code of -1 and a word of None are null."""
+def _coded(words: Sequence[str | None]) -> tuple[list[str], np.ndarray]:
+    """The distinct words in order, and each one's place among them, -1 of None."""
     distinct = sorted({word for word in words if word is not None})
-    if not distinct:
-        return pa.nulls(len(codes), pa.dictionary(pa.int32(), pa.string()))
     position = {word: number for number, word in enumerate(distinct)}
-    lookup = np.array([UNKNOWN if word is None else position[word] for word in words] + [UNKNOWN], dtype=np.int32)
-    indices = lookup.take(codes, mode="wrap")
-    missing = indices == UNKNOWN
-    return pa.DictionaryArray.from_arrays(
-        pa.array(indices, pa.int32(), mask=missing if missing.any() else None), pa.array(distinct, pa.string()))
+    return distinct, np.array([UNKNOWN if word is None else position[word] for word in words], np.int32)
+
+
+def _dictionary(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
+    """A category column from codes into `words`; a code of -1 is null."""
+    return pa.DictionaryArray.from_arrays(integer_array(codes, pa.int32()), pa.array(words, pa.string()), safe=False)
 
 
 def _numbered(table: str, column: str, rows: Sequence[Row]) -> pa.Table:

@@ -45,6 +45,26 @@ def taken(columns: Columns, rows: np.ndarray) -> Columns:
             for name, values in columns.items()}
 
 
+def looked_up(rows: np.ndarray, tables: dict[str, np.ndarray]) -> Columns:
+    """Return ``values[rows]`` of each table; where all that may be meant are the same, it takes no memory."""
+    if not len(rows):
+        return {name: values[:0] for name, values in tables.items()}
+    first, last = int(rows.min()), int(rows.max()) + 1
+    found = {name: np.broadcast_to(values[first], len(rows)) if (values[first:last] == values[first]).all() else
+             np.empty(len(rows), values.dtype) for name, values in tables.items()}
+    varied = [name for name, values in found.items() if any(values.strides)]
+    for begin in range(0, len(rows) if varied else 0, _PART):
+        part = slice(begin, begin + _PART)
+        places = rows[part].astype(np.intp)
+        for name in varied:
+            tables[name].take(places, out=found[name][part], mode="clip")  # the mode that needs no buffer
+    return found
+
+
+#: Rows whose places stay in the processor's cache.
+_PART = 1 << 15
+
+
 def none(count: int) -> np.ndarray:
     """Return a column of unknown ids, which takes no memory."""
     return np.broadcast_to(np.int32(UNKNOWN), count)
@@ -106,9 +126,12 @@ def cell_finder(cells: Sequence[Row]) -> Any:
         if not len(starts):
             return none(len(times))
         if in_order:
-            found = np.full(len(times), UNKNOWN, np.int32)
             first = np.searchsorted(times, starts)
             last = np.minimum(np.searchsorted(times, ends, side="right"), np.append(first[1:], len(times)))
+            every = np.flatnonzero((first == 0) & (last == len(times)))
+            if len(every):
+                return np.broadcast_to(every[-1:].astype(np.int32), len(times))
+            found = np.full(len(times), UNKNOWN, np.int32)
             for cell, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
                 found[begin:end] = cell
             return found
