@@ -160,7 +160,7 @@ def test_a_handler_that_raises_all_the_time(launches: Any, alarm: Any, no_garbag
 
     def launch_until_raised(before: int) -> None:
         nonlocal done
-        # Python 3.11 may overlook a signal that another thread of the process was given, such as one of the test runner.
+        # Python 3.11 may overlook a signal that another thread was given, such as one of the test runner's.
         late = time.monotonic() + 0.05
         while raised == before and time.monotonic() < late:
             assert call(None, 2, (1, 2)) == 2

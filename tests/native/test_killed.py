@@ -16,6 +16,7 @@ import pytest
 
 from kernelscope import _native
 
+pytestmark = pytest.mark.one_python
 TIMES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 50
 UNDER_WAY = np.uint64(1 << 63)
 SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "<i8"), ("submit_start_ns", "<i8"),
