@@ -34,8 +34,9 @@ HEADER_BYTES = 4096
 HEADER = struct.Struct("<16sIIIIQQq")
 #: Where `COUNTERS` are.
 COUNTERS_AT = 64
-#: Index of the next launch, launches that were not kept.
+#: Index of the next launch, which may be up to `MOST_BEHIND` behind; launches that were not kept.
 COUNTERS = struct.Struct("<QQ")
+MOST_BEHIND = SEGMENT_SLOTS // 2
 MODES = ("grow", "ring", "stop")
 
 #: In front of each row: magic, bytes of the payload, its CRC-32, 0.

@@ -22,6 +22,7 @@ from kernelscope.journal_layout import (
     HEADER_BYTES,
     MAGIC,
     MODES,
+    MOST_BEHIND,
     SLOT_BYTES,
     SLOT_VERSION,
     opened,
@@ -154,6 +155,8 @@ def _read(path: Path, file: int, size: int) -> Slots:
     place = np.concatenate(places) if places else np.empty(0, np.int64)
     slots, place, strange = _plausible(slots, place, counted)
     slots, repeated = _once(slots, place)
+    if counted < _last(slots) <= counted + MOST_BEHIND:
+        counted = _last(slots)
     is_known = mode < len(MODES)
     if not is_known or max(counted, lost) > _MAX_COUNT or counted < _last(slots):
         notes.append("the header is damaged: how many launches began is not known")
