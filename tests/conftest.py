@@ -117,13 +117,21 @@ def _owners_of_numba(dispatcher: Any) -> list[Any]:
             type(locks.global_compiler_lock)]
 
 
+@pytest.fixture
+def native_recorder() -> None:
+    """The test needs the native recorder, which continuous integration is never without."""
+    from kernelscope import _native
+
+    if _native.core is None and "CI" not in os.environ:
+        pytest.skip(f"no native recorder: {_native.why_missing()}")
+    assert _native.core is not None, _native.why_missing()
+
+
 @pytest.fixture(params=["python", "native"])
 def recorder_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which recorder records, in processes that the test starts too: a test that uses it runs with either."""
-    from kernelscope import _native
-
-    if request.param == "native" and _native.core is None and "CI" not in os.environ:
-        pytest.skip(f"no native recorder: {_native.why_missing()}")
+    if request.param == "native":
+        request.getfixturevalue("native_recorder")
     monkeypatch.setenv("KERNELSCOPE_RECORDER", request.param)
     return request.param
 

@@ -114,11 +114,7 @@ class Patches:
         AttributeError
             `owner` itself has no such attribute.
         """
-        try:
-            current = vars(owner)[name]
-        except KeyError:
-            raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
-        function = inspect.unwrap(current)
+        current, function = _own(owner, name)
         if lend and isinstance(function, FunctionType) and function.__closure__ is None:
             self._swap(function, make(copy_function(function)))
             return function
@@ -149,11 +145,7 @@ class Patches:
         AttributeError
             `owner` itself has no such attribute.
         """
-        try:
-            current = vars(owner)[name]
-        except KeyError:
-            raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
-        function = inspect.unwrap(current)
+        current, function = _own(owner, name)
         if take and core is not None and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
             self.take(f"{getattr(owner, '__name__', owner)}.{name}", make(function))
         else:
@@ -224,6 +216,15 @@ class Patches:
         else:
             function.__kwdefaults__ = {"_kernelscope_hook": hook}
             function.__code__ = _hand_over.__code__
+
+
+def _own(owner: Any, name: str) -> tuple[Any, Any]:
+    """What `owner` itself has by that name, and that without the wrappers of others around it."""
+    try:
+        current = vars(owner)[name]
+    except KeyError:
+        raise AttributeError(f"{owner!r} has no attribute {name!r} of its own") from None
+    return current, inspect.unwrap(current)
 
 
 def _hand_over(*args: Any, _kernelscope_hook: Any, **kwargs: Any) -> Any:

@@ -112,7 +112,7 @@ def test_recordings_state_what_was_measured(launched: Any, backend: str) -> None
     assert (row["cost_ns"], row["total_cost_ns"]) == (95.0, 475.0)
 
 
-@pytest.mark.skipif(len(backends()) == 1, reason="the native recorder is not compiled here")
+@pytest.mark.usefixtures("native_recorder")
 def test_each_recorder_has_a_cost_of_its_own(launched: Any) -> None:
     mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, "native", "phases"))
     assert cost_row(launched(mine))["message"].startswith("estimated: ")

@@ -91,7 +91,7 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     assert shown[place + len(said)].startswith("probes")
 
 
-@pytest.mark.skipif(_native.core is None, reason=str(_native.why_missing()))
+@pytest.mark.usefixtures("native_recorder")
 def test_where_the_native_recorder_is(cli: Any) -> None:
     found = json.loads(cli("doctor", "--json", KERNELSCOPE_RECORDER=None).stdout)
     recorder = found["recorder"]

@@ -11,7 +11,6 @@ import pytest
 from handmade_journals import NAME, Handmade, Launch, rows_of_axpy
 
 import kernelscope
-from kernelscope import _native
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_json_is_for_programs(recover: Any, folder: Path) -> None:
     assert (told["recovered"], told["written"], told["removed"]) == (NAME, f"{NAME}.kscope", True)
 
 
-@pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+@pytest.mark.usefixtures("native_recorder")
 def test_a_script_that_is_killed_leaves_its_journal(cli: Any, recover: Any, script: Any, tmp_path: Path) -> None:
     ran = cli("run", "--journal", str(script("import os; os.kill(os.getpid(), 9)\n")), code=-9,
               XDG_STATE_HOME=str(tmp_path / "state"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -14,11 +13,9 @@ from kernelscope import _native
 
 
 @pytest.fixture
-def core() -> ModuleType:
-    """The extension module; continuous integration is never without it."""
-    if _native.core is None and "CI" not in os.environ:
-        pytest.skip(f"no native recorder: {_native.why_missing()}")
-    assert _native.core is not None, _native.why_missing()
+def core(native_recorder: None) -> ModuleType:
+    """The extension module."""
+    assert _native.core is not None
     return _native.core
 
 

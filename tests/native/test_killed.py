@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelscope import _native
-
 pytestmark = pytest.mark.one_python
 TIMES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 50
 UNDER_WAY = np.uint64(1 << 63)
@@ -78,10 +76,9 @@ def killed(script: Path, file: Path, mode: str, capacity: int, threads: int, aft
     return list(said)
 
 
+@pytest.mark.usefixtures("native_recorder")
 @pytest.mark.parametrize("number", range(TIMES))
 def test_what_was_acknowledged_is_there(tmp_path: Path, number: int) -> None:
-    if _native.core is None and "CI" not in os.environ:
-        pytest.skip(f"no native recorder: {_native.why_missing()}")
     draw = random.Random(number)
     mode, capacity = draw.choice([("grow", 0), ("ring", 100), ("ring", 5000), ("stop", 1000), ("stop", 10**6)])
     threads = draw.choice([1, 1, 4])
