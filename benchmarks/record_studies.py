@@ -8,7 +8,7 @@ Parts, in their order (all of them take about ten minutes):
     agree      whether the two agree within their intervals (needs the files of `study`)
     anatomy    anatomy.json: the parts of a launch in the same targets
     cases      launch_cases.json: all built-in cases, in the first target
-    recording  recording_overhead.json: KernelScope off against on, in this environment
+    recording  recording_overhead.json: KernelScope off against on, both recorders, 0 to 4 arguments, here
     graphs     eager_vs_graph.json: by number of kernels and by how long they run
     suite      launch_suite.json: numba-cuda's own benchmarks (needs pytest-benchmark in the targets)
 
@@ -38,7 +38,9 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies.cases import groups
+from kernelscope.studies.cases import groups, recorded
+from kernelscope.studies.catalogue_arguments import ARRAYS
+from kernelscope.studies.catalogue_ways import BACKENDS, DETAILS
 
 TARGETS = ("0.30.4=numba-cuda==0.30.4", "0.29.0=numba-cuda==0.29.0", "mlir-0.6.0=numba-cuda-mlir==0.6.0")
 STUDIES = ("launch_overhead.json", "launch_overhead_again.json")
@@ -111,8 +113,9 @@ def cases(arguments: argparse.Namespace) -> None:
 
 
 def recording(arguments: argparse.Namespace) -> None:
-    keep(studies.launch_overhead("current", "recording", **options(arguments)),
-         arguments.out / "recording_overhead.json")
+    names = [recorded(backend, detail, count).name for detail in DETAILS for count in range(ARRAYS + 1)
+             for backend in BACKENDS if detail == "phases" or count in (0, ARRAYS)]
+    keep(studies.launch_overhead("current", names, **options(arguments)), arguments.out / "recording_overhead.json")
 
 
 def graphs(arguments: argparse.Namespace) -> None:

@@ -77,7 +77,7 @@ def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found 
     sink : Sink
         Where they are counted.
     look : callable
-        Looks up; it is called again where a signal handler raised in the middle of it.
+        Looks up; it is called again where a signal handler, such as that of Ctrl-C, raised in the middle of it.
 
     Returns
     -------
@@ -89,14 +89,12 @@ def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found 
         try:
             return look(), users
         except Exception as problem:
-            if from_signal_handler(problem):
-                users = problem
-                continue
-            sink.swallow(probe, problem)
-            break
-        except BaseException:  # a Ctrl-C
-            sink.dropped[probe] += 1
-            raise
+            if not from_signal_handler(problem):
+                sink.swallow(probe, problem)
+                break
+            users = problem
+        except BaseException as problem:  # a Ctrl-C
+            users = problem
     sink.dropped[probe] += 1
     return None, users
 

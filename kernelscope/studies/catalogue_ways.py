@@ -10,7 +10,11 @@ _LAUNCH = empty(ARRAYS).statement
 _SETUP = empty(ARRAYS).setup
 _STREAM = _SETUP + "stream = cuda.stream()\nheld = kernel[1, 1, stream]\n"
 
-_ADAPTED = 120
+#: Launches after which an interpreter has adapted to hooks that came or went: 3.12 takes 700, the others fewer.
+_ADAPTED = 800
+
+#: KernelScope's recorders, and what each keeps of a launch.
+BACKENDS, DETAILS = ("python", "native"), ("launch", "phases")
 #: A capture of more nodes takes long to end, and 1,000 launches take some milliseconds.
 _MOST_NODES = 1000
 
@@ -28,8 +32,7 @@ def way_cases() -> list[Case]:
         graph(1),
         graph(20),
         launches(20),
-        _recorded("launch", "recorded with detail launch"),
-        _recorded("phases", "recorded with detail phases"),
+        *(recorded(backend, detail) for backend in BACKENDS for detail in DETAILS),
     ]
 
 
@@ -67,6 +70,37 @@ def launches(kernels: int) -> Case:
                 most_loops=max(1, _MOST_NODES // kernels))
 
 
+def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
+    """Return the case of an empty kernel with `count` device arrays whose launches KernelScope records, without CUPTI.
+
+    It is compared with `empty` of as many. What a recording does once is in no timed loop: it looks up a kernel at its
+    first launch, and the interpreter adapts its instructions anew where hooks come and go.
+
+    Parameters
+    ----------
+    backend : str
+        The recorder: ``python`` or ``native``.
+    detail : str
+        ``launch`` or ``phases``, as `Recorder` has them.
+    count : int
+        Arrays that the kernel takes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such recorder or detail.
+    """
+    if backend not in BACKENDS or detail not in DETAILS:
+        raise ValueError(f"a recorder {backend!r} with the detail {detail!r}: it has {', '.join(BACKENDS)} and "
+                         f"{', '.join(DETAILS)}")
+    bare = empty(count)
+    warm = f"for _ in range({_ADAPTED}):\n    {bare.statement}"
+    setup = f"{bare.setup}BACKEND, DETAIL = {backend!r}, {detail!r}\n{_RECORDED.format(launch=bare.statement)}"
+    return Case(f"{bare.name} + {backend} recorder ({detail})", bare.statement, setup, count, "recording", bare.name,
+                before=f"begin_recording()\n{warm}\ncuda.synchronize()", after=f"recorder.stop()\n{warm}",
+                needs=("kernelscope",))
+
+
 def _check(kernels: int) -> None:
     if kernels < 1:
         raise ValueError(f"a graph of {kernels} kernels: it needs at least 1")
@@ -81,15 +115,6 @@ def _sensitive(setup: str) -> str:
     """Return `setup` with a kernel that is marked as launch-config sensitive while it is compiled."""
     return _SENSITIVE + setup.replace("def kernel(", "def sensitive_kernel(").replace(
         "kernel[1, 1]", "sensitive_kernel[1, 1]")
-
-
-def _recorded(detail: str, name: str) -> Case:
-    # The first launch of a kernel that a recording sees is looked up; and where hooks come and go, the interpreter
-    # adapts its instructions anew, which takes it some fifty launches: neither is in the timed loops, of no case.
-    warm = f"for _ in range({_ADAPTED}):\n    {_LAUNCH}"
-    return Case(name, _LAUNCH, f"{_SETUP}DETAIL = {detail!r}\n{_RECORDED}", ARRAYS, "recording", _REFERENCE,
-                before=f"begin_recording()\n{warm}\ncuda.synchronize()", after=f"recorder.stop()\n{warm}",
-                needs=("kernelscope",))
 
 
 # The configuration is no other case's, although configurations are cached: its kernel is not.
@@ -192,20 +217,22 @@ else:
 
 _RECORDED = """\
 try:
-    from kernelscope import Recorder
+    from kernelscope import Recorder, _native
 except Exception as error:
-    raise Unavailable(f"kernelscope cannot be imported there: {type(error).__name__}: {error}") from None
+    raise Unavailable(f"kernelscope cannot be imported there: {{type(error).__name__}}: {{error}}") from None
+if BACKEND == "native" and _native.core is None:
+    raise Unavailable(f"kernelscope has no native recorder there: {{_native.why_missing()}}")
 
 def begin_recording():
     global recorder
-    recorder = Recorder("study", detail=DETAIL, gpu="none")
+    recorder = Recorder("study", detail=DETAIL, gpu="none", backend=BACKEND)
     recorder.start()
 
 begin_recording()
-held(a0, a1, a2, a3)
+{launch}
 recorder.stop()
 seen = recorder.recording
 if len(seen.launches) != 1:
     told = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
-    raise Unavailable(f"kernelscope does not record launches there: {told or 'none was seen'}")
+    raise Unavailable(f"kernelscope does not record launches there: {{told or 'none was seen'}}")
 """

@@ -62,6 +62,30 @@ def test_raised_where_python_is_called(launches: Any, place: str, error: type[Ba
     assert_whole(launches, launches.states.state, ended + 1)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_asked_again_where_a_ctrl_c_came_first(launches: Any, fails: bool) -> None:
+    """The launch has ended: it is kept, and the exception is the user's."""
+    asked: list[Any] = []
+
+    def original(*arguments: Any) -> None:
+        if fails:
+            raise LookupError("first")
+
+    def end(*arguments: Any) -> tuple[int, int]:
+        asked.append(arguments)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return 7, 8
+
+    launches.end = end
+    with pytest.raises(KeyboardInterrupt) as caught:
+        launches.hook(original)(1, 2, 3)
+    assert isinstance(caught.value.__context__, LookupError) == fails
+    assert asked[0] == asked[1]
+    assert launches.ring.counts(0)[:3] == (1, 0, 0)
+    assert [(row["target"], row["configuration"]) for row in launches.rows()] == [(7, 8)]
+
+
 def test_the_same_exception_again_is_not_its_own_context(launches: Any) -> None:
     raised = Interruption()
 

@@ -21,8 +21,10 @@ from kernelscope.studies.cases import (
     groups,
     launches,
     parse_args,
+    recorded,
     select,
 )
+from kernelscope.studies.catalogue_ways import BACKENDS, DETAILS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,8 +125,8 @@ def test_what_makes_a_case_is_there(ran: dict[str, dict]) -> None:
     assert {one["callbacks"] for name, one in ran.items() if "callback" not in name} == {0}
     assert ran["launch-config sensitive"]["sensitive"]
     assert not any(one["sensitive"] for name, one in ran.items() if name != "launch-config sensitive")
-    for detail in ("launch", "phases"):
-        assert ran[f"recorded with detail {detail}"]["recorded"] == 124  # 120 before the timed ones, and four here
+    for name in (f"4 args + {backend} recorder ({detail})" for backend in BACKENDS for detail in DETAILS):
+        assert ran[name]["recorded"] == 804, name  # 800 before the timed ones, and four here
     assert any(name.startswith("cuMemcpy") for name in ran["4 host arrays"]["calls"])
     assert not any(name.startswith("cuMemcpy") for name in ran["4 args"]["calls"])
 
@@ -146,6 +148,10 @@ def test_more_of_a_group_is_made_on_request() -> None:
     for make in (graph, launches):
         with pytest.raises(ValueError, match="a graph of 0 kernels: it needs at least 1"):
             make(0)
+    with pytest.raises(ValueError, match="'swift' with the detail 'phases'"):
+        recorded("swift", "phases")
+    one, none = (recorded("native", "launch", count) for count in (1, 0))
+    assert (one.name, one.against, none.against) == ("1 arg + native recorder (launch)", "1 arg", "0 args")
 
 
 def test_the_catalogue_is_whole() -> None:
@@ -193,6 +199,7 @@ def test_selection() -> None:
     assert names(None, ["capture"], references=False) == ["capturing stream"]
     assert names("0", ["26 args", "0 args"]) == ["0 args", "4 args", "26 args"]
     assert names(None, "1 args, 7 args") == ["1 arg", "7 args"]
+    assert names(None, "2 args + native recorder (phases)") == ["2 args", "2 args + native recorder (phases)"]
     assert names(None, "graph of 50 kernels") == ["50 launches", "graph of 50 kernels"]
     assert names(None, "graph")[-2:] == ["20 launches", "graph of 20 kernels"]
     assert [one.against for one in select(None, "capture")] == [None, "explicit stream"]

@@ -53,6 +53,21 @@ int ks_ask(PyObject *callable, PyObject *const *args, size_t count, int32_t *fir
     return done;
 }
 
+/* As `ks_ask`, once more where it raised: a Ctrl-C that came before the asked one's first line loses no launch. */
+static int ask_twice(PyObject *callable, PyObject *const *args, size_t count, int32_t *first, int32_t *second) {
+    int done = ks_ask(callable, args, count, first, second);
+    if (done != -1)
+        return done;
+    PyObject *users = ks_take_exception();
+    done = ks_ask(callable, args, count, first, second);
+    if (done < 0) {
+        Py_DECREF(users);
+        return done;
+    }
+    ks_put_exception(users);
+    return done == 0 ? -1 : -2;
+}
+
 bool ks_end_slowly(ks_hook *hook, PyObject **args, size_t count, ks_launch *launch, bool failed) {
     PyObject *raised = failed ? ks_take_exception() : NULL;
     PyObject *name = failed ? PyObject_GetAttr((PyObject *)Py_TYPE(raised), ks_str_name) : Py_NewRef(Py_None);
@@ -61,7 +76,7 @@ bool ks_end_slowly(ks_hook *hook, PyObject **args, size_t count, ks_launch *laun
         name = Py_NewRef(Py_None);
     }
     args[count - 1] = name;
-    int done = ks_ask(hook->end, args, count, &launch->slot->target, &launch->slot->configuration);
+    int done = ask_twice(hook->end, args, count, &launch->slot->target, &launch->slot->configuration);
     Py_DECREF(name);
     if (done == 0 || done == -1)
         launch->slot->kind = KS_VOID;

@@ -61,6 +61,12 @@ typedef PyObject *(*ks_body)(ks_hook *hook, PyObject *const *args, size_t nargsf
 
 enum { KS_TOOLS = 3 };
 
+/* What a Python function was when its calls began to run through a hook. */
+typedef struct {
+    uint32_t version; /* call sites are made for it; CPython takes it away with the vectorcall, and 3.13 gives no other */
+    PyObject *code, *defaults, *kwdefaults;
+} ks_function;
+
 /* A function that stands for another one, or that another one's calls run through. What each call touches is first. */
 struct ks_hook {
     PyObject_HEAD
@@ -71,6 +77,7 @@ struct ks_hook {
     ks_log *log;
     bool is_enabled, phases;
     int entry; /* by which its function's calls come here; -1: none */
+    ks_function before;
     PyObject *dict, *weakrefs;
     PyObject *begin, *end; /* Python's part: what is seen for the first time, and what fails */
     PyObject *tools;       /* a tuple, or NULL: what else the body of its kind works with */

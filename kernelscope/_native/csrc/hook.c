@@ -34,6 +34,7 @@ KS_HOT static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t 
 #ifdef KS_TAKES_FUNCTIONS
 /* Functions whose calls run through a hook: each has an entry of its own, so that nothing is to be looked up. */
 enum { ENTRIES = 256 };
+enum { FIRST_VERSION = 2 }; /* 0 and 1 stand for none */
 static _Atomic(ks_hook *) entries[ENTRIES];
 static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
 static vectorcallfunc plain; /* what CPython itself gives to Python functions */
@@ -67,6 +68,24 @@ static int entry_of(PyFunctionObject *function) {
             return entry;
     return -1;
 }
+
+static void remember(ks_function *before, PyFunctionObject *function) {
+    before->version = function->func_version;
+    before->code = Py_NewRef(function->func_code);
+    before->defaults = Py_XNewRef(function->func_defaults);
+    before->kwdefaults = Py_XNewRef(function->func_kwdefaults);
+}
+
+/* Gives a function its version back, so that calls of it run as they did, unless somebody has changed it meanwhile. */
+static void give_version_back(const ks_function *before, PyFunctionObject *function) {
+    bool is_same = function->func_version < FIRST_VERSION && before->code == function->func_code &&
+                   before->defaults == function->func_defaults && before->kwdefaults == function->func_kwdefaults;
+#ifdef Py_GIL_DISABLED
+    is_same = false; /* others may be reading it */
+#endif
+    if (is_same)
+        function->func_version = before->version;
+}
 #endif
 
 static PyObject *hook_take(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
@@ -84,6 +103,7 @@ static PyObject *hook_take(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
             plain = function->vectorcall;
         self->saved = function->vectorcall;
         self->entry = entry;
+        remember(&self->before, function);
         atomic_store_explicit(&entries[entry], enter(self), memory_order_release);
         PyFunction_SetVectorcall(function, entry_points[entry]);
     }
@@ -110,6 +130,7 @@ static PyObject *hook_give_back(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
         is_undone = had = function->vectorcall == entry_points[self->entry];
         if (is_undone) {
             PyFunction_SetVectorcall(function, self->saved);
+            give_version_back(&self->before, function);
             atomic_store_explicit(&entries[self->entry], NULL, memory_order_release);
             self->entry = -1;
         }
@@ -195,6 +216,9 @@ static int hook_clear(ks_hook *self) {
     Py_CLEAR(self->begin);
     Py_CLEAR(self->end);
     Py_CLEAR(self->tools);
+    Py_CLEAR(self->before.code);
+    Py_CLEAR(self->before.defaults);
+    Py_CLEAR(self->before.kwdefaults);
     Py_CLEAR(self->log);
     return 0;
 }

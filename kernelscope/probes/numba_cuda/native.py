@@ -67,6 +67,7 @@ class NativeLaunchHooks:
         for hook in self._hooks.values():
             hook.is_enabled = False
             hook.forget()
+        self._hooks = {}  # they hold this: what they stand for is let go of now, not when garbage is collected
 
     def begin(self, dispatcher: Any, launch_config: Any) -> tuple[int, int] | None:
         """Return the ids of a launch configuration that is new and of the kernel as far as it is known.
@@ -78,7 +79,7 @@ class NativeLaunchHooks:
         if users is not None:
             raise users from None
         if found is not None:
-            self._hooks["call"].know("configurations", launch_config, *found)
+            self._know("configurations", launch_config, *found)
         return found
 
     def end(self, dispatcher: Any, kernel: Any, launch_config: Any, error: str | None) -> tuple[Any, ...] | None:
@@ -90,8 +91,13 @@ class NativeLaunchHooks:
             self.target_of(dispatcher, kernel, error), self.configuration_of(launch_config)))
         if found is not None and error is None and kernel is not None and (
                 "load" not in self._hooks or hasattr(kernel, "kernel")):
-            self._hooks["call"].know("targets", kernel, found[0], 0)
+            self._know("targets", kernel, found[0], 0)
         return found
+
+    def _know(self, table: str, key: Any, first: int, second: int) -> None:
+        hook = self._hooks.get("call")
+        if hook is not None:  # else the recording ended while this launch was under way
+            hook.know(table, key, first, second)
 
     def _make(self, kind: str) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:

@@ -51,6 +51,7 @@ class NativeLaunchHooks:
         for hook in self._hooks.values():
             hook.is_enabled = False
             hook.forget()
+        self._hooks = {}  # they hold this
         self._by_types.clear()
 
     def begin(self, marshaller: Any) -> tuple[int, int] | None:
@@ -64,7 +65,7 @@ class NativeLaunchHooks:
         if users is not None:
             raise users from None
         if found is not None:
-            self._hooks["marshal"].know("configurations", launcher, *found)
+            self._know("configurations", launcher, *found)
         return found
 
     def end(self, marshaller: Any, types: Any, error: str | None) -> tuple[Any, ...] | None:
@@ -83,8 +84,13 @@ class NativeLaunchHooks:
             if len(self._by_types) >= _MOST_KNOWN:
                 self._by_types.clear()
             self._by_types[key] = known
-        self._hooks["marshal"].know("launches", (launcher, types), *known[0])
+        self._know("launches", (launcher, types), *known[0])
         return known[0]
+
+    def _know(self, table: str, key: Any, first: int, second: int) -> None:
+        hook = self._hooks.get("marshal")
+        if hook is not None:  # else the recording ended while this launch was under way
+            hook.know(table, key, first, second)
 
     def _make(self, kind: str) -> Callable[[Any], Any]:
         def make(original: Any) -> Any:
