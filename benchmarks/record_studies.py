@@ -54,6 +54,7 @@ def main() -> int:
     parser.add_argument("--no-index", action="store_true")
     parser.add_argument("--only", action="append", choices=list(PARTS), help="a part; once for each")
     parser.add_argument("--processes", type=int, help="of each target, in each part; by default the library's")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="of measuring recording; by default none")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     failed = 0
@@ -115,7 +116,9 @@ def cases(arguments: argparse.Namespace) -> None:
 def recording(arguments: argparse.Namespace) -> None:
     names = [recorded(backend, detail, count).name for detail in DETAILS for count in range(ARRAYS + 1)
              for backend in BACKENDS if detail == "phases" or count in (0, ARRAYS)]
-    keep(studies.launch_overhead("current", names, **options(arguments)), arguments.out / "recording_overhead.json")
+    # Each batch begins with a recording that starts, and 800 launches: rather more processes than more batches.
+    keep(studies.launch_overhead("current", names, repeats=20, limit_s=arguments.limit, **options(arguments)),
+         arguments.out / "recording_overhead.json")
 
 
 def graphs(arguments: argparse.Namespace) -> None:
