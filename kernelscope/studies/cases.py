@@ -17,7 +17,7 @@ from kernelscope.errors import StudyArgumentError
 from kernelscope.studies.arguments import is_whole, paths, shown, text
 from kernelscope.studies.case import Case
 from kernelscope.studies.catalogue_arguments import args_name, argument_cases, empty
-from kernelscope.studies.catalogue_ways import graph, launches, recorded, way_cases
+from kernelscope.studies.catalogue_ways import graph, launches, recorded, unrecorded, way_cases
 
 #: The numbers of arguments that are measured where nothing else is said.
 DEFAULT_ARGS = "0-4"
@@ -195,9 +195,10 @@ def _built_in(name: str | None, known: dict[str, Case]) -> Case | None:
     """Return the built-in case of that name, also one that is made on request: ``7 args``, ``graph of 50 kernels``."""
     if name is None or name in known:
         return known.get(name or "")
-    matched = re.fullmatch(r"(\d{1,3}) args? \+ (python|native) recorder \((launch|phases)\)", name)
+    matched = re.fullmatch(r"(\d{1,3}) args? \+ (?:no recorder|(python|native) recorder \((launch|phases)\))", name)
     if matched is not None:
-        return recorded(matched[2], matched[3], *parse_args(matched[1]))
+        (count,) = parse_args(matched[1])
+        return recorded(matched[2], matched[3], count) if matched[2] else unrecorded(count)
     for pattern, make in ((r"(\d{1,3}) args?", empty), (r"graph of (\d{1,4}) kernels?", graph),
                           (r"(\d{1,4}) launch(?:es)?", launches)):
         matched = re.fullmatch(pattern, name)
@@ -280,4 +281,5 @@ def _shortened(text: str) -> str:
 
 
 __all__: Sequence[str] = ("DEFAULT_ARGS", "MOST_ARGS", "args_name", "case", "catalogue", "empty", "graph", "groups",
-                          "launches", "parse_args", "recorded", "select")
+                          "launches", "parse_args", "recorded", "select",
+                          "unrecorded")

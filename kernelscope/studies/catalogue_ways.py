@@ -10,11 +10,11 @@ _LAUNCH = empty(ARRAYS).statement
 _SETUP = empty(ARRAYS).setup
 _STREAM = _SETUP + "stream = cuda.stream()\nheld = kernel[1, 1, stream]\n"
 
-#: Launches after which an interpreter has adapted to hooks that came or went: 3.12 takes 700, the others fewer.
-_ADAPTED = 800
-
 #: KernelScope's recorders, and what each keeps of a launch.
 BACKENDS, DETAILS = ("python", "native"), ("launch", "phases")
+#: Launches after which the interpreter has adapted to a recorder's hooks that came or went. The Python recorder gives
+#: functions other code; the native one leaves code and call sites as they are.
+_ADAPTED = {"python": 800, "native": 100}
 #: A capture of more nodes takes long to end, and 1,000 launches take some milliseconds.
 _MOST_NODES = 1000
 
@@ -32,6 +32,7 @@ def way_cases() -> list[Case]:
         graph(1),
         graph(20),
         launches(20),
+        unrecorded(),
         *(recorded(backend, detail) for backend in BACKENDS for detail in DETAILS),
     ]
 
@@ -73,8 +74,8 @@ def launches(kernels: int) -> Case:
 def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
     """Return the case of an empty kernel with `count` device arrays whose launches KernelScope records, without CUPTI.
 
-    It is compared with `empty` of as many. What a recording does once is in no timed loop: it looks up a kernel at its
-    first launch, and the interpreter adapts its instructions anew where hooks come and go.
+    It is compared with `unrecorded` of as many. What a recording does once is in no timed loop: it looks up a kernel at
+    its first launch, and the interpreter adapts its instructions anew where hooks come and go.
 
     Parameters
     ----------
@@ -94,11 +95,23 @@ def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
         raise ValueError(f"a recorder {backend!r} with the detail {detail!r}: it has {', '.join(BACKENDS)} and "
                          f"{', '.join(DETAILS)}")
     bare = empty(count)
-    warm = f"for _ in range({_ADAPTED}):\n    {bare.statement}"
+    warm = _repeated(bare.statement, _ADAPTED[backend])
     setup = f"{bare.setup}BACKEND, DETAIL = {backend!r}, {detail!r}\n{_RECORDED.format(launch=bare.statement)}"
-    return Case(f"{bare.name} + {backend} recorder ({detail})", bare.statement, setup, count, "recording", bare.name,
-                before=f"begin_recording()\n{warm}\ncuda.synchronize()", after=f"recorder.stop()\n{warm}",
-                needs=("kernelscope",))
+    return Case(f"{bare.name} + {backend} recorder ({detail})", bare.statement, setup, count, "recording",
+                unrecorded(count).name, before=f"begin_recording()\n{warm}\ncuda.synchronize()",
+                after=f"recorder.stop()\n{warm}", needs=("kernelscope",))
+
+
+def unrecorded(count: int = ARRAYS) -> Case:
+    """Return the case that `recorded` is compared with: `empty`, launched as often before its timed loops."""
+    bare = empty(count)
+    warm = _repeated(bare.statement, min(_ADAPTED.values()))
+    return Case(f"{bare.name} + no recorder", bare.statement, bare.setup, count, "recording",
+                before=f"{warm}\ncuda.synchronize()", after=warm)
+
+
+def _repeated(statement: str, times: int) -> str:
+    return f"for _ in range({times}):\n    {statement}"
 
 
 def _check(kernels: int) -> None:
