@@ -29,6 +29,8 @@ from native_ways import (
     ways,
 )
 
+#: Of each round the first launch after the hooks were set, and the mean of the next ones, in nanoseconds.
+Firsts = list[tuple[float, float]]
 #: Launches between two looks at whether the moment is quiet.
 BLOCK = 500
 SLOTS_A_PAGE = 4096 // 64
@@ -49,7 +51,7 @@ def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
         for way in (AGAIN, *recorded):
             both = [one and other for one, other in zip(quiet[OFF.name], quiet[way.name], strict=True)]
             found = paired(times[OFF.name], times[way.name], both)
-            early = estimate(np.subtract(first[way.name], times[OFF.name]))
+            opening, early = map(estimate, np.subtract(first[way.name], first[OFF.name]).T)
             native = way.backend == "native"
             what = "A/A, not recording twice" if way is AGAIN else f"added to a launch, {way.name}"
             base = f"{found['base_ns'] / 1e3:.2f} µs"
@@ -57,19 +59,20 @@ def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
             share = SHARES.get(count) if native and way.detail == "phases" else None
             part.add(f"{what}: {count} arrays",
                      f"{microseconds(found['added_ns'], 3)} of {base}; {percent(found['share'])}; "
-                     f"the first {WARM_UP}: {early['median'] / 1e3:+.2f} µs; "
+                     f"the first {opening['median'] / 1e3:+.0f} µs, the next {WARM_UP - 1}: "
+                     f"{early['median'] / 1e3:+.2f} µs; "
                      f"{found['pairs']} of {found['of']} pairs ({found['moments']} moments)",
                      "; ".join(filter(None, (limit, share and f"{share} on a GPU"))),
-                     arguments=count, way=way.name, first_added_ns=early, **found)
+                     arguments=count, way=way.name, first_added_ns=opening, next_added_ns=early, **found)
     return part
 
 
 def interleaved(kernel: Any, given: tuple[Any, ...], compared: list[Way], most: int, launches: int,
-                seconds: float) -> tuple[dict[str, list[float]], dict[str, list[bool]], dict[str, list[float]]]:
-    """Nanoseconds a launch of each way, one value a round; whether at a quiet moment; and of the first launches."""
+                seconds: float) -> tuple[dict[str, list[float]], dict[str, list[bool]], dict[str, Firsts]]:
+    """Nanoseconds a launch of each way, one value a round; whether at a quiet moment; the first, and the next ones."""
     times: dict[str, list[float]] = {way.name: [] for way in compared}
     quiet: dict[str, list[bool]] = {way.name: [] for way in compared}
-    first: dict[str, list[float]] = {way.name: [] for way in compared}
+    first: dict[str, Firsts] = {way.name: [] for way in compared}
     orders = np.random.default_rng(0)
     with Moments(pinned=True) as moments:
         for _ in rounds(most, seconds):

@@ -20,8 +20,8 @@ from kernelscope import _native
 from kernelscope.recorder import Recorder
 from kernelscope.studies.bench.quiet import Quiet, reference_ns
 
-#: Launches after each change of hooks, before any is timed: the interpreter adapts its instructions anew. With Python
-#: 3.12 that takes 700 launches: `phases` adds 1.3 µs to the first of them, and 0.75 µs then. With 3.11 it takes 200.
+#: Launches after each change of hooks, before any is timed: the Python recorder gives functions other code, to which
+#: the interpreter adapts its instructions anew, and that takes 700 launches.
 WARM_UP = 800
 #: A moment is quiet where the reference loop takes at most so many times as long as at best, as in studies.
 QUIET = 1.2
@@ -209,15 +209,20 @@ class Moments:
 
 
 def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, moments: Moments,
-          tries: int = 3) -> tuple[float, bool, float]:
-    """Nanoseconds a launch while recording in some way, whether at a quiet moment, and of the first launches."""
+          tries: int = 3) -> tuple[float, bool, tuple[float, float]]:
+    """Nanoseconds a launch while recording in some way, whether at a quiet moment, and of the first and the next ones.
+
+    The launches before are recorded in no way, so that none of those that are compared finds what another has left.
+    """
     from numba import cuda
 
+    launch(kernel, arguments, WARM_UP)
+    cuda.synchronize()
     recorder = way.start()
     taken, quiet, made = 0.0, False, WARM_UP
     try:
         gc.disable()
-        first = per_launch_ns(kernel, arguments, WARM_UP)
+        first = per_launch_ns(kernel, arguments, 1), per_launch_ns(kernel, arguments, WARM_UP - 1)
         for _ in range(tries):
             cuda.synchronize()
             before = moments.is_quiet()

@@ -114,7 +114,7 @@ def cases(arguments: argparse.Namespace) -> None:
 
 
 def recording(arguments: argparse.Namespace) -> None:
-    names = [recorded(backend, detail, count).name for detail in DETAILS for count in range(ARRAYS + 1)
+    names = [recorded(backend, detail, count).name for count in range(ARRAYS + 1) for detail in DETAILS
              for backend in BACKENDS if detail == "phases" or count in (0, ARRAYS)]
     # Each batch begins with a recording that starts: rather more processes than more batches.
     keep(studies.launch_overhead("current", names, repeats=20, limit_s=arguments.limit, **options(arguments)),

@@ -171,7 +171,7 @@ def test_the_launch_overhead_study(tmp_path, monkeypatch):
     assert table.count("True") == 10, "two targets and five cases, and both studies agree within their intervals"
     assert any("Anatomy of a launch" in text for text in texts)
     assert any("explicit stream" in text and "20 launches" in text for text in texts)
-    assert "recorded with detail phases" in printed(notebook, "stdout")
+    assert "4 args + native recorder (phases)" in printed(notebook, "stdout")
     assert len(outputs(notebook, "application/vnd.plotly.v1+json")) == 4
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
 
