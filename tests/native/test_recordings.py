@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import gc
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from kernelscope.probes.launch_log import PythonLog
 from kernelscope.probes.native_log import NativeLog
 from kernelscope.probes.numba_cuda import measure_cost
 from kernelscope.recorder import Recorder
+
+#: Under valgrind or a sanitizer launches take as long as those take, and memory is given back later.
+WATCHED = "KERNELSCOPE_WATCHED" in os.environ
 
 pytestmark = pytest.mark.usefixtures("native_recorder")
 
@@ -57,11 +61,12 @@ def test_a_thousand_recordings_leave_launches_and_memory_as_they_were(launch: An
         recorded(launch)
     gc.collect()
     objects, before = len(gc.get_objects()), fastest_ns(launch)
-    kept = sum(len(recorded(launch).launches) for _ in range(1000))
+    times = 30 if WATCHED else 1000
+    kept = sum(len(recorded(launch).launches) for _ in range(times))
     gc.collect()
-    assert kept == 1000
-    assert len(gc.get_objects()) < objects + 500  # not one a recording
-    assert fastest_ns(launch) < 1.25 * before
+    assert kept == times
+    assert len(gc.get_objects()) < objects + times / 2  # not one a recording
+    assert WATCHED or fastest_ns(launch) < 1.25 * before
 
 
 def test_starting_again_searches_nothing(launch: Any, no_garbage: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +90,7 @@ def test_calls_run_as_before_once_a_recording_has_ended(launch: Any) -> None:
     assert found() == before
 
 
+@pytest.mark.skipif(WATCHED, reason="it is about times")
 def test_the_estimate_tells_the_recorders_apart() -> None:
     native, python = [statistics.median(measure_cost("phases", log) for _ in range(5))
                       for log in (NativeLog, PythonLog)]
