@@ -176,6 +176,8 @@ def _recorder() -> dict[str, str | None]:
     return {
         "native": path,
         "compiler": _compiler(Path(path)) if path else None,
+        "clock": _native.core.CLOCK if _native.core is not None else None,
+        "old": _native.why_old(),
         "problem": _native.why_missing(),
         "asked": os.environ.get("KERNELSCOPE_RECORDER") or None,
     }
@@ -190,6 +192,10 @@ def _compiler(library: Path) -> str | None:
 def _recorder_lines(recorder: dict[str, str | None]) -> list[str]:
     if recorder["native"]:
         shown = [f"native: {recorder['native']}, compiled by {recorder['compiler'] or 'an unknown compiler'}"]
+        if recorder["clock"] == "tsc":
+            shown.append("its clock: the processor's counter (tsc), put right by the system's clock each millisecond")
+        if recorder["old"]:
+            shown.append(f"compile it anew: {recorder['old']}")
     else:
         shown = [f"in Python; the native one is missing: {recorder['problem']}"]
     if recorder["asked"]:

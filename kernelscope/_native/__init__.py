@@ -25,6 +25,19 @@ def why_missing() -> str | None:
     return f"it is not compiled for this Python: {_FOLDER} has no {wanted}{there}; with a C compiler: {command()}"
 
 
+def why_old() -> str | None:
+    """Say that the native recorder is older than its sources, as in a checkout after an update, and what compiles it.
+
+    None where it is not, where the sources are not there, and where there is no native recorder.
+    """
+    compiled = core.__file__ if core is not None else None
+    if compiled is None or Path(compiled).parent != _FOLDER:
+        return None
+    made = Path(compiled).stat().st_mtime
+    newer = sorted(source.name for source in (_FOLDER / "csrc").glob("*.[ch]") if source.stat().st_mtime > made)
+    return f"its sources are newer ({', '.join(newer)}): {command()}" if newer else None
+
+
 def command() -> str:
     """Return the command that compiles the native recorder, for the way in which the package is installed."""
     checkout = _FOLDER.parents[1]

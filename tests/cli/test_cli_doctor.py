@@ -59,7 +59,8 @@ FOUND = {
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
-    "recorder": {"native": "/p/_core.so", "compiler": "GCC 12", "problem": None, "asked": None},
+    "recorder": {"native": "/p/_core.so", "compiler": "GCC 12", "problem": None, "asked": None,
+                 "clock": "clock_gettime", "old": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
             "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},
 }
@@ -80,6 +81,10 @@ def test_a_machine_with_a_gpu() -> None:
     ({"compiler": None}, ["native: /p/_core.so, compiled by an unknown compiler"]),
     ({"native": None, "problem": "it is not there; do this"},
      ["in Python; the native one is missing: it is not there; do this"]),
+    ({"clock": "tsc", "old": "its sources are newer (ring.c): do this"}, [
+        "native: /p/_core.so, compiled by GCC 12",
+        "its clock: the processor's counter (tsc), put right by the system's clock each millisecond",
+        "compile it anew: its sources are newer (ring.c): do this"]),
     ({"asked": "python"}, ["native: /p/_core.so, compiled by GCC 12",
                            "KERNELSCOPE_RECORDER=python: recordings use that one"]),
 ])
@@ -98,7 +103,7 @@ def test_where_the_native_recorder_is(cli: Any) -> None:
     assert _native.core is not None
     assert recorder.pop("native") == _native.core.__file__
     assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler"))
-    assert recorder == {"problem": None, "asked": None}
+    assert recorder == {"problem": None, "asked": None, "clock": _native.core.CLOCK, "old": None}
     assert not [row for row in found["missing"] if "recorder" in row["what"]]
 
 

@@ -7,6 +7,7 @@ import shutil
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,6 +58,25 @@ def test_what_does_not_load(folder: Path) -> None:
     (folder / f"_core{SUFFIX}").touch()
     assert _native.why_missing() == ("it does not load: undefined symbol: PyNothing; "
                                      f"compile it anew: pip install --editable {folder.parents[1]}")
+
+
+def test_what_is_older_than_its_sources(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = folder / f"_core{SUFFIX}"
+    monkeypatch.setattr(_native, "core", SimpleNamespace(__file__=str(library)))
+    (folder / "csrc").mkdir()
+    for name in ("ring.c", "ring.h", "hook.c"):
+        (folder / "csrc" / name).touch()
+    library.touch()
+    os.utime(library, (2e9, 2e9))
+    assert _native.why_old() is None
+    for name in ("ring.h", "hook.c"):
+        os.utime(folder / "csrc" / name, (3e9, 3e9))
+    assert _native.why_old() == (
+        f"its sources are newer (hook.c, ring.h): pip install --editable {folder.parents[1]}")
+    monkeypatch.setattr(_native, "core", SimpleNamespace(__file__="/elsewhere/_core.so"))
+    assert _native.why_old() is None
+    monkeypatch.setattr(_native, "core", None)
+    assert _native.why_old() is None
 
 
 def test_outside_a_checkout_the_sources_come_from_the_index(folder: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_thousand_recordings_leave_launches_and_memory_as_they_were(launch: An
     kept = sum(len(recorded(launch).launches) for _ in range(times))
     gc.collect()
     assert kept == times
-    assert len(gc.get_objects()) < objects + times / 2  # not one a recording
+    assert len(gc.get_objects()) < objects + 200 + times / 4  # not one a recording
     assert WATCHED or fastest_ns(launch) < 1.25 * before
 
 
