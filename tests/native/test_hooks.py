@@ -41,9 +41,11 @@ def vectorcall_of(function: Any) -> int:
 
 def _vectorcall_word() -> int:
     """Where it is: among the words that two functions have in common."""
-    words = [(ctypes.c_size_t * (type(each).__basicsize__ // 8)).from_address(id(each)) for each in (shown, failing)]
+    # The last word is a number of 4 bytes, and what nobody has written behind it.
+    count = type(shown).__basicsize__ // 8 - 1
+    words = [(ctypes.c_size_t * count).from_address(id(each)) for each in (shown, failing)]
     # The last of the pointers that are alike is the vectorcall: what is behind it differs, or is no pointer.
-    alike = [place for place in range(2, len(words[0])) if words[0][place] == words[1][place] > 2**20]
+    alike = [place for place in range(2, count) if words[0][place] == words[1][place] > 2**20]
     return alike[-1]
 
 
