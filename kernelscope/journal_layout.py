@@ -83,7 +83,16 @@ def is_running(pid: int | None, boot: str | None) -> bool:
         return False
     except OSError:  # it is somebody else's
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended, and its parent has not asked how: it has its id still, and nothing else."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read(4096).rpartition(b")")[2].split()[:1] == [b"Z"]
+    except OSError:
+        return False
 
 
 def is_held(folder: Path) -> bool | None:

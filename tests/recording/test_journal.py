@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,11 @@ def test_a_process_is_known_by_its_id_and_boot() -> None:
     assert layout.is_running(os.getpid(), layout.boot_id()) and layout.is_running(os.getpid(), None)
     assert not layout.is_running(os.getpid(), "another boot")
     assert not any(layout.is_running(pid, None) for pid in (None, 0, -1, 2**31 - 1, 2**70))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as killed:
+        assert layout.is_running(killed.pid, None)
+        killed.kill()
+        os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+        assert not layout.is_running(killed.pid, None), "it has ended, although nobody has asked how"
 
 
 # ---- What is damaged ----
