@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
@@ -203,7 +204,8 @@ def test_a_handler_that_raises_all_the_time(launches: Any, alarm: Any, no_garbag
         except Interruption:
             caught += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert caught == raised > 100
+    # valgrind has signals wait for as long as another thread runs.
+    assert caught == raised > (0 if os.environ.get("KERNELSCOPE_WATCHED") == "valgrind" else 100)
     ended, under_way, voided, begun, lost = launches.ring.counts(0)
     assert under_way == lost == 0
     assert ended + voided == begun >= 3 * done
