@@ -261,6 +261,7 @@ def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds:
     hook = LaunchHook(Sink(detail=detail, log=log(detail=detail)))
     stream, config, kernel = _Handle(), _Config(), _Handle()
     hook._known[stream, kernel, *shape_of(config)] = 0, 0
+    hook._lasts[kernel] = (stream, *shape_of(config), 0, 0)
     differences: list[int] = []
     for _ in range(rounds):
         times: list[int] = []

@@ -317,7 +317,7 @@ def test_arguments_are_not_kept_alive(recorder, core_stream, scale):
 
 @pytest.mark.parametrize("detail", ["phases", "launch"])
 def test_its_cost_is_measured(detail):
-    assert 0 < measure_cost(detail, type(new_log()), rounds=5, launches=50) < 1e6
+    assert 0 < measure_cost(detail, type(new_log()), rounds=5, launches=50) < 20_000
 
 
 def test_a_recording_states_the_cost_of_its_launches(core_stream, scale):
