@@ -153,6 +153,8 @@ def test_recursion_to_the_limit(launches: Any, takes: bool) -> None:
 @pytest.fixture
 def alarm() -> Iterator[Callable[[Any], None]]:
     """Install a handler of SIGALRM; the former one is put back."""
+    if os.environ.get("KERNELSCOPE_WATCHED") == "valgrind":
+        pytest.skip("valgrind has signals wait as long as another thread runs, and beyond the end of the test")
     previous = signal.getsignal(signal.SIGALRM)
     yield lambda handler: signal.signal(signal.SIGALRM, handler) and None
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -204,8 +206,7 @@ def test_a_handler_that_raises_all_the_time(launches: Any, alarm: Any, no_garbag
         except Interruption:
             caught += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    # valgrind has signals wait for as long as another thread runs.
-    assert caught == raised > (0 if os.environ.get("KERNELSCOPE_WATCHED") == "valgrind" else 100)
+    assert caught == raised > 100
     ended, under_way, voided, begun, lost = launches.ring.counts(0)
     assert under_way == lost == 0
     assert ended + voided == begun >= 3 * done
