@@ -119,6 +119,7 @@ def test_the_cell_says_how_it_ended():
 
 
 @pytest.mark.parametrize("detail", ["launch", "phases"])
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_in_a_launch_loop(kernels, array, no_garbage, detail):
     """Interrupts at arbitrary moments: every launch that was begun is one row, and recording goes on."""
     kernels.axpy[2, 32](array, 2.0, array)

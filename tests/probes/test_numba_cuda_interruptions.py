@@ -66,6 +66,7 @@ def test_a_signal_handler_may_launch_at_any_moment(kernels, array, alarm, detail
     assert r.recording.health.errors.isna().all()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_exception_of_a_signal_handler_is_never_swallowed(kernels, alarm, no_garbage):
     class OutOfTime(Exception):
         pass

@@ -243,6 +243,7 @@ def test_many_launches_fill_several_chunks(recorder, core_stream, scale):
     assert recorder.recording.launches.start_ns.is_monotonic_increasing
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_reaches_the_user_and_nothing_stays(recorder, core_stream, scale):
     config, seen = LaunchConfig(grid=1, block=32), 0
 
