@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -58,6 +59,11 @@ def note(name: str, tests: list[str]) -> None:
     if folder and tests:
         with (Path(folder) / name).open("ab", buffering=0) as file:  # in one piece: other processes add to it as well
             file.write("".join(f"{test}\n" for test in tests).encode())
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it runs in the background, and Python then knows no Ctrl-C; tests interrupt themselves.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
