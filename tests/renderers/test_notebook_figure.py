@@ -96,6 +96,7 @@ def test_a_renderer_that_somebody_has_chosen_is_used(
 
 def test_without_a_notebook_it_is_plotly_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[object] = []
+    monkeypatch.setattr(notebook_figure, "_notebook", lambda: None)
     monkeypatch.setattr(go.Figure, "_ipython_display_", lambda figure: shown.append(figure))
     figure_of("one", 100)._ipython_display_()
     assert len(shown) == 1
