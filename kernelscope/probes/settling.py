@@ -77,7 +77,7 @@ def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found 
     sink : Sink
         Where they are counted.
     look : callable
-        Looks up; it is called again where a signal handler, such as that of Ctrl-C, raised in the middle of it.
+        Looks up; it is called again where a signal handler raised in the middle of it, after a Ctrl-C once.
 
     Returns
     -------
@@ -93,8 +93,10 @@ def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found 
                 sink.swallow(probe, problem)
                 break
             users = problem
-        except BaseException as problem:  # a Ctrl-C
-            users = problem
+        except BaseException as problem:  # a Ctrl-C; with a second one the user wants to get out, whatever it waits for
+            is_second, users = users is not None, problem
+            if is_second:
+                break
     sink.dropped[probe] += 1
     return None, users
 

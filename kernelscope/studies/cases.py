@@ -281,5 +281,4 @@ def _shortened(text: str) -> str:
 
 
 __all__: Sequence[str] = ("DEFAULT_ARGS", "MOST_ARGS", "args_name", "case", "catalogue", "empty", "graph", "groups",
-                          "launches", "parse_args", "recorded", "select",
-                          "unrecorded")
+                          "launches", "parse_args", "recorded", "select", "unrecorded")

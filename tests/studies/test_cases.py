@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
+from kernelscope.probes import base, make_log
 from kernelscope.studies.case import Case
 from kernelscope.studies.cases import (
     case,
@@ -154,6 +155,10 @@ def test_more_of_a_group_is_made_on_request() -> None:
     one, none = (recorded("native", "launch", count) for count in (1, 0))
     assert (one.name, one.against, none.against) == (
         "1 arg + native recorder (launch)", "1 arg + no recorder", "0 args + no recorder")
+
+
+def test_recorders_and_details_are_those_that_there_are() -> None:
+    assert set(BACKENDS) == set(make_log.BACKENDS) and base.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:

@@ -31,10 +31,15 @@ KS_HOT static PyObject *call_hook(PyObject *self, PyObject *const *args, size_t 
     return result;
 }
 
+static void forget_before(ks_function *before) {
+    Py_CLEAR(before->code);
+    Py_CLEAR(before->defaults);
+    Py_CLEAR(before->kwdefaults);
+}
+
 #ifdef KS_TAKES_FUNCTIONS
 /* Functions whose calls run through a hook: each has an entry of its own, so that nothing is to be looked up. */
-enum { ENTRIES = 256 };
-enum { FIRST_VERSION = 2 }; /* 0 and 1 stand for none */
+enum { ENTRIES = 256, FIRST_VERSION = 2 /* 0 and 1 stand for none */ };
 static _Atomic(ks_hook *) entries[ENTRIES];
 static pthread_mutex_t entries_lock = PTHREAD_MUTEX_INITIALIZER;
 static vectorcallfunc plain; /* what CPython itself gives to Python functions */
@@ -137,8 +142,10 @@ static PyObject *hook_give_back(ks_hook *self, PyObject *Py_UNUSED(ignored)) {
     }
     pthread_mutex_unlock(&entries_lock);
 #ifndef Py_GIL_DISABLED
-    if (had)
+    if (had) {
+        forget_before(&self->before); /* outside of the lock: what goes may run anything */
         leave(self);
+    }
 #else
     (void)had; /* another thread may have found it and not begun: it stays, a few hundred bytes */
 #endif
@@ -216,9 +223,7 @@ static int hook_clear(ks_hook *self) {
     Py_CLEAR(self->begin);
     Py_CLEAR(self->end);
     Py_CLEAR(self->tools);
-    Py_CLEAR(self->before.code);
-    Py_CLEAR(self->before.defaults);
-    Py_CLEAR(self->before.kwdefaults);
+    forget_before(&self->before);
     Py_CLEAR(self->log);
     return 0;
 }
