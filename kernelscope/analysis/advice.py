@@ -1,4 +1,9 @@
-"""Advice: one line each, with the numbers that prove it. What the data does not prove is not said."""
+"""Advice: one line each, with the numbers that prove it. What the data does not prove is not said.
+
+The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of them
+took is the sum over their count, an average. Launches that took far longer than the others are in a line of their own,
+and in no other sum: what would spare a usual launch does not spare them.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +30,13 @@ LARGE_COPIES = 0.05
 SLOW_PREPARE_NS = 50_000
 
 _NAME = 40
+#: What a launch that took long may have done in each phase.
+_LONG_IN = {
+    "dispatch": "which looks the argument types up and runs Python alone",
+    "prepare": "where host arrays are copied in, and a first launch loads its module",
+    "submit": "where a launch waits as long as the device's queue is full",
+    "finish": "where host arrays are copied back",
+}
 #: How code is kept on disk, and what makes arrays that need no copy, by framework; others do as numba-cuda does.
 _KEEPING, _ON_DEVICE = {"quadrants": "qd.init(offline_cache=True)"}, {"quadrants": "qd.ndarray"}
 
@@ -37,10 +49,9 @@ class Advice:
     ----------
     code : str
         The rule: argument_types, recreated, same_code, repeated_layouts, repeated_dtypes, repeated_scalars,
-        repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, pageable_copies,
-        slow_prepare, few_blocks or partial_warps; of graphs and build caches rebuilt_graph, unlaunched_graph,
-        graph_launched_once, refused_updates, repeated_sequence, graph_fell_back
-        or operator_names.
+        repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, long_launches,
+        pageable_copies, slow_prepare, few_blocks or partial_warps; of graphs and build caches rebuilt_graph,
+        unlaunched_graph, graph_launched_once, refused_updates, repeated_sequence, graph_fell_back or operator_names.
     kernel : str
         The kernel, the graph or the algorithm that it is about; empty for several.
     text : str
@@ -91,6 +102,7 @@ def advise(
     for kernel in kernels:
         # Both say the same, and the one that knows the GPU proves it.
         found += [] if bound else _many_launches(kernel, wall_ns)
+        found += _long_launches(kernel, wall_ns)
         found += _slow_prepare(kernel)
         found += _few_blocks(kernel, multiprocessors)
         found += _partial_warps(kernel)
@@ -166,17 +178,40 @@ def _no_disk_cache(compiled: Sequence[CompilationSummary]) -> list[Advice]:
 
 
 def _many_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
-    host = kernel.host_ns
-    if kernel.launches < MANY_LAUNCHES or host is None or not wall_ns or kernel.median_ns is None:
-        return []
-    spent = host - (kernel.totals.compile_ns or 0)
-    if spent < LARGE_SHARE * wall_ns:
+    count, spent = kernel.usual_launches, kernel.usual.launching_ns
+    if count < MANY_LAUNCHES or spent is None or not wall_ns or spent < LARGE_SHARE * wall_ns:
         return []
     text = (
-        f"{kernel.launches:,} launches of {cut(kernel.name)} took {percent(spent / wall_ns)} of the wall time on "
-        f"the host, {duration(kernel.median_ns)} each (median): launch less often with more work, or as a CUDA graph."
+        f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the host, {percent(spent / wall_ns)} of "
+        f"the wall time and {duration(spent / count)} each on average{_beside_long(kernel)}: launch less often with "
+        "more work, or as a CUDA graph."
     )
     return [Advice("many_launches", kernel.name, text, float(spent))]
+
+
+def _beside_long(kernel: KernelSummary) -> str:
+    long = kernel.long
+    if long is None:
+        return ""
+    return f", besides {counted(long.launches, 'longer one')} of {duration(long.totals.launching_ns)} in all"
+
+
+def _long_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
+    """A few launches of many that took much of the time."""
+    long, usual = kernel.long, kernel.usual.launching_ns
+    if long is None or long.phase is None or usual is None or not wall_ns:
+        return []
+    count, spent = kernel.usual_launches + long.launches, long.totals.launching_ns or 0
+    if count < MANY_LAUNCHES or spent < LARGE_SHARE * wall_ns:
+        return []
+    which = "the longest took" if long.launches > 1 else "it took"
+    text = (
+        f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of the "
+        f"{duration(spent + usual)} of host time of all ({percent(spent / (spent + usual))}); {which} "
+        f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}, {_LONG_IN[long.phase]}. The "
+        "timeline shows when. Neither fewer launches nor a CUDA graph is sure to spare that."
+    )
+    return [Advice("long_launches", kernel.name, text, float(spent))]
 
 
 def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> list[Advice]:
@@ -185,24 +220,29 @@ def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> l
         return []
     share, idle = gpu.busy[0].share, gpu.idle[0]
     launching = sum(idle.by_state[state] for state in LAUNCHING)
-    if share is None or share >= LOW_BUSY or launching < 0.5 * idle.idle_ns:
+    # Some of the long launches' time was idle time: at most all of it.
+    usually = launching - sum(kernel.long.totals.launching_ns or 0 for kernel in kernels if kernel.long is not None)
+    if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
         return []
     found = gpu.of_dispatcher()
     slow = [
-        (kernel, run) for kernel in kernels
-        if kernel.launches >= MANY_LAUNCHES and kernel.median_ns and (run := found.get(kernel.dispatcher_id))
-        and run.execute and run.execute.p50_ns < kernel.median_ns
+        (kernel, spent, run.execute) for kernel in kernels
+        if kernel.usual_launches >= MANY_LAUNCHES and (spent := kernel.usual.launching_ns)
+        and (run := found.get(kernel.dispatcher_id)) and run.execute
+        and run.execute.mean_ns < spent / kernel.usual_launches
     ]
     if not slow:
         return []
-    kernel, run = slow[0]
+    kernel, spent, execute = slow[0]
     text = (
         f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of its "
-        f"idle time the host was making launches: one of {cut(kernel.name)} takes {duration(kernel.median_ns)} on "
-        f"the host (median) and its kernel {duration(run.execute and run.execute.p50_ns)} on the GPU. Give each "
-        "launch more work, launch less often, or replay the launches as a CUDA graph."
+        f"idle time the host was making launches: {kernel.usual_launches:,} of {cut(kernel.name)} took "
+        f"{duration(spent)} on the host, {duration(spent / kernel.usual_launches)} each on average"
+        f"{_beside_long(kernel)}, and its {counted(execute.count, 'kernel')} ran for {duration(execute.total_ns)} on "
+        f"the GPU, {duration(execute.mean_ns)} each. Give each launch more work, launch less often, or replay the "
+        "launches as a CUDA graph."
     )
-    return [Advice("launch_bound", kernel.name, text, float(launching))]
+    return [Advice("launch_bound", kernel.name, text, float(usually))]
 
 
 def _pageable_copies(gpu: GpuSummary | None, kernels: Sequence[KernelSummary]) -> list[Advice]:
@@ -210,34 +250,35 @@ def _pageable_copies(gpu: GpuSummary | None, kernels: Sequence[KernelSummary]) -
     if gpu is None or not gpu.busy:
         return []
     window = gpu.busy[0].window_ns
-    slow = [each for each in gpu.copies if each.pageable and (each.copy_ns or 0) >= LARGE_COPIES * window]
+    slow = [each for each in gpu.copies if (each.pageable_ns or 0) >= LARGE_COPIES * window]
     if not slow:
         return []
     copies, moved = sum(each.pageable for each in slow), sum(each.pageable_bytes for each in slow)
-    spent = sum(each.copy_ns or 0 for each in slow)
+    spent = sum(each.pageable_ns or 0 for each in slow)
     directions = " and ".join(dict.fromkeys(each.direction for each in slow))
     is_numba = not kernels or any(kernel.framework.startswith("numba") for kernel in kernels)
     text = (
-        f"{directions} copies took {duration(spent)}, and {counted(copies, 'of them was', 'of them were')} from or to "
-        f"pageable memory ({size(moved)}), which the driver copies once more on the host: keep such arrays in pinned "
-        f"memory{' (cuda.pinned_array)' if is_numba else ''}, or on the device."
+        f"{counted(copies, f'{directions} copy', f'{directions} copies')} from or to pageable memory took "
+        f"{duration(spent)} ({size(moved)}); the driver copies such memory once more on the host: keep these arrays in "
+        f"pinned memory{' (cuda.pinned_array)' if is_numba else ''}, or on the device."
     )
     return [Advice("pageable_copies", "", text, float(spent))]
 
 
 def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
-    prepare, median = kernel.typical.get("prepare"), kernel.median_ns
-    if prepare is None or not median or prepare < SLOW_PREPARE_NS:
+    count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns, kernel.usual.prepare_ns
+    if prepare is None or not spent or prepare < SLOW_PREPARE_NS * count:
         return []
     # Host arrays are copied back in finish: which of the two takes longer is chance.
-    if prepare + (kernel.typical.get("finish") or 0) < 0.5 * median:
+    if prepare + (kernel.usual.finish_ns or 0) < 0.5 * spent:
         return []
     text = (
-        f"a launch of {cut(kernel.name)} prepares its arguments for {duration(prepare)} (median, "
-        f"{percent(prepare / median)} of its host time), which is where host arrays are copied in: if it takes any, "
-        f"pass device arrays ({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
+        f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} took {duration(spent)} on the host"
+        f"{_beside_long(kernel)}, {duration(prepare)} of it ({percent(prepare / spent)}) in prepare, where host arrays "
+        "are copied in and a first launch loads its module: if it takes host arrays, pass device arrays "
+        f"({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
     )
-    return [Advice("slow_prepare", kernel.name, text, prepare * kernel.launches)]
+    return [Advice("slow_prepare", kernel.name, text, float(prepare))]
 
 
 def _few_blocks(kernel: KernelSummary, multiprocessors: int | None) -> list[Advice]:
@@ -257,7 +298,8 @@ def _partial_warps(kernel: KernelSummary) -> list[Advice]:
         return []
     text = (
         f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
-        f"warp's {WARP} threads: with {threads} threads, {-threads % WARP} of the last warp's lanes idle."
+        f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the last warp's "
+        "lanes idle."
     )
     return [Advice("partial_warps", kernel.name, text, 0.0)]
 

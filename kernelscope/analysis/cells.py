@@ -64,6 +64,11 @@ class CellSummary:
         number = "" if self.execution_count is None else f"In [{self.execution_count}]"
         return " ".join(part for part in (number, self.name or "") if part) or f"cell {self.cell_id}"
 
+    @property
+    def wanted(self) -> str:
+        """How a line of ``%kernelscope`` names it, by number or name; empty where it has neither."""
+        return self.name or "" if self.execution_count is None else str(self.execution_count)
+
 
 def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[CellSummary]:
     """Summarize each cell, in the order in which they ran; the row between cells, if any, is last."""

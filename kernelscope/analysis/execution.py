@@ -41,6 +41,11 @@ class Spread:
     p99_ns: float
     max_ns: float
 
+    @property
+    def mean_ns(self) -> float:
+        """The average: times `count` it is `total_ns`."""
+        return self.total_ns / self.count
+
 
 @dataclass(frozen=True)
 class KernelExecution:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kernelscope.analysis.advice import LARGE_SHARE, LOW_BUSY, Advice, cut, listed
 from kernelscope.analysis.builds import BuildSummary
 from kernelscope.analysis.executables import Executable
+from kernelscope.analysis.execution import Spread
 from kernelscope.analysis.gpu import GpuSummary
 from kernelscope.analysis.graphs import GraphSummary
 from kernelscope.analysis.repetition import Repetition
@@ -30,7 +32,8 @@ def graph_advice(
     builds: Sequence[BuildSummary],
     cells: Mapping[int, str],
     loop: Repetition | None = None,
-    names: Sequence[str] = (),
+    dispatchers: Sequence[Mapping[str, Any]] = (),
+    loop_cell: str = "",
     wall_ns: int | None = None,
     gpu: GpuSummary | None = None,
 ) -> list[Advice]:
@@ -44,8 +47,10 @@ def graph_advice(
         What to call each cell, by its id.
     loop : Repetition, optional
         What `repetition` returns.
-    names : sequence of str
-        Names of the dispatchers.
+    dispatchers : sequence of mapping
+        The rows of ``dispatchers``.
+    loop_cell : str
+        The loop's cell as ``%kernelscope whatif graph`` takes it; empty where it has neither a number nor a name.
     wall_ns : int, optional
         The cells' wall time.
     gpu : GpuSummary, optional
@@ -61,7 +66,7 @@ def graph_advice(
         rebuilt = _rebuilt(graph, cells)
         found += rebuilt or _launched_once(graph, mine.get(at, []))
         found += [*_unlaunched(graph, mine.get(at, [])), *_refused(graph)]
-    return [*found, *_operator_names(builds), *_repeated_sequence(loop, names, wall_ns, gpu)]
+    return [*found, *_operator_names(builds), *_repeated_sequence(loop, dispatchers, loop_cell, wall_ns, gpu)]
 
 
 def _rebuilt(graph: GraphSummary, cells: Mapping[int, str]) -> list[Advice]:
@@ -74,13 +79,19 @@ def _rebuilt(graph: GraphSummary, cells: Mapping[int, str]) -> list[Advice]:
     others = [change for change in graph.replaced if change in _DIFFERS]
     if others:
         how = ", ".join(f"{_times(graph.replaced[change])} {_DIFFERS[change]}" for change in others)
-        took = f" (an update took {duration(graph.update.p50_ns)} here)" if graph.update else ""
+        took = f" ({_updates(graph.update)})" if graph.update else ""
         what.append(f"{how}{_named(graph.changes)}, so update it{took}")
     text = (
         f"{_where(graph, cells)} instantiated one topology ({graph.name}, {counted(graph.nodes or 0, 'node')}) "
-        f"{graph.builds:,} times, {graph.builds:,} × {duration(graph.build.p50_ns)}: {'; '.join(what)}."  # noqa: RUF001
+        f"{graph.builds:,} times, {duration(graph.build.total_ns)} in all; {count:,} of them, "
+        f"{duration(graph.replaced_ns)}, replaced an executable graph: {'; '.join(what)}."
     )
     return [Advice("rebuilt_graph", graph.name, text, float(graph.replaced_ns))]
+
+
+def _updates(spread: Spread) -> str:
+    average = "" if spread.count == 1 else f", {duration(spread.mean_ns)} each on average"
+    return f"{counted(spread.count, 'update')} here took {duration(spread.total_ns)}{average}"
 
 
 def _where(graph: GraphSummary, cells: Mapping[int, str]) -> str:
@@ -108,16 +119,16 @@ def _launched_once(graph: GraphSummary, made: Sequence[Executable]) -> list[Advi
     spent = sum(each.build_ns or 0 for each in once)
     if not once or spent < WORTH_NS or graph.launch is None:
         return []
-    took = [f"instantiating took {duration(spent / len(once))}"]
-    if graph.captures and graph.capture is not None:
-        took.append(f"capturing {duration(graph.capture.p50_ns)}")
-    took.append(f"the launch {duration(graph.launch.p50_ns)} on the host")
+    took = [f"a capture {duration(graph.capture.mean_ns)}"] if graph.capture is not None else []
+    took.append(f"a launch {duration(graph.launch.mean_ns)} on the host")
     if graph.execute is not None:
-        took.append(f"{duration(graph.execute.p50_ns)} on the GPU")
+        took.append(f"{duration(graph.execute.mean_ns)} on the GPU")
+    many = " in all; on average" if len(once) > 1 or graph.launch.count > 1 else ","
     how = "was" if len(once) == 1 else f"was {len(once):,} times"
     text = (
         f"{graph.name} ({counted(graph.nodes or 0, 'node')}) {how} instantiated, launched once and closed: "
-        f"{', '.join(took)}. A graph saves time only where it is launched again."
+        f"instantiating took {duration(spent)}{many} {', '.join(took)}. A graph saves time only where it is launched "
+        "again."
     )
     return [Advice("graph_launched_once", graph.name, text, float(spent))]
 
@@ -137,8 +148,8 @@ def _unlaunched(graph: GraphSummary, made: Sequence[Executable]) -> list[Advice]
 def _refused(graph: GraphSummary) -> list[Advice]:
     if not graph.refused:
         return []
-    each = " each (median)" if graph.refused > 1 else ""
-    took = "" if graph.refusal is None else f", {duration(graph.refusal.p50_ns)}{each}"
+    total = " in all" if graph.refused > 1 else ""
+    took = "" if graph.refusal is None else f", {duration(graph.refusal.total_ns)}{total}"
     text = (
         f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused by the "
         f"driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or edges change, "
@@ -163,19 +174,26 @@ def _operator_names(builds: Sequence[BuildSummary]) -> list[Advice]:
 
 
 def _repeated_sequence(
-    loop: Repetition | None, names: Sequence[str], wall_ns: int | None, gpu: GpuSummary | None
+    loop: Repetition | None, dispatchers: Sequence[Mapping[str, Any]], cell: str, wall_ns: int | None,
+    gpu: GpuSummary | None,
 ) -> list[Advice]:
     """A loop of the same launches that takes much of the time, while the GPU waits for it or was not recorded."""
-    if loop is None or not wall_ns or loop.host_ns < LARGE_SHARE * wall_ns:
+    if loop is None or not wall_ns or loop.usual_ns < LARGE_SHARE * wall_ns:
         return []
     shares = [] if gpu is None else [each.share for each in gpu.busy if each.share is not None]
     if any(share >= LOW_BUSY for share in shares):
         return []
-    size = len(loop.dispatchers)
-    kernels = listed(list(dict.fromkeys(names[at] for at in loop.dispatchers)))
-    text = (
-        f"the same {size:,} launches ({kernels}) were made {loop.rounds:,} times one after another: "
-        f"{duration(loop.round_ns)} of host time a round (median), {percent(loop.host_ns / wall_ns)} of the wall time. "
-        "As a CUDA graph a round is one launch: %kernelscope whatif graph measures what that would save."
-    )
-    return [Advice("repeated_sequence", "", text, float(loop.host_ns))]
+    rows = [dispatchers[at] for at in loop.dispatchers]
+    kernels = listed(list(dict.fromkeys(str(row["name"]) for row in rows)))
+    long = loop.rounds - loop.usual_rounds
+    spent = (f"{duration(loop.usual_ns)} of host time, {percent(loop.usual_ns / wall_ns)} of the wall time and "
+             f"{duration(loop.usual_ns / loop.usual_rounds)} a round on average")
+    if long:
+        spent = (f"{loop.usual_rounds:,} of the rounds took {spent}; {counted(long, 'longer one')}, "
+                 f"{duration(loop.long_ns)} in all, waited for something that a graph need not spare")
+    # Launches of other frameworks cannot be made again.
+    measured = f": %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save" if all(
+        row["framework"] == "numba-cuda" for row in rows) else ""
+    text = (f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times one after another: {spent}. "
+            f"As a CUDA graph a round is one launch{measured}.")
+    return [Advice("repeated_sequence", "", text, float(loop.usual_ns))]

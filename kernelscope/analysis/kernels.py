@@ -24,11 +24,36 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.configurations import configurations_of
-from kernelscope.analysis.phases import LaunchPhases, PhaseTotals, launch_phases
+from kernelscope.analysis.phases import PHASES, LaunchPhases, PhaseTotals, launch_phases, long_ones
 from kernelscope.recording.model import Recording
 
 #: Threads of a warp.
 WARP = 32
+
+
+@dataclass(frozen=True)
+class LongLaunches:
+    """Launches of a kernel that took more than `kernelscope.analysis.phases.LONG` times its median, compiles apart.
+
+    Attributes
+    ----------
+    launches : int
+        How many there are.
+    totals : PhaseTotals
+        Their own host time and its phases.
+    longest_ns : int
+        That of the longest, without compiles.
+    phase : str or None
+        In which phase that one spent the most; None where its phases were not recorded.
+    phase_ns : int
+        How much it spent there.
+    """
+
+    launches: int
+    totals: PhaseTotals
+    longest_ns: int
+    phase: str | None
+    phase_ns: int
 
 
 @dataclass(frozen=True)
@@ -60,8 +85,12 @@ class KernelSummary:
         Own host time of its launches and its phases.
     median_ns, p95_ns : float or None
         Own host time a launch.
-    typical : dict of str to float
-        Median of each recorded phase a launch: what a launch costs that compiles nothing.
+    usual_launches : int
+        Launches whose host time is known, without the long ones.
+    usual : PhaseTotals
+        Their own host time and its phases.
+    long : LongLaunches or None
+        The long ones; None where there are none.
     regs : tuple of int, or None
         Least and most registers a thread among its overloads.
     shared_bytes : tuple of int, or None
@@ -95,7 +124,9 @@ class KernelSummary:
     totals: PhaseTotals
     median_ns: float | None
     p95_ns: float | None
-    typical: dict[str, float]
+    usual_launches: int
+    usual: PhaseTotals
+    long: LongLaunches | None
     regs: tuple[int, int] | None
     shared_bytes: tuple[int, int] | None
     occupancy: tuple[float, float] | None
@@ -124,9 +155,10 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     phases = phases or launch_phases(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
     configuration = configurations_of(recording)
-    typical = _typical(phases, dispatcher, size)
     spread = percentiles_by(dispatcher, phases.own_ns, size, (0.5, 0.95))
     totals = phases.totals_by(dispatcher, size)
+    long = _long(phases, dispatcher, size)
+    timed = count_by(dispatcher, size, phases.own_ns >= 0)
     run = ran(recording)
     launches = count_by(dispatcher, size, run)
     captured = count_by(dispatcher, size, ~run)
@@ -166,7 +198,9 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             totals=totals[at],
             median_ns=_number(spread[at, 0]),
             p95_ns=_number(spread[at, 1]),
-            typical=typical[at],
+            usual_launches=int(timed[at]) - (long[at].launches if at in long else 0),
+            usual=totals[at].less(long[at].totals) if at in long else totals[at],
+            long=long.get(at),
             regs=_whole(regs[at]),
             shared_bytes=_whole(shared[at]),
             occupancy=occupancy[at],
@@ -201,14 +235,21 @@ def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
     return distinct_by(np.concatenate(owners), np.concatenate(overloads), size)
 
 
-def _typical(phases: LaunchPhases, dispatcher: Ints, size: int) -> list[dict[str, float]]:
-    """Median of each phase by dispatcher, without phases that were not recorded."""
-    typical: list[dict[str, float]] = [{} for _ in range(size)]
-    for name, values in phases.own_phases.items():
-        medians = percentiles_by(dispatcher, values, size, (0.5,))[:, 0]
-        for at in np.flatnonzero(np.isfinite(medians)).tolist():
-            typical[at][name] = float(medians[at])
-    return typical
+def _long(phases: LaunchPhases, dispatcher: Ints, size: int) -> dict[int, LongLaunches]:
+    """The long launches by dispatcher, of those that have any."""
+    launching = phases.launching_ns
+    rows = long_ones(dispatcher, launching, size)
+    rows = rows[np.argsort(launching[rows], kind="stable")]
+    owner, part = dispatcher[rows], phases.take(rows)
+    totals, counts = part.totals_by(owner, size), count_by(owner, size)
+    found: dict[int, LongLaunches] = {}
+    for at, row in zip(owner.tolist(), rows.tolist(), strict=True):  # the last one of each is its longest
+        spent = {name: int(phases.own_phases[name][row]) for name in PHASES if name != "compile"}
+        phase = max(spent, key=lambda name: spent[name])
+        known = spent[phase] >= 0
+        found[at] = LongLaunches(int(counts[at]), totals[at], int(launching[row]), phase if known else None,
+                                 spent[phase] if known else 0)
+    return found
 
 
 def _compile_ns(recording: Recording, size: int) -> Ints:

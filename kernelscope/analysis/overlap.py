@@ -39,6 +39,8 @@ class CopySummary:
         How many were from or to pageable memory of the host, which the driver copies once more.
     pageable_bytes : int
         Their bytes.
+    pageable_ns : int or None
+        Time in which any of those ran; None where no times of theirs are known.
     """
 
     device_id: int | None
@@ -49,6 +51,7 @@ class CopySummary:
     hidden_ns: int | None
     pageable: int
     pageable_bytes: int
+    pageable_ns: int | None
 
     @property
     def hidden_share(self) -> float | None:
@@ -94,7 +97,7 @@ def overlap(recording: Recording, *, activities: Activities | None = None) -> li
         which, word = key // len(directions) + UNKNOWN, key % len(directions)
         mine = group == key
         timed = copies.where((copies.device == which) & (timed_direction == word))
-        busy = timed.busy
+        busy, paged = timed.busy, timed.where(held[memory[timed.row]])
         found.append(CopySummary(
             device_id=known_id(which),
             direction=directions[word],
@@ -104,6 +107,7 @@ def overlap(recording: Recording, *, activities: Activities | None = None) -> li
             hidden_ns=kernels[which].common_ns(busy) if len(timed) else None,
             pageable=int((mine & pageable).sum()),
             pageable_bytes=_known_sum(size[mine & pageable]) or 0,
+            pageable_ns=paged.busy.total_ns if len(paged) else None,
         ))
     return sorted(found, key=lambda each: (-(each.copy_ns or 0), -(each.size_bytes or 0), each.direction))
 

@@ -229,11 +229,12 @@ def overview(recording: Recording) -> Overview:
     graphs, builds = tuple(by_topology(recording, runs)), tuple(by_algorithm(recording))
     multiprocessors = _multiprocessors(recording)
     churn = [*churn_advice(recording), *plain_launch_advice(recording)]
+    by_id = {cell.cell_id: cell for cell in cells if cell.cell_id is not None}
+    loop = repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None
     on_graphs = graph_advice(
-        graphs, executables(recording) if graphs else (), builds,
-        {cell.cell_id: cell.label for cell in cells if cell.cell_id is not None},
-        repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None,
-        [str(row["name"]) for row in recording.rows("dispatchers")], wall, gpu)
+        graphs, executables(recording) if graphs else (), builds, {at: cell.label for at, cell in by_id.items()}, loop,
+        recording.rows("dispatchers"), "" if loop is None or loop.cell_id is None else by_id[loop.cell_id].wanted, wall,
+        gpu)
     return Overview(
         title=_title(recording, cells),
         notice=recording.notice,

@@ -9,21 +9,28 @@ launch's *own* time: its host time less that of the launches directly inside it,
 parent in which they began. The own times of a launch and of all launches inside it add up to its host time.
 
 A launch that was captured into a graph did not run: it has phases, but no own time, and so is in no total.
+
+A few launches of many can take most of their time: they waited for something, or did something once. What took more
+than `LONG` times the median, compiles apart, is *long*, and so that a sum says something about the others it is
+summed by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, count_by, ints, ran, row_count, sum_by
+from kernelscope.analysis.columns import Bools, Ints, count_by, ints, percentiles_by, ran, row_count, sum_by
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 
 #: The phases of a launch's host time, in order.
 PHASES = ("dispatch", "compile", "prepare", "submit", "finish")
+
+#: What takes more than so many times the median is long.
+LONG = 5
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,18 @@ class PhaseTotals:
         """Return the time of the phase called `name` (one of `PHASES`), or None."""
         value: int | None = getattr(self, f"{name}_ns")
         return value
+
+    @property
+    def launching_ns(self) -> int | None:
+        """The host time without compiles."""
+        return None if self.host_ns is None else self.host_ns - (self.compile_ns or 0)
+
+    def less(self, part: PhaseTotals) -> PhaseTotals:
+        """Return the totals of the other launches, given those of some of them."""
+        return PhaseTotals(**{
+            each.name: None if (whole := getattr(self, each.name)) is None else whole - (getattr(part, each.name) or 0)
+            for each in fields(self)
+        })
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
@@ -85,6 +104,18 @@ class LaunchPhases:
     own_ns: Ints
     phases: Mapping[str, Ints]
     own_phases: Mapping[str, Ints]
+
+    @property
+    def launching_ns(self) -> Ints:
+        """Own time of each launch without compiles; -1 where it is unknown."""
+        return _less(self.own_ns, np.maximum(self.own_phases["compile"], 0))
+
+    def take(self, rows: Ints) -> LaunchPhases:
+        """Return those of the launches at the given places."""
+        return LaunchPhases(
+            self.host_ns[rows], self.own_ns[rows], {name: values[rows] for name, values in self.phases.items()},
+            {name: values[rows] for name, values in self.own_phases.items()},
+        )
 
     def totals_by(self, groups: Ints, size: int) -> list[PhaseTotals]:
         """Sum own times by group (int64, one a launch; below 0 is left out), for `size` groups."""
@@ -142,6 +173,15 @@ def launch_phases(recording: Recording) -> LaunchPhases:
         own = np.where(run, own, UNKNOWN)
         own_phases = {name: np.where(run, values, UNKNOWN) for name, values in own_phases.items()}
     return LaunchPhases(host_ns=host, own_ns=own, phases=phases, own_phases=own_phases)
+
+
+def long_ones(groups: Ints, values: Ints, size: int) -> Ints:
+    """Return the places of the durations that are more than `LONG` times the median of their group.
+
+    Rows below 0 in `groups` (int64, `size` of them) or in `values` are left out.
+    """
+    limits = np.append(LONG * percentiles_by(groups, values, size, (0.5,))[:, 0], np.inf)
+    return np.flatnonzero((values >= 0) & (values > limits[groups]))
 
 
 def phase_totals(recording: Recording) -> PhaseTotals:

@@ -1,4 +1,4 @@
-"""A sequence of launches that a thread makes again and again, as one round of a loop does."""
+"""A sequence of launches that a thread makes again and again in a cell, as one round of a loop does."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.analysis.activities import distinct
+from kernelscope.analysis.activities import distinct, known_id
 from kernelscope.analysis.columns import Ints, ints, ran
-from kernelscope.analysis.phases import LaunchPhases, launch_phases
+from kernelscope.analysis.phases import LaunchPhases, launch_phases, long_ones
 from kernelscope.recording.model import Recording
 
 #: As many launches as a round has at most.
 LONGEST_ROUND = 32
 #: So many rounds are plainly a loop.
 LEAST_ROUNDS = 20
-#: The first launches of a thread show what its loop is.
+#: The first launches of a thread in a cell show what its loop is.
 _MOST_LAUNCHES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Rounds of the same launches, one after another on one thread.
+    """Rounds of the same launches, one after another on one thread in one cell.
+
+    Rounds that took more than `kernelscope.analysis.phases.LONG` times the median waited for something, and are summed
+    by themselves.
 
     Attributes
     ----------
@@ -29,16 +32,22 @@ class Repetition:
         The kernels of one round, in order: rows of ``dispatchers``.
     rounds : int
         How many there were, the last one whole.
-    round_ns : float
-        Median host time in the launches of one round, without compiles.
-    host_ns : int
-        The same of all rounds, summed.
+    cell_id : int or None
+        The cell; None between cells.
+    usual_rounds : int
+        How many of the rounds were not long.
+    usual_ns : int
+        Host time in their launches, without compiles.
+    long_ns : int
+        The same of the long ones.
     """
 
     dispatchers: tuple[int, ...]
     rounds: int
-    round_ns: float
-    host_ns: int
+    cell_id: int | None
+    usual_rounds: int
+    usual_ns: int
+    long_ns: int
 
 
 def repetition(recording: Recording, phases: LaunchPhases | None = None) -> Repetition | None:
@@ -49,14 +58,22 @@ def repetition(recording: Recording, phases: LaunchPhases | None = None) -> Repe
     """
     phases = phases or launch_phases(recording)
     outer = ran(recording) & (ints(recording, "launches", "parent_launch_id") < 0)
-    thread = ints(recording, "launches", "thread_id")
+    thread, cell = (ints(recording, "launches", name) for name in ("thread_id", "cell_id"))
     best: Repetition | None = None
-    for on in distinct(thread[outer]):
-        rows = np.flatnonzero(outer & (thread == on))[:_MOST_LAUNCHES]
-        found = _on_one_thread(recording, phases, rows)
-        if found is not None and (best is None or found.host_ns > best.host_ns):
-            best = found
+    for within in distinct(cell[outer]):
+        mine = outer & (cell == within)
+        for on in distinct(thread[mine]):
+            rows = np.flatnonzero(mine & (thread == on))[:_MOST_LAUNCHES]
+            found = _on_one_thread(recording, phases, rows, known_id(within))
+            if found is not None and (best is None or found.usual_ns > best.usual_ns):
+                best = found
     return best
+
+
+def plain_loop(keys: Ints) -> tuple[int, int, int] | None:
+    """Return `longest_rounds` where they are plainly a loop of at least two launches a round, else None."""
+    begin, size, rounds = longest_rounds(keys)
+    return None if size < 2 or rounds < LEAST_ROUNDS else (begin, size, rounds)
 
 
 def longest_rounds(keys: Ints) -> tuple[int, int, int]:
@@ -77,7 +94,7 @@ def longest_rounds(keys: Ints) -> tuple[int, int, int]:
     return found
 
 
-def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints) -> Repetition | None:
+def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell: int | None) -> Repetition | None:
     if len(rows) < 2 * LEAST_ROUNDS:
         return None
     columns = [ints(recording, "launches", name)[rows]
@@ -85,13 +102,16 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints) -> Re
     keys = np.zeros(len(rows), dtype=np.int64)
     for column in columns:
         keys = keys * (int(column.max()) + 2) + column + 1
-    begin, size, rounds = longest_rounds(keys)
-    if size < 2 or rounds < LEAST_ROUNDS:
+    loop = plain_loop(keys)
+    if loop is None:
         return None
+    begin, size, rounds = loop
     chosen = rows[begin:begin + size * rounds].reshape(rounds, size)
     host = phases.host_ns[chosen] - np.maximum(phases.phases["compile"][chosen], 0)
     if bool((phases.host_ns[chosen] < 0).any()):
         return None
     spent = host.sum(axis=1)
     dispatcher = ints(recording, "launches", "dispatcher_id")[chosen[0]]
-    return Repetition(tuple(dispatcher.tolist()), rounds, float(np.median(spent)), int(spent.sum()))
+    long = long_ones(np.zeros(rounds, dtype=np.int64), spent, 1)
+    long_ns = int(spent[long].sum())
+    return Repetition(tuple(dispatcher.tolist()), rounds, cell, rounds - len(long), int(spent.sum()) - long_ns, long_ns)

@@ -151,7 +151,8 @@ def others(kernels: Sequence[KernelExecution]) -> str:
 def _kernels(gpu: GpuSummary) -> str:
     line = counted(gpu.kernels, "kernel")
     if gpu.execute is not None:
-        line += f" ran for {duration(gpu.execute.total_ns)} in all, {duration(gpu.execute.p50_ns)} each (median)"
+        average = "" if gpu.execute.count == 1 else f" in all, {duration(gpu.execute.mean_ns)} each on average"
+        line += f" ran for {duration(gpu.execute.total_ns)}{average}"
     if gpu.queue is not None:
         line += f"; launches queued for {duration(gpu.queue.p50_ns)} (median), {duration(gpu.queue.p99_ns)} (p99)"
     return line + "."

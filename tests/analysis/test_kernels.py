@@ -40,7 +40,7 @@ def test_kernels_come_in_order_of_host_time(script: Any) -> None:
     assert (slow.compiles, slow.disk_hits, slow.memory_hits, slow.errors) == (1, 1, 3, 0)
     assert (slow.median_ns, slow.compile_ns) == (230, 1_000)
     assert slow.p95_ns == pytest.approx(330 + 0.8 * (1_040 - 330))
-    assert slow.typical == {"dispatch": 10, "compile": 0, "prepare": 100, "submit": 10, "finish": 10}
+    assert (slow.usual_launches, slow.usual, slow.long) == (5, slow.totals, None), "its compile does not count"
     assert (fast.launches, fast.compiles, fast.failed_compiles, fast.waits, fast.errors) == (2, 1, 1, 1, 1)
     assert (fast.totals.unsplit_ns, fast.host_ns) == (5, 9)
 
@@ -70,11 +70,32 @@ def test_totals_by_kernel_add_up_to_all(script: Any, many: Any) -> None:
         assert sum(kernel.totals.phase(name) or 0 for kernel in kernels) == total.phase(name)
 
 
+def test_long_launches_are_summed_by_themselves(script: Any, many: Any) -> None:
+    made = script()
+    made.kernel()
+    made.specialization()
+    made.configuration()
+    for _ in range(9):
+        made.launch(phases=(10, 0, 20, 10, 10))
+    made.launch(phases=(10, 900_000, 20, 10, 10))
+    for submit in (5_000, 9_000):
+        made.launch(phases=(10, 0, 20, submit, 10))
+    kernel, = by_kernel(made.recording())
+    long = kernel.long
+    assert long is not None
+    assert (long.launches, long.totals.host_ns, long.totals.submit_ns) == (2, 14_080, 14_000)
+    assert (long.longest_ns, long.phase, long.phase_ns) == (9_040, "submit", 9_000)
+    assert (kernel.usual_launches, kernel.usual.host_ns, kernel.usual.launching_ns) == (10, 900_500, 500)
+    for each in by_kernel(many(5_000, 40)):
+        assert each.usual_launches == each.launches and each.long is None
+
+
 def test_a_kernel_that_never_ran_is_listed_without_times(script: Any) -> None:
     made = script()
     made.kernel()
     kernel, = by_kernel(made.recording())
-    assert (kernel.launches, kernel.host_ns, kernel.median_ns, kernel.typical) == (0, None, None, {})
+    assert (kernel.launches, kernel.host_ns, kernel.median_ns, kernel.usual_launches) == (0, None, None, 0)
+    assert (kernel.usual, kernel.long) == (kernel.totals, None)
     assert by_kernel(script().recording()) == []
 
 

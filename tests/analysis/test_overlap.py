@@ -27,9 +27,9 @@ def test_copies_under_kernels_of_their_device(script: Any) -> None:
     assert (down.copies, down.size_bytes, down.copy_ns, down.hidden_ns) == (2, 1_000, 150, 50)
     assert down.hidden_share == pytest.approx(1 / 3)
     assert down.bytes_per_second == pytest.approx(1_000 / 150e-9)
-    assert (down.pageable, down.pageable_bytes) == (1, 400)
+    assert (down.pageable, down.pageable_bytes, down.pageable_ns) == (1, 400, 100)
     assert (up.size_bytes, up.copy_ns, up.hidden_ns, up.hidden_share, up.bytes_per_second) == (None, 20, 20, 1.0, None)
-    assert (found[1, "HtoD"].hidden_ns, found[1, "HtoD"].pageable) == (0, 0)
+    assert (found[1, "HtoD"].hidden_ns, found[1, "HtoD"].pageable, found[1, "HtoD"].pageable_ns) == (0, 0, None)
     untimed = found[0, "DtoD"]
     assert (untimed.copies, untimed.size_bytes, untimed.copy_ns, untimed.hidden_ns) == (1, 8, None, None)
     assert (untimed.hidden_share, untimed.bytes_per_second) == (None, None)

@@ -35,8 +35,17 @@ def test_a_loop_with_its_time(script: type[Script]) -> None:
     made.rows["launches"][0] |= {"compile_ns": 500, "dispatch_end_ns": made.rows["launches"][0]["dispatch_end_ns"]}
     found = repetition(made.recording())
     assert found is not None
-    assert (found.dispatchers, found.rounds, found.round_ns) == ((0, 1, 2), 25, 30_000)
-    assert found.host_ns == 25 * 30_000 - 500
+    assert (found.dispatchers, found.rounds, found.cell_id) == ((0, 1, 2), 25, None)
+    assert (found.usual_rounds, found.usual_ns, found.long_ns) == (25, 25 * 30_000 - 500, 0)
+
+
+def test_rounds_that_waited_are_summed_by_themselves(script: type[Script]) -> None:
+    made = _loop(script, 25)
+    for at in (3, 40):
+        made.rows["launches"][at]["end_ns"] += 7_000_000
+    found = repetition(made.recording())
+    assert found is not None
+    assert (found.rounds, found.usual_rounds, found.usual_ns, found.long_ns) == (25, 23, 690_000, 14_060_000)
 
 
 def test_what_is_no_plain_loop(script: type[Script]) -> None:
