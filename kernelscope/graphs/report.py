@@ -16,13 +16,14 @@ _STYLE = """
 .kscope .ks-whatif .ks-x > table.ks-table { min-width: 0; }
 .kscope .ks-whatif table.ks-table :is(th, td) { white-space: normal; }
 """
-NOTICE = f"{DRY_RUN_NOTICE}: there are no GPU times, host times mean nothing for a GPU, and no kernel made the results"
+NOTICE = f"{DRY_RUN_NOTICE}: there are no times and no results to compare"
 
 
 def text(result: WhatIf) -> str:
     """Return the result as lines of text."""
-    rows = [("", "eager", "as a graph", "difference"), *_rows(result)]
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    times = _rows(result)
+    rows = [("", "eager", "as a graph", "difference"), *times] if times else []
+    widths = [max((len(row[place]) for row in rows), default=0) for place in range(4)]
     table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     notice = [f"*** {NOTICE} ***"] if result.is_dry_run else []
     return "\n".join([title(result), *notice, *table, *(f"  {each}" for each in sentences(result))])
@@ -33,13 +34,13 @@ def card(result: WhatIf) -> str:
     notice = f'<div class="ks-notice">{escape(NOTICE)}</div>' if result.is_dry_run else ""
     columns = [("", "", ""), ("", "eager", "median, interval"), ("", "as a graph", "median, interval"),
                ("", "difference", "")]
-    body = [_card_row("host", "call to return", result.host)]
-    if result.gpu is not None:
-        body.append(_card_row("GPU", "first to last", result.gpu))
+    body = [_card_row(name, of, compared) for name, of, compared in (
+        ("host", "call to return", result.host), ("GPU", "first to last", result.gpu)) if compared is not None]
+    table = table_of(columns, body) if body else ""
     said = "".join(f"<li>{escape(each)}</li>" for each in sentences(result))
     head = f'<div class="ks-top"><span class="ks-title">{escape(title(result))}</span></div>{notice}'
     return (f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-whatif">{head}'
-            f'{table_of(columns, body)}<ul class="ks-list">{said}</ul></div></div>')
+            f'{table}<ul class="ks-list">{said}</ul></div></div>')
 
 
 def title(result: WhatIf) -> str:
@@ -48,41 +49,54 @@ def title(result: WhatIf) -> str:
     copies = f", and {counted(result.copies, 'device copy', 'device copies')}" if result.copies else ""
     listed = ", ".join(shorten(clean(name), _NAME_WIDTH) for name in result.kernels[:_MOST_LISTED])
     more = f" and {len(result.kernels) - _MOST_LISTED} more" if len(result.kernels) > _MOST_LISTED else ""
-    return f"What if {clean(result.label)} were a graph: {work} of {listed}{more}{copies}"
+    what = clean(result.label) if result.rounds is None else f"a round of {clean(result.label)}"
+    return f"What if {what} were a graph: {work} of {listed}{more}{copies}"
 
 
 def sentences(result: WhatIf) -> list[str]:
     """Return what there is to say besides the times."""
-    said = [_equality(result)]
-    if result.unequal:
-        said += [_unequal(each) for each in result.unequal[:_MOST_LISTED]]
-        if len(result.unequal) > _MOST_LISTED:
-            said.append(f"and {len(result.unequal) - _MOST_LISTED} more arrays")
-    made = (f"Capturing the graph took {duration(result.capture_ns)}, and instantiating it "
-            f"{duration(result.instantiate_ns)}")
-    replays = result.replays_to_pay_off
-    if replays is None:
-        said.append(f"{made}; no host time is saved that would pay for it.")
-    else:
-        said.append(f"{made}: paid off after {counted(replays, 'launch', 'launches')} of the graph.")
+    said = _captured(result) if result.is_dry_run else _compared(result)
+    if result.rounds is not None:
+        made = f"{clean(result.label)} made {result.rounds:,} such rounds one after another."
+        said.append(made[:1].upper() + made[1:])
     if result.streams > 1:
         said.append(f"The launches went to {result.streams} streams. The graph has them one after the other: what "
                     "could overlap does not.")
     if result.left_out:
-        said.append(f"In neither time, because it comes before the first launch or after the last: "
-                    f"{', '.join(clean(each) for each in result.left_out)}.")
+        where = "outside of the round" if result.rounds is not None else "before the first launch or after the last"
+        said.append(f"Left out, because it comes {where}: {', '.join(clean(each) for each in result.left_out)}.")
     said += [clean(each) for each in result.notes]
-    said.append(f"Medians of {result.samples} samples, taken in turn, with bootstrap intervals of 95 %.")
+    if result.samples:
+        said.append(f"Medians of {result.samples} samples, taken in turn, with bootstrap intervals of 95 %.")
     if result.run_again:
         said.append(clean(result.run_again))
     return said
 
 
+def _captured(result: WhatIf) -> list[str]:
+    """What there is to say of a graph that no GPU has launched."""
+    on = f", on {counted(result.arrays, 'array')} of {size(result.compared_bytes)}" if result.arrays else ""
+    return [f"Captured and instantiated: {counted(result.nodes, 'node')}{on}.",
+            "What the graph would save, and whether it gives the same results, takes a GPU to tell."]
+
+
+def _compared(result: WhatIf) -> list[str]:
+    said = [_equality(result)]
+    if result.unequal:
+        said += [_unequal(each) for each in result.unequal[:_MOST_LISTED]]
+        if len(result.unequal) > _MOST_LISTED:
+            said.append(f"and {counted(len(result.unequal) - _MOST_LISTED, 'more array')}")
+    made = (f"Capturing the graph took {duration(result.capture_ns)}, and instantiating it "
+            f"{duration(result.instantiate_ns)}")
+    replays = result.replays_to_pay_off
+    if replays is None:
+        return [*said, f"{made}; no host time is saved that would pay for it."]
+    return [*said, f"{made}: paid off after {counted(replays, 'launch', 'launches')} of the graph."]
+
+
 def _rows(result: WhatIf) -> list[tuple[str, str, str, str]]:
-    rows = [("host", *_cells(result.host))]
-    if result.gpu is not None:
-        rows.append(("GPU", *_cells(result.gpu)))
-    return rows
+    return [(name, *_cells(compared)) for name, compared in (("host", result.host), ("GPU", result.gpu))
+            if compared is not None]
 
 
 def _cells(compared: Comparison) -> tuple[str, str, str]:
@@ -112,7 +126,7 @@ def _difference(compared: Comparison) -> str:
 
 
 def _equality(result: WhatIf) -> str:
-    if not result.arrays:
+    if result.equal is None:
         return "Results were not compared: the launches got no device array."
     what = f"{counted(result.arrays, 'array')}, {size(result.compared_bytes)}"
     if result.equal:

@@ -78,32 +78,39 @@ class Unequal:
 class WhatIf:
     """What launches cost eagerly, and what they would cost as a graph. Displaying it shows a card.
 
+    A dry run has no kernels' times and results: there it says what was captured, and all that needs a GPU is None.
+
     Attributes
     ----------
     label : str
         What was run: a cell, or a function.
+    rounds : int or None
+        How many times the cell made these launches one after another, where they are one round of a loop; None where
+        they are all that was run.
     launches, copies : int
         Kernel launches, and copies and fills on the device between them.
+    nodes : int
+        Nodes of the graph that was captured from them.
     kernels : tuple of str
         The kernels, by name.
     streams : int
         How many streams they went to; the graph has them in one order.
     samples : int
-        How many times each way was timed.
-    host : Comparison
+        How many times each way was timed; 0 in a dry run.
+    host : Comparison or None
         From the first launch's call to the last one's return; of the graph, one call.
     gpu : Comparison or None
-        From the first launch's beginning to the last one's end, by CUDA events; None in a dry run.
+        From the first launch's beginning to the last one's end, by CUDA events.
     unequal : tuple of Unequal
         Arrays whose contents differ; empty where the results are equal.
     eager_repeats : bool
         Whether running the eager launches a second time gave the same results; True where nothing differs.
     arrays, compared_bytes : int
         How many device arrays the launches got, and their memory together.
-    capture_ns, instantiate_ns : int
+    capture_ns, instantiate_ns : int or None
         What it cost the host once to capture the graph and to instantiate it.
     left_out : tuple of str
-        What the code did before its first launch and after its last, which is in neither time.
+        What the code did before its first launch and after its last, or outside of the round: it is in neither time.
     notes : tuple of str
         What else limits what was found.
     run_again : str
@@ -113,36 +120,40 @@ class WhatIf:
     """
 
     label: str
+    rounds: int | None
     launches: int
     copies: int
+    nodes: int
     kernels: tuple[str, ...]
     streams: int
     samples: int
-    host: Comparison
+    host: Comparison | None
     gpu: Comparison | None
     unequal: tuple[Unequal, ...]
     eager_repeats: bool
     arrays: int
     compared_bytes: int
-    capture_ns: int
-    instantiate_ns: int
+    capture_ns: int | None
+    instantiate_ns: int | None
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
     run_again: str
     is_dry_run: bool
 
     @property
-    def equal(self) -> bool:
-        """Whether all arrays have the same contents, bit for bit, after the graph as after the eager launches."""
-        return not self.unequal
+    def equal(self) -> bool | None:
+        """Whether all arrays have the same contents, bit for bit, after the graph as after the eager launches.
+
+        None where nothing was compared: in a dry run, and where the launches got no device array.
+        """
+        return None if self.is_dry_run or not self.arrays else not self.unequal
 
     @property
     def replays_to_pay_off(self) -> int | None:
-        """After how many launches of the graph its making is paid off; None where it saves no host time."""
-        saved = self.host.saved
-        if saved.low_ns <= 0:
+        """After how many launches of the graph its making is paid off; None where no host time is seen to be saved."""
+        if self.host is None or self.host.saved.low_ns <= 0:
             return None
-        return int(np.ceil((self.capture_ns + self.instantiate_ns) / saved.median_ns))
+        return int(np.ceil(((self.capture_ns or 0) + (self.instantiate_ns or 0)) / self.host.saved.median_ns))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the times as a DataFrame.
@@ -151,7 +162,7 @@ class WhatIf:
         -------
         pandas.DataFrame
             Columns ``time`` (host, gpu), ``way`` (eager, graph, saved), ``median_ns``, ``low_ns`` and ``high_ns``: a
-            median and its bootstrap interval of 95 %.
+            median and its bootstrap interval of 95 %. It is empty in a dry run.
         """
         import pandas as pd
 

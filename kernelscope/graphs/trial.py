@@ -44,6 +44,8 @@ class Captured:
     ----------
     graph : cuda.core.graph.Graph
         The graph.
+    nodes : int
+        How many nodes the steps became.
     capture_ns, instantiate_ns : int
         What making it cost the host.
 
@@ -71,6 +73,7 @@ class Captured:
             self.graph = builder.complete()
             self.instantiate_ns = clock.now() - captured
             self.capture_ns = captured - begun
+            self.nodes = len(builder.graph_definition.nodes())
         finally:
             _close(builder)
 

@@ -48,6 +48,13 @@ class Step:
     arrays: tuple[tuple[str, Any], ...]
     dispatcher: Any = None
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Of a launch: equal for those of one kernel with one launch configuration and arguments of the same types."""
+        launch: Any = self.function
+        return (id(self.dispatcher), launch.griddim, launch.blockdim, launch.sharedmem, self.stream,
+                *map(self.dispatcher.typeof_pyval, self.args))
+
     def onto(self, stream: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return what makes the same step on another stream, one of cuda.core."""
         if self.dispatcher is None:

@@ -149,6 +149,30 @@ def test_a_cell_of_a_recording(axpy):
     assert (names["y"].copy_to_host() == 10).all()
 
 
+def test_a_round_of_a_loop(axpy):
+    source = ("for turn in range(30):\n    axpy[4, 256](y, 2.0, x)\n    axpy[8, 128](x, 0.5, y)\n"
+              "    y[:10].copy_to_device(x[:10])\n    y.copy_to_host()\n")
+    names = {"axpy": axpy, "x": cuda.to_device(np.ones(1000, np.float32)),
+             "y": cuda.to_device(np.zeros(1000, np.float32))}
+    recorder = kernelscope.record()
+    with recorder:
+        recorder.begin_cell(execution_count=3, source=source)
+        exec(source, names)
+    names["x"].copy_to_device(np.ones(1000, np.float32))
+    names["y"].copy_to_device(np.zeros(1000, np.float32))
+    result = kernelscope.graphs.from_recording(recorder.recording, 3, names)
+    print(result)
+    assert (result.rounds, result.launches, result.copies, result.nodes, result.equal) == (30, 2, 1, 3, True)
+    assert result.host is not None and not result.host.saved.covers_zero
+    x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
+    for _ in range(30):
+        y += np.float32(2) * x
+        x += np.float32(0.5) * y
+        y[:10] = x[:10]
+    np.testing.assert_allclose(names["x"].copy_to_host(), x, rtol=1e-5)
+    np.testing.assert_allclose(names["y"].copy_to_host(), y, rtol=1e-5)
+
+
 def test_several_streams_give_equal_results(axpy):
     n = 100_000
     x, one, two = (cuda.to_device(np.full(n, value, np.float32)) for value in (1, 0, 0))

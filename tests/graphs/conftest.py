@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import kernelscope
 from kernelscope import dryrun
 
 
@@ -70,6 +72,25 @@ def capturing() -> Callable[[], int]:
 @pytest.fixture(autouse=True)
 def captures_are_left_alone(no_garbage: None) -> None:
     """Nothing that an earlier test has left is freed in the middle of a capture."""
+
+
+@pytest.fixture
+def recorded() -> Callable[..., Any]:
+    """Run a cell's source in a namespace, and return the recording of it."""
+    def run(source: str, names: dict[str, Any], **cell: Any) -> Any:
+        recorder = kernelscope.record(gpu="none")
+        with recorder:
+            recorder.begin_cell(cell.pop("name", None), execution_count=cell.pop("number", 5), source=source)
+            exec(source.replace("%%kernelscope -q\n", "\n"), names)
+        return recorder.recording
+
+    return run
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A what-if compares and times on the null driver too, as it does where there is a GPU."""
+    monkeypatch.setattr("kernelscope.graphs.comparing.dryrun", SimpleNamespace(is_enabled=lambda: False))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What-if in a dry run: what is run, captured, compared and put back, what is refused, what interruptions leave."""
+"""What-if on the null driver: what is run, captured, compared and put back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelscope.errors import GraphError
 from kernelscope.graphs import trial, whatif
 from kernelscope.graphs.watching import Step
 
-pytestmark = pytest.mark.usefixtures("nothing_is_left")
+pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
 
 SAMPLES = 5
 
@@ -31,7 +31,8 @@ def test_twenty_launches(cuda, step, array, counted) -> None:
     assert (result.launches, result.copies, result.kernels, result.streams) == (20, 0, ("step",), 1)
     assert (result.samples, result.arrays, result.compared_bytes, result.equal) == (5, 1, 32, True)
     assert result.label == "function"
-    assert (result.is_dry_run, result.gpu, result.left_out, result.notes) == (True, None, (), ())
+    assert (result.is_dry_run, result.rounds, result.nodes, result.left_out, result.notes) == (False, None, 20, (), ())
+    assert result.gpu is not None
     assert result.capture_ns > 0 and result.instantiate_ns > 0
     assert 0 < result.host.graph.median_ns < result.host.eager.median_ns
     # Once for real, 2 + 5 times for each of the eager times, the host's and the GPU's; captured once; replayed for the
@@ -197,10 +198,21 @@ def test_long_work_is_timed_less_often(cuda, step, array, monkeypatch) -> None:
     assert whatif(lambda: step[1, 1](array), samples=50).samples == 5
 
 
-# ---- refusals ----
+def test_a_function_s_loop_is_one_graph(cuda, step, scale, array) -> None:
+    def function() -> None:
+        for _ in range(25):
+            step[1, 1](array)
+            scale[1, 1](array, 2.0, array)
+
+    result = whatif(function, samples=SAMPLES)
+    assert (result.rounds, result.launches, result.nodes) == (None, 50, 50)
 
 
-# ---- errors and interruptions ----
+def test_no_device_array_to_compare(cuda) -> None:
+    @cuda.jit
+    def nothing(number):
+        pass
 
-
-# ---- cells ----
+    result = whatif(lambda: nothing[1, 1](3), samples=SAMPLES)
+    assert (result.equal, result.arrays) == (None, 0)
+    assert "Results were not compared" in str(result)

@@ -10,20 +10,12 @@ import kernelscope
 from kernelscope.errors import GraphError, UnknownCellError
 from kernelscope.graphs import from_recording
 
-pytestmark = pytest.mark.usefixtures("nothing_is_left")
+pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
 
 SAMPLES = 5
 
 
-def recorded(source: str, names: dict[str, Any], **cell: Any) -> Any:
-    recorder = kernelscope.record(gpu="none")
-    with recorder:
-        recorder.begin_cell(cell.pop("name", None), execution_count=cell.pop("number", 5), source=source)
-        exec(source.replace("%%kernelscope -q\n", "\n"), names)
-    return recorder.recording
-
-
-def test_a_cell_is_run_again_in_a_namespace(cuda, step, capsys) -> None:
+def test_a_cell_is_run_again_in_a_namespace(cuda, step, capsys, recorded) -> None:
     source = ("%%kernelscope -q\nruns += 1\nout = cuda.device_array(4)\nstep[1, 1](out)\nstep[1, 1](out)\n"
               "out.copy_to_host()\n")
     names = {"step": step, "cuda": cuda, "runs": 0}
@@ -40,7 +32,7 @@ def test_a_cell_is_run_again_in_a_namespace(cuda, step, capsys) -> None:
     assert "is run again" in capsys.readouterr().out
 
 
-def test_a_cell_that_defines_its_kernel(cuda, array) -> None:
+def test_a_cell_that_defines_its_kernel(cuda, array, recorded) -> None:
     source = ("from numba import cuda\n@cuda.jit\ndef inner(a):\n    a[0] = 1\n"
               "for _ in range(3):\n    inner[1, 1](mine)\n")
     recording = recorded(source, names := {"mine": array}, name="warm up", number=None)
@@ -49,7 +41,7 @@ def test_a_cell_that_defines_its_kernel(cuda, array) -> None:
     assert result.run_again.startswith("The cell 'warm up' was run again once")
 
 
-def test_the_array_s_variable_is_named(cuda, step, array, monkeypatch) -> None:
+def test_the_array_s_variable_is_named(cuda, step, array, monkeypatch, recorded) -> None:
     found: list[Any] = []
     monkeypatch.setattr("kernelscope.graphs.comparing.differences",
                         lambda _, arrays: found.extend(arrays.values()) or [])
@@ -58,7 +50,75 @@ def test_the_array_s_variable_is_named(cuda, step, array, monkeypatch) -> None:
     assert found == ["mine (a of step)"]
 
 
-def test_which_cell(cuda, step, array) -> None:
+LOOP = """copies = [cuda.device_array(4) for _ in range(2)]
+scale[1, 1](a, 1.5, a)
+for turn in range(30):
+    copies[0].copy_to_device(a)
+    step[1, 1](a)
+    scale[2, 32](a, float(turn), copies[0])
+    a.copy_to_host()
+    step[1, 1](copies[1])
+"""
+
+
+def test_one_round_of_a_loop(cuda, step, scale, array, counted, recorded) -> None:
+    """The launches that the advice on the recording calls a round, from one wait to the next."""
+    from kernelscope.analysis.repetition import repetition
+
+    names = {"step": step, "scale": scale, "cuda": cuda, "a": array}
+    recording = recorded(LOOP, names)
+    loop = repetition(recording)
+    assert loop is not None
+    counted()
+    result = from_recording(recording, namespace=names, samples=SAMPLES)
+    assert (loop.rounds, len(loop.dispatchers)) == (30, 3)
+    assert (result.rounds, result.launches, result.copies, result.nodes) == (30, 3, 1, 4)
+    assert [recording.dispatchers.name[at].rpartition(".")[2] for at in loop.dispatchers] == ["step", "scale", "step"]
+    assert sorted(result.kernels) == ["scale", "step"]
+    # The cell once; the round once for its results, and for each of two times 2 + 5 times; the graph as often.
+    assert counted() == (91 + 3 * 15, 3, 15, 3 * 15)
+    assert result.equal is True
+    assert [each.partition(" at ")[0] for each in result.left_out] == ["device_array", "copy_to_host"]
+    assert result.notes == ("1 launch outside of the rounds is left out.",)
+    said = str(result)
+    assert said.startswith("What if a round of cell 5 were a graph: 3 launches of ")
+    assert "Cell 5 made 30 such rounds one after another." in said
+    assert "Left out, because it comes outside of the round: device_array at line 1, copy_to_host at line 7." in said
+
+
+def test_a_round_is_compared_with_the_same_round(cuda, step, scale, array, monkeypatch, recorded) -> None:
+    """What 30 rounds left of an array is not what one leaves; and in the end it is what 30 left."""
+    source = "for _ in range(30):\n    step[1, 1](a)\n    a[0:3].copy_to_device(a[1:4])\n    scale[1, 1](a, 2.0, a)\n"
+    result = from_recording(recorded(source, names := {"step": step, "scale": scale, "a": array}), namespace=names,
+                            samples=SAMPLES)
+    assert (result.rounds, result.copies, result.equal) == (30, 1, True)
+    assert array.copy_to_host().tolist() == [3.0] * 4
+
+
+def test_rounds_that_no_graph_can_hold(cuda, step, scale, array, recorded) -> None:
+    source = "for _ in range(20):\n    step[1, 1](a)\n    a[0]\n    scale[1, 1](a, 2.0, a)\n    cuda.synchronize()\n"
+    names = {"step": step, "scale": scale, "cuda": cuda, "a": array}
+    with pytest.raises(GraphError, match="a round of cell 5 cannot be a graph as it is: __getitem__ at line 3 copies"):
+        from_recording(recorded(source, names), namespace=names)
+
+
+@pytest.mark.parametrize("source", [
+    "for _ in range(19):\n    step[1, 1](a)\n    scale[1, 1](a, 2.0, a)\n",
+    "for _ in range(50):\n    step[1, 1](a)\n",
+    "for turn in range(25):\n    step[turn + 1, 1](a)\n    scale[1, turn + 1](a, 2.0, a)\n",
+    "for turn in range(25):\n    step[1, 1](a[turn % 2::2])\n    scale[1, 1](a, turn % 3 or 1.5, a)\n",
+])
+def test_no_plain_loop_is_one_graph(source, cuda, step, scale, array, recorded) -> None:
+    from kernelscope.analysis.repetition import repetition
+
+    recording = recorded(source, names := {"step": step, "scale": scale, "a": array})
+    result = from_recording(recording, namespace=names, samples=SAMPLES)
+    loop = repetition(recording)
+    assert (result.rounds is None) == (loop is None), "as the advice has it"
+    assert loop is not None or result.launches == len(recording.launches)
+
+
+def test_which_cell(cuda, step, array, recorded) -> None:
     from kernelscope.recording.merge import merge
 
     names = {"step": step, "a": array}

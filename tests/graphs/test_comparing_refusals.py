@@ -11,7 +11,7 @@ from kernelscope.errors import GraphError
 from kernelscope.graphs import trial, whatif
 from kernelscope.graphs.watching import Step
 
-pytestmark = pytest.mark.usefixtures("nothing_is_left")
+pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
 
 SAMPLES = 5
 

@@ -14,13 +14,18 @@ from kernelscope.graphs.result import Timing, Unequal, WhatIf, compare, unequal
 def result(**changes: Any) -> WhatIf:
     noise = np.random.default_rng(1).normal(0, 100, 50)
     values: dict[str, Any] = {
-        "label": "cell 5", "launches": 20, "copies": 0, "kernels": ("step",), "streams": 1, "samples": 50,
+        "label": "cell 5", "rounds": None, "launches": 20, "copies": 0, "nodes": 20, "kernels": ("step",), "streams": 1,
+        "samples": 50,
         "host": compare(300_000 + noise, 17_000 + noise[::-1]), "gpu": compare(305_000 + noise, 33_000 + noise[::-1]),
         "unequal": (), "eager_repeats": True, "arrays": 1, "compared_bytes": 8000, "capture_ns": 800_000,
         "instantiate_ns": 100_000, "left_out": (), "notes": (), "run_again": "Cell 5 was run again once.",
         "is_dry_run": False, **changes,
     }
     return WhatIf(**values)
+
+
+DRY: dict[str, Any] = {"is_dry_run": True, "host": None, "gpu": None, "samples": 0, "capture_ns": None,
+                       "instantiate_ns": None}
 
 
 def test_medians_and_intervals() -> None:
@@ -101,13 +106,28 @@ def test_the_text() -> None:
     ({"unequal": (Unequal("out (a of step)", 3, 1000, 1e-7),)},
      "out (a of step): 3 of 1,000 elements differ, by at most 1e-07"),
     ({"unequal": (Unequal("x", 1, 1, None),) * 7, "arrays": 7}, "and 2 more arrays"),
+    ({"unequal": (Unequal("x", 1, 1, None),) * 6, "arrays": 6}, "and 1 more array"),
     ({"unequal": (Unequal("x", 1, 1, None),), "eager_repeats": False}, "eagerly a second time gave other results too"),
-    ({"is_dry_run": True, "gpu": None}, NOTICE),
+    ({"rounds": 500, "launches": 4}, "What if a round of cell 5 were a graph: 4 launches of step"),
+    ({"rounds": 500}, "Cell 5 made 500 such rounds one after another."),
+    ({"rounds": 500, "left_out": ("synchronize at line 3",)}, "it comes outside of the round: synchronize at line 3."),
+    (DRY, NOTICE),
+    (DRY, "Captured and instantiated: 20 nodes, on 1 array of 7.8 KiB."),
+    (DRY, "What the graph would save, and whether it gives the same results, takes a GPU to tell."),
 ])
 def test_what_is_said(changes: dict[str, Any], expected: str) -> None:
     said = text(result(**changes))
     assert expected in said
     assert expected in card(result(**changes))
+
+
+@pytest.mark.parametrize("shown", [text, card])
+def test_a_dry_run_claims_nothing(shown: Any) -> None:
+    made = result(**DRY)
+    assert (made.equal, made.replays_to_pay_off, len(made.to_frame())) == (None, None, 0)
+    said = shown(made).lower()
+    for word in ("saved", "faster", "paid off", "equal", "median", " µs", " ms", "no difference"):
+        assert word not in said, word
 
 
 def test_names_are_escaped() -> None:

@@ -36,8 +36,9 @@ def test_the_newest_cell(notebook: Any) -> None:
     assert ran.stdout.startswith("kernelscope: cell ")
     assert "is run again, in this notebook's namespace" in ran.stdout
     assert "were a graph: 4 launches of axpy" in ran.card
-    assert "dry run: kernels did not execute: there are no GPU times" in ran.card
-    assert "Results are equal bit for bit (1 array, 32 B)." in ran.card
+    assert "dry run: kernels did not execute: there are no times and no results to compare" in ran.card
+    assert "Captured and instantiated: 4 nodes, on 1 array of 32 B." in ran.card
+    assert not [claim for claim in ("equal", "faster", "paid off", "saved") if claim in ran.card]
     assert "was run again once, in this notebook's namespace" in ran.card
     assert notebook.value("runs") == "2"
 
@@ -58,6 +59,16 @@ def test_cells_with_magics_and_kernels_of_their_own(notebook: Any) -> None:
     ran = notebook.ok("%kernelscope whatif graph")
     assert "2 launches of fresh" in ran.card
     assert "after the last: synchronize at line 8, copy_to_host at line 9." in ran.card
+
+
+def test_one_round_of_a_loop(notebook: Any) -> None:
+    notebook.ok("more = cuda.to_device(np.zeros(8, np.float32))")
+    notebook.ok("%%kernelscope -q -n loop\nfor _ in range(40):\n    axpy[2, 32](mine, 2.0, mine)\n"
+                "    axpy[4, 32](more, 2.0, mine)")
+    number = notebook.value("len(In) - 2")
+    shown = notebook.ok("%kernelscope whatif graph").card
+    assert f"What if a round of cell {number} were a graph: 2 launches of axpy" in shown
+    assert f"Cell {number} made 40 such rounds one after another" in shown
 
 
 def test_wrong_usage(notebook: Any) -> None:
