@@ -2,9 +2,9 @@
 
 Nodes are made first, are bound to no graph, and may be changed until they are built::
 
-    from kernelscope.graphs import KernelNode, MemcpyNode
+    from kernelscope.graphs import KernelNode, MemcpyHtoDNode
 
-    upload = MemcpyNode(on_device, on_host)
+    upload = MemcpyHtoDNode(on_device, on_host, on_host.nbytes)
     work = KernelNode[4, 128](kernel, [on_device, 2.0], [upload])
     with work.build() as graph:
         graph.launch()
@@ -25,6 +25,8 @@ from kernelscope.graphs.nodes import (
     HostNode,
     IfNode,
     KernelNode,
+    MemcpyDtoHNode,
+    MemcpyHtoDNode,
     MemcpyNode,
     MemsetNode,
     Node,
@@ -45,9 +47,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "BuiltGraph", "Comparison", "Condition", "EmptyNode", "HostNode", "IfNode", "KernelNode", "MemcpyNode",
-    "MemsetNode", "Node", "Timing", "Unequal", "WhatIf", "WhileNode", "build", "from_recording", "set_condition",
-    "whatif",
+    "BuiltGraph", "Comparison", "Condition", "EmptyNode", "HostNode", "IfNode", "KernelNode",
+    "MemcpyDtoHNode", "MemcpyHtoDNode", "MemcpyNode", "MemsetNode", "Node", "Timing", "Unequal", "WhatIf", "WhileNode",
+    "build", "from_recording", "set_condition", "whatif",
 ]
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import importlib.metadata
 import threading
+import weakref
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
 from kernelscope.errors import GraphError
+from kernelscope.graphs.keeping import Kept
 from kernelscope.graphs.libraries import core, driver, numba_module, require_cuda
-from kernelscope.graphs.nodes import Condition, ConditionalNode, Node, as_nodes, in_order
+from kernelscope.graphs.nodes import Condition, ConditionalNode, Node, as_nodes, dependencies, in_order
 from kernelscope.graphs.placing import Placed, change, place, reason
 from kernelscope.graphs.streams import core_stream
 from kernelscope.graphs.work import Copy, Work, work_of
+
+_CLOSED = "the graph is closed: build it again"
 
 
 class BuiltGraph:
     """An executable CUDA graph of nodes; `build` makes it. As a context manager it closes itself.
 
-    It keeps alive whatever its nodes use: device arrays, host arrays, kernels, and the objects of host functions.
+    It keeps alive whatever its nodes use: device arrays, host arrays, kernels, and the objects of host functions. Where
+    it is closed or dropped while launches of it are under way, all that stays until they have ended, so that
+    ``node.build().launch()`` is safe.
 
     Attributes
     ----------
@@ -31,7 +37,7 @@ class BuiltGraph:
         The executable graph; what cuda.core can do with one, such as `upload`, goes with it.
     """
 
-    def __init__(self, definition: Any, graph: Any, placed: list[Placed], context: int) -> None:
+    def __init__(self, definition: Any, graph: Any, placed: list[Placed], context: int, kept: Kept) -> None:
         self.definition = definition
         self.graph = graph
         self.nodes = tuple(each.node for each in placed)
@@ -40,6 +46,10 @@ class BuiltGraph:
         self._default = core_stream(None)
         self._threads = {threading.get_ident()}
         self._closed = False
+        self._kept = kept
+        # Where it was never closed; at the end of the process nothing needs to be.
+        self._close = weakref.finalize(self, kept.close, graph)
+        self._close.atexit = False
 
     def launch(self, stream: Any = None) -> None:
         """Run the graph once, behind what is in the stream already. It returns before the work is done.
@@ -56,7 +66,7 @@ class BuiltGraph:
             The graph is closed, or the stream is none.
         """
         if self._closed:
-            raise GraphError("the graph is closed: build it again")
+            raise GraphError(_CLOSED)
         if threading.get_ident() not in self._threads:
             _current_context()  # CUDA has one for each thread
             self._threads.add(threading.get_ident())
@@ -67,7 +77,8 @@ class BuiltGraph:
 
         It costs some tens of microseconds for each node that it looks at, where building the graph again makes and
         instantiates all of them.
-        Launches that were made before keep what they had.
+        Launches that were made before keep what they had; an array of theirs that another one replaces must live until
+        they have ended.
 
         Parameters
         ----------
@@ -86,7 +97,7 @@ class BuiltGraph:
             another graph; or as `build`. The graph is then as it was.
         """
         if self._closed:
-            raise GraphError("the graph is closed: build it again")
+            raise GraphError(_CLOSED)
         if _current_context() != self._context:
             raise GraphError("the graph was built in another CUDA context: update it where it was built")
         unknown = [node.label for node in nodes if node not in self._placed]
@@ -111,11 +122,16 @@ class BuiltGraph:
         return len(changes)
 
     def close(self) -> None:
-        """Destroy the graph; what it kept alive is let go. A second time changes nothing."""
-        if not self._closed:
-            self._closed = True
-            self.graph.close()
-            self._placed.clear()
+        """Destroy the graph. A second time changes nothing.
+
+        Launches that are under way go on. What the graph kept alive is let go when they have ended, at the next use of
+        any graph.
+        """
+        self._closed = True
+        self._placed.clear()
+        self._close()
+
+    destroy = close
 
     @property
     def is_closed(self) -> bool:
@@ -138,7 +154,7 @@ class BuiltGraph:
     def _work(self, placed: Placed) -> Work:
         """What a node is to do now, as far as an update can bring it there."""
         node = placed.node
-        if tuple(dict.fromkeys(node.deps)) != placed.deps:
+        if tuple(dict.fromkeys(dependencies(node))) != placed.deps:
             raise GraphError(f"{node.label}: its dependencies were changed, which an update cannot do; build the graph "
                              "again")
         if isinstance(node, ConditionalNode):
@@ -188,11 +204,13 @@ def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
     context = _current_context()
     definition = _new_definition()
     placed = _fill(definition, ends, {}, {}, outer=None)
+    kept = Kept(definition, placed)
     try:
         graph = definition.instantiate()
     except Exception as error:
+        kept.close()
         raise GraphError(f"CUDA refuses the graph: {reason(error)}") from error
-    return BuiltGraph(definition, graph, placed, context)
+    return BuiltGraph(definition, graph, placed, context, kept)
 
 
 def _fill(definition: Any, ends: list[Node], around: dict[Condition, int], seen: dict[Node | Condition, str],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -96,13 +98,21 @@ def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int],
 
 
 def _dispatcher(node: KernelNode) -> Any:
-    if not isinstance(node.kernel, numba_module("dispatcher").CUDADispatcher):
-        configured = getattr(node.kernel, "dispatcher", None)
-        more = "; the launch configuration belongs in KernelNode[grid, block]" if configured is not None else ""
-        raise GraphError(f"{node.label}: {node.kernel!r} is no kernel of numba-cuda{more}")
-    if node.kernel.targetoptions.get("device"):
+    kernel = _compiled(node.kernel) if isinstance(node.kernel, FunctionType) else node.kernel
+    if not isinstance(kernel, numba_module("dispatcher").CUDADispatcher):
+        configured = getattr(kernel, "dispatcher", None)
+        more = (", and no Python function" if configured is None else
+                "; the launch configuration belongs in KernelNode[grid, block]")
+        raise GraphError(f"{node.label}: {kernel!r} is no kernel of numba-cuda{more}")
+    if kernel.targetoptions.get("device"):
         raise GraphError(f"{node.label}: it is a device function, and cannot be launched")
-    return node.kernel
+    return kernel
+
+
+@functools.lru_cache(maxsize=128)
+def _compiled(function: FunctionType) -> Any:
+    """The kernel of a Python function: one for all of its nodes, and the same when a graph is updated."""
+    return numba_module("decorators").jit(function)
 
 
 def _argument(node: KernelNode, place: int, value: Any, handle_of: Callable[[Condition], int]) -> Any:
@@ -117,7 +127,7 @@ def _argument(node: KernelNode, place: int, value: Any, handle_of: Callable[[Con
         if not region.on_device:
             raise GraphError(f"{node.label}: argument {place + 1} is a host array ({type(each).__name__} of "
                              f"{region.dtype}), which numba would copy to the device and back at every launch: use "
-                             "cuda.to_device, or a MemcpyNode before it")
+                             "cuda.to_device, or a MemcpyHtoDNode before it")
         check_context(region, lambda: f"{node.label}: argument {place + 1}")
     return value
 

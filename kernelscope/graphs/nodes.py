@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernelscope.errors import GraphError
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kernelscope.graphs.built import BuiltGraph
 
 _CONFIGURATION = "KernelNode[grid, block](kernel, args, deps), or KernelNode[grid, block, sharedmem](...)"
+_ARRAY = ("__cuda_array_interface__", "__array_interface__", "__cuda_memory__")
 
 
 class Node:
@@ -54,17 +55,20 @@ class Node:
 class KernelNode(Node):
     """The launch of a numba kernel: ``KernelNode[grid, block](kernel, args, deps)``.
 
+    ``KernelNode(kernel, args, deps)`` is one thread in one block.
+
     Parameters
     ----------
-    kernel : CUDADispatcher
-        What ``@cuda.jit`` made. It is compiled for the arguments when the node is built, if it was not yet.
+    kernel : CUDADispatcher or function
+        What ``@cuda.jit`` made, or a Python function, which ``cuda.jit`` then makes one of. It is compiled for the
+        arguments when the node is built, if it was not yet.
     args : iterable
         Device arrays, scalars and tuples of them, and `Condition`. Any object with ``__cuda_array_interface__`` is a
         device array. NumPy arrays are refused: a graph cannot copy them there and back.
     deps : Node or iterable of Node
         What must have ended before.
     grid, block : int or tuple of int
-        Blocks and threads a block, in one to three dimensions.
+        Blocks and threads a block, in one to three dimensions; 1 of each without them.
     sharedmem : int
         Dynamic shared memory, in bytes.
 
@@ -77,7 +81,7 @@ class KernelNode(Node):
     Raises
     ------
     GraphError
-        There is no launch configuration.
+        The launch configuration has too many or too few items, or `args` is no list of arguments.
     """
 
     def __class_getitem__(cls, configuration: Any) -> Callable[..., KernelNode]:
@@ -96,13 +100,11 @@ class KernelNode(Node):
 
         return configured
 
-    def __init__(self, kernel: Any, args: Iterable[Any] = (), deps: Node | Iterable[Node] = (), *, grid: Any = None,
-                 block: Any = None, sharedmem: int = 0) -> None:
+    def __init__(self, kernel: Any, args: Iterable[Any] = (), deps: Node | Iterable[Node] = (), *, grid: Any = 1,
+                 block: Any = 1, sharedmem: int = 0) -> None:
         super().__init__(deps)
-        if grid is None or block is None:
-            raise GraphError(f"a KernelNode of {_name(kernel)} needs a launch configuration: write {_CONFIGURATION}")
         self.kernel = kernel
-        self.args: list[Any] = list(args)
+        self.args: list[Any] = _arguments(f"KernelNode of {_name(kernel)}", args)
         self.grid = grid
         self.block = block
         self.sharedmem = sharedmem
@@ -116,7 +118,8 @@ class KernelNode(Node):
 class MemcpyNode(Node):
     """A copy between host and device, or on the device; which of them is seen from the arrays.
 
-    `to_device`, `to_host` and `on_device` make one too, and refuse arrays of the wrong kind.
+    `to_device`, `to_host` and `on_device` make one too, and refuse arrays of the wrong kind. So do `MemcpyHtoDNode` and
+    `MemcpyDtoHNode`, which can copy a part.
 
     Parameters
     ----------
@@ -135,6 +138,8 @@ class MemcpyNode(Node):
 
     #: The kind that one of the class methods asks for: ``to device``, ``to host``, ``on device``.
     direction: str | None = None
+    #: How many bytes; None for the arrays' size.
+    nbytes: int | None = None
 
     def __init__(self, dst: Any, src: Any, deps: Node | Iterable[Node] = ()) -> None:
         super().__init__(deps)
@@ -158,9 +163,69 @@ class MemcpyNode(Node):
 
     @classmethod
     def _towards(cls, direction: str, dst: Any, src: Any, deps: Node | Iterable[Node]) -> MemcpyNode:
-        node = cls(dst, src, deps)
+        node = MemcpyNode(dst, src, deps)
         node.direction = direction
         return node
+
+
+class _DirectedCopy(MemcpyNode):
+    """The base of the copies whose class says which way they go."""
+
+    #: The class that copies the other way.
+    opposite: ClassVar[str]
+
+    def __init__(self, dst: Any, src: Any, nbytes: int | None = None, deps: Node | Iterable[Node] = ()) -> None:
+        super().__init__(dst, src, deps)
+        self.nbytes = nbytes
+
+
+class MemcpyHtoDNode(_DirectedCopy):
+    """A copy from the host to the device.
+
+    Parameters
+    ----------
+    dst : array
+        A contiguous device array.
+    src : array
+        A contiguous NumPy array, pageable or pinned. Like all arrays of nodes it is kept alive as long as the graph,
+        and until launches of it that are under way have ended.
+    nbytes : int, optional
+        How many bytes, from the first one of both arrays, no more than either has. Without it, all of both, which must
+        then be of one size.
+    deps : Node or iterable of Node
+        What must have ended before.
+
+    Attributes
+    ----------
+    dst, src, nbytes, deps
+        As given. All may be changed until the node is built; afterwards all but `deps`, with `BuiltGraph.update`.
+    """
+
+    direction = "to device"
+    opposite = "MemcpyDtoHNode"
+
+
+class MemcpyDtoHNode(_DirectedCopy):
+    """A copy from the device to the host.
+
+    Parameters
+    ----------
+    dst : array
+        A contiguous, writable NumPy array, pageable or pinned. Like all arrays of nodes it is kept alive as long as
+        the graph, and until launches of it that are under way have ended.
+    src : array
+        A contiguous device array.
+    nbytes, deps
+        As of `MemcpyHtoDNode`.
+
+    Attributes
+    ----------
+    dst, src, nbytes, deps
+        As given. All may be changed until the node is built; afterwards all but `deps`, with `BuiltGraph.update`.
+    """
+
+    direction = "to host"
+    opposite = "MemcpyHtoDNode"
 
 
 class MemsetNode(Node):
@@ -212,7 +277,7 @@ class HostNode(Node):
                  deps: Node | Iterable[Node] = ()) -> None:
         super().__init__(deps)
         self.function = function
-        self.args: list[Any] = list(args)
+        self.args: list[Any] = _arguments(f"HostNode of {_name(function)}", args)
 
     @property
     def label(self) -> str:
@@ -312,8 +377,18 @@ class WhileNode(ConditionalNode):
 
 
 def as_nodes(nodes: Node | Iterable[Node]) -> list[Node]:
-    """Return one or more nodes as a list."""
-    return [nodes] if isinstance(nodes, Node) else list(nodes)
+    """Return one or more nodes as a list.
+
+    Raises
+    ------
+    GraphError
+        It is neither a node nor something to iterate over.
+    """
+    if isinstance(nodes, Node):
+        return [nodes]
+    if isinstance(nodes, str) or not isinstance(nodes, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GraphError(f"{nodes!r} is no node; give a node, or a list of nodes")
+    return list(nodes)
 
 
 def in_order(ends: Sequence[Node]) -> list[Node]:
@@ -340,14 +415,32 @@ def in_order(ends: Sequence[Node]) -> list[Node]:
         elif node not in done:
             path[node] = None
             pending.append((node, True))
-            pending.extend((_checked(node, each), False) for each in reversed(node.deps))
+            pending.extend((each, False) for each in reversed(dependencies(node)))
     return list(done)
 
 
-def _checked(node: Node, dependency: object) -> Node:
-    if not isinstance(dependency, Node):
-        raise GraphError(f"{node.label} depends on {dependency!r}, which is no node")
-    return dependency
+def dependencies(node: Node) -> list[Node]:
+    """Return what a node depends on, as it is now; refuse what is no list of nodes."""
+    # Callers may be untyped.
+    if not isinstance(node.deps, list):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GraphError(f"{node.label}: its deps is {node.deps!r}, and must be a list of nodes")
+    for each in node.deps:
+        if not isinstance(each, Node):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GraphError(f"{node.label} depends on {each!r}, which is no node")
+    return node.deps
+
+
+def _arguments(label: str, args: Iterable[Any]) -> list[Any]:
+    # An array is a list of its elements, and a string one of its letters: neither is meant.
+    if isinstance(args, str) or any(hasattr(args, name) for name in _ARRAY) or not isinstance(args, Iterable):
+        raise GraphError(f"{label}: args is {_shown(args)}, and must be a list of arguments, such as [{_shown(args)}]")
+    return list(args)
+
+
+def _shown(value: Any) -> str:
+    """What errors call a value: an array by its type, others as they print."""
+    is_array = any(hasattr(value, name) for name in _ARRAY)
+    return f"<{type(value).__name__} of {value.dtype}>" if is_array and hasattr(value, "dtype") else repr(value)
 
 
 def _name(function: Any) -> str:

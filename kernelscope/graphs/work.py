@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -116,15 +117,39 @@ def _copy(node: MemcpyNode) -> Copy:
     if direction is None:
         raise GraphError(f"{node.label}: both arrays are on the host; a HostNode can copy there")
     if node.direction not in (None, direction):
-        raise GraphError(f"{node.label}: it was to copy {node.direction}, and its arrays make a copy {direction}; dst "
-                         "comes first, then src")
-    if dst.nbytes != src.nbytes:
-        raise GraphError(f"{node.label}: dst has {dst.nbytes:,} bytes, and src {src.nbytes:,}")
-    if not dst.nbytes:
+        opposite = getattr(node, "opposite", None)
+        other = "" if opposite is None or direction == "on device" else f", or use {opposite}"
+        raise GraphError(f"{node.label}: it was to copy {node.direction}, and its arrays make a copy {direction} (dst "
+                         f"is {_kind(dst)}, src is {_kind(src)}); dst comes first, then src{other}")
+    nbytes = _size(node, dst, src)
+    if not nbytes:
         raise GraphError(f"{node.label}: its arrays are empty")
     if not dst.writable:
         raise GraphError(f"{node.label}: dst is a read-only host array")
-    return Copy(dst, src, dst.nbytes, (node.dst, node.src))
+    return Copy(dst, src, nbytes, (node.dst, node.src))
+
+
+def _size(node: MemcpyNode, dst: Region, src: Region) -> int:
+    """How many bytes a node copies."""
+    if node.nbytes is None:
+        if dst.nbytes != src.nbytes:
+            raise GraphError(f"{node.label}: dst has {dst.nbytes:,} bytes, and src {src.nbytes:,}; give nbytes to a "
+                             "MemcpyHtoDNode or a MemcpyDtoHNode to copy a part")
+        return dst.nbytes
+    least = min(dst.nbytes, src.nbytes)
+    try:
+        nbytes = operator.index(node.nbytes)
+    except TypeError:
+        raise GraphError(f"{node.label}: nbytes is {node.nbytes!r}, and must be a number of bytes; deps come after "
+                         "it") from None
+    if not 0 < nbytes <= least:
+        raise GraphError(f"{node.label}: nbytes is {nbytes:,}, and must be from 1 to {least:,}: dst has {dst.nbytes:,} "
+                         f"bytes, and src {src.nbytes:,}")
+    return nbytes
+
+
+def _kind(region: Region) -> str:
+    return f"{'a device' if region.on_device else 'a host'} array of {region.dtype} with shape {region.shape}"
 
 
 def _fill(node: MemsetNode) -> Fill:

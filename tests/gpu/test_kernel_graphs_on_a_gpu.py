@@ -6,6 +6,7 @@ import ctypes
 import gc
 import re
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from kernelscope.graphs import (
     HostNode,
     IfNode,
     KernelNode,
+    MemcpyDtoHNode,
+    MemcpyHtoDNode,
     MemcpyNode,
     MemsetNode,
     WhileNode,
@@ -49,6 +52,19 @@ def axpy():
             out[i] += a * x[i]
 
     return axpy
+
+
+@pytest.fixture(scope="module")
+def spin():
+    @cuda.jit
+    def spin(out, rounds):
+        x = 1.0
+        for _ in range(rounds):
+            x = x * 0.999 + 0.001
+        out[0] = x
+
+    spin[1, 1](cuda.device_array(1), 1000)
+    return spin
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +125,89 @@ def test_the_guide_s_loop():
     exec(BLOCKS[3], names)
     assert names["value"].copy_to_host().tolist() == [100.0 / 128]
     assert names["rounds"].copy_to_host().tolist() == [7]
+
+
+# ---- the first proposal of a graph API for numba, as its authors wrote it ----
+
+def test_the_proposal_s_chain():
+    def k1(a):
+        a[0] += 2
+
+    @cuda.jit
+    def k2(a):
+        a[0] *= 3
+
+    arr = cuda.to_device(np.array([1.0, 5.0]))
+
+    n1 = KernelNode(k1, [arr])
+    n2 = KernelNode(k2, [arr], [n1])
+    n3 = KernelNode(k2)
+    n3.args.append(arr)
+    n3.deps.append(n2)
+    g = n3.build()
+    g.launch()
+
+    assert arr.copy_to_host().tolist() == [27.0, 5.0]
+    g.launch()
+    assert arr.copy_to_host().tolist() == [261.0, 5.0]
+    g.destroy()
+
+
+def test_the_proposal_s_copies_and_host_function():
+    seen = []
+
+    def k1(a):
+        cuda.atomic.add(a, 0, 2)
+
+    def h1(a):
+        seen.append(a.tolist())
+
+    host_arr = np.array([1.0, 5.0])
+    dev_arr = cuda.device_array_like(host_arr)
+
+    n0 = MemcpyHtoDNode(dev_arr, host_arr, host_arr.nbytes)
+    n1 = KernelNode[4, 1](k1, [dev_arr], [n0])
+    n2 = MemcpyDtoHNode(host_arr, dev_arr, host_arr.nbytes, [n1])
+    n3 = HostNode(h1, [host_arr], [n2])
+    n3.build().launch()
+
+    cuda.synchronize()
+    assert seen == [[9.0, 5.0]]
+    assert host_arr.tolist() == [9.0, 5.0]
+    assert dev_arr.copy_to_host().tolist() == [9.0, 5.0]
+
+
+def test_a_part_is_copied():
+    device, back = cuda.to_device(np.zeros(4)), np.full(4, 9.0)
+    up = MemcpyHtoDNode(device, np.array([1.0, 2.0, 3.0]), 16)
+    with MemcpyDtoHNode(back, device, 24, up).build() as graph:
+        graph.launch()
+        cuda.synchronize()
+    assert (device.copy_to_host().tolist(), back.tolist()) == ([1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 9.0])
+
+
+def test_host_memory_lives_as_long_as_a_launch(spin):
+    """A graph that is dropped behind a long kernel: what it copies from afterwards must still be there."""
+    size, alive = 4_000_000, []
+    device, out = cuda.to_device(np.zeros(size)), cuda.device_array(1)
+
+    def dropped():
+        host = np.full(size, 7.0)
+        alive.append(weakref.ref(host))
+        waits = KernelNode(spin, [out, 100_000_000])
+        MemcpyHtoDNode(device, host, host.nbytes, waits).build().launch()
+
+    dropped()
+    gc.collect()
+    assert alive[0]() is not None, "the kernel runs for some tenths of a second"
+    garbage = [np.full(size, 1e9) for _ in range(4)]
+    assert (device.copy_to_host() == 7.0).all()
+    deadline = time.monotonic() + 30
+    while alive[0]() is not None and time.monotonic() < deadline:  # CUDA frees it in a thread of its own
+        EmptyNode().build().close()
+        time.sleep(0.01)
+    assert alive[0]() is None
+    del garbage
 
 
 # ---- nodes ----

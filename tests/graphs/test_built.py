@@ -7,6 +7,7 @@ import re
 import threading
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from kernelscope.graphs import (
     HostNode,
     IfNode,
     KernelNode,
+    MemcpyDtoHNode,
+    MemcpyHtoDNode,
     MemcpyNode,
     MemsetNode,
     WhileNode,
@@ -62,6 +65,73 @@ def test_the_guide_s_other_snippets(block: str) -> None:
     names: dict[str, Any] = {}
     exec(block, names)
     assert names.get("changed", 1) == 1
+
+
+# The first proposal of a graph API for numba, as its authors wrote it.
+CHAIN = """
+n1 = KernelNode(k1, [arr])
+n2 = KernelNode(k2, [arr], [n1])
+n3 = KernelNode(k2)
+n3.args.append(arr)
+n3.deps.append(n2)
+g = n3.build()
+g.launch()
+"""
+COPIES = """
+n0 = MemcpyHtoDNode(dev_arr, host_arr, host_arr.nbytes)
+n1 = KernelNode[4, 1](k1, [dev_arr], [n0])
+n2 = MemcpyDtoHNode(host_arr, dev_arr, host_arr.nbytes, [n1])
+n3 = HostNode(h1, [host_arr], [n2])
+n3.build().launch()
+"""
+NODES = {each.__name__: each for each in (HostNode, KernelNode, MemcpyDtoHNode, MemcpyHtoDNode)}
+
+
+def test_the_proposal_s_chain(cuda, step, array, counted) -> None:
+    def plain(a):
+        a[0] *= 3
+
+    names: dict[str, Any] = {**NODES, "k1": step, "k2": plain, "arr": array}
+    exec(CHAIN, names)
+    graph = names["g"]
+    assert kinds(graph) == ["KernelNode"] * 3
+    assert {(node.grid, node.block) for node in graph.definition.nodes()} == {((1, 1, 1), (1, 1, 1))}
+    assert len({int(node.kernel.handle) for node in graph.definition.nodes()}) == 2, "one kernel of one function"
+    assert counted() == (0, 0, 1, 3)
+    assert graph.update() == 0
+    graph.destroy()
+
+
+def test_the_proposal_s_copies(cuda, counted) -> None:
+    seen: list[list[float]] = []
+
+    def k1(a):
+        cuda.atomic.add(a, 0, 2)
+
+    host = np.array([5.0, 6.0])
+    names = {**NODES, "k1": k1, "host_arr": host, "dev_arr": cuda.to_device(np.zeros(2)),
+             "h1": lambda a: seen.append(a.tolist())}
+    exec(COPIES, names)
+    cuda.synchronize()
+    assert seen == [[5.0, 6.0]]  # the kernel did not execute
+    assert names["dev_arr"].copy_to_host().tolist() == [5.0, 6.0]
+    assert counted() == (0, 0, 1, 1)
+
+
+def test_a_part_is_copied(cuda) -> None:
+    back = np.full(4, 9.0)
+    device = cuda.to_device(np.zeros(4))
+    up = MemcpyHtoDNode(device, np.array([1.0, 2.0, 3.0]), 16)
+    down = MemcpyDtoHNode(back, device, np.int64(24), up)
+    with down.build() as graph:
+        graph.launch()
+        cuda.synchronize()
+        assert (device.copy_to_host().tolist(), back.tolist()) == ([1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 9.0])
+        down.nbytes, down.dst = None, np.full(4, 9.0)
+        assert graph.update() == 1
+        up.nbytes = 25
+        with pytest.raises(GraphError, match="nbytes is 25, and must be from 1 to 24"):
+            graph.update()
 
 
 def test_a_diamond(cuda, step, array) -> None:
@@ -294,3 +364,40 @@ def test_the_graph_keeps_what_it_uses(cuda, step) -> None:
     del graph
     gc.collect()
     assert [each() for each in alive] == [None, None, None]
+
+
+def test_what_launches_that_are_under_way_use_is_kept(cuda, step, monkeypatch) -> None:
+    """As if CUDA had not freed the graph yet: it does when the last launch has ended."""
+    from kernelscope.graphs import keeping
+
+    libc = keeping._libc()
+    monkeypatch.setattr(keeping, "_libc", lambda: SimpleNamespace(
+        calloc=libc.calloc, sem_init=libc.sem_init, sem_post=libc.sem_post, free=libc.free, sem_trywait=lambda _: -1))
+    alive: list[Any] = []
+    for way in ("dropped", "closed", "in a with block"):
+        host = np.zeros(2)
+        graph = MemcpyHtoDNode(cuda.to_device(np.zeros(2)), host, host.nbytes).build()
+        graph.launch()
+        alive.append(weakref.ref(host))
+        if way == "closed":
+            graph.close()
+        elif way != "dropped":
+            with graph:
+                pass
+        del host, graph
+    gc.collect()
+    assert all(each() is not None for each in alive)
+    monkeypatch.undo()
+    EmptyNode().build().close()
+    gc.collect()
+    assert [each() for each in alive] == [None, None, None]
+
+
+def test_destroyed_graphs(step, array) -> None:
+    graph = KernelNode(step, [array]).build()
+    graph.destroy()
+    graph.destroy()
+    assert graph.is_closed
+    for use in (graph.launch, graph.update):
+        with pytest.raises(GraphError, match="the graph is closed: build it again"):
+            use()

@@ -6,10 +6,20 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs import Condition, EmptyNode, HostNode, IfNode, KernelNode, MemcpyNode, WhileNode
+from kernelscope.graphs import (
+    Condition,
+    EmptyNode,
+    HostNode,
+    IfNode,
+    KernelNode,
+    MemcpyHtoDNode,
+    MemcpyNode,
+    WhileNode,
+)
 from kernelscope.graphs.nodes import in_order
 
 
@@ -23,6 +33,11 @@ def test_a_configuration_is_kept() -> None:
     assert KernelNode[4, 1](kernel).sharedmem == 0
 
 
+def test_without_a_configuration_it_is_one_thread_in_one_block() -> None:
+    node = KernelNode(kernel, (1, 2), EmptyNode())
+    assert (node.grid, node.block, node.sharedmem, node.args, len(node.deps)) == (1, 1, 0, [1, 2], 1)
+
+
 def test_dependencies_are_a_list_of_ones_own() -> None:
     first, second = EmptyNode(), EmptyNode()
     given = [first]
@@ -32,7 +47,12 @@ def test_dependencies_are_a_list_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (lambda: KernelNode(kernel, []), "'kernel' needs a launch configuration: write KernelNode.grid, block"),
+    (lambda: KernelNode(kernel, np.zeros(2)),
+     r"'kernel': args is <ndarray of float64>, and must be a list of arguments, such as \[<ndarray of float64>\]"),
+    (lambda: KernelNode(kernel, 5), r"args is 5, and must be a list .* such as \[5\]"),  # type: ignore[arg-type]
+    (lambda: HostNode(kernel, "text"), r"args is 'text', and must be a list of arguments, such as \['text'\]"),
+    (lambda: KernelNode(kernel, [], 5), "5 is no node; give a node, or a list of nodes"),  # type: ignore[arg-type]
+    (lambda: MemcpyHtoDNode(0, 0, 8, "before"), "'before' is no node; give a node"),  # type: ignore[arg-type]
     (lambda: KernelNode[1], "KernelNode.* got 1: write"),
     (lambda: KernelNode[1, 1, 0, 0], "a node has no stream"),
     (lambda: KernelNode[1, 1, "a stream"], "'a stream', and must be a number of bytes"),
@@ -76,6 +96,10 @@ def test_a_cycle_is_named() -> None:
 def test_what_is_no_node() -> None:
     with pytest.raises(GraphError, match="EmptyNode depends on 7, which is no node"):
         in_order([EmptyNode([7])])  # type: ignore[list-item]
+    node = EmptyNode()
+    node.deps = node  # type: ignore[assignment]
+    with pytest.raises(GraphError, match="EmptyNode: its deps is <EmptyNode>, and must be a list of nodes"):
+        in_order([node])
 
 
 def test_branches() -> None:

@@ -15,6 +15,8 @@ from kernelscope.graphs import (
     HostNode,
     IfNode,
     KernelNode,
+    MemcpyDtoHNode,
+    MemcpyHtoDNode,
     MemcpyNode,
     MemsetNode,
     WhileNode,
@@ -32,7 +34,8 @@ def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
         r"takes 1 argument \(a\), and got 0": lambda: KernelNode[1, 1](step),
         "is no kernel of numba-cuda; the launch configuration belongs in": lambda: KernelNode[1, 1](
             step[1, 1], [array]),
-        "<built-in function print> is no kernel of numba-cuda": lambda: KernelNode[1, 1](print, [array]),
+        "<built-in function print> is no kernel of numba-cuda, and no Python function": lambda: KernelNode[1, 1](
+            print, [array]),
         "CUDA refuses it: .*": lambda: KernelNode[1, 4096](step, [array]),
         r"KernelNode of 'step': .*grid values must be >= 1": lambda: KernelNode[0, 1](step, [array]),
         r"no launch configuration is \[.1, 2., 1, 0\]: unhashable": lambda: KernelNode[[1, 2], 1](step, [array]),
@@ -40,6 +43,25 @@ def refusals(cuda: Any, step: Any, array: Any) -> dict[str, Callable[[], Any]]:
         "dst has 32 bytes, and src 24": lambda: MemcpyNode(array, np.zeros(3)),
         "both arrays are on the host": lambda: MemcpyNode(np.zeros(3), np.zeros(3)),
         "it was to copy to host, and its arrays make a copy to device": lambda: MemcpyNode.to_host(array, np.zeros(4)),
+        "MemcpyHtoDNode: it was to copy to device, and its arrays make a copy to host .dst is a host array of float64 "
+        r"with shape \(4,\), src is a device array .*; dst comes first, then src, or use MemcpyDtoHNode": lambda: (
+            MemcpyHtoDNode(np.zeros(4), array, 32)),
+        "MemcpyDtoHNode: .* make a copy to device .*, or use MemcpyHtoDNode": lambda: MemcpyDtoHNode(
+            array, np.zeros(4)),
+        "MemcpyDtoHNode: .* make a copy on device .*; dst comes first, then src$": lambda: MemcpyDtoHNode(
+            array, array),
+        "MemcpyHtoDNode: both arrays are on the host": lambda: MemcpyHtoDNode(np.zeros(3), np.zeros(3), 8),
+        "nbytes is 40, and must be from 1 to 24: dst has 32 bytes, and src 24": lambda: MemcpyHtoDNode(
+            array, np.zeros(3), 40),
+        "nbytes is 0, and must be from 1 to 32": lambda: MemcpyHtoDNode(array, np.zeros(4), 0),
+        "nbytes is -8, and must be": lambda: MemcpyDtoHNode(np.zeros(4), array, -8),
+        "nbytes is 8.0, and must be a number of bytes": lambda: MemcpyDtoHNode(
+            np.zeros(4), array, 8.0),  # type: ignore[arg-type]
+        r"nbytes is \[<EmptyNode>\], and must be a number of bytes; deps come after it": lambda: MemcpyHtoDNode(
+            array, np.zeros(4), [EmptyNode()]),  # type: ignore[arg-type]
+        "dst has 32 bytes, and src 16; give nbytes to": lambda: MemcpyHtoDNode(array, np.zeros(2)),
+        "MemcpyDtoHNode: dst is a read-only host array": lambda: MemcpyDtoHNode(read_only(), array, 32),
+        "argument 1 is a host array .*, or a MemcpyHtoDNode before it": lambda: KernelNode(step, [np.zeros(3)]),
         "src is not contiguous": lambda: MemcpyNode(cuda.device_array(2), array[::2]),
         "src is 5, which is no array": lambda: MemcpyNode(array, 5),
         "dst is a read-only host array": lambda: MemcpyNode(read_only(), array),
