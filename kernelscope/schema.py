@@ -9,9 +9,13 @@ goes into an ``attributes`` column of JSON. No table holds an argument's value.
 from __future__ import annotations
 
 from kernelscope.schema_types import Column, Table
+from kernelscope.schema_types import column_of_amounts as _amount
 from kernelscope.schema_types import column_of_bytes as _bytes
 from kernelscope.schema_types import column_of_counts as _count
+from kernelscope.schema_types import column_of_durations as _duration
+from kernelscope.schema_types import column_of_handles as _handle
 from kernelscope.schema_types import column_of_ids as _id
+from kernelscope.schema_types import column_of_long_ids as _long_id
 from kernelscope.schema_types import column_of_text as _text
 from kernelscope.schema_types import column_of_times as _time
 from kernelscope.schema_types import column_of_words as _word
@@ -46,7 +50,7 @@ _TABLES = (
     )),
     Table("threads", "one host thread that launched, compiled or made an NVTX range", (
         _id("thread_id", "Row number."),
-        Column("ident", "int64", "Python's `threading.get_ident()` of it."),
+        _handle("ident", "Python's `threading.get_ident()` of it."),
         _text("name", "Python's name of the thread."),
     )),
     Table("devices", "one CUDA device that was launched on", (
@@ -101,19 +105,20 @@ _TABLES = (
         *(_count(f"blockdim_{axis}", f"Threads a block along {axis}; null likewise.") for axis in "xyz"),
         *(_count(f"cluster_{axis}", f"Blocks a cluster along {axis}; null without clusters.") for axis in "xyz"),
         _bytes("sharedmem_bytes", "Dynamic shared memory a block; null likewise."),
-        Column("stream", "int64", "The stream's handle; 0 is the default stream.", nullable=True),
+        _handle("stream", "The stream's handle; 0 is the default stream.", nullable=True),
     )),
     Table("occupancies", "one specialization under one launch configuration on one device", (
         _id("specialization_id", "The specialization."),
         _id("configuration_id", "The launch configuration."),
         _id("device_id", "The device."),
         _count("active_blocks_per_multiprocessor", "Blocks an SM holds at once, from the driver."),
-        Column("occupancy", "float64", "Resident threads over the most that an SM holds: 0 to 1.", nullable=True),
+        Column("occupancy", "float64", "Resident threads over the most that an SM holds.", nullable=True,
+               low=0, high=1),
     )),
     Table("launches", "one launch of one kernel, or one call of an algorithm that launches several", (
-        Column("launch_id", "int64", "Row number; rows are in order of start_ns."),
+        _long_id("launch_id", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
-        Column("parent_launch_id", "int64", "The launch inside which this one was made.", nullable=True),
+        _long_id("parent_launch_id", "The launch inside which this one was made.", nullable=True),
         _id("thread_id", "The host thread."),
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The overload that ran; null where it failed before one was found.", nullable=True),
@@ -125,17 +130,17 @@ _TABLES = (
         _time("submit_end_ns", "The driver call returned: finish begins.", nullable=True),
         _time("end_ns", "The launch call returned or raised; null where a probe cannot see it, and where its process "
               "died first.", nullable=True),
-        Column("compile_ns", "int64", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
-               unit="ns", nullable=True),
+        _duration("compile_ns", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
+                  nullable=True),
         _word("cache", "Where the specialization came from: memory, disk, compiled, or wait (another thread "
                        "was compiling it); null where unknown.", nullable=True),
         _id("compilation_id", "The compile or disk load inside this launch.", nullable=True),
-        Column("correlation_id", "int64", "CUPTI's correlation id of the driver call, unique in its process.",
-               nullable=True),
-        Column("queue_ns", "int64", "From the end of submit to the kernel's start on the GPU: 0 where it started "
-               "before the call returned; null where the GPU was not recorded.", unit="ns", nullable=True),
-        Column("execute_ns", "int64", "How long the kernel, or all kernels of the call, ran on the GPU; null where "
-               "that was not recorded.", unit="ns", nullable=True),
+        _handle("correlation_id", "CUPTI's correlation id of the driver call, unique in its process.",
+                nullable=True),
+        _duration("queue_ns", "From the end of submit to the kernel's start on the GPU: 0 where it started "
+                  "before the call returned; null where the GPU was not recorded.", nullable=True),
+        _duration("execute_ns", "How long the kernel, or all kernels of the call, ran on the GPU; null where "
+                  "that was not recorded.", nullable=True),
         _word("error", "Type of the exception that the launch raised; unfinished where its process died in it.",
               nullable=True),
         _id("capture_event_id", "The capture that it went into: it was recorded as a node and did not run; null for a "
@@ -143,19 +148,19 @@ _TABLES = (
         _id("graph_node_id", "The node that it became in that capture's graph.", nullable=True),
     )),
     Table("activities", "one activity of the GPU, or one wait for it", (
-        Column("activity_id", "int64", "Row number; rows are in order of start_ns, an unknown start first."),
+        _long_id("activity_id", "Row number; rows are in order of start_ns, an unknown start first."),
         _word("kind", "Kind of it: kernel, memcpy, memset, or sync (the host waits)."),
         _word("name", "The kernel's readable name; of a copy its direction, such as HtoD; of a wait what for."),
         _word("entry_name", "The kernel's mangled name in the machine code; null for what is no kernel.",
               nullable=True),
         _id("device_id", "The device.", nullable=True),
-        Column("stream", "int64", "CUPTI's id of the stream: not the handle of `configurations.stream`.",
-               nullable=True),
+        _handle("stream", "CUPTI's id of the stream: not the handle of `configurations.stream`.",
+                nullable=True),
         _time("start_ns", "When the GPU began it, on the host clock; null where it was not measured.", nullable=True),
         _time("end_ns", "When the GPU had ended it, on the host clock; null where it was not measured.",
               nullable=True),
-        Column("launch_id", "int64", "The launch that made it; null for what no probe of a framework recorded.",
-               nullable=True),
+        _long_id("launch_id", "The launch that made it; null for what no probe of a framework recorded.",
+                 nullable=True),
         _id("specialization_id", "The recorded specialization that it ran; null for other kernels.", nullable=True),
         _id("configuration_id", "The launch configuration of a kernel; its stream is null where no launch says it.",
             nullable=True),
@@ -165,26 +170,26 @@ _TABLES = (
         _word("api", "The driver or runtime call that asked for it, such as cuLaunchKernelEx.", nullable=True),
         _time("submit_start_ns", "That call began.", nullable=True),
         _time("submit_end_ns", "That call returned.", nullable=True),
-        Column("correlation_id", "int64", "CUPTI's correlation id, unique in its process: all that one call asked "
-               "for has the same, such as the nodes of a graph.", nullable=True),
+        _handle("correlation_id", "CUPTI's correlation id, unique in its process: all that one call asked "
+                "for has the same, such as the nodes of a graph.", nullable=True),
         _bytes("size_bytes", "Bytes copied or set."),
         _word("memory", "Kinds of memory that a copy was between, or that was set: pageable, pinned, device, managed, "
                         "array.", nullable=True),
         _id("graph_event_id", "The graph launch that it is part of; null outside of graphs.", nullable=True),
         _id("graph_node_id", "The graph's node that it is a run of; null where the graph was not seen being built.",
             nullable=True),
-        Column("cupti_graph_id", "int64", "CUPTI's id of the executable graph that it is part of; null outside of "
-               "graphs.", nullable=True),
-        Column("cupti_node_id", "int64", "CUPTI's id of the executable graph's node.", nullable=True),
+        _handle("cupti_graph_id", "CUPTI's id of the executable graph that it is part of; null outside of "
+                "graphs.", nullable=True),
+        _handle("cupti_node_id", "CUPTI's id of the executable graph's node.", nullable=True),
     )),
     Table("api_calls", "one driver or runtime call that mattered and made no activity", (
-        Column("api_call_id", "int64", "Row number; rows are in order of start_ns."),
+        _long_id("api_call_id", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
         _word("name", "The function of the driver or the runtime, such as cuMemAlloc_v2."),
         _time("start_ns", "It was called."),
         _time("end_ns", "It returned."),
-        Column("correlation_id", "int64", "CUPTI's correlation id, unique in its process.", nullable=True),
+        _handle("correlation_id", "CUPTI's correlation id, unique in its process.", nullable=True),
         _count("result", "What it returned: 0 is success."),
     )),
     Table("compilations", "one compile, or one load from the disk cache", (
@@ -193,15 +198,15 @@ _TABLES = (
         _id("specialization_id", "What came of it; null where it failed.", nullable=True),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
-        Column("launch_id", "int64", "The launch that asked for it; null for eager signatures.", nullable=True),
+        _long_id("launch_id", "The launch that asked for it; null for eager signatures.", nullable=True),
         _id("configuration_id", "The launch configuration seen while compiling.", nullable=True),
         _word("trigger", "launch, eager (a signature in the decorator), specialize, recompile, device (another "
               "device's code for a specialization that there was), or compile."),
         _text("signature", "Argument types that were asked for.", nullable=False),
         _time("start_ns", "When it was asked for; the launch's own start where a probe cannot see it."),
         _time("end_ns", "When it was done or had failed; null where a probe cannot see it.", nullable=True),
-        Column("wait_ns", "int64", "Of that, waiting for numba's compiler lock; null where unknown.", unit="ns",
-               nullable=True),
+        _duration("wait_ns", "Of that, waiting for numba's compiler lock; null where unknown.",
+                  nullable=True),
         _word("outcome", "compiled, disk, wait (another thread had compiled it meanwhile), or failed."),
         _word("reason_code", "Why it was needed: see `kernelscope.analysis.reasons`.", nullable=True),
         _text("reason", "The same as a sentence."),
@@ -222,15 +227,15 @@ _TABLES = (
         _id("build_id", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
-        Column("launch_id", "int64", "The call that asked for it; null for one that asked for the algorithm only.",
-               nullable=True),
+        _long_id("launch_id", "The call that asked for it; null for one that asked for the algorithm only.",
+                 nullable=True),
         _word("framework", "Whose cache it is: cuda.compute, or what a probe names itself."),
         _word("algorithm", "What was asked for, such as reduce_into."),
         _text("compute_capability", "What it is built for, such as 9.0."),
         _time("start_ns", "When it was asked for."),
         _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
-        Column("build_ns", "int64", "Of that, in the library's compiler and linker; 0 for a hit.", unit="ns",
-               nullable=True),
+        _duration("build_ns", "Of that, in the library's compiler and linker; 0 for a hit.",
+                  nullable=True),
         _word("outcome", "How it went: hit, miss (it was built), wait (another thread was building it), or failed."),
         _text("key_parts", "The cache key's parts by name, as a JSON object of texts."),
         _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
@@ -284,7 +289,7 @@ _TABLES = (
             "and define.", nullable=True),
         _id("source_event_id", "Of instantiate and update: the capture or define that made the definition.",
             nullable=True),
-        Column("stream", "int64", "Handle of the stream; 0 is the default stream.", nullable=True),
+        _handle("stream", "Handle of the stream; 0 is the default stream.", nullable=True),
         _time("start_ns", "The call was entered; of a capture, when it began; null for before, and for a capture that "
               "began before recording did.", nullable=True),
         _time("end_ns", "The call returned; of a capture, when it ended; null where that was not seen.", nullable=True),
@@ -298,11 +303,11 @@ _TABLES = (
                         "scalars), configuration (launch configurations, sizes, kernels' attributes), or topology.",
               nullable=True),
         _text("changes", "The same in words, as in `grid of axpy 4 to 8; argument 1 of axpy`."),
-        Column("queue_ns", "int64", "Of launch: from the call's return to the first node's start on the GPU; 0 where "
-               "it started before.", unit="ns", nullable=True),
-        Column("execute_ns", "int64", "Of launch: from the first node's start to the last one's end on the GPU.",
-               unit="ns", nullable=True),
-        Column("correlation_id", "int64", "CUPTI's correlation id of the call.", nullable=True),
+        _duration("queue_ns", "Of launch: from the call's return to the first node's start on the GPU; 0 where "
+                  "it started before.", nullable=True),
+        _duration("execute_ns", "Of launch: from the first node's start to the last one's end on the GPU.",
+                  nullable=True),
+        _handle("correlation_id", "CUPTI's correlation id of the call.", nullable=True),
         _ATTRIBUTES,
     )),
     Table("passes", "one compiler pass or link phase", (
@@ -311,7 +316,7 @@ _TABLES = (
         _word("kind", "pass (numba's pipeline) or phase (mlir, nvvm, lto, link, load)."),
         _word("name", "The pass's or phase's name."),
         _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
-        Column("duration_ns", "int64", "How long it took, phases inside it included.", unit="ns"),
+        _duration("duration_ns", "How long it took, phases inside it included."),
     )),
     Table("code", "one text of code, recorded only where it was asked for", (
         _id("dispatcher_id", "The kernel function."),
@@ -347,12 +352,9 @@ _TABLES = (
         _text("fix", "What to do about it."),
         _count("dropped", "Records known to be lost."),
         _count("errors", "Exceptions of KernelScope's own that were counted and swallowed."),
-        Column("clock_error_ns", "float64", "How far the GPU's times can be off on the host clock.", unit="ns",
-               nullable=True),
-        Column("cost_ns", "float64", "Cost of recording one launch, calibrated or estimated.", unit="ns",
-               nullable=True),
-        Column("total_cost_ns", "float64", "The cost of one launch, or of one range, times their number.", unit="ns",
-               nullable=True),
+        _amount("clock_error_ns", "How far the GPU's times can be off on the host clock."),
+        _amount("cost_ns", "Cost of recording one launch, calibrated or estimated."),
+        _amount("total_cost_ns", "The cost of one launch, or of one range, times their number."),
     )),
 )
 

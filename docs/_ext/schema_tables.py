@@ -12,8 +12,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from kernelscope.schema import TABLES, Column, Table
 
-HEADINGS = ("Column", "Type", "Unit", "Null", "Meaning")
-WIDTHS = (26, 10, 8, 8, 48)
+HEADINGS = ("Column", "Type", "Unit", "Range", "Null", "Meaning")
+WIDTHS = (24, 9, 7, 12, 6, 42)
 
 
 class SchemaTables(SphinxDirective):
@@ -39,11 +39,20 @@ def _cells(column: Column) -> Iterator[list[nodes.Node]]:
     yield [nodes.literal("", column.name)]
     yield [nodes.Text(column.dtype)]
     yield [nodes.Text(column.unit)]
+    yield [nodes.Text("" if column.low is None else f"{_number(column.low)} to {_number(column.high)}")]
     yield [nodes.Text("yes" if column.nullable else "")]
     meaning = column.meaning
     if column.is_path:
         meaning += " A saved file keeps the file's name only, unless paths are asked for."
     yield _inline(meaning)
+
+
+def _number(value: int) -> str:
+    """A number; one that is a power of two, or one less, as that."""
+    power = abs(value).bit_length() - 1
+    if power >= 30:
+        return f"{'-' * (value < 0)}2^{power}" if abs(value) == 2**power else f"2^{power + 1} - 1"
+    return str(value)
 
 
 def _table(headings: Iterable[str], rows: list[list[list[nodes.Node]]]) -> nodes.table:

@@ -25,7 +25,7 @@ class CompilationSummary:
         Who asked for it (launch, eager, specialize, recompile...), and what came of it (compiled, disk, wait,
         failed).
     duration_ns : int
-        From asking to the end.
+        From asking to the end; 0 where the end was not seen.
     wait_ns : int or None
         Of that, waiting for numba's global compiler lock.
     configuration_id : int or None
@@ -73,7 +73,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             signature=row["signature"],
             trigger=row["trigger"],
             outcome=row["outcome"],
-            duration_ns=row["end_ns"] - row["start_ns"],
+            duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
             wait_ns=row["wait_ns"],
             configuration_id=row["configuration_id"],
             reason_code=row["reason_code"],

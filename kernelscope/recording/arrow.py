@@ -70,6 +70,27 @@ def table_of_rows(name: str, records: Sequence[Mapping[str, Any]]) -> pa.Table:
     return make_table(name, columns, rows=len(records))
 
 
+def in_range(name: str, records: Sequence[Mapping[str, Any]], left_out: list[str]) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of a table without numbers that are out of their column's range.
+
+    A launch can be asked for with any grid, and one that the driver refuses is recorded too. Such a number becomes
+    null, or the end of the range in a column without nulls; `left_out` is told of it.
+    """
+    names = {key for record in records for key in record}
+    for column in TABLES[name].columns:
+        if column.low is None or column.high is None or column.name not in names:
+            continue
+        wrong = [at for at, record in enumerate(records) if (value := record.get(column.name)) is not None
+                 and not column.low <= value <= column.high]
+        if wrong:
+            records = [dict(record) for record in records]
+        for at in wrong:
+            value = records[at][column.name]
+            left_out.append(f"{name}.{column.name} {value}")
+            records[at][column.name] = None if column.nullable else column.low if value < column.low else column.high
+    return records
+
+
 def _zeros(rows: int) -> pa.Buffer:
     """Zeros for as many numbers of 64 bits: where they are many, they take no memory until somebody writes to them."""
     return pa.py_buffer(np.zeros(rows, np.int64))

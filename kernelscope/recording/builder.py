@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.recording.activities import Neighbours, RawActivities, join
-from kernelscope.recording.arrow import integer_array, make_table, table_of_rows
+from kernelscope.recording.arrow import in_range, integer_array, make_table, table_of_rows
 from kernelscope.recording.boundaries import add_devices
 from kernelscope.recording.columns import Columns, Row, cell_finder, looked_up, none
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
@@ -96,26 +96,39 @@ def build(raw: RawRecording) -> Recording:
         if name in columns and len(event_ids) > 1:
             columns[name] = event_ids[columns[name]]
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
+    left_out: list[str] = []
     tables = {
-        "cells": _numbered("cells", "cell_id", raw.cells),
-        "threads": _numbered("threads", "thread_id", raw.threads),
-        "devices": _numbered("devices", "device_id", raw.devices),
-        "dispatchers": _numbered("dispatchers", "dispatcher_id", raw.dispatchers),
-        "specializations": _numbered("specializations", "specialization_id", raw.specializations),
-        "configurations": _numbered("configurations", "configuration_id", raw.configurations),
-        "occupancies": table_of_rows("occupancies", raw.occupancies),
+        "cells": _numbered("cells", "cell_id", raw.cells, left_out),
+        "threads": _numbered("threads", "thread_id", raw.threads, left_out),
+        "devices": _numbered("devices", "device_id", raw.devices, left_out),
+        "dispatchers": _numbered("dispatchers", "dispatcher_id", raw.dispatchers, left_out),
+        "specializations": _numbered("specializations", "specialization_id", raw.specializations, left_out),
+        "configurations": _numbered("configurations", "configuration_id", raw.configurations, left_out),
+        "occupancies": table_of_rows("occupancies", in_range("occupancies", raw.occupancies, left_out)),
         "launches": make_table("launches", launches),
         "activities": make_table("activities", activities),
         "api_calls": make_table("api_calls", api_calls),
-        "compilations": table_of_rows("compilations", compilations),
-        "passes": table_of_rows("passes", passes),
-        "code": table_of_rows("code", raw.code),
-        "builds": _numbered("builds", "build_id", builds),
+        "compilations": table_of_rows("compilations", in_range("compilations", compilations, left_out)),
+        "passes": table_of_rows("passes", in_range("passes", passes, left_out)),
+        "code": table_of_rows("code", in_range("code", raw.code, left_out)),
+        "builds": _numbered("builds", "build_id", builds, left_out),
         **of_graphs,
         "ranges": make_table("ranges", ranges),
-        "health": table_of_rows("health", raw.health),
     }
-    return Recording(tables, raw.metadata)
+    health = in_range("health", raw.health, left_out)
+    if left_out:
+        health = [*health, _told(left_out)]
+    return Recording({**tables, "health": table_of_rows("health", health)}, raw.metadata)
+
+
+def _told(left_out: Sequence[str]) -> Row:
+    more = f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+    return {"probe": "recorder", "status": "degraded", "message": "numbers that cannot be were left out: "
+            f"{', '.join(each[:_MOST_TOLD_CHARS] for each in left_out[:_MOST_TOLD])}{more}"}
+
+
+#: How many numbers that were left out are told, and how much of each.
+_MOST_TOLD, _MOST_TOLD_CHARS = 3, 80
 
 
 def _columns(raw: RawRecording) -> dict[str, Any]:
@@ -293,9 +306,9 @@ def _dictionary(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(integer_array(codes, pa.int32()), pa.array(words, pa.string()), safe=False)
 
 
-def _numbered(table: str, column: str, rows: Sequence[Row]) -> pa.Table:
+def _numbered(table: str, column: str, rows: Sequence[Row], left_out: list[str]) -> pa.Table:
     """A table whose ids are its row numbers; keys that the schema does not have are the recorder's own."""
     names = TABLES[table].names
-    return table_of_rows(table, [
+    return table_of_rows(table, in_range(table, [
         {name: row[name] for name in names if name in row} | {column: number} for number, row in enumerate(rows)
-    ])
+    ], left_out))

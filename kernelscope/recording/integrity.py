@@ -1,7 +1,8 @@
-"""What must hold between the tables of a recording, so that whoever reads one may index without checking.
+"""What must hold in and between the tables of a recording, so that whoever reads one need not check.
 
-Ids are row numbers: a table's own ids count its rows, and every other id column names a row that exists. Analysis
-takes rows by id and follows parents; a file in which those lead astray is refused before it gets there.
+Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64: analysis
+subtracts, adds and divides them. Ids are row numbers: a table's own ids count its rows, and every other id column names
+a row that exists. Analysis takes rows by id and follows parents. A file in which that does not hold is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.graph_integrity import check_graphs
 from kernelscope.schema import TABLES, UNKNOWN, Column
+from kernelscope.schema_types import MAX_SUM
 
 #: Which table the rows of an id column are in, by the column's name.
 REFERENCES = {
@@ -48,9 +50,17 @@ REFERENCES = {
 }
 #: Text columns that hold JSON objects.
 JSON_COLUMNS = ("attributes", "options", "launch_config", "key_parts")
+#: The least and the greatest value of a column.
+Ends = tuple[float, float]
 #: JSON nested deeper than this is refused: readers walk it recursively.
 MAX_JSON_DEPTH = 40
 
+#: Columns of instants, as distinct from durations, which have the same unit.
+INSTANTS = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
+
+# What is subtracted and added up: the first from the second.
+_SPANS = (("start_ns", "end_ns"), ("start_ns", "dispatch_end_ns"), ("dispatch_end_ns", "submit_start_ns"),
+          ("submit_start_ns", "submit_end_ns"), ("submit_end_ns", "end_ns"))
 _IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
 #: What stands for an unknown start where rows are ordered: before every other.
 FIRST = np.iinfo(np.int64).min
@@ -67,25 +77,35 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     Raises
     ------
     RecordingFileError
-        A column that may have no nulls has some; a table's own ids are not its row numbers; an id names a row that
-        does not exist; launches, activities, API calls, compilations, builds, events of graphs or ranges are not in
-        order of their start; a launch is its own ancestor; a range comes before its parent; an ``attributes``,
-        ``options``, ``launch_config`` or ``key_parts`` is not a JSON object; a graph is none: see
-        `kernelscope.recording.graph_integrity`.
+        A column that may have no nulls has some; a number is not in its column's range, or no number; times or sizes
+        add up to too much; a table's own ids are not its row numbers; an id names a row that does not exist; launches,
+        activities, API calls, compilations, builds, events of graphs or ranges are not in order of their start; a
+        launch is its own ancestor; a range comes before its parent; an ``attributes``, ``options``, ``launch_config``
+        or ``key_parts`` is not a JSON object; a graph is none: see `kernelscope.recording.graph_integrity`.
     """
     for name, table in tables.items():
         own = own_id(name)
+        ends: dict[str, Ends] = {}
         for column in TABLES[name].columns:
             values = table.column(column.name)
             if values.null_count and not column.nullable:
                 raise RecordingFileError(f"column {name}.{column.name} has {values.null_count} nulls and may have none")
             if column.name == own:
                 _check_own(name, column.name, values)
-            elif column.name in REFERENCES:
-                referred = REFERENCES[column.name]
-                _check_reference(f"{name}.{column.name}", values, referred, tables[referred].num_rows)
             elif column.name in JSON_COLUMNS:
                 _check_json(name, column, values)
+            elif column.low is not None and values.null_count < len(values):
+                ends[column.name] = _ends(values)
+                if column.name in REFERENCES:
+                    referred = REFERENCES[column.name]
+                    _check_reference(f"{name}.{column.name}", values, ends[column.name], referred,
+                                     tables[referred].num_rows)
+                else:
+                    _check_range(name, column, values, ends[column.name])
+        for first, last in _SPANS:
+            if first in ends and last in ends:
+                longest = max(ends[last][1] - ends[first][0], ends[first][1] - ends[last][0])
+                _check_spans(name, table, (first, last), longest)
     for name in _IN_ORDER:
         _check_order(name, tables[name].column("start_ns"))
     _check_parents(tables["launches"].column("parent_launch_id"))
@@ -128,14 +148,52 @@ def _check_own(table: str, column: str, values: pa.ChunkedArray) -> None:
         place += len(ids)
 
 
-def _check_reference(column: str, values: pa.ChunkedArray, referred: str, rows: int) -> None:
-    ends: dict[str, int | None] = pc.call_function("min_max", [values]).as_py()
-    lowest, highest = ends["min"], ends["max"]
-    if lowest is None or highest is None:
-        return
-    if lowest < 0 or highest >= rows:
-        wrong = lowest if lowest < 0 else highest
-        raise RecordingFileError(f"column {column} names row {wrong} of table {referred!r}, which has {rows} rows")
+def _check_reference(column: str, values: pa.ChunkedArray, ends: Ends, referred: str, rows: int) -> None:
+    if ends[0] < 0 or ends[1] >= rows:
+        wrong = ends[0] if ends[0] < 0 else ends[1]
+        raise RecordingFileError(f"column {column} has {wrong} in row {_row_of(values, wrong)}, which is no row of "
+                                 f"table {referred!r}: it has {rows} rows")
+
+
+def _check_range(table: str, column: Column, values: pa.ChunkedArray, ends: Ends) -> None:
+    low, high = cast("tuple[int, int]", (column.low, column.high))
+    if not (ends[0] >= low and ends[1] <= high):  # neither is true of what is no number
+        wrong = ends[1] if ends[0] >= low else ends[0]
+        raise RecordingFileError(f"column {table}.{column.name} has {wrong} in row {_row_of(values, wrong)}, which is "
+                                 f"not between {low} and {high}")
+    # Of nearly every column the greatest times the rows is small enough, and no row is looked at.
+    if column.unit and column.name not in INSTANTS and ends[1] * len(values) > MAX_SUM:
+        _check_sum(f"column {table}.{column.name}", values.fill_null(0).to_numpy())
+
+
+def _check_spans(name: str, table: pa.Table, between: tuple[str, str], longest: float) -> None:
+    """Check that what lies between two instants adds up: a sum that wraps around would be shown as if it were one."""
+    if longest * table.num_rows > MAX_SUM:
+        first, last = (table.column(each) for each in between)
+        _check_sum(f"table {name!r}: {between[1]} - {between[0]}",
+                   pc.call_function("subtract", [last, first]).fill_null(0).to_numpy())
+
+
+def _check_sum(what: str, values: np.ndarray) -> None:
+    if np.abs(values).sum(dtype=np.float64) > MAX_SUM:
+        row = int(np.abs(values).argmax())
+        raise RecordingFileError(f"{what} adds up to more than {MAX_SUM}; it is {values[row]} in row {row}")
+
+
+def _ends(values: pa.ChunkedArray) -> Ends:
+    """The least and the greatest value; NaN where one is no number, which Arrow's own function passes over."""
+    if pa.types.is_floating(values.type):
+        held = values.drop_null().to_numpy()
+        return float(held.min()), float(held.max())
+    ends: dict[str, int] = pc.call_function("min_max", [values]).as_py()
+    return ends["min"], ends["max"]
+
+
+def _row_of(values: pa.ChunkedArray, wrong: float) -> int:
+    """The first row that has this value."""
+    if wrong != wrong:
+        values, wrong = pc.call_function("is_nan", [values]), True
+    return values.index(wrong).as_py()
 
 
 def _check_json(table: str, column: Column, values: pa.ChunkedArray) -> None:

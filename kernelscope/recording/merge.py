@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.recording.arrow import table_of_rows
-from kernelscope.recording.integrity import FIRST
+from kernelscope.recording.integrity import FIRST, INSTANTS
 from kernelscope.recording.merge_graphs import merged_graphs, place_graphs
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import Renumbering, numbered, renumbered
 from kernelscope.schema import TABLES
+from kernelscope.schema_types import MAX_COUNT, MAX_TIME_NS
 
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
@@ -35,12 +36,10 @@ _FACTS = {
 }
 _IN_ORDER = ("cells", "launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
 _FACT = ("probe", "status", "message", "fix")
-# Instants, as distinct from durations, which have the same unit.
-_TIMES = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
 # The wall clock is adjusted now and then; recordings of one boot differ by that much and need no moving.
 _SAME_CLOCK_NS = 2_000_000_000
-_LATEST_NS = 2**63
-_MOST = 2**31 - 1
+# Clocks that began longer ago from another are none, and what is moved by less stays in the range of times.
+_FURTHEST_NS = MAX_TIME_NS - 2**58
 _SUMMED = ("dropped", "errors", "total_cost_ns")
 
 
@@ -110,14 +109,14 @@ def merge(recordings: Sequence[Recording], name: str | None = None) -> Recording
 def _moved(recording: Recording, first: Recording) -> Recording:
     """The recording with its times on the host clock of `first`; the recording itself where that is its own."""
     origin, wanted = _origin_ns(recording), _origin_ns(first)
-    if origin is None or wanted is None or not _SAME_CLOCK_NS < abs(origin - wanted) < _LATEST_NS:
+    if origin is None or wanted is None or not _SAME_CLOCK_NS < abs(origin - wanted) < _FURTHEST_NS:
         return recording
     shift = origin - wanted
     tables: dict[str, pa.Table] = {}
     for name in TABLES:
         table = recording.arrow(name)
         for index, column in enumerate(TABLES[name].names):
-            if column in _TIMES:
+            if column in INSTANTS:
                 moved = pc.call_function("add", [table.column(index), pa.scalar(shift, pa.int64())])
                 table = table.set_column(index, table.schema.field(index), moved)
         tables[name] = table
@@ -206,7 +205,7 @@ def _facts(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
                 if row[column] is not None:
                     total = row[column] + (fact[column] or 0)
                     # Counts stop at the end of their type; that many are all the same to a reader.
-                    fact[column] = total if column == "total_cost_ns" else max(-_MOST - 1, min(_MOST, total))
+                    fact[column] = total if column == "total_cost_ns" else min(MAX_COUNT, total)
             errors = [each["clock_error_ns"] for each in (fact, row) if each["clock_error_ns"] is not None]
             fact["clock_error_ns"] = max(errors, default=None)
             if fact["cost_ns"] is None:

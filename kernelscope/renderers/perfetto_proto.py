@@ -65,7 +65,7 @@ class ProtoWriter:
         snapshot = packet.clock_snapshot
         snapshot.primary_trace_clock = _CLOCKS("BUILTIN_CLOCK_MONOTONIC")
         host, wall = clock.get("host_ns"), clock.get("wall_ns")
-        if isinstance(host, int) and isinstance(wall, int) and host >= 0 and wall >= 0:
+        if isinstance(host, int) and isinstance(wall, int) and min(host, wall) >= 0 and max(host, wall) < 2**63:
             snapshot.clocks.add(clock_id=_CLOCKS("BUILTIN_CLOCK_MONOTONIC"), timestamp=host)
             snapshot.clocks.add(clock_id=_CLOCKS("BUILTIN_CLOCK_REALTIME"), timestamp=wall)
             packet.timestamp = host
@@ -82,7 +82,7 @@ class ProtoWriter:
         self._describe(lane.track)
         self._sequence += 1
         names = _Names(lane.slices)
-        base = int(lane.slices.start[0])
+        base = max(int(lane.slices.start[0]), 0)
         self._open_sequence(lane.track, names, base)
         last = base
         for slices, begins, ends in _chunks(lane):
@@ -203,10 +203,11 @@ def _records(
 ) -> tuple[list[Piece], int]:
     """All packets of some slices, and the time of the last one."""
     parts = [part for part in slices.parts]
-    times = [np.where(begins, slices.start, UNKNOWN)]
+    # Perfetto's times are unsigned; before 0 is only what was merged from a machine that had started earlier.
+    times = [np.where(begins, np.maximum(slices.start, 0), UNKNOWN)]
     for part in parts:
         times += _part_times(part)
-    times.append(np.where(ends, slices.end, UNKNOWN))
+    times.append(np.where(ends, np.maximum(slices.end, 0), UNKNOWN))
     deltas, last = _differences(np.stack(times, axis=1), last)
     column = iter(deltas.T)
     pieces = _packet(_begin(slices, names), next(column), sequence)

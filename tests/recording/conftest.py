@@ -18,8 +18,9 @@ from kernelscope.recording.io import save
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 
-INT64 = (-(2**63), 2**63 - 1)
-INT32 = (-(2**31), 2**31 - 1)
+MOST = 2**53  # of times and sizes: several of them still add up
+HANDLE = TABLES["threads"].column("ident").high
+INT32 = 2**31 - 1
 LONG = "näme_" * 40
 assert len(LONG) == 200
 
@@ -31,11 +32,11 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"cell_id": 0, "execution_count": 7, "name": "größe", "start_ns": 100, "end_ns": 900,
              "synchronized_ns": 950, "status": "ok", "error": "", "source": "k[1, 1](a)\n# \U0001f680",
              "source_sha256": "ab" * 32},
-            {"cell_id": 1, "start_ns": 1000, "end_ns": INT64[1], "status": "error"},
+            {"cell_id": 1, "start_ns": 1000, "end_ns": MOST, "status": "error"},
         ],
         "threads": [
-            {"thread_id": 0, "ident": INT64[1], "name": "MainThread"},
-            {"thread_id": 1, "ident": INT64[0]},
+            {"thread_id": 0, "ident": HANDLE, "name": "MainThread"},
+            {"thread_id": 1, "ident": 0},
         ],
         "devices": [
             {"device_id": 0, "ordinal": 0, "name": "NVIDIA H100", "compute_capability": "9.0",
@@ -52,7 +53,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "specializations": [
             {"specialization_id": 0, "dispatcher_id": 0, "signature": "(float32[::1], int64)",
-             "compute_capability": "9.0", "regs": 32, "static_shared_bytes": INT64[1], "local_bytes": 0,
+             "compute_capability": "9.0", "regs": 32, "static_shared_bytes": MOST, "local_bytes": 0,
              "const_bytes": 1, "spill_store_bytes": 0, "spill_load_bytes": 8, "max_threads": 1024,
              "launch_config_sensitive": True,
              "launch_config": '{"griddim": [1, 1, 1]}', "cubin_bytes": 4096, "origin": "compiled",
@@ -60,9 +61,9 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"specialization_id": 1, "dispatcher_id": 1, "signature": "", "origin": "before"},
         ],
         "configurations": [
-            {"configuration_id": 0, "griddim_x": INT32[1], "griddim_y": 65535, "griddim_z": 1, "blockdim_x": 128,
+            {"configuration_id": 0, "griddim_x": INT32, "griddim_y": 65535, "griddim_z": 1, "blockdim_x": 128,
              "blockdim_y": 1, "blockdim_z": 1, "cluster_x": 2, "cluster_y": 1, "cluster_z": 1,
-             "sharedmem_bytes": 49152, "stream": INT64[1]},
+             "sharedmem_bytes": 49152, "stream": HANDLE},
             {"configuration_id": 1},
         ],
         "occupancies": [
@@ -78,17 +79,17 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
             {"launch_id": 1, "parent_launch_id": 0, "thread_id": 0, "dispatcher_id": 0,
              "configuration_id": 1, "start_ns": 201, "error": "TypeError"},
             {"launch_id": 2, "cell_id": 1, "parent_launch_id": 1, "thread_id": 1, "dispatcher_id": 1,
-             "specialization_id": 1, "configuration_id": 1, "device_id": 1, "start_ns": INT64[1],
-             "end_ns": INT64[0], "compile_ns": 0, "cache": "memory", "correlation_id": -1},
+             "specialization_id": 1, "configuration_id": 1, "device_id": 1, "start_ns": MOST,
+             "end_ns": MOST - 1, "compile_ns": 0, "cache": "memory", "correlation_id": 0},
         ],
         "activities": [
             {"activity_id": 0, "kind": "sync", "name": "stream synchronize"},
             {"activity_id": 1, "kind": "kernel", "name": "axpy(float*)", "entry_name": "_ZN4axpy", "device_id": 0,
              "stream": 7, "start_ns": 315, "end_ns": 335, "launch_id": 0, "specialization_id": 0,
              "configuration_id": 0, "regs": 32, "cell_id": 0, "thread_id": 0, "api": "cuLaunchKernelEx",
-             "submit_start_ns": 311, "submit_end_ns": 319, "correlation_id": 42, "size_bytes": INT64[1],
+             "submit_start_ns": 311, "submit_end_ns": 319, "correlation_id": 42, "size_bytes": MOST,
              "memory": "pageable to device", "graph_event_id": 4, "graph_node_id": 0, "cupti_graph_id": 3,
-             "cupti_node_id": INT64[1]},
+             "cupti_node_id": HANDLE},
         ],
         "api_calls": [
             {"api_call_id": 0, "cell_id": 0, "thread_id": 0, "name": "cuMemAlloc_v2", "start_ns": 120, "end_ns": 130,
@@ -113,7 +114,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "algorithm": "reduce_into", "compute_capability": "9.0", "start_ns": 210, "end_ns": 290, "build_ns": 70,
              "outcome": "miss", "key_parts": '{"operator": "größe", "dtype": "int32"}', "nearest_build_id": 0,
              "differing_parts": "operator, dtype", "reason_code": "new_operator", "reason": "another operator",
-             "fix": "keep one", "cubin_bytes": INT64[1], "error": "", "attributes": "{}"},
+             "fix": "keep one", "cubin_bytes": MOST, "error": "", "attributes": "{}"},
         ],
         "graphs": [
             {"graph_id": 0, "fingerprint": "ef" * 32, "topology": "01" * 32, "nodes": 3, "edges": 2,
@@ -125,7 +126,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "specialization_id": 0, "configuration_id": 0, "size_bytes": 0, "attributes": "{}"},
             {"graph_node_id": 1, "graph_id": 0, "kind": "while"},
             {"graph_node_id": 2, "graph_id": 0, "parent_node_id": 1, "body": 0, "kind": "memcpy", "name": "HtoD",
-             "size_bytes": INT64[1]},
+             "size_bytes": MOST},
             {"graph_node_id": 3, "graph_id": 1, "kind": "host", "name": "größe"},
         ],
         "graph_edges": [
@@ -134,7 +135,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
         ],
         "graph_events": [
             {"graph_event_id": 0, "kind": "before", "exec_id": 0, "outcome": "ok"},
-            {"graph_event_id": 1, "cell_id": 0, "thread_id": 0, "kind": "capture", "graph_id": 0, "stream": INT64[1],
+            {"graph_event_id": 1, "cell_id": 0, "thread_id": 0, "kind": "capture", "graph_id": 0, "stream": HANDLE,
              "start_ns": 190, "end_ns": 340, "api": "cuStreamEndCapture", "outcome": "ok"},
             {"graph_event_id": 2, "cell_id": 0, "thread_id": 0, "kind": "instantiate", "graph_id": 0, "exec_id": 2,
              "source_event_id": 1, "start_ns": 350, "end_ns": 360, "outcome": "ok"},
@@ -144,14 +145,14 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "change": "configuration", "changes": "grid of größe 4 to 8", "attributes": "{}"},
             {"graph_event_id": 4, "cell_id": 0, "thread_id": 0, "kind": "launch", "graph_id": 0, "exec_id": 2,
              "stream": 0, "start_ns": 390, "end_ns": 399, "api": "cuGraphLaunch", "outcome": "ok", "queue_ns": 1,
-             "execute_ns": INT64[1], "correlation_id": 43},
+             "execute_ns": MOST, "correlation_id": 43},
             {"graph_event_id": 5, "cell_id": 1, "thread_id": 1, "kind": "launch", "exec_id": 0, "start_ns": 1001,
              "outcome": "ok"},
         ],
         "passes": [
             {"compilation_id": 0, "specialization_id": 0, "kind": "pass", "name": "0_translate", "start_ns": 206,
              "duration_ns": 5},
-            {"kind": "phase", "name": "load", "duration_ns": INT64[1]},
+            {"kind": "phase", "name": "load", "duration_ns": MOST},
         ],
         "code": [
             {"dispatcher_id": 0, "kind": "source", "text": "def kernel(a, x, *rest):\n    ...\n", "lineno": 12},
@@ -164,7 +165,7 @@ def _rows() -> dict[str, list[dict[str, Any]]]:
              "source": "python", "start_ns": 150, "end_ns": 400, "depth": 1},
         ],
         "health": [
-            {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0, "errors": INT32[0],
+            {"probe": "numba-cuda", "status": "ok", "message": "m", "fix": "f", "dropped": 0, "errors": INT32,
              "clock_error_ns": 900.5, "cost_ns": 300.5, "total_cost_ns": 901.5},
             {"probe": "recorder", "status": "degraded"},
         ],

@@ -192,7 +192,7 @@ def test_deep_metadata_are_refused_when_written(tmp_path: Path) -> None:
 
 def test_recording_that_contradicts_itself_is_not_written(tmp_path: Path, full: Recording) -> None:
     recording = Recording({**{name: full.arrow(name) for name in TABLES}, "threads": empty_table("threads")}, {})
-    with pytest.raises(RecordingFileError, match=r"was not written: column launches\.thread_id names row 1"):
+    with pytest.raises(RecordingFileError, match=r"was not written: column launches\.thread_id has 1 in row 2, which"):
         save(recording, tmp_path / "demo")
 
 

@@ -144,8 +144,8 @@ def test_content_is_checked(path: Path, full: Recording, rewrite: Rewrite) -> No
     rows[2]["dispatcher_id"] = 7
     columns = {name: [row[name] for row in rows] for name in TABLES["launches"].names}
     rewrite(path, launches=bytes(io.encode("launches", make_table("launches", columns))))
-    with pytest.raises(RecordingFileError, match=r"demo\.kscope: column launches\.dispatcher_id names row 7 of table "
-                                                 r"'dispatchers', which has 2 rows"):
+    with pytest.raises(RecordingFileError, match=r"demo\.kscope: column launches\.dispatcher_id has 7 in row 2, which "
+                                                 r"is no row of table 'dispatchers': it has 2 rows"):
         load(path)
 
 

@@ -63,7 +63,8 @@ def test_launch_ids_have_one_dtype() -> None:
 
 
 def test_column_is_found_by_name() -> None:
-    assert TABLES["threads"].column("ident") == Column("ident", "int64", TABLES["threads"].columns[1].meaning)
+    assert TABLES["threads"].column("name") == Column("name", "string", TABLES["threads"].columns[2].meaning,
+                                                      nullable=True)
     with pytest.raises(KeyError, match="table 'threads' has no column 'nothing'; it has thread_id, ident, name"):
         TABLES["threads"].column("nothing")
 

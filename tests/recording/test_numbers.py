@@ -1,0 +1,191 @@
+"""Numbers that no recorder writes are refused, and whatever loads can be shown."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from everything import everything
+
+from kernelscope.errors import RecordingFileError
+from kernelscope.inspector import inspect
+from kernelscope.recording.builder import RawRecording, build
+from kernelscope.recording.integrity import INSTANTS, REFERENCES, check_tables, own_id
+from kernelscope.recording.io import encode, load, save
+from kernelscope.recording.merge import merge
+from kernelscope.recording.model import Recording
+from kernelscope.renderers.cells import cells_card, cells_text
+from kernelscope.renderers.charts import gpu_busy, queue_and_execute, time_by_phase
+from kernelscope.renderers.compile_charts import compile_time
+from kernelscope.renderers.text import launches_table
+from kernelscope.schema import TABLES, Column
+from kernelscope.widgets.timeline import timeline
+
+Rows = dict[str, list[dict[str, Any]]]
+
+NUMBERS = [(table, column) for table in TABLES.values() for column in table.columns
+           if column.dtype in ("int32", "int64", "float64")]
+RECORDINGS = sorted((Path(__file__).parents[2] / "notebooks" / "recordings").glob("*.kscope"))
+BITS = {"int32": 31, "int64": 63}
+
+
+def _hostile(column: Column) -> list[float]:
+    """What the column's type can hold and no recorder writes into it."""
+    assert column.low is not None and column.high is not None
+    if column.dtype == "float64":
+        return [math.nan, math.inf, -math.inf, column.low - 0.5, column.high * 1.5]
+    low, high = -(2 ** BITS[column.dtype]), 2 ** BITS[column.dtype] - 1
+    return [value for value in (low, column.low - 1, column.high + 1, high)
+            if low <= value <= high and not column.low <= value <= column.high]
+
+
+def _with(recording: Recording, table: str, column: str, values: list[Any]) -> Recording:
+    held = recording.arrow(table)
+    at = held.schema.get_field_index(column)
+    field = held.schema.field(at)
+    made = held.set_column(at, field, pa.array(values, field.type))
+    return Recording({**{name: recording.arrow(name) for name in TABLES}, table: made}, recording.metadata)
+
+
+def test_every_column_of_numbers_has_a_range_and_no_other_has() -> None:
+    for table in TABLES.values():
+        for column in table.columns:
+            is_number = column.dtype in ("int32", "int64", "float64")
+            assert (column.low is not None) == (column.high is not None) == is_number, (table.name, column.name)
+            assert not is_number or _hostile(column)
+
+
+@pytest.mark.parametrize(("table", "column"), [(table.name, column.name) for table, column in NUMBERS])
+def test_what_no_recorder_writes_is_refused_when_read_and_when_written(
+        table: str, column: str, full: Recording, path: Path, tmp_path: Path, rewrite: Callable[..., None]) -> None:
+    values = full.arrow(table).column(column).to_pylist()
+    for value in _hostile(TABLES[table].column(column)):
+        hostile = _with(full, table, column, [*values[:-1], value])
+        message = rf"column {table}\.{column} has {re.escape(str(value))} in row {len(values) - 1}\b"
+        rewrite(path, **{table: bytes(encode(table, hostile.arrow(table)))})
+        with pytest.raises(RecordingFileError, match=rf"^demo\.kscope: {message}"):
+            load(path)
+        with pytest.raises(RecordingFileError, match=rf"^other\.kscope was not written: {message}"):
+            save(hostile, tmp_path / "other.kscope")
+        assert not (tmp_path / "other.kscope").exists()
+
+
+@pytest.mark.parametrize(("table", "column"), [
+    (table.name, column.name) for table, column in NUMBERS
+    if column.name != own_id(table.name) and column.name not in REFERENCES])
+def test_the_ends_of_a_range_are_in_it(table: str, column: str, full: Recording) -> None:
+    values = full.arrow(table).column(column).to_pylist()
+    found = TABLES[table].column(column)
+    ends = [found.low, found.high] if column != "start_ns" else [found.low]
+    if table == "graphs" or column == "body":
+        ends = []  # they count rows
+    if found.dtype == "float64":
+        ends = [float(found.low or 0), float(found.high or 0)]
+    for value in ends:
+        # The first row, so that what is ordered by its start stays so.
+        made = _with(full, table, column, [value, *values[1:]])
+        check_tables({name: made.arrow(name) for name in TABLES})
+
+
+def test_times_that_add_up_to_too_much_are_refused(rows: Rows, recording_of: Callable[..., Recording]) -> None:
+    rows["passes"] *= 5
+    for row in rows["passes"]:
+        row["duration_ns"] = 2**61
+    recording = recording_of(rows)
+    with pytest.raises(RecordingFileError, match=r"^column passes\.duration_ns adds up to more than \d+; it is "
+                                                 rf"{2**61} in row 0$"):
+        check_tables({name: recording.arrow(name) for name in TABLES})
+    rows["passes"] = rows["passes"][:1]
+    rows["api_calls"] = [{**rows["api_calls"][0], "api_call_id": at, "start_ns": -(2**60), "end_ns": 2**60 + at}
+                         for at in range(3)]
+    recording = recording_of(rows)
+    with pytest.raises(RecordingFileError, match=r"^table 'api_calls': end_ns - start_ns adds up to more than \d+; it "
+                                                 rf"is {2**61 + 2} in row 2$"):
+        check_tables({name: recording.arrow(name) for name in TABLES})
+
+
+@pytest.mark.parametrize("file", RECORDINGS, ids=lambda file: file.stem)
+def test_recordings_of_real_gpus_are_in_range(file: Path, tmp_path: Path) -> None:
+    recording = load(file)
+    moved = Recording({name: recording.arrow(name) for name in TABLES}, {
+        **recording.metadata, "clock": {"host_ns": 0, "wall_ns": 0, "error_ns": 0}})
+    # As of a machine whose clock began decades later: its times are before 0.
+    load(save(merge([recording, moved]), tmp_path / "merged.kscope"))
+    load(save(merge([moved, recording]), tmp_path / "merged.kscope"))
+
+
+def test_a_launch_that_no_gpu_can_make_is_recorded_without_the_impossible_numbers(tmp_path: Path) -> None:
+    raw = RawRecording(
+        threads=[{"ident": 2**64, "name": "MainThread"}],
+        configurations=[{"griddim_x": -1, "griddim_y": 2**31, "griddim_z": 2**70, "blockdim_x": 32, "blockdim_y": 1,
+                         "blockdim_z": 1, "sharedmem_bytes": -5, "stream": 0}],
+        health=[{"probe": "numba-cuda", "status": "ok", "dropped": -1}])
+    recording = load(save(build(raw), tmp_path / "odd.kscope"))
+    row = recording.rows("configurations")[0]
+    assert [row[f"griddim_{axis}"] for axis in "xyz"] == [None] * 3
+    assert (row["blockdim_x"], row["sharedmem_bytes"]) == (32, None)
+    assert recording.rows("threads")[0]["ident"] == TABLES["threads"].column("ident").high
+    assert recording.rows("health")[0]["dropped"] is None
+    assert recording.rows("health")[1]["message"] == (
+        f"numbers that cannot be were left out: threads.ident {2**64}, configurations.griddim_x -1, "
+        f"configurations.griddim_y {2**31} and 3 more")
+
+
+def _views(recording: Recording, folder: Path) -> Iterator[Callable[[], object]]:
+    yield recording._repr_html_
+    yield recording.summary
+    yield lambda: launches_table(recording)
+    yield lambda: (cells_text([recording]), cells_card([recording]))
+    yield lambda: recording.specializations
+    yield recording.by_range
+    yield lambda: recording.to_html(folder / "page.html")
+    yield lambda: recording.to_perfetto(folder / "trace.json")
+    yield lambda: recording.to_perfetto(folder / "trace.pftrace")
+    yield lambda: recording.to_csv(folder / "csv")
+    yield timeline(recording).twin
+    yield inspect(recording).twin
+    yield lambda: [each(recording) for each in (time_by_phase, compile_time, queue_and_execute, gpu_busy)]
+    yield lambda: merge([recording, recording]).summary()
+
+
+def _odd(recording: Recording, chance: random.Random) -> Recording:
+    """The recording with numbers that are allowed and that no recorder has ever written, as far as it still loads."""
+    for table, column in chance.sample(NUMBERS, 25):
+        values = recording.arrow(table.name).column(column.name).to_pylist()
+        if not values or column.name == own_id(table.name):
+            continue
+        assert column.low is not None and column.high is not None
+        some = [column.low, column.high, column.high // 2, -1, 0, 1, 2**31, 2**53]
+        some = [each for each in some if column.low <= each <= column.high and column.name not in REFERENCES]
+        some += [None] * column.nullable
+        if some:
+            share = chance.choice([0.3, 1.0])
+            if column.dtype == "float64":
+                some = [None if each is None else float(each) for each in some]
+            odd = [chance.choice(some) if chance.random() < share else value for value in values]
+            if column.name in INSTANTS and None not in odd and chance.random() < 0.5:
+                odd.sort()
+            made = _with(recording, table.name, column.name, odd)
+            try:
+                check_tables({name: made.arrow(name) for name in TABLES})
+            except RecordingFileError:
+                continue
+            recording = made
+    return recording
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_whatever_loads_can_be_shown(seed: int, full: Recording, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    odd = _odd(everything(1) if seed % 2 else full, chance)
+    clock = {name: chance.choice([None, "soon", -1, 0, 2**80, 1e300]) for name in ("host_ns", "wall_ns", "error_ns")}
+    odd = Recording({name: odd.arrow(name) for name in TABLES}, {**odd.metadata, "clock": clock})
+    recording = load(save(odd, tmp_path / "odd.kscope"))
+    for view in _views(recording, tmp_path):
+        view()
