@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,92 @@ def test_one_that_fails(folders, monkeypatch, script, message):
     monkeypatch.setenv("PATH", f"{folders('bin', script).parent}{os.pathsep}/usr/bin{os.pathsep}/bin")
     with pytest.raises(DisassemblerError, match=message):
         nvdisasm.disassemble(b"\x7fELF", timeout_s=0.3 if "sleep" in script else 20)
+
+
+@pytest.fixture
+def stand_in(folders, monkeypatch):
+    """Make an nvdisasm of a program in Python, which writes down the processes that it and its children are."""
+
+    def make(program: str) -> Path:
+        path = folders("bin")
+        numbers = path.with_name("processes")
+        path.write_text(f"#!{sys.executable} -I\nimport os, sys, time, signal, subprocess\n"
+                        f"def known():\n    open({str(numbers)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
+                        f"known()\n{program}\n")
+        monkeypatch.setenv("PATH", str(path.parent))
+        return numbers
+
+    return make
+
+
+def _have_ended(numbers: Path) -> bool:
+    """Whether all of these processes end: of a killed one that nobody has waited for, the entry is left a moment."""
+    until = time.monotonic() + 20
+    for number in map(int, numbers.read_text().split() if numbers.exists() else []):
+        while Path(f"/proc/{number}/stat").exists():
+            if Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
+                break
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+    return True
+
+
+_MANY_BYTES = "held = []\nwhile True:\n    held.append(b'x' * (1 << 20) + bytes([len(held) % 250]))"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process's memory and files")
+@pytest.mark.parametrize(("program", "message"), [
+    # Its memory, at once and bit by bit.
+    ("bytearray(1 << 30)", r"failed with exit code 1: .*MemoryError; it may use 314572800 bytes of memory at most$"),
+    (_MANY_BYTES, r"MemoryError; it may use 314572800 bytes of memory at most$"),
+    # What it prints, on either side; it would go on for ever.
+    ("while True:\n    os.write(1, b'.text.' * 10_000)", r"nvdisasm printed more than 1048576 bytes$"),
+    ("while True:\n    os.write(2, b'no' * 10_000)", r"nvdisasm printed more than 1048576 bytes$"),
+    # What it writes elsewhere.
+    ("signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nopen(sys.argv[-1] + '.x', 'wb').write(bytes(1 << 22))",
+     rf"failed with exit code -{signal.SIGXFSZ.value}: it said nothing"),
+    # Its time: one that sleeps, one that has closed what it prints to, and one whose child has not.
+    ("time.sleep(600)", r"nvdisasm took more than 3 s for 4 bytes$"),
+    ("os.close(1)\nos.close(2)\ntime.sleep(600)", r"nvdisasm took more than 3 s for 4 bytes$"),
+    ("if os.fork() == 0:\n    known()\n    time.sleep(600)", r"nvdisasm took more than 3 s for 4 bytes$"),
+])
+@pytest.mark.parametrize("has_child", [False, True], ids=["alone", "with a child"])
+def test_one_that_was_made_to_harm_is_ended_with_its_children(stand_in, monkeypatch, program, message, has_child):
+    monkeypatch.setattr(nvdisasm, "MAX_MEMORY_BYTES", 300 << 20)
+    monkeypatch.setattr(nvdisasm, "MAX_OUTPUT_BYTES", 1 << 20)
+    child = ("ready, told = os.pipe()\nif os.fork() == 0:\n    known()\n    os.close(1)\n    os.close(2)\n"
+             "    os.write(told, b'.')\n    time.sleep(600)\nos.read(ready, 1)\n")
+    numbers = stand_in((child if has_child else "") + program)
+    with pytest.raises(DisassemblerError, match=message):
+        nvdisasm.disassemble(b"\x7fELF", timeout_s=3 if "3 s" in message else 300)
+    assert _have_ended(numbers)
+
+
+def test_one_that_uses_several_processors_is_ended_by_their_time(stand_in, monkeypatch):
+    monkeypatch.setattr(nvdisasm, "_limit", lambda pid, timeout_s, limit=nvdisasm._limit: limit(pid, 0.0))
+    numbers = stand_in("while True:\n    pass")
+    with pytest.raises(DisassemblerError, match=r"nvdisasm used more than 1 s of the processor$"):
+        nvdisasm.disassemble(b"\x7fELF", timeout_s=300)
+    assert _have_ended(numbers)
+
+
+def test_an_interrupted_one_is_ended_too(stand_in, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = stand_in("time.sleep(600)")
+    monkeypatch.setattr(nvdisasm, "_printed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        nvdisasm.disassemble(b"\x7fELF")
+    assert _have_ended(numbers)
+
+
+def test_what_it_says_at_length_is_cut(stand_in):
+    stand_in("sys.stderr.write('no ' * 100_000)\nsys.exit(2)")
+    with pytest.raises(DisassemblerError, match=r"failed with exit code 2: (no ){100}") as caught:
+        nvdisasm.disassemble(b"\x7fELF")
+    assert len(str(caught.value)) < 800
 
 
 def test_one_that_is_no_program(folders, monkeypatch):
