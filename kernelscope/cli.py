@@ -162,9 +162,8 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--launches", action="store_true", help="one line a launch")
     what.add_argument("--json", action="store_true", help="everything, for programs")
     show.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
-    show.add_argument("--redact", action="store_true",
-                      help="strip source, code and names; what is left stays readable under neutral names")
-    show.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact: write it as a file")
+    _add_redaction(show)
+    show.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact or --no-texts: write it as a file")
     show.add_argument("--limit", metavar="ROWS", type=_rows, default=100,
                       help="how many launches --launches prints; 0 for all (default: 100)")
     show.set_defaults(parser=show)
@@ -198,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=("perfetto", "html", "parquet", "csv"), help="the format")
     export.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
     export.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+    _add_redaction(export)
 
     cli_study_parser.fill(verbs.add_parser("study", help="measure what a launch costs the host, in several versions"))
 
@@ -228,6 +228,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--seconds", type=_seconds, metavar="S", default=20.0,
                         help="how long --calibrate measures (default: 20, and some seconds to start and to end)")
     return parser
+
+
+def _add_redaction(verb: argparse.ArgumentParser) -> None:
+    what = verb.add_mutually_exclusive_group()
+    what.add_argument("--redact", action="store_true",
+                      help="strip source, code and names; what is left stays readable under neutral names")
+    what.add_argument("--no-texts", action="store_true",
+                      help="strip the source of cells, code, and the messages of exceptions; names stay")
 
 
 def _number(text: str) -> int:

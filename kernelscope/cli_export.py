@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kernelscope.analysis.redaction import redacted
 from kernelscope.magic_export import exported
 from kernelscope.magic_output import progress
 from kernelscope.magic_tables import find_cell
@@ -15,5 +16,7 @@ def main(arguments: argparse.Namespace) -> int:
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
     if arguments.cell is not None:
         recording = find_cell([recording], arguments.cell)
+    if arguments.redact or arguments.no_texts:
+        recording = redacted(recording, names=arguments.redact)
     print(exported(recording, arguments.to, arguments.output, arguments.file))
     return 0

@@ -15,6 +15,7 @@ from kernelscope.errors import CubinError, UnknownKernelError
 from kernelscope.magic_output import progress
 from kernelscope.nvdisasm import disassemble
 from kernelscope.recording.io import load
+from kernelscope.recording.privacy import shareable, shareable_code
 from kernelscope.renderers.base import clean, clean_code
 from kernelscope.renderers.inspection import inspection_text
 from kernelscope.renderers.inspection_diff import code_diff, facts_diff
@@ -39,14 +40,14 @@ def main(arguments: argparse.Namespace) -> int:
         # A file gets the code as it is; a terminal would obey escape sequences that a recording may hold.
         sys.stdout.write(clean_code(text) if sys.stdout.isatty() else text)
     elif arguments.json:
-        print(json.dumps(_as_json(recording, arguments), indent=1))
+        print(json.dumps(_as_json(shareable(recording), arguments), indent=1))
     else:
         print(inspection_text(recording, arguments.kernel, arguments.specialization, None, arguments.sort))
     return 0
 
 
 def code_of(recording: Recording, chosen: Specialization, kind: str) -> str:
-    """Return one form of a specialization's code, with a line break at its end.
+    """Return one form of a specialization's code without paths, with a line break at its end.
 
     SASS that was not recorded is disassembled from the recorded machine code.
 
@@ -66,6 +67,7 @@ def code_of(recording: Recording, chosen: Specialization, kind: str) -> str:
         held = f"it has {', '.join(chosen.code)}" if chosen.code else "it has no code"
         raise UnknownKernelError(
             f"{kind} of specialization {chosen.number} is not in the recording; {held}: {_why_missing(recording)}")
+    text = shareable_code(kind, text)
     return _readable_types(text) if kind == "types" else text.rstrip("\n") + "\n"
 
 

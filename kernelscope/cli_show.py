@@ -16,6 +16,7 @@ from kernelscope.analysis.redaction import redacted
 from kernelscope.magic_output import progress
 from kernelscope.magic_tables import find_cell
 from kernelscope.recording.io import load
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.cells import cells_text
 from kernelscope.renderers.text import launches_table
 from kernelscope.schema import SCHEMA_VERSION, TABLES
@@ -29,18 +30,18 @@ _ROWS_AT_ONCE = 10_000
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the file as it was asked for; return the exit code."""
-    if arguments.output is not None and not arguments.redact:
-        arguments.parser.error("-o goes with --redact; kernelscope export writes other formats")
+    if arguments.output is not None and not (arguments.redact or arguments.no_texts):
+        arguments.parser.error("-o goes with --redact or --no-texts; kernelscope export writes other formats")
     if arguments.output is not None and Path(arguments.output).expanduser().resolve() == Path(arguments.file).resolve():
         arguments.parser.error(f"-o {arguments.output} would replace what it is made from: name another file")
-    recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
+    recording = shareable(load(arguments.file, progress=progress(None, f"reading {arguments.file}")))
     if arguments.cell is not None:
         recording = find_cell([recording], arguments.cell)
-    if arguments.redact:
-        recording = redacted(recording)
+    if arguments.redact or arguments.no_texts:
+        recording = redacted(recording, names=arguments.redact)
     if arguments.output is not None:
         path = recording.save(arguments.output)
-        print(f"wrote {path} without source, code and names")
+        print(f"wrote {path} without source, code and {'names' if arguments.redact else 'messages of exceptions'}")
         return 0
     if arguments.json:
         for part in json_parts(recording):

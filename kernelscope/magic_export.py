@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import KernelScopeError
-from kernelscope.renderers.files import checked, shareable
+from kernelscope.renderers.files import checked
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -39,7 +39,7 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
     """
     target = output or default_name(source or recording.name or "recording", form)
     if form == "html":
-        written = shareable(recording).to_html(checked(target))
+        written = recording.to_html(checked(target))
     else:
         write: Any = getattr(recording, f"to_{form}")
         written = write(target, progress=teller())

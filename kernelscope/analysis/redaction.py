@@ -7,12 +7,12 @@ from typing import Any
 from kernelscope.analysis.columns import with_columns
 from kernelscope.analysis.reasons import explain
 from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import redact
+from kernelscope.recording.redact import redact, without_texts
 
 _WRITTEN = ("reason", "fix", "argument", "nearest_signature")
 
 
-def redacted(recording: Recording) -> Recording:
+def redacted(recording: Recording, *, names: bool = True) -> Recording:
     """Return the recording without source, code and names, as `kernelscope.recording.redact.redact` does it.
 
     Every compile keeps its reason code. Its sentence and fix are made anew from the neutral names; where what they were
@@ -22,7 +22,12 @@ def redacted(recording: Recording) -> Recording:
     ----------
     recording : Recording
         It is not changed.
+    names : bool
+        Whether to take out names too. Without, only the source of cells, code, messages of exceptions and payloads of
+        NVTX ranges go.
     """
+    if not names:
+        return without_texts(recording)
     bare = redact(explain(recording))
     rows = bare.rows("compilations")
     if not rows:

@@ -20,6 +20,7 @@ from kernelscope.recorder import Recorder
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.io import load
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 
 if TYPE_CHECKING:
     from kernelscope.pytest_plugin.report import Report
@@ -184,7 +185,7 @@ def _failure(attempt: _Attempt, recording: Recording | None, limits: Limits, fou
         return f"kernelscope: the limits of this test were not checked: {attempt.problem}"
     excesses = exceeded(recording, limits)
     found += [f"{each.limit}: {each.text}" for each in excesses]
-    return message(recording, excesses) if excesses else None
+    return message(shareable(recording), excesses) if excesses else None
 
 
 def _replace(outcome: Any, error: BaseException) -> None:

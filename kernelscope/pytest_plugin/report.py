@@ -17,6 +17,7 @@ from kernelscope.errors import KernelScopeError
 from kernelscope.pytest_plugin.recording import ATTRIBUTE, unpacked
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import DRY_RUN_NOTICE, SIMULATOR_NOTICE, Recording
+from kernelscope.recording.privacy import shareable_values
 from kernelscope.renderers.base import clean
 from kernelscope.schema import TABLES
 
@@ -132,8 +133,8 @@ class Report:
         }
 
     def content(self) -> dict[str, Any]:
-        """Return the JSON report."""
-        return {
+        """Return the JSON report, without paths of this machine."""
+        return shareable_values({
             "report_version": REPORT_VERSION,
             "kernelscope": kernelscope.__version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -142,7 +143,7 @@ class Report:
             "totals": self.totals(),
             "tests": [{key: value for key, value in test.items() if key not in ("dry_run", "simulator")}
                       for test in self.tests],
-        }
+        }, ("nodeid",))
 
     def _any(self, flag: str) -> bool:
         return any(test.get(flag) for test in self.tests)

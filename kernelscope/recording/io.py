@@ -35,7 +35,7 @@ from kernelscope.recording.container import (
 from kernelscope.recording.integrity import check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import Budget, decode, encode, fixed_bytes
-from kernelscope.recording.privacy import cut_paths
+from kernelscope.recording.privacy import shareable
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 #: Told how far a long `save` or `load` is: a fraction from 0 to 1, and what it is at.
@@ -69,7 +69,7 @@ def save(
         Where to. ``~`` is the home folder, and ``.kscope`` is added to a name without a suffix.
     paths : bool
         Keep full file paths of this machine. Otherwise columns that hold a path keep the file's name only;
-        absolute paths in metadata, JSON and messages are cut likewise; and in every text, the source of cells
+        paths in metadata, JSON and messages are cut likewise; and in every text, the source of cells
         included, the home folder reads ``~`` and the working folder ``.`` (see `kernelscope.recording.privacy`).
     overwrite : bool
         Whether an existing file may be replaced.
@@ -83,17 +83,15 @@ def save(
         contradicts itself and `load` would refuse it.
     """
     target = _target(path, overwrite)
+    recording = shareable(recording, paths=paths)
     tables: Mapping[str, pa.Table] = {name: recording.arrow(name) for name in TABLES}
-    metadata: Mapping[str, Any] = recording.metadata
-    if not paths:
-        tables, metadata = cut_paths(tables, metadata)
     members: dict[str, Any] = {}
     try:
         check_tables(tables)
         for name, table in _told(tables, progress):
             members[f"{name}.parquet"] = encode(name, table)
         rows = {name: table.num_rows for name, table in tables.items()}
-        members = {MANIFEST: _manifest(rows, members, metadata), **members}
+        members = {MANIFEST: _manifest(rows, members, recording.metadata), **members}
         size = sum(len(member) for member in members.values())
         Budget(size).take(sum(fixed_bytes(name, count) for name, count in rows.items()), "the recording")
         if size > MAX_FILE_BYTES:

@@ -32,6 +32,7 @@ _VIEWS = {
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
     "to_perfetto": ("kernelscope.renderers.perfetto", "to_perfetto"),
     "to_parquet": ("kernelscope.renderers.tables", "to_parquet"),
+    "redacted": ("kernelscope.analysis.redaction", "redacted"),
     "to_csv": ("kernelscope.renderers.tables", "to_csv"),
 }
 
@@ -261,20 +262,34 @@ class Recording:
 
         return save(self, path, paths=paths, overwrite=overwrite)
 
-    def to_html(self, path: str | Path) -> Path:
+    def redacted(self, *, names: bool = True) -> Recording:
+        """Return the recording as others may see it: without source, code, messages of exceptions, payloads and names.
+
+        What is saved, exported and shown of it has none of them.
+
+        Parameters
+        ----------
+        names : bool
+            Whether to take out names too: of kernels, arguments, files, ranges and cells. Neutral ones stand for them.
+        """
+        return _view("redacted")(self, names=names)
+
+    def to_html(self, path: str | Path, *, paths: bool = False) -> Path:
         """Write the card and the timeline as one HTML file that needs no server, and return its path.
 
         Parameters
         ----------
         path : str or Path
             Where to; ``.html`` is added to a name without a suffix. An existing file is replaced.
+        paths : bool
+            Keep full paths of this machine.
 
         Raises
         ------
         RecordingFileError
             It cannot be written, or would take the place of a recording.
         """
-        return _view("write_page")(self, path)
+        return _view("write_page")(self, path, paths=paths)
 
     def summary(self) -> str:
         """Return the card as plain text: kernels, launches, compiles, hits, host time by phase, health."""

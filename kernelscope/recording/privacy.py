@@ -1,13 +1,18 @@
-"""A recording without the paths of the machine on which it was made.
+"""What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
+
+`shareable` decides for every way out of a recording: files, tables, traces, pages, what is printed, and the cards and
+pictures that a notebook saves. `shareable_values` decides for what is no recording, `shareable_code`
+for one text of code.
 
 - Columns that the schema marks as paths keep the file's name.
-- In JSON, in messages (errors, reasons, fixes, health) and in the metadata, an absolute path keeps the file's name.
+- In JSON, in messages (errors, reasons, fixes, health) and in the metadata, a path keeps the file's name.
 - Code keeps of each source file the name: PTX, SASS, LLVM, MLIR and types. What a debugger needs is left out of PTX,
   and so is a cubin with line information: both hold paths that cannot be cut.
 - In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working folder ``.``.
 
 So source keeps a path that its author typed, unless it leads into one of these two folders;
-``source_sha256`` stays that of the source as it was. A user's or host's name is not looked for outside of paths.
+``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into one
+of the two folders. A user's or host's name is not looked for outside of paths.
 """
 
 from __future__ import annotations
@@ -16,10 +21,11 @@ import base64
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -27,13 +33,19 @@ from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.integrity import JSON_COLUMNS
+from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES, Column
 
 _MESSAGES = ("error", "reason", "fix", "message")
 
-# The folders of an absolute path, not of a URL and not of a ratio such as ns/op; what follows is the file's name.
-_POSIX_FOLDERS = re.compile(r"""(?:\bfile://|(?<![\w/~.]))/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
+# The folders of a path, not of a URL and not of a ratio such as ns/op; what follows is the file's name.
+_POSIX_FOLDERS = re.compile(r"""(?<![\w/~.])(?:file://|[~.])?/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
 _WINDOWS_FOLDERS = re.compile(r"""(?<!\w)[A-Za-z]:[\\/](?:[^\s\\/"'`<>|:;,]+[\\/]+)+(?=[^\s\\/])""")
+# In quotes it may have blanks.
+_QUOTED_FOLDERS = re.compile(r"""(?<=['"])(?:[~.]?/|[A-Za-z]:[\\/])[^'"\n]*[\\/](?=[^'"\n\\/]+['"])""")
+
+# What was made of a recording, and for which folders; None where nothing had to be cut.
+_made: WeakKeyDictionary[Recording, tuple[Any, Recording | None]] = WeakKeyDictionary()
 
 # A debugger's sections in PTX hold paths as bytes.
 _DEBUG_SECTION = re.compile(r"^([ \t]*\.section[ \t]+\.debug_\w+)\s*\{.*?^[ \t]*\}", re.MULTILINE | re.DOTALL)
@@ -43,18 +55,52 @@ _MLIR_FOLDER = re.compile(r'(\bdi_file<"[^"\n]*" in )"[^"\n]*"')
 _LLVM_FOLDER = re.compile(r'\bdirectory: "[^"]*"')
 
 
-def cut_paths(
-    tables: Mapping[str, pa.Table], metadata: Mapping[str, Any]
-) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-    """Return the tables and the metadata without absolute paths; tables without any are the same objects."""
+def shareable(recording: Recording, *, paths: bool = False) -> Recording:
+    """Return the recording as it leaves the machine: without paths, unless they are asked for.
+
+    Whatever writes, prints or draws a recording takes it from here. What is asked for again is not made again.
+
+    Parameters
+    ----------
+    recording : Recording
+        It is not changed, and returned itself where it holds no paths.
+    paths : bool
+        Keep full paths of the machine.
+    """
+    if paths:
+        return recording
     folders = _own_folders()
-    cleaned = {name: _cut_table(name, table, folders) for name, table in tables.items()}
-    return cleaned, cast("dict[str, Any]", _cut_values(dict(metadata), partial(_cut_prose, folders)))
+    found = _made.get(recording)
+    if found is not None and found[0] == folders:
+        return recording if found[1] is None else found[1]
+    held = {name: recording.arrow(name) for name in TABLES}
+    tables = {name: _cut_table(name, table, folders) for name, table in held.items()}
+    metadata = cast("dict[str, Any]", _cut_values(dict(recording.metadata), partial(_cut_prose, folders)))
+    if metadata == recording.metadata and all(tables[name] is table for name, table in held.items()):
+        _made[recording] = folders, None  # itself would keep it alive
+        return recording
+    made = Recording(tables, metadata)
+    _made[recording], _made[made] = (folders, made), (folders, None)
+    return made
 
 
-def cut_own_folders(values: Any) -> Any:
-    """Return JSON values in whose texts ``~`` stands for the home folder and ``.`` for the working folder."""
-    return _cut_values(values, partial(_cut_folders, _own_folders()))
+def shareable_values(values: Any, code: Collection[str] = ()) -> Any:
+    """Return JSON values as they leave the machine: without paths, as in messages.
+
+    Parameters
+    ----------
+    values : Any
+        What JSON can hold.
+    code : collection of str, optional
+        The keys of texts that are code: what its author typed stays, as in the source of cells.
+    """
+    folders = _own_folders()
+    return _cut_values(values, partial(_cut_prose, folders), code, partial(_cut_folders, folders))
+
+
+def shareable_code(kind: str, text: str) -> str:
+    """Return a text of code as it leaves the machine; `kind` is as in the table ``code``."""
+    return _CODE_CUTTERS.get(kind, _cut_folders)(_own_folders(), text)
 
 
 def _own_folders() -> list[tuple[re.Pattern[str], str]]:
@@ -75,6 +121,8 @@ def _own_folders() -> list[tuple[re.Pattern[str], str]]:
 
 
 def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], str]]) -> pa.Table:
+    if not table.num_rows:
+        return table
     if name == "code":
         table = _cut_code(table, folders)
     for index, column in enumerate(TABLES[name].columns):
@@ -156,7 +204,7 @@ def _cut_folders(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
 
 
 def _cut_prose(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
-    text = _cut_folders(folders, text)
+    text = _QUOTED_FOLDERS.sub("", _cut_folders(folders, text))
     return _WINDOWS_FOLDERS.sub("", _POSIX_FOLDERS.sub("", text))
 
 
@@ -169,15 +217,17 @@ def _cut_json(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
     return text if cut == content else json.dumps(cut, ensure_ascii=False)
 
 
-def _cut_values(value: Any, cut: Callable[[str], str]) -> Any:
-    """JSON values with every text in them cut, keys included."""
+def _cut_values(value: Any, cut: Callable[[str], str], code: Collection[str] = (),
+                cut_code: Callable[[str], str] = str) -> Any:
+    """JSON values with every text in them cut, keys included; what has one of the keys `code` is cut as code is."""
     if isinstance(value, str):
         return cut(value)
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {cut(key) if isinstance(key, str) else key: _cut_values(item, cut) for key, item in items}
+        return {cut(key) if isinstance(key, str) else key:
+                _cut_values(item, cut_code if key in code else cut, code, cut_code) for key, item in items}
     if isinstance(value, list | tuple):
-        return [_cut_values(item, cut) for item in cast("list[Any]", value)]
+        return [_cut_values(item, cut, code, cut_code) for item in cast("list[Any]", value)]
     return value
 
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.arrow import empty_table
+from kernelscope.recording.arrow import empty_table, table_of_rows
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact_metadata import PROBES, WITHHELD, is_number, mapping, shown_metadata
 from kernelscope.recording.redact_types import Names, neutral_types
@@ -46,6 +46,42 @@ def redact(recording: Recording) -> Recording:
     for name in sorted(TABLES, key=lambda each: each != "dispatchers"):
         tables[name] = empty_table(name) if name == "code" else _table(recording, name, names)
     return Recording(tables, shown_metadata(recording.metadata))
+
+
+def without_texts(recording: Recording) -> Recording:
+    """Return the recording without source, code, messages of exceptions and payloads of NVTX ranges.
+
+    These are texts that a program may put anything into, a password included. Names stay, and so do the types of
+    exceptions, and what KernelScope says itself.
+
+    Parameters
+    ----------
+    recording : Recording
+        It is not changed.
+    """
+    tables: dict[str, pa.Table] = {name: recording.arrow(name) for name in TABLES}
+    tables["code"] = empty_table("code")
+    for name, column, change in (
+            ("cells", "source", _nothing), ("cells", "source_sha256", _nothing), ("ranges", "payload", _nothing),
+            ("cells", "error", _type), ("compilations", "error", _type), ("builds", "error", _type)):
+        at = tables[name].schema.get_field_index(column)
+        changed = _changed(tables[name].column(at), change, nullable=True)
+        tables[name] = tables[name].set_column(at, tables[name].schema.field(at), changed)
+    # Errors of our own are quoted, and may quote what they were about.
+    health = [{**row, "message": None} if row["errors"] or row["status"] == "failed" else row
+              for row in recording.rows("health")]
+    tables["health"] = table_of_rows("health", health)
+    return Recording(tables, recording.metadata)
+
+
+def _nothing(text: str) -> None:
+    return None
+
+
+def _type(text: str) -> str:
+    """The exception's type, which is before the first colon."""
+    kind = text.partition(":")[0].strip()
+    return kind if re.fullmatch(r"[^\W\d][\w.]*", kind) else "Error"
 
 
 def _word(kind: str, *known: str) -> Rule:

@@ -8,6 +8,7 @@ from kernelscope.analysis.cells import CellSummary, by_cell
 from kernelscope.analysis.phases import PHASES
 from kernelscope.analysis.units import MISSING
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.base import clean, escape, shorten, width_of
 from kernelscope.renderers.elements import heading, table_of
 from kernelscope.renderers.style import style
@@ -24,7 +25,7 @@ def cells_text(recordings: Sequence[Recording]) -> str:
     dry run or of the simulator must say stands first.
     """
     notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
-    rows = [_columns(cell) for recording in recordings for cell in by_cell(recording)]
+    rows = [_columns(cell) for recording in recordings for cell in by_cell(shareable(recording))]
     lines = [f"*** {clean(notice)} ***" for notice in notices]
     return "\n".join([*lines, *_aligned([_HEADERS, *rows])])
 
@@ -32,7 +33,7 @@ def cells_text(recordings: Sequence[Recording]) -> str:
 def cells_card(recordings: Sequence[Recording]) -> str:
     """Return the same table as a self-contained fragment of HTML, for notebooks."""
     notices = dict.fromkeys(recording.notice for recording in recordings if recording.notice)
-    rows = [_columns(cell) for recording in recordings for cell in by_cell(recording)]
+    rows = [_columns(cell) for recording in recordings for cell in by_cell(shareable(recording))]
     last = len(_HEADERS) - 1
     columns = [("", header.removesuffix(" ms"), "ms" if header.endswith(" ms") else "")
                for header in _HEADERS]

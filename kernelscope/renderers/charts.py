@@ -17,6 +17,7 @@ from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles
 from kernelscope.analysis.phases import PHASES, launch_phases
 from kernelscope.analysis.units import duration
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.compile_charts import compile_time as compile_time
 from kernelscope.renderers.figures import (
     COLORS,
@@ -46,6 +47,7 @@ def time_by_phase(recording: Recording) -> go.Figure:
 
     Times are own times: a launch inside another counts once. More than 20 kernels end in a bar of the others.
     """
+    recording = shareable(recording)
     dispatcher = ints(recording, "launches", "dispatcher_id")
     names = [str(row["name"]) for row in recording.rows("dispatchers")]
     totals = launch_phases(recording).totals_by(dispatcher, len(names))
@@ -82,6 +84,7 @@ def queue_and_execute(recording: Recording) -> go.Figure:
     with the longest total time are shown.
     """
     title = "Queue and execute on the GPU, by kernel"
+    recording = shareable(recording)
     kernel, names, execute, queue = _gpu_times(recording)
     if not bool((execute >= 0).any()):
         return sentence(title, _no_gpu(recording, "no kernel's time on the GPU is known"))

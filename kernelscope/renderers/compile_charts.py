@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.analysis.compile_time import OTHER, WAIT, CompileTime, compile_times, total_parts
 from kernelscope.analysis.units import counted, duration, percent
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.figures import (
     MOST_KERNELS,
     UNSPLIT,
@@ -51,6 +52,7 @@ def compile_time(recording: Recording) -> go.Figure:
     is what no pass and no phase accounts for. Of the kernels, the 20 that took longest are shown.
     """
     title = "Compile time, by kernel and part"
+    recording = shareable(recording)
     times = [each for each in compile_times(recording) if each.duration_ns]
     if not times:
         return sentence(title, "Nothing was compiled or loaded, so there is no compile time to show.")

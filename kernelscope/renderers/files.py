@@ -12,9 +12,6 @@ from typing import IO
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.io import SUFFIX
-from kernelscope.recording.model import Recording
-from kernelscope.recording.privacy import cut_paths
-from kernelscope.schema import TABLES
 
 #: Told how far a long export is: a fraction from 0 to 1, and what it is at.
 Progress = Callable[[float, str], object]
@@ -99,12 +96,6 @@ def checked(path: str | Path) -> Path:
     if not target.parent.is_dir():
         raise RecordingFileError(f"cannot write {target.name}: there is no folder {target.parent}")
     return target
-
-
-def shareable(recording: Recording) -> Recording:
-    """Return the recording without the paths of this machine, as `Recording.save` writes it too."""
-    tables, metadata = cut_paths({name: recording.arrow(name) for name in TABLES}, recording.metadata)
-    return Recording(tables, metadata)
 
 
 def _beside(target: Path) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kernelscope.analysis.graph_nodes import TOP, Graph, Node, Place, read_graph
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import graph_words as words
 from kernelscope.renderers.base import Makes, clean
 from kernelscope.renderers.graph_style import kind_of
@@ -36,7 +37,7 @@ def to_dot(recording: Recording, graph_id: int | None = None) -> str:
     UnknownGraphError
         The recording has no such graph, or several and none was named.
     """
-    return dot(read_graph(recording, graph_id))
+    return dot(read_graph(shareable(recording), graph_id))
 
 
 def dot(graph: Graph) -> str:

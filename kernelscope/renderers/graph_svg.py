@@ -12,6 +12,7 @@ from kernelscope.analysis.graph_layout import Layout, lay_out
 from kernelscope.analysis.graph_nodes import BOXES, TOP, Graph, Node, Place, read_graph
 from kernelscope.analysis.graph_place import HEAD, Frame, Placed, place
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import graph_words as words
 from kernelscope.renderers.base import Makes, clean, escape, shorten
 from kernelscope.renderers.graph_bands import bands
@@ -66,7 +67,7 @@ def graph_svg(recording: Recording, graph_id: int | None = None, opened: Iterabl
     UnknownGraphError
         The recording has no such graph, or several and none was named.
     """
-    graph = read_graph(recording, graph_id)
+    graph = read_graph(shareable(recording), graph_id)
     return draw(graph, lay_out(graph), opened, notice=recording.notice)
 
 

@@ -9,6 +9,7 @@ from kernelscope.analysis.graph_layout import Layout, Level, lay_out
 from kernelscope.analysis.graph_nodes import TOP, Graph, Place, read_graph
 from kernelscope.analysis.units import MISSING, counted, duration, percent
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import graph_words as words
 from kernelscope.renderers.base import Makes, clean, shorten
 from kernelscope.renderers.graph_bands import group, mostly
@@ -42,7 +43,7 @@ def graph_text(recording: Recording, graph_id: int | None = None, width: int | N
     UnknownGraphError
         The recording has no such graph, or several and none was named.
     """
-    graph = read_graph(recording, graph_id)
+    graph = read_graph(shareable(recording), graph_id)
     return text(graph, lay_out(graph), notice=recording.notice, width=width)
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from kernelscope.analysis.overview import Overview, overview
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import words
 from kernelscope.renderers.base import Makes, escape
 from kernelscope.renderers.elements import heading, sentence
@@ -31,9 +32,17 @@ from kernelscope.renderers.style import PAGE, style
 MAKES = Makes("text/html", ".html")
 
 
-def card(recording: Recording) -> str:
-    """Return a self-contained fragment of HTML that shows what the recording holds."""
-    return f"<style>{style()}</style>{_body(overview(recording), partial(small, recording))}"
+def card(recording: Recording, *, paths: bool = False) -> str:
+    """Return a self-contained fragment of HTML that shows what the recording holds.
+
+    Parameters
+    ----------
+    recording : Recording
+        What to show.
+    paths : bool
+        Keep full paths of this machine.
+    """
+    return f"<style>{style()}</style>{_of(recording, paths)}"
 
 
 def page(recordings: Recording | Sequence[Recording], title: str) -> str:
@@ -47,13 +56,18 @@ def page(recordings: Recording | Sequence[Recording], title: str) -> str:
         The document's title and heading.
     """
     shown = [recordings] if isinstance(recordings, Recording) else recordings
-    cards = "\n".join(_body(overview(each), partial(small, each)) for each in shown)
+    cards = "\n".join(map(_of, shown))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{PAGE}{style()}</style></head>\n"
         f"<body><main><h1>{escape(title)}</h1>\n{cards}\n</main></body></html>\n"
     )
+
+
+def _of(recording: Recording, paths: bool = False) -> str:
+    shown = shareable(recording, paths=paths)
+    return _body(overview(shown), partial(small, shown))
 
 
 def _body(shown: Overview, picture: Callable[[int], str] | None = None) -> str:

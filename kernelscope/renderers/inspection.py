@@ -14,6 +14,7 @@ from kernelscope.analysis.inspection import Compile, Kernel, Specialization, ins
 from kernelscope.analysis.type_words import short_arguments
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import inspection_words as words
 from kernelscope.renderers.base import clean, dims, shorten, width_of
 from kernelscope.renderers.layout import columns, rest, table, with_notice, wrap
@@ -53,6 +54,7 @@ def inspection_text(
         There is no such kernel or specialization.
     """
     room = columns(width)
+    recording = shareable(recording)
     kernels = sort_kernels(inspect_kernels(recording), sort)
     if kernel is not None:
         kernels = find_kernels(kernels, kernel)

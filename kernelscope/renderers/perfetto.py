@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.base import Makes, clean
-from kernelscope.renderers.files import Progress, checked, shareable, whole_file
+from kernelscope.renderers.files import Progress, checked, whole_file
 from kernelscope.renderers.lanes import Track
 from kernelscope.renderers.trace import event_count, groups, lanes
 
@@ -62,7 +63,7 @@ def to_perfetto(
         target = target.with_suffix(JSON.suffix)
     elif not target.suffix:
         target = target.with_name(target.name + MAKES.suffix)
-    shown = recording if paths else shareable(recording)
+    shown = shareable(recording, paths=paths)
     with whole_file(target) as file:
         _write(shown, file, binary, target.name, progress)
     if progress:

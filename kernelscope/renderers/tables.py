@@ -13,7 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.files import Progress, shareable, whole_folder
+from kernelscope.recording.privacy import shareable
+from kernelscope.renderers.files import Progress, whole_folder
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 _METADATA = "metadata.json"
@@ -83,7 +84,7 @@ def _write(
     recording: Recording, folder: str | Path, suffix: str, write: Callable[[pa.Table, Path], object], paths: bool,
     progress: Progress | None,
 ) -> Path:
-    shown = recording if paths else shareable(recording)
+    shown = shareable(recording, paths=paths)
     names = [f"{name}{suffix}" for name in TABLES]
     total = sum(shown.arrow(name).num_rows for name in TABLES) or 1
     done = 0

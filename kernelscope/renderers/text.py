@@ -12,6 +12,7 @@ from kernelscope.analysis.overview import Overview, overview
 from kernelscope.analysis.phases import PHASES, PhaseTotals, launch_phases
 from kernelscope.analysis.units import MISSING, count, counted, duration, percent, size
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import gpu_words, words
 from kernelscope.renderers.base import (
     Makes,
@@ -54,7 +55,7 @@ def summary(recording: Recording, width: int | None = None) -> str:
         Columns to keep to, at least 60; without it the terminal's, between 80 and 120.
     """
     columns = _columns(width)
-    shown = overview(recording)
+    shown = overview(shareable(recording))
     parts = [_headline(shown, columns)]
     if shown.is_empty:
         checks = "\n".join(f"{_INDENT}- {check}" for check in words.EMPTY_CHECKS)
@@ -93,7 +94,7 @@ def cells_table(
     busy : mapping of int to float, optional
         The busy share of the GPU by cell, where it was recorded: a column of its own.
     """
-    notice, rows = (source.notice, by_cell(source)) if isinstance(source, Recording) else ("", source)
+    notice, rows = (source.notice, by_cell(shareable(source))) if isinstance(source, Recording) else ("", source)
     lines = [
         [
             clean(row.label), count(row.launches), count(row.kernels), count(row.compiles), count(row.disk_hits),
@@ -121,6 +122,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
         Columns to keep to, as for `summary`.
     """
     columns = _columns(width)
+    recording = shareable(recording)
     total = len(ints(recording, "launches", "launch_id"))
     shown = min(total, max(limit, 0))
     if not total:

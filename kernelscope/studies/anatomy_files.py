@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import kernelscope
 from kernelscope.errors import StudyFileError
-from kernelscope.recording.privacy import cut_own_folders
+from kernelscope.recording.privacy import shareable_values
 from kernelscope.studies import files
 from kernelscope.studies.anatomy_parts import LAUNCH, TIME, Dissected, PartReport
 from kernelscope.studies.measured import Measured
@@ -26,6 +26,8 @@ VERSION = 1
 
 #: A launch has some ten parts and an argument each; more than this is no launch.
 MOST_PARTS = 100_000
+# What names things, and is the same everywhere.
+_NAMES = ("target", "case", "key")
 _ADVICE = "it may be damaged; save the anatomy again"
 # A launch of an hour is none.
 _MOST_NS = 3.6e12
@@ -43,12 +45,19 @@ def to_json(dissected: Dissected) -> str:
     for name in ("part_ns", "stamps_ns"):
         columns[name] = [round(value, 3) for value in columns[name]]
     content = {"format": FORMAT, "version": VERSION, "kernelscope": kernelscope.__version__,
-               "parts": cut_own_folders([dataclasses.asdict(part) for part in dissected.parts]),
+               "parts": shareable_values([dataclasses.asdict(part) for part in dissected.parts], _NAMES),
                "times": columns, "study": study}
     # A key a line: with everything in one line, nothing could be found.
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
                        for name, value in content.items())
     return f"{{\n{lines}\n}}\n"
+
+
+def without_paths(dissected: Dissected) -> Dissected:
+    """Return an anatomy without paths of this machine: see `kernelscope.studies.files.without_paths`."""
+    parts = [dataclasses.replace(part, note=shareable_values(part.note), reason=shareable_values(part.reason))
+             for part in dissected.parts]
+    return Dissected(files.without_paths(dissected.measured), parts, dissected.times)
 
 
 def is_anatomy(path: str | Path) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.studies import anatomy_parts
+from kernelscope.studies import anatomy_files, anatomy_parts
 from kernelscope.studies.anatomy_parts import Dissected, PartDifference, PartTime
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class AnatomyResult:
     """
 
     def __init__(self, dissected: Dissected) -> None:
-        self.dissected = dissected
+        self.dissected = anatomy_files.without_paths(dissected)
 
     @property
     def measured(self) -> Measured:
@@ -108,8 +108,6 @@ class AnatomyResult:
 
     def to_json(self) -> str:
         """Return everything that was measured, as JSON."""
-        from kernelscope.studies import anatomy_files
-
         return anatomy_files.to_json(self.dissected)
 
     def save(self, path: str | Path) -> Path:
@@ -120,7 +118,7 @@ class AnatomyResult:
         StudyFileError
             It cannot be written there.
         """
-        from kernelscope.studies import anatomy_files, files
+        from kernelscope.studies import files
 
         return files.write(path, anatomy_files.to_json(self.dissected).encode("ascii"), files.SUFFIX)
 
@@ -157,6 +155,4 @@ def load(path: str | Path) -> AnatomyResult:
     StudyFileError
         It is no anatomy, is damaged, or is of another version; the message says what is wrong and where.
     """
-    from kernelscope.studies import anatomy_files
-
     return AnatomyResult(anatomy_files.load(path))

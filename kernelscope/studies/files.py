@@ -5,7 +5,8 @@ An object with ``format`` and ``version``; ``targets`` and ``cases`` as `kernels
 ``gpu`` and ``settings``; and ``found``, the estimates and differences, for programs that do not want to work them out.
 What is read back is what was measured: estimates and differences are worked out anew from the batches.
 
-In every text the home folder reads ``~`` and the working folder ``.``. Nothing in a file is code that reading runs.
+No text has paths of the machine, as in a saved recording: see `without_paths`. Nothing in a file is code that reading
+runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 import kernelscope
 from kernelscope.errors import RecordingFileError, StudyFileError
-from kernelscope.recording.privacy import cut_own_folders
+from kernelscope.recording.privacy import shareable_values
 from kernelscope.renderers.files import whole_file
 from kernelscope.studies.judged import Difference, Estimate
 from kernelscope.studies.measured import BATCH, BatchRow, CaseReport, Measured, TargetReport
@@ -44,6 +45,9 @@ def _with_noise(content: dict[str, Any]) -> dict[str, Any]:
 
 #: What brings the content of an older version to the next one, by the older version. 1 is the first that was written.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_noise}
+
+#: What is code, which keeps a path that its author typed, and what names things, which must stay the same everywhere.
+CODE = ("statement", "setup", "before", "after", "label", "target", "baseline", "name", "case", "against")
 
 _MAX_INT = 2**63 - 1
 _MAX_DEPTH = 20
@@ -149,7 +153,7 @@ def to_json(measured: Measured, found: Found | None = None) -> str:
         "cases": [dataclasses.asdict(each) for each in measured.cases],
         "found": {name: [dataclasses.asdict(each) for each in rows] for name, rows in (found or {}).items()},
     }
-    content = cut_own_folders(_plain(content))
+    content = shareable_values(_plain(content), CODE)
     # A column a line: indented, a study would have a number a line, and in one line nothing could be found.
     batches = ",\n".join(f'  {json.dumps(name)}: {json.dumps(_plain(column), separators=(",", ":"))}'
                          for name, column in columns.items())
@@ -157,8 +161,21 @@ def to_json(measured: Measured, found: Found | None = None) -> str:
 
 
 def as_json(content: dict[str, Any]) -> str:
-    """Return plain data as JSON, in ASCII: without this user's folders, and null where a number is not finite."""
-    return f"{json.dumps(cut_own_folders(_plain(content)), indent=1, allow_nan=False)}\n"
+    """Return plain data as JSON, in ASCII: without paths of this machine, and null where a number is not finite."""
+    return f"{json.dumps(shareable_values(_plain(content), CODE), indent=1, allow_nan=False)}\n"
+
+
+def without_paths(measured: Measured) -> Measured:
+    """Return a study without paths of this machine: what is shown, saved and written as a page is made of that.
+
+    Labels of targets and names of cases are the user's, and stay: batches are of them.
+    """
+    return dataclasses.replace(
+        measured,
+        targets=[TargetReport(**{**shareable_values(vars(each)), "label": each.label}) for each in measured.targets],
+        cases=[CaseReport(**{**shareable_values(vars(each), CODE), "name": each.name, "against": each.against})
+               for each in measured.cases],
+        **{name: shareable_values(getattr(measured, name)) for name in ("host", "gpu", "settings", "ended", "notes")})
 
 
 def from_json(text: str | bytes) -> Measured:

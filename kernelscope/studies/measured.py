@@ -31,7 +31,7 @@ class TargetReport:
     Attributes
     ----------
     label, kind, source : str
-        As in `Target`; `source` is its text, without paths of this machine where they name a home folder.
+        As in `Target`; `source` is its text.
     framework : str
         ``numba-cuda`` or ``numba-cuda-mlir``; empty if it never started.
     versions : dict of str to str

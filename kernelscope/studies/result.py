@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kernelscope.recording.privacy import shareable_values
 from kernelscope.studies import files
 from kernelscope.studies.judged import Difference, Estimate
 from kernelscope.studies.limits import LimitCheck, check
@@ -51,7 +52,7 @@ class StudyResult:
     """
 
     def __init__(self, measured: Measured, found: Found | None = None) -> None:
-        self.measured = measured
+        self.measured = files.without_paths(measured)
         if found is not None:
             self.__dict__["_found"] = found
 
@@ -74,7 +75,7 @@ class StudyResult:
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know about all that was found, besides ``measured.notes``."""
-        return tuple(self._found.notes)
+        return tuple(shareable_values(list(self._found.notes)))
 
     @property
     def targets(self) -> tuple[TargetReport, ...]:

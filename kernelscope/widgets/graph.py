@@ -11,6 +11,7 @@ from IPython.core.getipython import get_ipython
 from kernelscope.analysis.graph_layout import lay_out
 from kernelscope.analysis.graph_nodes import read_graph
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import graph_dot, graph_svg, graph_text
 from kernelscope.renderers import graph_words as words
 from kernelscope.renderers.files import checked, whole_file
@@ -60,7 +61,7 @@ class GraphWidget(View):
     def __init__(self, recording: Recording, graph_id: int | None = None, height: int | None = None) -> None:
         if height is not None and height <= 0:
             raise ValueError(f"height {height} is no height: give pixels, or None for as many as the graph needs")
-        self._graph = read_graph(recording, graph_id)
+        self._graph = read_graph(shareable(recording), graph_id)
         self._layout = lay_out(self._graph)
         self._notice = recording.notice
         super().__init__(height=height or 0)

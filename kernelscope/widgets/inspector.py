@@ -19,6 +19,7 @@ from kernelscope.analysis.find_kernels import find_kernels
 from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kernels
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.inspection import inspection_text
 from kernelscope.widgets import inspector_facts, inspector_static
 from kernelscope.widgets.frontend import front_end
@@ -148,8 +149,10 @@ class InspectorWidget(View):
             self.send({"kind": "data"}, [_deflated(json.dumps(held, separators=(",", ":")).encode())])
 
     def twin(self) -> tuple[str, str]:
-        """Return the same as text and as static HTML."""
-        recording, kernels = self._shown[:2]
+        """Return the same as text and as static HTML, without the paths of this machine: a notebook saves them."""
+        recording = shareable(self._shown.recording)
+        by_id = {each.dispatcher_id: each for each in inspect_kernels(recording)}
+        kernels = [by_id[each.dispatcher_id] for each in self._shown.kernels]
         return inspection_text(recording, self.kernel), inspector_static.static_html(recording, kernels)
 
     def refresh(self) -> None:

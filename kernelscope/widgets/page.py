@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.base import Makes, escape
 from kernelscope.renderers.files import checked, whole_file
 from kernelscope.renderers.html import card
@@ -36,7 +37,7 @@ _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
 _NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
 
 
-def write_page(recording: Recording, path: str | Path) -> Path:
+def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -> Path:
     """Write the card and the timeline as one HTML file, and return its path.
 
     Parameters
@@ -45,6 +46,8 @@ def write_page(recording: Recording, path: str | Path) -> Path:
         What to show.
     path : str or Path
         Where to; ``.html`` is added to a name without a suffix. An existing file is replaced once the new one is whole.
+    paths : bool
+        Keep full paths of this machine.
 
     Raises
     ------
@@ -55,15 +58,16 @@ def write_page(recording: Recording, path: str | Path) -> Path:
     if not target.suffix:
         target = target.with_suffix(MAKES.suffix)
     with whole_file(target) as file:
-        file.write(page(recording).encode("utf-8"))
+        file.write(page(recording, paths=paths).encode("utf-8"))
     return target
 
 
-def page(recording: Recording) -> str:
-    """Return the card and the timeline as one HTML document.
+def page(recording: Recording, *, paths: bool = False) -> str:
+    """Return the card and the timeline as one HTML document, without the paths of this machine unless `paths` is set.
 
     It fetches nothing: its content security policy forbids every connection, and every script but its own two.
     """
+    recording = shareable(recording, paths=paths)
     packed = pack(recording)
     script = front_end() + _START
     title = escape(packed.header["title"])
@@ -76,15 +80,16 @@ def page(recording: Recording) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
-        f'<body><main>{card(recording)}\n<div id="kernelscope-timeline">{_still(recording)}</div>'
+        f'<body><main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_still(recording, paths)}</div>'
         f"</main>\n{_data(packed)}"
         f'<script type="module">{script}</script></body></html>\n'
     )
 
 
-def _still(recording: Recording) -> str:
+def _still(recording: Recording, paths: bool) -> str:
     """Where no script runs: the picture. The names in it are escaped, and so cannot end the element."""
-    return (f'<noscript><div style="overflow-x: auto">{picture(recording)}</div><p>{escape(_NO_SCRIPT)}</p></noscript>')
+    drawn = picture(recording, paths=paths)
+    return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
 
 
 def _data(packed: Packed) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Floats, Ints, ran, row_count
 from kernelscope.analysis.units import counted, duration
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.renderers.base import escape, shorten
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.widgets.picture_lanes import NOTHING, Lane, Lanes, Part, extent, lanes_of
@@ -37,7 +38,7 @@ _BARELY = 1e-6
 _NOTHING = "nothing was recorded"
 
 
-def picture(recording: Recording, width: int = 960) -> str:
+def picture(recording: Recording, width: int = 960, *, paths: bool = False) -> str:
     """Return the timeline of a recording as an SVG document.
 
     Parameters
@@ -46,6 +47,8 @@ def picture(recording: Recording, width: int = 960) -> str:
         What to draw.
     width : int
         Its width in pixels; at least 400.
+    paths : bool
+        Keep full paths of this machine.
 
     Returns
     -------
@@ -53,6 +56,7 @@ def picture(recording: Recording, width: int = 960) -> str:
         An ``<svg>`` element that runs no script and loads nothing; names from user code are escaped.
     """
     width = max(int(width), 400)
+    recording = shareable(recording, paths=paths)
     shown = lanes_of(recording)
     step = 1.0
     while True:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.io import load, save
 from kernelscope.recording.model import Recording
-from kernelscope.recording.privacy import cut_paths
+from kernelscope.recording.privacy import shareable
 from kernelscope.schema import TABLES
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -96,6 +98,9 @@ def test_path_columns_keep_the_file_name(path: str, name: str, rows: Rows, recor
     ("300 ns/launch, 1/2, and/or", "300 ns/launch, 1/2, and/or"),
     ("a / b / c", "a / b / c"),
     ("//", "//"),
+    ("[Errno 2] No such file: '/data/her b/x.npy'", "[Errno 2] No such file: 'x.npy'"),
+    ('in "C:\\\\her b\\\\x.npy" and \'/\'', 'in "x.npy" and \'/\''),
+    ("~/of hers/x.npy ~/her/x.npy ./sub/x.npy ./x.npy", "~/of hers/x.npy x.npy x.npy ./x.npy"),
     ("", ""),
 ])
 def test_messages_json_and_metadata_keep_the_file_name(said: str, kept: str, rows: Rows, recording_of: Make) -> None:
@@ -103,24 +108,38 @@ def test_messages_json_and_metadata_keep_the_file_name(said: str, kept: str, row
         rows[table][0][column] = said
     rows["dispatchers"][0]["options"] = json.dumps({"a": [said]})
     recording = recording_of(rows, deep={"x": [said, 1, None, True]})
-    tables, metadata = cut_paths({name: recording.arrow(name) for name in TABLES}, recording.metadata)
+    cut = shareable(recording)
     for table, column in (("cells", "error"), ("compilations", "fix"), ("health", "message"), ("launches", "error")):
-        assert tables[table].column(column).to_pylist()[0] == kept
-    assert json.loads(tables["dispatchers"].column("options").to_pylist()[0]) == {"a": [kept]}
-    assert metadata["deep"] == {"x": [kept, 1, None, True]}
+        assert cut.rows(table)[0][column] == kept
+    assert json.loads(cut.rows("dispatchers")[0]["options"]) == {"a": [kept]}
+    assert cut.metadata["deep"] == {"x": [kept, 1, None, True]}
 
 
 def test_source_keeps_what_its_author_typed(rows: Rows, recording_of: Make, folders: tuple[str, str]) -> None:
     rows["cells"][0]["source"] = f"a = load('/data/set/a.npy')\nb = load('{folders[0]}/b.npy')"
+    cut = shareable(recording_of(rows))
+    assert cut.rows("cells")[0]["source"] == "a = load('/data/set/a.npy')\nb = load('~/b.npy')"
+
+
+def test_a_recording_without_paths_is_itself(full: Recording) -> None:
+    assert shareable(full) is full
+
+
+def test_what_has_no_paths_is_held_once_and_let_go(rows: Rows, recording_of: Make,
+                                                   monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows["dispatchers"][0]["filename"] = "/opt/x/k.py"
     recording = recording_of(rows)
-    tables, _ = cut_paths({name: recording.arrow(name) for name in TABLES}, recording.metadata)
-    assert tables["cells"].column("source").to_pylist()[0] == "a = load('/data/set/a.npy')\nb = load('~/b.npy')"
-
-
-def test_tables_without_paths_are_the_same_objects(full: Recording) -> None:
-    tables, metadata = cut_paths({name: full.arrow(name) for name in TABLES}, full.metadata)
-    assert [name for name in TABLES if tables[name] is not full.arrow(name)] == []
-    assert metadata == full.metadata
+    cut = shareable(recording)
+    assert shareable(recording) is cut
+    assert shareable(cut) is cut
+    assert shareable(recording, paths=True) is recording
+    assert cut.arrow("launches") is recording.arrow("launches")
+    monkeypatch.chdir(tmp_path)  # another working folder is another way to cut
+    assert shareable(recording) is not cut
+    held = weakref.ref(cut)
+    del cut, recording
+    gc.collect()
+    assert held() is None
 
 
 def test_paths_that_become_one_name_share_it(rows: Rows, recording_of: Make, tmp_path: Path) -> None:
@@ -141,8 +160,7 @@ def test_root_as_home_and_a_missing_working_folder(tmp_path: Path, full: Recordi
 
 def _code_after(recording_of: Make, rows: Rows, kind: str, text: str) -> list[str]:
     rows["code"] = [{"dispatcher_id": 0, "specialization_id": 0, "kind": kind, "text": text}]
-    tables, _ = cut_paths({name: recording_of(rows).arrow(name) for name in TABLES}, {})
-    return tables["code"].column("text").to_pylist()
+    return [row["text"] for row in shareable(recording_of(rows)).rows("code")]
 
 
 @pytest.mark.parametrize(("kind", "text", "cut"), [
