@@ -1,17 +1,23 @@
 """Makes notebooks/recordings/quadrants.kscope on a real GPU: Quadrants' kernels, compiles and graphs.
 
     python benchmarks/record_quadrants.py OUTDIR
+    python benchmarks/record_quadrants.py --cost
 
-It needs quadrants (Python 3.12), and is real input for tests, notebooks and pictures that run without either.
+It needs quadrants (Python 3.12), and is real input for tests, notebooks and pictures that run without either. The
+second one prints what recording adds to a call, as the median of pairs that take turns.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import quadrants as qd
 
+import kernelscope
 from kernelscope.recorder import Recorder
 from kernelscope.recording.model import Recording
 
@@ -55,6 +61,8 @@ def main() -> int:
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
+    if sys.argv[1] == "--cost":
+        return cost()
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     qd.init(arch=qd.cuda, offline_cache=False)
@@ -66,6 +74,34 @@ def main() -> int:
     print(recording.summary())
     print(f"{path}: {recording.arrow('launches').num_rows} launches, {path.stat().st_size / 1e3:.0f} kB")
     return 0
+
+
+def cost() -> int:
+    """Print what recording adds to a call of a kernel and of a graph kernel."""
+    qd.init(offline_cache=False)
+    x, v = (qd.ndarray(qd.f32, shape=(4096,)) for _ in range(2))
+    for kernel, arguments in ((scale, (x, 1.0)), (step, (x, v, 0.1))):
+        kernel(*arguments)
+        pairs = []
+        for _ in range(15):
+            bare = took_ns(kernel, arguments)
+            with kernelscope.record(gpu="none"):
+                pairs.append((bare, took_ns(kernel, arguments)))
+        bare = statistics.median(bare for bare, _ in pairs)
+        added = statistics.median(recorded - bare for bare, recorded in pairs)
+        print(f"{kernel.__name__}: {bare:.0f} ns bare, {added:+.0f} ns recorded")
+    return 0
+
+
+def took_ns(kernel: Any, arguments: tuple[Any, ...], calls: int = 500) -> float:
+    """Return what a call takes on the host."""
+    qd.sync()
+    begun = time.perf_counter_ns()
+    for _ in range(calls):
+        kernel(*arguments)
+    spent = (time.perf_counter_ns() - begun) / calls
+    qd.sync()
+    return spent
 
 
 def record(name: str) -> Recording:

@@ -203,17 +203,15 @@ def test_hostile_texts_are_texts(opened: Any, language: str) -> None:
     assert len(code.watched.requests) == 1
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("language", ["python", "llvm", "ptx", "sass", "types"])
 @pytest.mark.parametrize("part", ["x", "a ", '"', "(", "'", "%r1, ", "/*", "(*", "c[", "`(", "\\", ".f32", "\u202e"])
 def test_a_line_of_a_megabyte_is_shown(opened: Any, language: str, part: str) -> None:
     code = opened()
-    took = code.page.evaluate("""([part, language]) => {
-        const text = part.repeat(1_000_000 / part.length) + "needle\\nnext";
-        const start = performance.now();
-        view.show({ text, language });
-        return performance.now() - start;
+    # It takes 20 ms; what backtracks takes minutes, and the page answers nothing then.
+    code.page.evaluate("""([part, language]) => {
+        view.show({ text: part.repeat(1_000_000 / part.length) + "needle\\nnext", language });
     }""", [part, language])
-    assert took < 1_500  # it takes 20 ms; what backtracks takes minutes
     assert len(code.text_of(1)) < 3000 * 6 + 100
     assert "more characters" in code.text_of(1)
     assert code.tell("return v.find('needle');") == 1
@@ -227,14 +225,8 @@ def test_a_ptx_of_twenty_thousand_lines(opened: Any, real: dict[str, str]) -> No
     code = opened()
     text = big_ptx(real["ptx"])
     assert text.count("\n") > 20_000
-    painted = code.page.evaluate("""async (text) => {
-        const start = performance.now();
-        view.show({ text, language: "ptx" });
-        await new Promise((done) => requestAnimationFrame(() => {
-          const channel = new MessageChannel(); channel.port1.onmessage = done; channel.port2.postMessage(0); }));
-        return performance.now() - start;
-    }""", text)
-    assert painted < 400  # the benchmark tells how long: here other tests run beside it
+    code.page.evaluate("(text) => view.show({ text, language: 'ptx' })", text)
+    code.settle()
     assert code.tell("return v.body.children.length;") < 60
     code.tell("v.scroller.scrollTop = v.scroller.scrollHeight;")
     code.settle()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,13 +133,9 @@ def test_the_page_places_what_python_places(show: Callable[..., Shown], make: Ca
 
 
 @pytest.mark.parametrize("nodes", [500, 2_000])
-def test_large_graphs_are_painted_soon(show: Callable[..., Shown], nodes: int, artifacts: Path) -> None:
-    recording = tangle(nodes)
-    start = time.perf_counter()
-    shown = show(recording)
-    # The figure is half a second; a busy machine gets more.
-    assert time.perf_counter() - start < 8
-    assert shown.page.evaluate("() => kernelscope.times.painted - kernelscope.times.mounted") < 4_000
+def test_of_large_graphs_what_is_in_sight_is_painted(show: Callable[..., Shown], nodes: int,
+                                                      artifacts: Path) -> None:
+    shown = show(tangle(nodes))
     shown.page.screenshot(path=artifacts.with_suffix(".png"))
     # What is far from view is not in the page, and comes when all of it is shown.
     assert 5 < shown.page.locator(".ksg-node").count() < 400

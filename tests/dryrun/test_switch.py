@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from timing import processor_seconds
+from counting import lines_run
 
 from kernelscope import dryrun
 from kernelscope.errors import DryRunError
@@ -24,35 +24,22 @@ def test_this_process_is_in_the_dry_run() -> None:
     assert dryrun.BANNER == "dry run: kernels did not execute"
 
 
-def test_importing_is_quick_and_loads_nothing(run_python) -> None:
+def test_importing_loads_nothing() -> None:
     code = """
-import sys, time
+import sys
 import kernelscope
-started = time.process_time()
 import kernelscope.dryrun
-print(time.process_time() - started)
 loaded = [name for name in ("ctypes", "numba", "cuda", "subprocess") if name in sys.modules]
 assert not loaded, loaded
 assert not kernelscope.dryrun.is_enabled()
 status = kernelscope.dryrun.status()
 assert status == (False, None, 1, ((9, 0),), None), status
 """
-    # `-S` leaves out site-packages, whose .pth files import more than we do; the fastest of three is ours.
-    del run_python
+    # `-S` leaves out site-packages, whose .pth files import more than we do.
     root = Path(__file__).resolve().parents[2]
-    times = []
-    for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", code],
-            env={"PYTHONPATH": str(root)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        times.append(float(done.stdout))
-    assert min(times) < 0.03
+    done = subprocess.run([sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(root)}, capture_output=True,
+                          text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_counters_need_the_dry_run(run_python) -> None:
@@ -245,6 +232,6 @@ def test_another_platform_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         dryrun.enable()
 
 
-def test_a_second_enable_costs_nothing() -> None:
+def test_a_second_enable_does_next_to_nothing() -> None:
     dryrun.enable()
-    assert processor_seconds(lambda: [dryrun.enable() for _ in range(100)]) < 0.1
+    assert lines_run(dryrun.enable) < 50

@@ -30,9 +30,9 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
     **behaviour
         ``ns``: what a launch takes, a number or one by case; ``noise``: its share between processes and within them;
         ``fails``: a list of [how, do, case or None, process or None]; ``prints``: lines; ``hello``: more of the answer;
-        ``takes_s``: how long a batch takes; ``stable``: what a warm-up answers; ``references``: what the reference
-        takes in batch after batch, over and over; ``core``: on which core a batch was;
-        ``loops``: what a warm-up finds, by process.
+        ``takes_s``: how long a batch takes; ``meets``: how many processes are in a batch before one of them answers;
+        ``stable``: what a warm-up answers; ``references``: what the reference takes in batch after batch, over and
+        over; ``core``: on which core a batch was; ``loops``: what a warm-up finds, by process.
     """
     from kernelscope.studies.measured import TargetReport
     from kernelscope.studies.plan import Member
@@ -86,6 +86,7 @@ class Fake:
             ns = self.behaviour.get("ns", 4000)
             ns = ns[name] if isinstance(ns, dict) else ns
             time.sleep(self.behaviour.get("takes_s", 0))
+            self.meet(self.behaviour.get("meets", 0))
             spent = ns * request["loops"] * self.factor * (1 + random.gauss(0, self.within))
             return {"host_ns": max(1, round(spent)), "sync_ns": 100, "waited_ns": 7, "reference_ns": self.reference(),
                     "core": self.behaviour.get("core", request.get("core"))}
@@ -96,6 +97,13 @@ class Fake:
         given = self.behaviour.get("references", [50_000])
         self.batches += 1
         return given[(self.batches - 1) % len(given)]
+
+    def meet(self, others: int) -> None:
+        """Wait until so many processes of all targets are in a batch."""
+        if others:
+            Path("met").touch()
+            while len(list(Path("..").glob("*/met"))) < others:
+                time.sleep(0.01)
 
     def crash(self) -> Any:
         """Die of a signal."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import statistics
 import subprocess
+import textwrap
+import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 # Long enough for a study to find, in the method that every launch of numba-cuda goes through.
 _SPIN = """\
@@ -96,6 +100,19 @@ def add_spin(folder: Path, spin_ns: int = 1000) -> None:
     docstring, closing, body = rest.partition('"""\n')
     file.write_text(before + call + first + end + docstring + closing + _SPIN.format(spin_ns=spin_ns) + body
                     + "\n\nfrom time import perf_counter_ns as _spin_clock\n", encoding="utf-8")
+
+
+def spin_us(spin_ns: int, times: int = 2000) -> float:
+    """Return what such a spin takes on this machine, the calls of the clock included: the median, in microseconds."""
+    spin = textwrap.indent(textwrap.dedent(_SPIN.format(spin_ns=spin_ns)), "    ")
+    names: dict[str, Any] = {"_spin_clock": time.perf_counter_ns}
+    exec(f"def spin():\n{spin}", names)
+    took_ns = []
+    for _ in range(times):
+        begun = time.perf_counter_ns()
+        names["spin"]()
+        took_ns.append(time.perf_counter_ns() - begun)
+    return statistics.median(took_ns) / 1000
 
 
 def toy_checkout(folder: Path, version: str = "9.0", package: str = "numba_cuda", fails: str = "pass") -> Path:

@@ -87,12 +87,13 @@ def test_a_syntax_error_is_shown_as_usual(notebook: Any) -> None:
 
 
 def test_a_time_ends_where_the_code_ends(notebook: Any) -> None:
-    notebook.ok("shell.events.register('post_execute', lambda: time.sleep(0.6))\n"
-                "late = shell.events.callbacks['post_execute'][-1]")
+    notebook.ok("began = []\nlate = lambda: began.append(time.perf_counter_ns())\n"
+                "shell.events.register('post_execute', late)")
     notebook.ok("%%kernelscope -q\nx = 1")
     notebook.ok("shell.events.unregister('post_execute', late)")
     notebook.ok("cell = _kernelscope.cells.iloc[0]")
-    assert notebook.value("bool(cell.synchronized_ns - cell.start_ns < 5e8)") == "True"
+    # Its first call ended the cell that registered it; the second came after the recorded cell's code.
+    assert notebook.value("bool(cell.start_ns < cell.synchronized_ns <= began[1])") == "True"
 
 
 @pytest.mark.parametrize("waiting", [
@@ -374,11 +375,3 @@ def test_a_card_that_fails_costs_one_line(notebook: Any, options: str) -> None:
     assert ran.values == ["42"]
     assert ran.stderr == "kernelscope: the card cannot be shown: RuntimeError: broken\n"
     assert notebook.value("len(_kernelscope.cells)") == "1"
-
-
-def test_recording_costs_little_where_nothing_is_launched(notebook: Any) -> None:
-    notebook.ok("%%kernelscope -q\nx = 1")
-    begin = float(notebook.value("time.process_time()"))
-    for _ in range(10):
-        notebook.ok("%%kernelscope -q\nx = 1")
-    assert float(notebook.value("time.process_time()")) - begin < 3

@@ -228,18 +228,16 @@ def test_reloading_works(notebook: Any) -> None:
     assert len(notebook.ok(f"%%kernelscope\n{LAUNCH}").cards) == 1
 
 
-def test_loading_is_fast_and_imports_nothing_heavy(run_python: Callable[..., Any]) -> None:
+def test_loading_imports_nothing_heavy(run_python: Callable[..., Any]) -> None:
     ran = run_python("""
-import sys, time
+import sys
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
-begin = time.process_time()
 shell.run_line_magic("load_ext", "kernelscope")
-print(time.process_time() - begin < 0.15)
 print([name for name in ("pandas", "plotly", "numba", "numpy", "pyarrow", "cuda", "anywidget", "ipywidgets")
        if name in sys.modules])
 """, KERNELSCOPE_DRYRUN="0")
-    assert ran.stdout.split("\n")[:2] == ["True", "[]"]
+    assert ran.stdout == "[]\n"
 
 
 def test_a_terminal_shows_the_text(run_python: Callable[..., Any], tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def test_a_handler_that_raises_all_the_time(launches: Any, alarm: Any, no_garbag
     for _ in range(2000):  # the ring's own thread is there: CPython 3.12 may miss a signal while a thread is made
         call(None, 1, None)
     alarm(handler)
-    until = time.monotonic() + 2
-    while time.monotonic() < until:
+    until = time.monotonic() + 120
+    while caught < 1000 and time.monotonic() < until:
         before = raised
         try:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(2e-5, 1e-4))
@@ -206,7 +206,7 @@ def test_a_handler_that_raises_all_the_time(launches: Any, alarm: Any, no_garbag
         except Interruption:
             caught += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert caught == raised > 100
+    assert caught == raised >= 1000
     ended, under_way, voided, begun, lost = launches.ring.counts(0)
     assert under_way == lost == 0
     assert ended + voided == begun >= 3 * done
@@ -231,12 +231,12 @@ def test_a_handler_that_launches_and_collects(launches: Any, alarm: Any) -> None
     call, done = nested(launches), 0
     alarm(handler)
     signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
-    until = time.monotonic() + 1
-    while time.monotonic() < until:
+    until = time.monotonic() + 120
+    while made < 1000 and time.monotonic() < until:
         call(None, 2, (1, 2))
         done += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert made > 100
+    assert made >= 1000
     assert launches.ring.counts(0)[:3] == (3 * done + made, 0, 0)
     rows = launches.rows()
     assert [row["start_ns"] for row in rows] == sorted(row["start_ns"] for row in rows)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,12 +49,9 @@ def test_equal_recordings_give_equal_bytes(tmp_path: Path, full: Recording) -> N
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_million_launches_come_back_small_and_soon(tmp_path: Path, million: Recording, assert_same: Same) -> None:
-    # The figures are benchmarked elsewhere; here only what no machine may exceed.
-    before = time.process_time()
+def test_million_launches_come_back_small(tmp_path: Path, million: Recording, assert_same: Same) -> None:
     path = save(million, tmp_path / "million")
     loaded = load(path)
-    assert time.process_time() - before < 20
     assert path.stat().st_size <= 20_000_000
     assert_same(loaded, million)
 

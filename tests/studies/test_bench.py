@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -228,9 +227,7 @@ def test_it_ends_when_the_pipe_is_closed(bench: Bench, busy: bool) -> None:
     if busy:
         bench._writer.write('{"do": "prepare", "case": {"name": "slow", "setup": "import time; time.sleep(1)", '
                             '"statement": "1"}}\n')
-    started_at = time.monotonic()
     assert bench.close() == 0
-    assert time.monotonic() - started_at < 10
 
 
 def test_a_crash_is_in_the_output(bench: Bench) -> None:

@@ -12,10 +12,10 @@ import pytest
 from kernelscope.studies.bench import machine
 
 
-def test_the_clock_is_fine_and_cheap() -> None:
+def test_the_clock_s_resolution_and_cost_are_measured() -> None:
     resolution_ns, read_ns = machine.clock()
-    assert 1 <= resolution_ns < 10_000
-    assert 1 < read_ns < 10_000
+    assert resolution_ns >= 1
+    assert read_ns > 1
 
 
 @pytest.mark.parametrize(("jump_ns", "lost"), [(0, 0.0), (20_000_000, 20 / 60), (45_000_000, 45 / 60)])

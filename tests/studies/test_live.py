@@ -167,7 +167,7 @@ def test_a_ctrl_c_has_what_was_measured(launched: Any) -> None:
 def test_a_limit_ends_it(launched: Any) -> None:
     result = measure(launched, processes=10_000, limit_s=0.8, half_width=None)
     assert result.measured.ended == "time limit"
-    assert result.measured.seconds < 4
+    assert len(result.measured.batches) < 10_000 * 3
 
 
 def test_it_ends_when_it_is_enough(launched: Any) -> None:

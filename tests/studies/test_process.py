@@ -84,7 +84,7 @@ def test_a_hang_is_ended_with_all_that_it_started(start: Start, tmp_path: Path) 
     with pytest.raises(ProcessError, match="^gave no answer within 1 s while timing '0 args', and was stopped$"):
         process.ask(BATCH, 1)
     child = int((tmp_path / "fake" / "child").read_text())
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while alive(child) and time.monotonic() < until:
         time.sleep(0.01)
     assert not alive(child)
@@ -128,11 +128,9 @@ def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_several_are_asked_side_by_side(start: Start) -> None:
-    processes = [start(f"fake{number}", takes_s=0.5) for number in range(4)]
+    processes = [start(f"fake{number}", meets=4) for number in range(4)]
     ask_all(dict.fromkeys(processes, HELLO), 20)
-    begun = time.monotonic()
-    answers = ask_all(dict.fromkeys(processes, BATCH), 20)
-    assert time.monotonic() - begun < 1.5
+    answers = ask_all(dict.fromkeys(processes, BATCH), 60)
     assert [answers[process]["sync_ns"] for process in processes] == [100] * 4  # type: ignore[index]
 
 
@@ -181,7 +179,7 @@ def test_one_that_nobody_holds_ends(tmp_path: Path) -> None:
     popen = process._process
     process._output.close()
     del process
-    assert popen.wait(5) == 0
+    assert popen.wait(60) == 0
 
 
 def test_it_ends_when_this_process_lets_go_of_it(start: Start) -> None:
@@ -189,7 +187,7 @@ def test_it_ends_when_this_process_lets_go_of_it(start: Start) -> None:
     process.ask(HELLO, 20)
     os.close(process._requests)
     process._requests = -1
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while alive(process.pid) and time.monotonic() < until:
         time.sleep(0.01)
     assert not alive(process.pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import struct
-import time
+import tracemalloc
 
 import pytest
 from many_cubins import CAPABILITIES, KERNELS, compiled, cubin
@@ -13,8 +13,6 @@ from many_cubins import CAPABILITIES, KERNELS, compiled, cubin
 from kernelscope import nvdisasm
 from kernelscope.cubin import read
 from kernelscope.errors import CubinError
-
-pytestmark = pytest.mark.one_python
 
 _SPILL = re.compile(r"\b(STL|LDL)((?:\.\w+)*) .*SpillRefill")
 
@@ -133,7 +131,6 @@ def test_hostile_cubins_neither_crash_nor_hang():
     code, chance = cubin("local_and_spilled"), random.Random(4)
     headers, = struct.unpack_from("<Q", code, 40)
     refused = 0
-    start = time.perf_counter()
     for _ in range(2000):
         changed = bytearray(code)
         for _ in range(chance.choice((1, 1, 4, 40))):
@@ -144,7 +141,6 @@ def test_hostile_cubins_neither_crash_nor_hang():
         except CubinError:
             refused += 1
     assert 200 < refused < 1999
-    assert time.perf_counter() - start < 60
 
 
 def test_a_table_of_too_many_sections_is_refused():
@@ -166,7 +162,11 @@ def test_sections_that_share_their_bytes_do_not_multiply_them():
     everywhere = table + table[text * 64:text * 64 + 64] * 5_000
     struct.pack_into("<Q", code, 40, len(code))
     struct.pack_into("<H", code, 60, count + 5_000)
-    start_s = time.perf_counter()
-    with pytest.raises(CubinError, match="have more than its"):
-        read(bytes(code + everywhere))
-    assert time.perf_counter() - start_s < 10
+    given = bytes(code + everywhere)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CubinError, match="have more than its"):
+            read(given)
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(given)
+    finally:
+        tracemalloc.stop()

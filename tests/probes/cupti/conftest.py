@@ -27,7 +27,7 @@ def stand_in(library):
     """The library, as new; after the test nothing of it may be on."""
     stand_in = StandIn(library)
     yield stand_in
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while stand_in.library.stand_in_outstanding():
         assert time.monotonic() < deadline, "the stand-in has not given its buffers back"
         time.sleep(0.001)

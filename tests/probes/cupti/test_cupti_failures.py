@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -152,17 +153,20 @@ def test_a_buffer_that_comes_after_the_recording_is_not_of_the_next(record, stan
 
 
 def test_a_buffer_that_cupti_keeps_is_waited_for_once(record, stand_in, cupti, monkeypatch):
-    monkeypatch.setattr("kernelscope.probes.cupti.tracing._WAIT_S", 0.4)
+    waits = []
+    monkeypatch.setattr("kernelscope.probes.cupti.tracing.time", types.SimpleNamespace(
+        monotonic=lambda: sum(waits), sleep=waits.append))
     stand_in.library.stand_in_deliver(1500)
     with record():
         stand_in.launch("kept")
+    waited_s = sum(waits)
+    assert waited_s >= 1
     stand_in.library.stand_in_deliver(0)
-    begin = time.monotonic()
     for _ in range(5):
         with record() as recorder:
             stand_in.launch("next")
         assert recorder.recording.activities.name.tolist() == ["next"]
-    assert time.monotonic() - begin < 1.2
+    assert sum(waits) == waited_s
 
 
 def test_kinds_that_nobody_knows_are_stepped_over(record, stand_in):
@@ -209,7 +213,7 @@ class TestInterruptions:
         for _ in range(20):
             try:
                 self.launch_with_signal(stand_in, signal.SIGINT)
-                for _ in range(200):
+                for _ in range(60_000):
                     time.sleep(0.001)
             except KeyboardInterrupt:
                 count += 1
@@ -228,7 +232,7 @@ class TestInterruptions:
         try:
             with pytest.raises(TimeoutError), record():
                 self.launch_with_signal(stand_in, signal.SIGALRM)
-                for _ in range(200):
+                for _ in range(60_000):
                     time.sleep(0.001)
         finally:
             signal.signal(signal.SIGALRM, before)
@@ -239,7 +243,7 @@ class TestInterruptions:
         with pytest.raises(KeyboardInterrupt):
             stand_in.library.stand_in_signal_at_flush(signal.SIGINT)
             stand_in.library.cuptiActivityFlushAll(0)
-            for _ in range(200):
+            for _ in range(60_000):
                 time.sleep(0.001)
         assert recorder.stop().activities.name.tolist() == ["kernel"]
 
@@ -249,8 +253,10 @@ class TestInterruptions:
         for delay in range(30):
             recorder = record().start()
             stand_in.launch("kernel")
-            stand_in.library.stand_in_signal_later(signal.SIGINT, delay * 40)
+            stopping = False
             try:
+                stand_in.library.stand_in_signal_later(signal.SIGINT, delay * 40)
+                stopping = True
                 recorder.stop()
                 while stand_in.library.stand_in_signalling():
                     time.sleep(0.0001)
@@ -259,6 +265,8 @@ class TestInterruptions:
                 pass
             while stand_in.library.stand_in_signalling():
                 time.sleep(0.0001)
+            if not stopping:  # on a busy machine it comes before that
+                recorder.stop()
             assert stand_in.left_on == [], delay
             assert not recorder.is_recording
             assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.interruptions"
