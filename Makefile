@@ -45,10 +45,9 @@ environment: $(VENV)/.test-$(CUDA)
 
 # Frameworks that cannot live beside numba-cuda are tested in environments that the tests make and keep, for Python 3.12
 # or newer, in the user's cache folder (KERNELSCOPE_TEST_ENVIRONMENTS names another): ARGS="-m 'not environments'" leaves
-# them out. Continuous integration runs them once, with the default Python, as it does all tests that are marked
-# one_python. Files with such tests are the long ones: they are given to the processes first (tests/conftest.py).
+# them out. ARGS="-m every_python" chooses what depends on the interpreter (tests/conftest.py).
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
-	@echo "testing with $$($(BIN)/python --version)"
+	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS),,; all tests take about 25 minutes on 2 cores)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the native recorder under ASan, UBSan and valgrind

@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,32 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 ON_GPU = os.environ.get("KERNELSCOPE_TEST_GPU") == "1"
 
-ROOT = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+
+#: What depends on the interpreter, its version and its implementation: hooks, the native recorder, journals, magics,
+#: tracebacks, signals and the process that is measured. Continuous integration runs these on every Python (`-m
+#: every_python`), and all tests on the default one.
+EVERY_PYTHON = (
+    "cli/test_cli_run.py", "cli/test_cli_study_signals.py", "dryrun/test_switch.py", "ipython/*", "native/*",
+    "probes/cuda_core/test_graph_failures.py", "probes/cuda_core/test_graph_watch.py",
+    "probes/cuda_core/test_launch.py", "probes/cupti/test_cupti_failures.py", "probes/cupti/test_cupti_library.py",
+    "probes/cupti/test_cupti_probe.py", "probes/test_bindings.py", "probes/test_bounded_log.py", "probes/test_callbacks.py",
+    "probes/test_captured_values.py", "probes/test_cuda_compute*.py", "probes/test_functions.py",
+    "probes/test_journal.py", "probes/test_kernel_source.py", "probes/test_launch_log.py",
+    "probes/test_numba_cuda_*.py", "probes/test_nvtx*.py", "probes/test_quadrants*.py",
+    "studies/test_bench*.py", "studies/test_commands.py", "studies/test_live.py", "studies/test_process.py",
+    "unit/test_clock.py", "unit/test_init.py", "unit/test_probe_base.py", "unit/test_recorder*.py",
+)
+#: Folders whose files take long, the longest first.
+LONG = ("frameworks", "notebooks", "browser", "studies", "plugin", "cli", "probes", "native", "architecture",
+        "benchmarks")
+#: Reasons for which continuous integration may skip a test; none of them can be mended there.
+MAY_BE_SKIPPED = (
+    "this Python", "there is no sys.monitoring", "CPython 3.14", "this kernel", "one core only",
+    "it watches itself", "it compares times", "compiles a build of its own", "what is watched", "valgrind",
+    "a sanitizer does not work here",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,33 +58,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses among them
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """GPU tests need KERNELSCOPE_TEST_GPU=1; every other test needs the dry run. Files that take long come first."""
+    """GPU tests need KERNELSCOPE_TEST_GPU=1; every other test needs the dry run. Folders that take long come first."""
     dropped = [item for item in items if (item.get_closest_marker("gpu") is not None) != ON_GPU]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if (item.get_closest_marker("gpu") is not None) == ON_GPU]
     for item in items:
-        if any(item.get_closest_marker(name) for name in ("browser", "environments")):
-            item.add_marker("one_python")
+        path = os.path.relpath(item.path, TESTS)
+        if any(fnmatch(path, pattern) for pattern in EVERY_PYTHON):
+            item.add_marker("every_python")
     # Workers are given a file at a time: a long one that began last would keep one of them busy alone.
-    long = {item.path for item in items if item.get_closest_marker("one_python") or item.path.parent.name == "plugin"}
-    made = {item.path for item in items if item.get_closest_marker("environments")}
-    items.sort(key=lambda item: (item.path not in made, item.path not in long))
-    note("wanted", [item.nodeid for item in items if item.get_closest_marker("one_python")])
+    items.sort(key=lambda item: next(
+        (place for place, folder in enumerate(LONG) if (TESTS / folder) in item.path.parents), len(LONG)))
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Tell which tests of one Python have passed."""
-    if report.when == "call" and report.passed and "one_python" in report.keywords:
-        note("passed", [report.nodeid])
-
-
-def note(name: str, tests: list[str]) -> None:
-    """Add tests to a file of the folder KERNELSCOPE_ONE_PYTHON, where .ci/run looks whether each has passed once."""
-    folder = os.environ.get("KERNELSCOPE_ONE_PYTHON")
-    if folder and tests:
-        with (Path(folder) / name).open("ab", buffering=0) as file:  # in one piece: other processes add to it as well
-            file.write("".join(f"{test}\n" for test in tests).encode())
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Continuous integration skips no test, but for what its Python or its kernel is not made for."""
+    report = yield
+    if "CI" in os.environ and not ON_GPU and isinstance(report.longrepr, tuple) and report.skipped:
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(MAY_BE_SKIPPED):
+            report.outcome, report.longrepr = "failed", f"skipped, and continuous integration skips no test: {reason}"
+    return report
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -8,6 +8,7 @@ and never by what a launch took. Where they are less than half of a process's ba
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -56,7 +57,7 @@ class Sample:
     @property
     def device_share(self) -> float:
         """The median of `waits`."""
-        return float(np.median(self.waits))
+        return statistics.median(self.waits)
 
     def counted(self, process: int) -> list[float]:
         """Return the batches of a process that count, in microseconds a launch."""
@@ -70,7 +71,7 @@ class Sample:
 
     def medians(self) -> Values:
         """The median of each process's batches, in microseconds a launch."""
-        return np.array([np.median(self.counted(process)) for process in sorted(self.processes)])
+        return np.array([statistics.median(self.counted(process)) for process in sorted(self.processes)])
 
 
 def samples(measured: Measured) -> dict[tuple[str, str], Sample]:
@@ -140,16 +141,16 @@ def paired(sample: Sample, other: Sample) -> tuple[Values, list[int]]:
         if rounds:
             one, two = sample.slow(process, rounds), other.slow(process, rounds)
             counted = quiet_rounds({number: max(one[number], two[number]) for number in rounds})
-            values.append(float(np.median([mine[number] - others[number] for number in counted])))
+            values.append(statistics.median([mine[number] - others[number] for number in counted]))
         else:
-            values.append(float(np.median(sample.counted(process)) - np.median(other.counted(process))))
+            values.append(statistics.median(sample.counted(process)) - statistics.median(other.counted(process)))
     return np.array(values), shared
 
 
 def middle(sample: Sample, processes: Sequence[int] | None = None) -> float:
     """Return the median of processes' medians, in microseconds a launch: of those that are named, or of all."""
     chosen = sample.processes if processes is None else processes
-    return float(np.median([np.median(sample.counted(process)) for process in chosen]))
+    return statistics.median(statistics.median(sample.counted(process)) for process in chosen)
 
 
 def _best(measured: Measured) -> dict[str, float]:

@@ -61,12 +61,15 @@ Install = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def install(source: Path, tmp_path: Path) -> Install:
-    """Install the sources into the test's folder ``site`` as pip does; keyword arguments are environment variables."""
+    """Install the sources into the test's folder ``site`` as pip does; keyword arguments are environment variables.
+
+    The compiler does not optimize: that takes most of the time.
+    """
 
     def pip(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return run(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps",
                    "--no-build-isolation", "--target", tmp_path / "site", *options, source, where=tmp_path,
-                   **environment)
+                   **{"CFLAGS": "-O0", **environment})
 
     return pip
 

@@ -38,7 +38,6 @@ def lines() -> tuple[list[str], Callable[[str], None]]:
     return said, said.append
 
 
-@pytest.mark.one_python
 def test_the_driver_compiles_without_a_warning(tmp_path: Path) -> None:
     output = tmp_path / "libcuda.so.1"
     header = headers.find_header()

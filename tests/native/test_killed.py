@@ -14,30 +14,41 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.one_python
+ROOT = Path(__file__).resolve().parents[2]
 TIMES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 50
 UNDER_WAY = np.uint64(1 << 63)
 SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "<i8"), ("submit_start_ns", "<i8"),
                  ("submit_end_ns", "<i8"), ("end_ns", "<i8"), ("target", "<i4"), ("configuration", "<i4"),
                  ("thread", "<i4"), ("kind", "<u2"), ("check", "<u2")])
+#: Hooks as those of numba-cuda's launch path, on functions that do nothing: where they are installed in numba-cuda,
+#: tests/unit/test_recorder_journal.py kills processes.
 CHILD = """
 import os, sys, threading
-import numba.cuda
-from kernelscope.probes.native_log import NativeLog
-from kernelscope.probes.sink import Sink
-from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope._native import core
 
-kernel = numba.cuda.jit(lambda: None)
-launch = kernel[1, 1]
-launch()
-mode, capacity, path, threads = sys.argv[1], int(sys.argv[2]) or None, sys.argv[3], int(sys.argv[4])
-log = NativeLog(mode=mode, capacity=capacity, path=path)
-probe = NumbaCudaProbe()
-probe.install(Sink(log=log), "phases")
+mode, capacity, path, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+ring, states = core.Ring(mode=mode, capacity=capacity, path=path), threading.local()
+
+def state_of_thread():
+    if not hasattr(states, "state"):
+        states.state = core.State(ring, numbers.pop())
+    return states.state
+
+ring.new_state = state_of_thread
+numbers = list(range(threads))
+hook = lambda kind, function: core.Hook(kind, function, ring, lambda *_: (1, 2), lambda *_: (3, 1))
+found, submit = hook("found", lambda *_: None), hook("submit", lambda *_: None)
+kernel, config = object(), object()
+
+def launch(dispatcher, args, config):
+    found(dispatcher, kernel, config)
+    submit(args)
+
+call = hook("call", launch)
 
 def run(number):
     while True:
-        launch()
+        call(None, (), config)
         os.write(1, bytes([number]))
 
 for number in range(1, threads):
@@ -62,7 +73,7 @@ def check_of(slots: np.ndarray) -> np.ndarray:
 
 def killed(script: Path, file: Path, mode: str, capacity: int, threads: int, after: float) -> list[int]:
     """Run the child and kill it some time after its first launch; return which threads said that a launch was over."""
-    environment = {**os.environ, "KERNELSCOPE_DRYRUN": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, script, mode, str(capacity), file, str(threads)], env=environment,
                           stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

@@ -31,7 +31,7 @@ def stress(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     tried = subprocess.run([str(compiler), sanitizer, *program, str(built)], input="int main(void) { return 0; }",
                            text=True, capture_output=True, check=False)
     if tried.returncode or subprocess.run([built], env=sanitized(), capture_output=True, check=False).returncode:
-        pytest.skip(f"{sanitizer} does not work here: {tried.stderr}")
+        pytest.skip(f"a sanitizer does not work here: {sanitizer}: {tried.stderr}")
     made = subprocess.run([*command, sanitizer], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     return built

@@ -20,7 +20,8 @@ from kernelscope.recording.model import Recording
 
 pytestmark = pytest.mark.skipif(_native.core is None and "CI" not in os.environ, reason="no native recorder")
 
-EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 40
+#: On each Python others are drawn.
+EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 20
 TABLES = ("launches", "dispatchers", "specializations", "configurations", "cells", "compilations", "threads", "devices")
 INTERNED = {f"{name}_id": f"{name}s" for name in ("dispatcher", "specialization", "configuration")}
 CONFIGURATIONS = [(1, 1), (2, 32), ((1, 2, 3), (4, 5))]

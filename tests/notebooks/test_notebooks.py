@@ -75,7 +75,6 @@ def test_the_quickstart(tmp_path, monkeypatch):
     assert "first launches" in printed(notebook, "stdout") + "".join(outputs(notebook, "text/plain"))
 
 
-@pytest.mark.one_python
 def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     notebook = execute(FOLDER / "01_cells_caches_lcs.ipynb", tmp_path, monkeypatch)
     values = outputs(notebook, "text/plain")
@@ -88,7 +87,6 @@ def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
 
 
-@pytest.mark.one_python
 def test_the_gpu_and_the_timeline(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "02_gpu_and_timeline.ipynb", tmp_path, monkeypatch)
@@ -103,7 +101,6 @@ def test_the_gpu_and_the_timeline(tmp_path, monkeypatch):
     assert (tmp_path / "gpu.json").stat().st_size > 100_000
 
 
-@pytest.mark.one_python
 def test_specializations(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "03_specializations.ipynb", tmp_path, monkeypatch)
@@ -116,7 +113,6 @@ def test_specializations(tmp_path, monkeypatch):
     assert "dry run" in outputs(notebook, "text/plain")[-1]
 
 
-@pytest.mark.one_python
 def test_graphs(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "04_graphs.ipynb", tmp_path, monkeypatch)
@@ -157,7 +153,6 @@ def test_studies_are_committed_with_their_outputs(name):
     assert printed(notebook, "stderr") == ""
 
 
-@pytest.mark.one_python
 def test_the_launch_overhead_study(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "launch_overhead.ipynb", tmp_path, monkeypatch)
@@ -176,7 +171,6 @@ def test_the_launch_overhead_study(tmp_path, monkeypatch):
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
 
 
-@pytest.mark.one_python
 def test_eager_against_a_graph(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "eager_vs_graph.ipynb", tmp_path, monkeypatch)

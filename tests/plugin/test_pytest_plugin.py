@@ -199,7 +199,6 @@ def test_the_closest_mark_wins_limit_by_limit(pytester: pytest.Pytester, run_pyt
     ])
 
 
-@pytest.mark.one_python
 def test_loads_from_the_disk_cache_are_no_compiles(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import pytest
@@ -273,7 +272,6 @@ def test_a_wrong_mark_is_a_usage_error(pytester: pytest.Pytester, run_pytest: An
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.one_python
 def test_with_xdist_a_wrong_mark_fails_its_test_with_the_line(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import pytest

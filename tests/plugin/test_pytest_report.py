@@ -60,7 +60,7 @@ MANY = """
 """
 OUTCOMES = {"test_compiles": "passed", "test_limited": "failed", "test_plain": "passed", "test_skipped": "skipped",
             "test_expected": "xfailed", "test_broken": "error", "test_torn": "error"}
-WORKERS = [(), pytest.param(("-n2",), marks=pytest.mark.one_python)]
+WORKERS = [(), ("-n2",)]
 
 
 @pytest.mark.parametrize("workers", WORKERS, ids=["alone", "xdist"])
@@ -87,6 +87,7 @@ def test_the_json_report_has_every_test(pytester: pytest.Pytester, run_pytest: A
     assert tests["test_limited"]["exceeded"] == ["max_launches: 1 launch, at most 0 allowed"]
     assert tests["test_broken"]["recorded"] is tests["test_skipped"]["recorded"] is False
     assert all(("worker" in test) == bool(workers) for test in report["tests"])
+    assert_the_guide_tells_all_keys(report)
     result.stdout.fnmatch_lines([
         "*= kernelscope =*",
         "5 of 7 tests recorded: 4 launches, * compiles (*)",
@@ -115,7 +116,6 @@ def test_the_recording_has_a_cell_for_each_test(
     assert str(pytester.path) not in recording.dispatchers.filename.str.cat()
 
 
-@pytest.mark.one_python
 def test_many_tests_become_one_recording(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import numpy as np, pytest
@@ -163,7 +163,6 @@ def test_a_report_that_cannot_be_written_is_told(pytester: pytest.Pytester, run_
     result.stdout.fnmatch_lines(["*report.json: not written: *", "*1 passed*"])
 
 
-@pytest.mark.one_python
 def test_the_simulator_s_tests_become_one_recording(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import numpy as np, pytest
@@ -217,11 +216,7 @@ def test_a_repeated_test_stays_beyond_its_limit(pytester: pytest.Pytester, run_p
     assert attempts == [("rerun", 1), ("failed", 0)]
 
 
-@pytest.mark.one_python
-def test_the_guide_s_keys_are_the_report_s(pytester: pytest.Pytester, run_pytest: Any) -> None:
-    pytester.makepyfile(MANY)
-    run_pytest("--kernelscope-report", "report.json", "-n1")
-    report = report_of(pytester)
+def assert_the_guide_tells_all_keys(report: Any) -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs/guides/recompile-checks.md").read_text(encoding="utf-8")
     told = {word for row in guide.splitlines() if row.startswith("| `") for word in row.replace("`", " ").split()}
     told = {word.strip(",:;()") for word in told}

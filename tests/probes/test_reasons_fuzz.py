@@ -14,7 +14,7 @@ import kernelscope
 from kernelscope.analysis.reasons import REASON_CODES
 from kernelscope.analysis.signatures import parse_signature
 
-pytestmark = [pytest.mark.one_python, pytest.mark.filterwarnings("ignore:Host array used in CUDA kernel")]
+pytestmark = pytest.mark.filterwarnings("ignore:Host array used in CUDA kernel")
 
 NAMES = ("x", "y", "n")
 DTYPES = ("?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "M8[s]", "U2", "i4,f4", "i1,f8")

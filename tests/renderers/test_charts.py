@@ -147,7 +147,6 @@ def test_the_fragment_needs_nothing_from_outside(hostile: Any) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.one_python
 def test_the_fragment_draws_itself(gpu: Recording, hostile: Any, tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -255,7 +255,6 @@ def test_unknown_kinds_and_cases_are_refused(study: StudyResult) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.one_python
 def test_they_draw_themselves(study: StudyResult, tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:

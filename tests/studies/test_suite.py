@@ -61,7 +61,6 @@ def run(targets: Any = ("current",), **options: Any) -> Any:
     return running.suite(targets, **options)
 
 
-@pytest.mark.one_python
 def test_the_suite_of_numba_cuda() -> None:
     told: list[tuple[float, str]] = []
     result = run(["current", "again=current"], keyword="one_arg", progress=lambda done, text: told.append((done, text)))
@@ -108,7 +107,6 @@ def test_a_suite_that_runs_nothing(mine: Any, text: str, said: str) -> None:
         run(processes=1)
 
 
-@pytest.mark.one_python
 def test_a_suite_that_hangs(mine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mine("import time\ndef test_hangs(benchmark):\n    time.sleep(600)\n")
     with pytest.raises(StudyError, match=r"'current': .* did not end in 8 seconds"):
