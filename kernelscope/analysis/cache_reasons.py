@@ -91,7 +91,7 @@ def with_disk(row: Mapping[str, Any], attributes: Mapping[str, Any], code: str, 
 def failed_in_cache(attributes: Mapping[str, Any]) -> bool:
     """Whether a compile failed in the disk cache's own files, which its sentence says."""
     disk = _mapping(attributes.get("disk"))
-    return "load_error" in disk or "save_error" in disk
+    return not disk.keys().isdisjoint(("load_error", "save_error", "key_error"))
 
 
 def fix_for_cache(code: str, row: Mapping[str, Any], attributes: Mapping[str, Any] | None) -> str | None:
@@ -122,6 +122,10 @@ def _problem(disk: Mapping[str, Any]) -> tuple[str, str] | None:
         return "cache_unwritable", (
             "it was compiled, but numba-cuda could not save it in the disk cache, and raised that: "
             f"{disk['save_error']}; nothing is kept, and each launch compiles again")
+    if "key_error" in disk:
+        return "cache_unwritable", (
+            "numba-cuda could not make the disk cache's key for it, which holds what the kernel captures, and raised "
+            f"that: {disk['key_error']}; it is not compiled, and every launch fails here")
     if disk.get("marker_unwritable"):
         return "cache_unwritable", (
             "the kernel depends on its launch configuration (LC-S), and the .lcs marker beside its disk cache could "
@@ -223,7 +227,7 @@ def _fix_unsafe(unsafe: Mapping[str, Any]) -> str:
 
 
 def _fix_unwritable(disk: Mapping[str, Any]) -> str:
-    error = str(disk.get("save_error", ""))
+    error = str(disk.get("save_error") or disk.get("key_error") or "")
     if "Error" in error and ("ickl" in error or "serialize" in error):
         return ("leave cache=True out for this kernel, or pass device arrays as arguments instead of capturing them, "
                 "and do not link files")

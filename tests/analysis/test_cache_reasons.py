@@ -68,6 +68,8 @@ def test_states_of_the_index(script: Any, disk: dict[str, Any], code: str, words
      "PicklingError", "leave cache=True out"),
     ({"state": "absent", "save_error": "RuntimeError: Cannot pickle CUDACodeLibrary with linking files"},
      "cache_unwritable", "linking files", "do not link files"),
+    ({"key_error": "PicklingError: Cannot serialize kernels"}, "cache_unwritable",
+     "could not make the disk cache's key for it", "leave cache=True out"),
 ])
 def test_failures_of_the_cache(script: Any, disk: dict[str, Any], code: str, words: str, fix: str) -> None:
     found = _explained(script, {"disk": disk}, outcome="failed", error="E: e")

@@ -304,11 +304,37 @@ def axpy(out, a):
 """
 
 
+CAPTURED = """
+import numpy as np
+from numba import cuda
+
+def make():
+    table = cuda.to_device(np.arange(4, dtype=np.float32))
+
+    @cuda.jit(cache=True)
+    def axpy(out, a):
+        out[0] = a + table[0]
+
+    return axpy
+
+axpy = make()
+"""
+
+
 def test_a_kernel_that_cannot_be_saved(session):
     row, = session(LINKED)
     assert session.failed == "PicklingError"
     assert row["reason_code"] == "cache_unwritable"
     assert "Cannot serialize kernels" in row["reason"]
+    assert "leave cache=True out" in row["fix"]
+
+
+def test_a_kernel_whose_closure_cannot_be_saved(session):
+    """As numba-cuda's own `test_cannot_cache_captured_device_array`: the error is its own, and none is ours."""
+    row, = session(CAPTURED)
+    assert session.failed == "PicklingError"
+    assert (row["outcome"], row["reason_code"], row["cache_key"]) == ("failed", "cache_unwritable", None)
+    assert "could not make the disk cache's key" in row["reason"] and "Cannot serialize kernels" in row["reason"]
     assert "leave cache=True out" in row["fix"]
 
 

@@ -91,7 +91,12 @@ def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, dispatcher
     file = cache._cache_file
     row["cache_file"] = file._index_path
     row["lcs_marker"] = os.path.exists(cache._launch_config_marker_path)
-    key = cache._index_key(sig, dispatcher.targetctx.codegen())
+    try:
+        key = cache._index_key(sig, dispatcher.targetctx.codegen())
+    except Exception as problem:
+        # What a closure captures is in the key, and may not be pickled: numba-cuda has failed at the same place.
+        attributes["disk"] = {"key_error": short(problem)}
+        return
     row["cache_key"] = repr(key)
     if row["outcome"] == "disk":
         state, entries = entries_of(file, seen.content)
