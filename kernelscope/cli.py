@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from kernelscope import __version__, cli_study_parser
 from kernelscope.errors import KernelScopeError
+from kernelscope.suggestions import explained, parse_arguments, see
 
 #: What a shell reports for a program that a closed pipe ended.
 _BROKEN_PIPE = 141
@@ -88,7 +89,7 @@ class _Parser(argparse.ArgumentParser):
     """Wrong arguments are one line on stderr, and exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: error: {see(explained(self, message), f'{self.prog} --help')}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,7 +100,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         The arguments without the program's name; `sys.argv` has them otherwise.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    words = sys.argv[1:] if argv is None else list(argv)
+    for suffix, verb in ((".kscope", "show"), (".py", "run")):
+        if words and words[0].endswith(suffix):
+            parser.error(f"{words[0]!r} is not a verb; did you mean 'kernelscope {verb} {words[0]}'?")
+    arguments = parse_arguments(parser, words)
     try:
         code: int = importlib.import_module(_HOMES[arguments.verb]).main(arguments)
         if sys.stdout is not None:
@@ -185,11 +191,12 @@ def _parser() -> argparse.ArgumentParser:
     graph = verbs.add_parser("graph", help="show a file's CUDA graph: as text, picture, page or Graphviz text",
                              description=_GRAPH, formatter_class=raw)
     graph.add_argument("file", metavar="FILE.kscope")
-    graph.add_argument("graph", metavar="ID", nargs="?", type=int, help="which graph")
+    graph.add_argument("graph", metavar="ID", nargs="?", type=_graph, help="which graph")
     form = graph.add_mutually_exclusive_group()
     form.add_argument("--dot", action="store_true", help="print it in Graphviz's language")
     form.add_argument("--svg", metavar="OUT.svg", help="write its picture")
     form.add_argument("--html", metavar="OUT.html", help="write a page in which it is moved, zoomed and opened")
+    graph.set_defaults(parser=graph)
 
     export = verbs.add_parser("export", help="write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
                               description=_EXPORT, formatter_class=raw)
@@ -198,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
     export.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     _add_redaction(export)
+    export.set_defaults(parser=export)
 
     cli_study_parser.fill(verbs.add_parser("study", help="measure what a launch costs the host, in several versions"))
 
@@ -216,6 +224,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", metavar="FILE", default="build/demo/quickstart.html",
                       help="where to write (default: %(default)s)")
     demo.add_argument("--notebook", metavar="FILE.ipynb", help="another notebook")
+    demo.set_defaults(parser=demo)
 
     doctor = verbs.add_parser("doctor", help="say what is installed and what would work", description=(
         "Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and "
@@ -227,6 +236,7 @@ def _parser() -> argparse.ArgumentParser:
                              "recordings to come to state; nothing else is examined")
     doctor.add_argument("--seconds", type=_seconds, metavar="S", default=20.0,
                         help="how long --calibrate measures (default: 20, and some seconds to start and to end)")
+    doctor.set_defaults(parser=doctor)
     return parser
 
 
@@ -241,6 +251,12 @@ def _add_redaction(verb: argparse.ArgumentParser) -> None:
 def _number(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of a specialization, from 1")
+    return int(text)
+
+
+def _graph(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a graph's number; FILE.kscope comes before it")
     return int(text)
 
 

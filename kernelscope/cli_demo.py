@@ -12,6 +12,7 @@ from typing import Any
 import kernelscope
 from kernelscope.cli_machine import child_environment, gpu
 from kernelscope.errors import KernelScopeError
+from kernelscope.suggestions import did_you_mean_file
 
 _NOTEBOOK = Path("notebooks") / "00_quickstart.ipynb"
 _CELL_TIMEOUT_S = 600
@@ -67,7 +68,7 @@ def find_notebook(given: str | None) -> Path:
     """
     if given is not None:
         if not Path(given).is_file():
-            raise KernelScopeError(f"there is no notebook {given}")
+            raise KernelScopeError(f"there is no notebook {given}{did_you_mean_file(given, '.ipynb')}")
         return Path(given).resolve()
     folders = [Path(kernelscope.__file__).resolve().parents[1], Path.cwd()]
     for folder in folders:

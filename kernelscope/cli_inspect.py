@@ -7,6 +7,7 @@ import base64
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.find_kernels import find_kernels, find_specialization, sort_kernels
@@ -31,6 +32,9 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--json has the facts; --code and --diff are for reading")
     if arguments.diff and arguments.specialization:
         arguments.parser.error("--diff names both specializations; --specialization has no place beside it")
+    if arguments.kernel and not Path(arguments.file).exists() and Path(arguments.kernel).is_file():
+        arguments.parser.error("FILE.kscope comes before the KERNEL; "
+                               f"did you mean 'kernelscope inspect {arguments.kernel} {arguments.file}'?")
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
     if arguments.diff:
         print(_difference(recording, arguments.kernel, arguments.diff, arguments.code))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kernelscope.errors import KernelScopeError
 from kernelscope.magic_output import progress, report
 from kernelscope.magic_traceback import hide_frames
+from kernelscope.suggestions import did_you_mean_file
 
 _INTERRUPTED = 130
 
@@ -111,11 +112,18 @@ def read_program(arguments: argparse.Namespace) -> Program:
     if output is None and len(rest) >= 2 and rest[-2] in ("-o", "--output") and rest[-1].endswith(".kscope"):
         output, rest = rest[-1], rest[:-2]
     if not is_module and not Path(name).exists():
-        arguments.parser.error(f"there is no file {name!r}")
+        arguments.parser.error(f"there is no file {name!r}{did_you_mean_file(name, '.py')}")
+    if not is_module and name.endswith(".kscope"):
+        arguments.parser.error(f"{name!r} is a recording, not a script; did you mean 'kernelscope show {name}'?")
+    if not is_module and Path(name).is_dir() and not (Path(name) / "__main__.py").is_file():
+        arguments.parser.error(f"{name!r} is a folder without a __main__.py")
     if output is None:
         output = f"{name if is_module else Path(name).stem or 'script'}.kscope"
     if not Path(output).name:
         raise KernelScopeError(f"{output!r} names no file")
+    from kernelscope.magic_export import check_recording_name
+
+    check_recording_name(output)
     folder = Path(output).expanduser().parent
     if not folder.is_dir():
         raise KernelScopeError(f"cannot write {output}: there is no folder {folder}")

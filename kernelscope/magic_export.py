@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelscope.errors import KernelScopeError
 from kernelscope.renderers.files import checked
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -36,8 +37,17 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
         Where to; otherwise beside `source`, or in the working folder under the recording's name.
     source : str, optional
         The file that the recording was read from.
+
+    Raises
+    ------
+    KernelScopeError
+        The name is that of another format, or it cannot be written.
     """
     target = output or default_name(source or recording.name or "recording", form)
+    said = _SUFFIXES.get(Path(target).suffix, form)
+    if said != form:
+        raise KernelScopeError(f"{target!r} is the name of a file in the format {said}, and --to says {form}: "
+                               "change one of the two")
     if form == "html":
         written = recording.to_html(checked(target))
     else:
@@ -59,9 +69,18 @@ def format_of(path: str) -> str:
     """
     suffix = Path(path).suffix
     if suffix not in _SUFFIXES:
+        near = did_you_mean(suffix, _SUFFIXES) if suffix else ""
         raise KernelScopeError(f"{path!r} does not say which format: end it in .pftrace, .json or .html, or add "
-                               "--to perfetto, html, parquet or csv")
+                               f"--to perfetto, html, parquet or csv{near}")
     return _SUFFIXES[suffix]
+
+
+def check_recording_name(path: str) -> None:
+    """Raise `KernelScopeError` for a recording that is to be called like an export."""
+    suffix = Path(path).suffix.lower()
+    if suffix in _SUFFIXES:
+        raise KernelScopeError(f"{path!r} is the name of an export, and a recording's ends in .kscope: name it so, and "
+                               f"export it to {_SUFFIXES[suffix]}")
 
 
 def default_name(source: str, form: str) -> str:

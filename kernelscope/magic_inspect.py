@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelscope import live
+from kernelscope.analysis.find_kernels import listed_kernels, names
 from kernelscope.errors import UnknownKernelError
 from kernelscope.inspector import LiveSource, SessionSource, inspect
 from kernelscope.recording.model import Recording
+from kernelscope.suggestions import did_you_mean
 from kernelscope.widgets.inspector import InspectorWidget
 
 if TYPE_CHECKING:
@@ -46,11 +48,15 @@ def inspector_of(
         return InspectorWidget(_source(shell, recordings, wanted, found))
     if isinstance(found, Recording):
         return inspect(found)
+    source = SessionSource(recordings)
     try:
-        return InspectorWidget(SessionSource(recordings), wanted)
-    except UnknownKernelError as unknown:
+        return InspectorWidget(source, wanted)
+    except UnknownKernelError:
         what = problem or f"{wanted} is {live.described(found).rstrip(',')}, no kernel"
-        raise UnknownKernelError(f"{unknown}{_live_names(shell)} ({what})") from None
+        recorded = source.kernels()
+        near = did_you_mean(wanted, [*names(recorded), *live_kernels(shell)])
+        raise UnknownKernelError(f"no recorded kernel {wanted!r} ({what}); known: {listed_kernels(recorded)}"
+                                 f"{_live_names(shell)}{near}") from None
 
 
 def _source(shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: str, found: Any) -> Source:
@@ -74,8 +80,12 @@ def _value(shell: Any, expression: str) -> tuple[Any, str]:
         return None, f"{type(error).__name__}: {error}"
 
 
+def live_kernels(shell: Any) -> list[str]:
+    """Return the names of the user's variables that are kernels."""
+    return [name for name, value in list(shell.user_ns.items()) if not name.startswith("_") and live.is_kernel(value)]
+
+
 def _live_names(shell: Any) -> str:
-    """The kernels that are variables of the user's."""
-    names = [name for name, value in list(shell.user_ns.items()) if not name.startswith("_") and live.is_kernel(value)]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"; kernels in the notebook: {', '.join(names[:_MOST_NAMES])}{more}" if names else ""
+    known = live_kernels(shell)
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return f"; kernels in the notebook: {', '.join(known[:_MOST_NAMES])}{more}" if known else ""

@@ -10,16 +10,14 @@ from IPython.core.error import UsageError
 
 from kernelscope.errors import JournalError, KernelScopeError
 from kernelscope.journal_layout import default_folder, left_behind
+from kernelscope.suggestions import explained, see
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
 
-USAGE = "%kernelscope recover [FOLDER|NAME] [--remove] [--into FILE]"
-
-
 class _Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{' '.join(message.split())}; usage: {USAGE}")
+        raise UsageError(see(explained(self, message), "%kernelscope help recover"))
 
 
 def parse(line: str) -> Namespace:
@@ -31,7 +29,7 @@ def parse(line: str) -> Namespace:
     try:
         return parser.parse_args(shlex.split(line))
     except ValueError as error:
-        raise UsageError(f"{str(error).lower()} in {line!r}; usage: {USAGE}") from None
+        raise UsageError(see(f"{str(error).lower()} in {line!r}", "%kernelscope help recover")) from None
 
 
 def run_recover(line: str | None) -> Recording | None:

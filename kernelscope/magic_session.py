@@ -103,19 +103,23 @@ class NotebookSession:
     # ---- Into the shell and out of it ----
 
     def install(self) -> None:
-        """Add the transformer and the callbacks."""
+        """Add the transformer and the callbacks, and the variable if there is a recording from before."""
         self._shell.input_transformers_cleanup.append(self.transform)
         for event, callback in self._callbacks():
             self._shell.events.register(event, callback)
         # First of all: what others do after the code, such as drawing figures, is not the cell's time.
         after = self._shell.events.callbacks["post_execute"]
         after.insert(0, after.pop(after.index(self.post_execute)))
+        if self._latest is not None:
+            self.keep(self._latest)
 
     def uninstall(self) -> None:
-        """Take them out again; a cell that is being recorded is no longer."""
-        for cell in self._open:
-            self._discard(cell)
-        self._open.clear()
+        """Take them out again; a cell that is being recorded is recorded until here."""
+        ended, self._open = self._open, []
+        for cell in ended:
+            recording = self._finish(cell, None)
+            if recording is not None:
+                self._show(cell, recording)
         self._errors.undo()
         for event, callback in self._callbacks():
             if callback in self._shell.events.callbacks[event]:
@@ -132,9 +136,9 @@ class NotebookSession:
     # ---- Cells that IPython runs ----
 
     def transform(self, lines: list[str]) -> list[str]:
-        """Empty the first line of a recorded cell. IPython calls this, with the cell's lines."""
+        """Take the first line of a recorded cell away. IPython calls this, with the cell's lines."""
         # Inside a running cell, a magic may transform its body and run it without any event (%%time does).
-        return lines if self._running() else magic_line.without_heading(lines)
+        return lines if self._running() else magic_line.without_heading(lines, self._shell.transform_cell)
 
     # It has none. IPython leaves such transformers out where it asks whether a cell is complete, so that in a
     # terminal the cell goes on until an empty line, as with any cell magic.
@@ -179,14 +183,25 @@ class NotebookSession:
             if cell.options.returns and error is None and result is not None:
                 result.result = recording
                 magic_output.give(self._shell, recording, cell.number, quiet=cell.options.quiet)
-            elif not cell.options.quiet and (not cell.automatic or _has_news(recording)):
-                magic_output.show(self._shell, recording)
-            if cell.options.timeline and not cell.options.quiet:
-                magic_output.show_timeline(self._shell, recording)
-            if cell.options.charts and not cell.options.quiet:
-                magic_output.show_charts(self._shell, recording)
+                self._show(cell, recording, card=False)
+            else:
+                self._show(cell, recording)
+        except KeyboardInterrupt:  # it would be IPython's error in a callback, with its traceback
+            magic_output.report("interrupted while the card was shown: %kernelscope report shows it")
         except Exception as problem:
             magic_output.report(problem)
+
+    def _show(self, cell: OpenCell, recording: Recording, *, card: bool = True) -> None:
+        """Show what the cell's line asks for; `card` is false where the card was shown already."""
+        options = cell.options
+        if options is None or options.quiet:
+            return
+        if card and (not cell.automatic or _has_news(recording)):
+            magic_output.show(self._shell, recording)
+        if options.timeline:
+            magic_output.show_timeline(self._shell, recording)
+        if options.charts:
+            magic_output.show_charts(self._shell, recording)
 
     def _of(self, result: Any) -> OpenCell | None:
         """The cell that has ended. A cancelled one has no result, and one in which IPython failed has another info."""
@@ -224,14 +239,12 @@ class NotebookSession:
             raise
         finally:
             hook.exec_result = outer_result
-            self._open.remove(cell)
-            recording = self._finish(cell, error)
-            if recording is not None and not options.quiet and (error is not None or not options.returns):
-                magic_output.show(self._shell, recording)
-                if options.timeline:
-                    magic_output.show_timeline(self._shell, recording)
-                if options.charts:
-                    magic_output.show_charts(self._shell, recording)
+            recording = cell.recording
+            if cell in self._open:  # an %unload_ext in it has ended it already
+                self._open.remove(cell)
+                recording = self._finish(cell, error)
+                if recording is not None and (error is not None or not options.returns):
+                    self._show(cell, recording)
             if self._open and error is not None:
                 self._errors.mark_shown(error)
             elif not self._open:
@@ -308,6 +321,8 @@ class NotebookSession:
         if cell.options.output is not None:
             try:
                 print(f"kernelscope: {saved(recording, cell.options.output)}")
+            except KeyboardInterrupt:
+                magic_output.report(f"interrupted: {cell.options.output} was not written")
             except Exception as problem:
                 magic_output.report(problem)
         return recording
@@ -329,8 +344,10 @@ class NotebookSession:
 def saved(recording: Recording, path: str) -> str:
     """Save the recording and return a line that says where; says meanwhile that a long one takes time."""
     from kernelscope.analysis.units import size
+    from kernelscope.magic_export import check_recording_name
     from kernelscope.recording.io import save
 
+    check_recording_name(path)
     target = save(recording, path, progress=magic_output.progress(recording, f"kernelscope: writing {path}"))
     return f"wrote {target} ({size(target.stat().st_size)})"
 

@@ -11,11 +11,12 @@ from IPython.core.error import UsageError
 
 from kernelscope import cli_study, cli_study_parser, magic_output
 from kernelscope.errors import KernelScopeError
+from kernelscope.suggestions import explained, parse_arguments, see
 
 #: The variable that holds the newest result.
 VARIABLE = "_kernelscope_study"
 
-USAGE = f"%kernelscope study [{'|'.join(cli_study_parser.VERBS)}] [OPTION ...]"
+_HELP = "%kernelscope study --help"
 
 
 def run_study(shell: Any, line: str | None, keep: Callable[[Any], object] = lambda result: None) -> None:
@@ -74,14 +75,14 @@ def parse(line: str | None) -> argparse.Namespace | None:
         lexer.commenters = ""
         words = list(lexer)
     except ValueError as error:
-        raise UsageError(f"{_one_line(error).lower()} in {(line or '').strip()!r}; usage: {USAGE}") from None
+        raise UsageError(see(f"{_one_line(error).lower()} in {(line or '').strip()!r}", _HELP)) from None
     is_whole = words[:1] in (["-h"], ["--help"])
     if not is_whole and (not words or words[0].startswith("-")):
         words.insert(0, cli_study_parser.VERBS[0])
     parser = _Parser(prog="%kernelscope study")
     cli_study_parser.fill(parser, in_notebook=True)
     try:
-        return parser.parse_args(words)
+        return parse_arguments(parser, words)
     except _HelpShown:
         return None
 
@@ -100,7 +101,7 @@ class _Parser(argparse.ArgumentParser):
     """Wrong arguments are a `UsageError` of one line, and nothing ends the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{' '.join(message.split())}; {self.prog} --help says what there is")
+        raise UsageError(see(explained(self, message), f"{self.prog} --help"))
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise _HelpShown

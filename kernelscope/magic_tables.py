@@ -10,6 +10,7 @@ from kernelscope.errors import UnknownCellError, UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.select import select_cell
 from kernelscope.renderers.base import clean, shorten
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kernelscope.widgets.graph import GraphWidget
@@ -43,7 +44,8 @@ def find_cell(recordings: Sequence[Recording], wanted: str | None = None) -> Rec
     listed = ", ".join(known) or "none, since nothing was recorded yet"
     if wanted is None:
         raise UnknownCellError(f"no recorded cell: {listed}")
-    raise UnknownCellError(f"no recorded cell {wanted!r}; known: {listed}")
+    names = {str(row["name"]) for recording in recordings for row in recording.rows("cells") if row["name"]}
+    raise UnknownCellError(f"no recorded cell {wanted!r}; known: {listed}{did_you_mean(wanted, sorted(names))}")
 
 
 def newest_graph(recordings: Sequence[Recording], wanted: str | None = None) -> GraphWidget:

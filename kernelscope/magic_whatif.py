@@ -9,6 +9,7 @@ from IPython.core.error import UsageError
 
 from kernelscope.errors import KernelScopeError
 from kernelscope.magic_tables import find_cell
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -35,8 +36,8 @@ def run_whatif(shell: Any, recordings: Sequence[Recording], asked: str | None) -
     """
     kind, _, cell = (asked or "").strip().partition(" ")
     if kind != "graph":
-        wrong = f"no what-if of {kind!r}" if kind else "what if what?"
-        raise UsageError(f"{wrong}; usage: {USAGE}")
+        wrong = f"no what-if of {kind!r}{did_you_mean(kind, ['graph'])}" if kind else "what to try is missing"
+        raise UsageError(f"{wrong}{' U' if wrong.endswith('?') else '; u'}sage: {USAGE}")
     result = _found(recordings, cell.strip().strip("'\"") or None)
     data = {"text/plain": str(result)}
     if "text/html" in getattr(shell.display_formatter, "active_types", ()):

@@ -8,31 +8,43 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
+import kernelscope
 from kernelscope import __version__, magic_line, magic_output, magic_recover, magic_session
 from kernelscope.errors import KernelScopeError
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
 
 _ATTRIBUTE = "_kernelscope_magics"
+# Where they wait in ``shell.meta``, which IPython has for extensions, while they are not loaded.
+_UNLOADED = "kernelscope"
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magics to an IPython shell: ``%load_ext kernelscope``. A second time changes nothing."""
-    if not hasattr(shell, _ATTRIBUTE):
-        magics = KernelScopeMagics(shell)
-        setattr(shell, _ATTRIBUTE, magics)
-        magics.install()
-        told = magic_recover.notice()
-        if told is not None:
-            print(told)
+    """Add the magics to an IPython shell: ``%load_ext kernelscope``. A second time changes nothing.
+
+    Where they were unloaded before, the session's recordings are there again. ``%reload_ext kernelscope`` also goes on
+    with what ``%kernelscope on`` began; a ``%load_ext`` after an ``%unload_ext`` does not, since the user ended it.
+    """
+    if hasattr(shell, _ATTRIBUTE):
+        return
+    magics = shell.meta.pop(_UNLOADED, None) or KernelScopeMagics(shell)
+    setattr(shell, _ATTRIBUTE, magics)
+    told = [magics.install(), magic_recover.notice()]
+    for line in filter(None, told):
+        print(line)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take the magics and everything that they hooked out of the shell again: ``%unload_ext kernelscope``."""
+    """Take the magics and everything that they hooked out of the shell again: ``%unload_ext kernelscope``.
+
+    The recordings stay in memory as long as the shell, for a later ``%load_ext kernelscope``.
+    """
     magics = getattr(shell, _ATTRIBUTE, None)
     if magics is not None:
         delattr(shell, _ATTRIBUTE)
+        shell.meta[_UNLOADED] = magics
         magics.uninstall()
 
 
@@ -49,16 +61,33 @@ class KernelScopeMagics:
         self._shell = shell
         self._session = magic_session.NotebookSession(shell)
         self._studied: Any = None
+        self._unloaded: Any = None  # the package's spec when they were unloaded
         self._magics = {"line": self._line_magic(), "cell": self._cell_magic()}
 
-    def install(self) -> None:
-        """Register the magics and the session's hooks."""
+    def install(self) -> str | None:
+        """Register the magics and the session's hooks; return a line on what is left of an earlier time, if anything.
+
+        What ``%kernelscope on`` began goes on if the extension was reloaded, and not if it was unloaded and loaded.
+        """
+        always, self._session.always = self._session.always, None
+        # importlib.reload, which %reload_ext calls in between, gives the package another spec.
+        if always is not None and self._unloaded is not kernelscope.__spec__:
+            self._session.always = always
         for kind, function in self._magics.items():
             self._shell.magics_manager.register_function(function, kind, "kernelscope")
         self._session.install()
+        if self._studied is not None:
+            from kernelscope.magic_study import VARIABLE
+
+            self._shell.push({VARIABLE: self._studied}, interactive=False)
+        if not self._session.recordings and self._session.always is None:
+            return None
+        goes_on = "; every cell is recorded, as before" if self._session.always is not None else ""
+        return f"kernelscope: {magic_output.counts(self._session.recordings)} of this session kept{goes_on}"
 
     def uninstall(self) -> None:
         """Undo `install`."""
+        self._unloaded = kernelscope.__spec__
         self._session.uninstall()
         for kind, function in self._magics.items():
             registered = self._shell.magics_manager.magics[kind]
@@ -101,7 +130,7 @@ class KernelScopeMagics:
             return
         try:
             if asked.command is None:
-                print(f"{self._state()}; usage: {magic_line.LINE_USAGE}")
+                print(f"{self._state()}; {magic_line.LINE_HELP} lists what can be asked for")
             elif asked.command == "on":
                 self._on(asked)
             elif asked.command == "export":
@@ -138,6 +167,9 @@ class KernelScopeMagics:
         driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
         return (f"kernelscope {__version__}: records {which}; "
                 f"{magic_output.counts(self._session.recordings)} in this session{driver}")
+
+    def _help(self, word: str | None = None) -> None:
+        print(magic_line.help_text(word))
 
     def _status(self) -> None:
         print(self._state())
@@ -230,6 +262,9 @@ class KernelScopeMagics:
         try:
             kernel = self._shell.ev(expression)
         except Exception as error:
-            raise UsageError(f"{expression!r} is no kernel: {type(error).__name__}: {error}") from None
+            from kernelscope.magic_inspect import live_kernels
+
+            near = did_you_mean(expression, live_kernels(self._shell))
+            raise UsageError(f"{expression!r} is no kernel: {type(error).__name__}: {error}{near}") from None
         if not self._session.attach(kernel):
             print(f"kernelscope: {expression} is attached when the next recording starts")

@@ -10,6 +10,7 @@ from kernelscope.errors import JournalError
 from kernelscope.journal_layout import default_folder
 from kernelscope.recording.journal import Journal, find_journals, is_journal, read_journal, remove_journal
 from kernelscope.recording.model import Recording
+from kernelscope.suggestions import did_you_mean
 
 #: How many names an error lists.
 _LISTED = 8
@@ -110,5 +111,6 @@ def look_in(target: str | Path | None) -> list[Journal]:
     named = default_folder() / path.name
     if path.name == str(target) and is_journal(named):
         return find_journals(named)
-    known = ", ".join(each.name for each in find_journals()[-_LISTED:]) or "none"
-    raise JournalError(f"{str(target)!r} is no folder, and no journal in {default_folder()}; there: {known}")
+    there = [each.name for each in find_journals()]
+    raise JournalError(f"{str(target)!r} is no folder, and no journal in {default_folder()}; there: "
+                       f"{', '.join(there[-_LISTED:]) or 'none'}{did_you_mean(str(target), there)}")

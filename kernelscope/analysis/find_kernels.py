@@ -7,6 +7,7 @@ from typing import Literal
 
 from kernelscope.analysis.inspection import Kernel, Specialization
 from kernelscope.errors import UnknownKernelError
+from kernelscope.suggestions import did_you_mean
 
 #: What kernels can be sorted by, largest first.
 SORTS = ("launches", "compile", "registers")
@@ -35,11 +36,21 @@ def find_kernels(kernels: Sequence[Kernel], wanted: str) -> list[Kernel]:
     if not found and wanted.isdecimal():
         found = [each for each in kernels if each.dispatcher_id == int(wanted)]
     if not found:
-        names = list(dict.fromkeys(each.name for each in kernels))
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        listed = ", ".join(repr(name) for name in names[:_MOST_NAMES]) + more or "none, since nothing was recorded"
-        raise UnknownKernelError(f"no recorded kernel {wanted!r}; known: {listed}")
+        raise UnknownKernelError(
+            f"no recorded kernel {wanted!r}; known: {listed_kernels(kernels)}{did_you_mean(wanted, names(kernels))}")
     return found
+
+
+def names(kernels: Sequence[Kernel]) -> list[str]:
+    """Return what a kernel can be called: its qualified name, and the last part of it."""
+    return list(dict.fromkeys(name for each in kernels for name in (each.name, each.name.rpartition(".")[2])))
+
+
+def listed_kernels(kernels: Sequence[Kernel]) -> str:
+    """Return the first kernels' names for a message."""
+    known = list(dict.fromkeys(each.name for each in kernels))
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return ", ".join(repr(name) for name in known[:_MOST_NAMES]) + more or "none, since nothing was recorded"
 
 
 def find_specialization(kernels: Sequence[Kernel], number: int) -> tuple[Kernel, Specialization]:

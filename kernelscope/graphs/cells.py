@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kernelscope.analysis.units import counted
 from kernelscope.errors import GraphError, UnknownCellError
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -69,7 +70,9 @@ def _row(rows: Sequence[dict[str, Any]], cell: int | str | None) -> dict[str, An
     fitting = [row for row in rows if cell is None or str(cell) in (str(row["execution_count"]), row["name"])]
     if not fitting:
         known = ", ".join(_label(row) for row in rows) or "none"
-        raise UnknownCellError(f"no recorded cell {cell!r}; known: {known}" if rows else "the recording has no cell")
+        near = did_you_mean(str(cell), [row["name"] for row in rows if row["name"]])
+        raise UnknownCellError(
+            f"no recorded cell {cell!r}; known: {known}{near}" if rows else "the recording has no cell")
     return fitting[-1]
 
 

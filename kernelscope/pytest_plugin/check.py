@@ -16,6 +16,7 @@ from kernelscope.pytest_plugin.limits import Limits
 from kernelscope.recording.model import Recording
 from kernelscope.renderers import words
 from kernelscope.renderers.base import clean, shorten, width_of
+from kernelscope.suggestions import did_you_mean
 
 #: How many compiles and kernels a message lists before "and N more".
 TOP = 6
@@ -167,7 +168,8 @@ def _by_name(name: str, most: int, used: Sequence[KernelUse]) -> list[Excess]:
         return _too_many(found, most)
     # A name that is never met would let the check pass for ever, be it mistyped or of a kernel that was renamed.
     seen = _few([f"{clean(each.module)}.{clean(each.name)}".lstrip(".") for each in used])
-    text = f"no kernel {clean(name)!r} was launched or compiled; seen: {seen or 'none'}"
+    near = did_you_mean(name, [clean(each.name) for each in used])
+    text = f"no kernel {clean(name)!r} was launched or compiled; seen: {seen or 'none'}{near}"
     return [Excess("max_specializations", text, frozenset())]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
+from kernelscope.suggestions import did_you_mean
+
 if TYPE_CHECKING:
     import pytest
 
@@ -71,7 +73,7 @@ def _problem(args: tuple[Any, ...], limits: Mapping[str, Any]) -> str | None:
         return f"names no limit; there are {', '.join(_NAMES)}"
     for name, value in limits.items():
         if name not in _NAMES:
-            return f"has an unknown limit {name!r}; known: {', '.join(_NAMES)}"
+            return f"has an unknown limit {name!r}; known: {', '.join(_NAMES)}{did_you_mean(name, _NAMES)}"
         if value is None or _is_count(value):
             continue
         if name != "max_specializations":

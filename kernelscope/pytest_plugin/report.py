@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kernelscope
+from kernelscope import dryrun
 from kernelscope.analysis.units import count, counted, duration
 from kernelscope.errors import KernelScopeError
 from kernelscope.pytest_plugin.recording import ATTRIBUTE, unpacked
@@ -109,8 +110,8 @@ class Report:
             lines.append(f"limits exceeded by {counted(totals['exceeded'], 'test')}")
         problems = list(dict.fromkeys(test["problem"] for test in self.tests if test.get("problem")))
         lines += [f"not recorded: {clean(problem)}" for problem in problems[:_TOP_REASONS]]
-        lines += [notice for key, notice in (("dry_run", DRY_RUN_NOTICE), ("simulator", SIMULATOR_NOTICE))
-                  if self._any(key)]
+        lines += [notice for is_so, notice in ((self._is_dry_run(), DRY_RUN_NOTICE),
+                                               (self._any("simulator"), SIMULATOR_NOTICE)) if is_so]
         if self._problem is None:
             lines.append(f"written: {clean(self.path)}")
         return lines
@@ -138,12 +139,16 @@ class Report:
             "report_version": REPORT_VERSION,
             "kernelscope": kernelscope.__version__,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "dry_run": self._any("dry_run"),
+            "dry_run": self._is_dry_run(),
             "simulator": self._any("simulator"),
             "totals": self.totals(),
             "tests": [{key: value for key, value in test.items() if key not in ("dry_run", "simulator")}
                       for test in self.tests],
         }, ("nodeid",))
+
+    def _is_dry_run(self) -> bool:
+        # Where no test was recorded, as after an error of collection, it is this process that says so.
+        return self._any("dry_run") or dryrun.is_enabled()
 
     def _any(self, flag: str) -> bool:
         return any(test.get(flag) for test in self.tests)
@@ -161,7 +166,8 @@ class Report:
             part.replace(self.path)
             return
         parts = [*self._merged, *self._parts]
-        (_merged(parts) if parts else Recording({}, {"name": "pytest"})).save(self.path)
+        nothing = Recording({}, {"name": "pytest", "dry_run": self._is_dry_run()})
+        (_merged(parts) if parts else nothing).save(self.path)
 
 
 def _merged(parts: Sequence[Recording]) -> Recording:

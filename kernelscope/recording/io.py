@@ -37,6 +37,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import Budget, decode, encode, fixed_bytes
 from kernelscope.recording.privacy import shareable
 from kernelscope.schema import SCHEMA_VERSION, TABLES
+from kernelscope.suggestions import did_you_mean_file
 
 #: Told how far a long `save` or `load` is: a fraction from 0 to 1, and what it is at.
 Progress = Callable[[float, str], object]
@@ -169,6 +170,8 @@ def _target(path: str | Path, overwrite: bool) -> Path:
     target = _expanded(path)
     if not target.name:
         raise RecordingFileError(f"{str(path)!r} names no file")
+    if str(path).endswith(os.sep):
+        raise RecordingFileError(f"{str(path)!r} names a folder: add the file's name")
     if not target.suffix:
         target = target.with_name(target.name + SUFFIX)
     if not target.parent.is_dir():
@@ -252,7 +255,8 @@ def _content(source: Path) -> bytes:
         with open(source, "rb") as file:
             return file.read(status.st_size)
     except FileNotFoundError:
-        raise RecordingFileError(f"there is no such file in {source.parent.absolute()}") from None
+        near = did_you_mean_file(source, SUFFIX)
+        raise RecordingFileError(f"there is no such file in {source.parent.absolute()}{near}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise RecordingFileError(f"cannot be read: {reason or error}") from error

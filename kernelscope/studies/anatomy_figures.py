@@ -14,6 +14,7 @@ from kernelscope.studies.anatomy_result import AnatomyResult
 from kernelscope.studies.anatomy_text import label_of
 from kernelscope.studies.arguments import shown
 from kernelscope.studies.judged import FASTER, SLOWER
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -36,13 +37,16 @@ def plot(result: AnatomyResult, kind: str = "waterfall", target: str | None = No
         There is no figure, target or case of that name.
     """
     if kind not in KINDS:
-        raise StudyArgumentError(f"no figure {shown(kind)} of an anatomy; known: {', '.join(KINDS)}")
+        raise StudyArgumentError(
+            f"no figure {shown(kind)} of an anatomy; known: {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
     labels = [each.label for each in result.measured.targets]
     names = [each.name for each in result.measured.cases]
     if target is not None and target not in labels:
-        raise StudyArgumentError(f"no target {shown(target)} was measured; measured: {', '.join(labels) or 'none'}")
+        raise StudyArgumentError(f"no target {shown(target)} was measured; measured: "
+                                 f"{', '.join(labels) or 'none'}{did_you_mean(str(target), labels)}")
     if case is not None and case not in names:
-        raise StudyArgumentError(f"no case {shown(case)} was measured; measured: {', '.join(names) or 'none'}")
+        raise StudyArgumentError(f"no case {shown(case)} was measured; measured: "
+                                 f"{', '.join(names) or 'none'}{did_you_mean(str(case), names)}")
     case = case if case is not None else next(iter(names), "")
     if kind == "waterfall":
         return waterfall(result, target if target is not None else next(iter(labels), ""), case)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import linecache
 import re
@@ -18,6 +17,7 @@ from kernelscope.studies.arguments import is_whole, paths, shown, text
 from kernelscope.studies.case import Case
 from kernelscope.studies.catalogue_arguments import args_name, argument_cases, empty
 from kernelscope.studies.catalogue_ways import graph, launches, recorded, unrecorded, way_cases
+from kernelscope.suggestions import did_you_mean
 
 #: The numbers of arguments that are measured where nothing else is said.
 DEFAULT_ARGS = "0-4"
@@ -133,7 +133,7 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
         if one.against and before is None:
             raise StudyArgumentError(
                 f"case {one.name!r} is to be compared with {one.against!r}, which is no case of the study"
-                f"{_near(one.against, known)}")
+                f"{did_you_mean(one.against, known, 3)}")
         if references and before is not None:
             _add(chosen, before)
         _add(chosen, one)
@@ -185,8 +185,9 @@ def _named(what: str | Case | Callable[[], Any], known: dict[str, Case]) -> list
         members = [one for one in known.values() if name in ("all", one.group)]
         one = _built_in(name, known)
         if not members and one is None:
-            raise StudyArgumentError(f"there is no case and no group {name!r}{_near(name, known) or '.'} Groups are "
-                                     f"{', '.join(groups())}. A case of your own is studies.case({name!r}, setup=...)")
+            raise StudyArgumentError(f"there is no case and no group {name!r}; groups are {', '.join(groups())}; a "
+                                     f"case of your own is studies.case({name!r}, setup=...)"
+                                     f"{did_you_mean(name, [*known, *groups()], 3)}")
         found += members or ([one] if one is not None else [])
     return found
 
@@ -205,11 +206,6 @@ def _built_in(name: str | None, known: dict[str, Case]) -> Case | None:
         if matched is not None and int(matched[1]) >= (0 if make is empty else 1):
             return empty(*parse_args(matched[1])) if make is empty else make(int(matched[1]))
     return None
-
-
-def _near(name: str, known: dict[str, Case]) -> str:
-    near = difflib.get_close_matches(name, [*known, *groups()], 3, 0.5)
-    return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _add(chosen: dict[str, Case], one: Case) -> None:

@@ -31,6 +31,7 @@ from kernelscope.studies.figure_parts import (
 from kernelscope.studies.figures_batches import distributions as distributions
 from kernelscope.studies.figures_batches import drift as drift
 from kernelscope.studies.judged import FASTER, SLOWER, Difference, Estimate
+from kernelscope.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -66,7 +67,8 @@ def plot(result: Study, kind: str = "intervals", **options: Any) -> go.Figure:
         There is no figure, or no case, of that name.
     """
     if not isinstance(cast("object", kind), str) or kind not in KINDS:
-        raise StudyArgumentError(f"no figure {shown(kind)} of a study; known: {', '.join(KINDS)}")
+        raise StudyArgumentError(
+            f"no figure {shown(kind)} of a study; known: {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}")
     wanted = options.get("cases")
     if wanted is not None:
         if not isinstance(wanted, Iterable):
@@ -75,8 +77,8 @@ def plot(result: Study, kind: str = "intervals", **options: Any) -> go.Figure:
         known = cases_of(result)
         unknown = [each for each in wanted if each not in known]
         if unknown:
-            raise StudyArgumentError(
-                f"no case {shown(unknown[0])} was measured; measured: {', '.join(known) or 'none'}")
+            raise StudyArgumentError(f"no case {shown(unknown[0])} was measured; measured: "
+                                     f"{', '.join(known) or 'none'}{did_you_mean(str(unknown[0]), known)}")
     return KINDS[kind](result, **options)
 
 

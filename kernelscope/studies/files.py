@@ -26,6 +26,7 @@ from kernelscope.recording.privacy import shareable_values
 from kernelscope.renderers.files import whole_file
 from kernelscope.studies.judged import Difference, Estimate
 from kernelscope.studies.measured import BATCH, BatchRow, CaseReport, Measured, TargetReport
+from kernelscope.suggestions import did_you_mean_file
 
 FORMAT = "kernelscope-study"
 VERSION = 2
@@ -128,6 +129,8 @@ def read(path: str | Path, parse: Callable[[bytes], _Kind]) -> _Kind:
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError, RuntimeError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        if isinstance(error, FileNotFoundError):
+            said = f"{said}{did_you_mean_file(Path(path).expanduser(), '.json')}"
         raise StudyFileError(f"cannot read {shown}: {said}") from error
     if len(content) > MAX_FILE_BYTES:
         raise StudyFileError(f"{shown} has more than {MAX_FILE_BYTES:,} bytes: no study is so large")
@@ -211,6 +214,8 @@ def parsed(text: str | bytes, kind: str = FORMAT, what: str = "study", verb: str
         raise StudyFileError(f"it is no JSON, or it is cut off: {error.msg} at line {error.lineno}, column "
                              f"{error.colno}") from None
     except UnicodeDecodeError as error:
+        if text[:2] == b"PK":
+            raise StudyFileError("it is a zip and no study; 'kernelscope show FILE.kscope' shows a recording") from None
         raise StudyFileError(f"it is no text: byte {error.start} is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise StudyFileError(f"its JSON is refused: {str(error) or 'it is nested too deeply'}") from None

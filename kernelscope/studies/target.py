@@ -13,6 +13,7 @@ from kernelscope.errors import StudyArgumentError
 from kernelscope.renderers.base import shorten
 from kernelscope.studies.arguments import shown
 from kernelscope.studies.checkouts import FRAMEWORKS, find_package
+from kernelscope.suggestions import did_you_mean, nearest
 
 KINDS = ("current", "checkout", "ref", "requirement", "python")
 
@@ -168,7 +169,9 @@ def _read(spec: str, repo: str) -> tuple[str, str, str | None]:
         return "requirement", spec, None
     if spec.startswith((".", "~", "/")) or ("/" in spec and "://" not in spec):
         raise StudyArgumentError(f"target {spec!r}: there is no such file or folder (for a git ref write git:{spec})")
-    raise StudyArgumentError(f"target {spec!r} is none of the targets there are: {FORMS}")
+    name, version = re.fullmatch(r"([\w.-]*)(.*)", spec, re.DOTALL).groups()  # type: ignore[union-attr]
+    near = did_you_mean(spec, [f"{each}{version}" for each in nearest(name, ["current", *FRAMEWORKS])])
+    raise StudyArgumentError(f"target {spec!r} is none of the targets there are: {FORMS}{near}")
 
 
 def _ref(text: str, repo: str, spec: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import os
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope import studies
+from kernelscope import cli as command_line
+from kernelscope import magic_line, studies
 from kernelscope.probes import plugins
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -149,3 +151,37 @@ def test_a_package_whose_probe_is_none_is_left_out(toy: Any, install: Any, entry
     assert row["status"] == "unavailable"
     assert row["message"].startswith(f"the probe of broken-toy is left out: {said}")
     assert row["fix"] == "pip install --upgrade broken-toy, or uninstall it"
+
+
+def sections(page: Path) -> dict[str, str]:
+    """The text under each heading of the second level."""
+    _, *parts = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+
+
+def parsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of a parser's verbs."""
+    return {name: each for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+            for name, each in action.choices.items()}
+
+
+def unmentioned(parser: argparse.ArgumentParser, text: str) -> list[str]:
+    """The options of a parser and of its verbs that a text has under none of their names."""
+    own = [action.option_strings for action in parser._actions if action.option_strings]
+    missing = [names[-1] for names in own if "--help" not in names
+               and not any(re.search(rf"{name}\b(?!-)", text) for name in names)]
+    return missing + [name for each in parsers(parser).values() for name in unmentioned(each, text)]
+
+
+def test_the_guide_of_the_command_line_has_every_verb_and_option() -> None:
+    verbs, text = parsers(command_line._parser()), sections(DOCS / "guides" / "command-line.md")
+    assert sorted(text) == sorted([*verbs, "Exit codes"])
+    assert [(verb, name) for verb, parser in verbs.items() for name in unmentioned(parser, text[verb])] == []
+
+
+def test_the_guide_of_the_magics_has_every_word_and_option() -> None:
+    text = (DOCS / "guides" / "cells-and-magics.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(magic_line.COMMANDS)
+    cell = sections(DOCS / "guides" / "cells-and-magics.md")["One cell"]
+    wanted = {option for action in magic_line.cell_arguments.parser._actions for option in action.option_strings}
+    assert [option for option in sorted(wanted) if not re.search(rf"`{option}\b", cell)] == []

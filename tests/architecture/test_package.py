@@ -65,3 +65,8 @@ def test_cupti_stays_an_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert not [name for name in project["dependencies"] if name.startswith("cupti")]
     assert project["optional-dependencies"]["cupti"] == ["cuda-toolkit[cupti]"]
+
+
+def test_notebooks_can_write_perfetto_traces() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(extras["perfetto"]) < set(extras["notebook"])

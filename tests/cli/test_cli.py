@@ -14,6 +14,17 @@ from kernelscope import cli as command_line
 @pytest.mark.parametrize(("arguments", "said"), [
     ([], "VERB"),
     (["nothing"], "'nothing'"),
+    (["shwo"], "did you mean 'show'? See kernelscope --help"),
+    (["out.kscope"], "did you mean 'kernelscope show out.kscope'?"),
+    (["script.py"], "did you mean 'kernelscope run script.py'?"),
+    (["show", "a", "--launchs"], "did you mean '--launches'? See kernelscope show --help"),
+    (["show", "a", "b"], "kernelscope show: error: unrecognized arguments: b; see kernelscope show --help"),
+    (["export", "a", "--to", "perfeto"], "did you mean 'perfetto'? See kernelscope export --help"),
+    (["study", "launch", "--cse", "x"], "did you mean '--case'? See kernelscope study launch --help"),
+    (["study", "launch", "--target", "curent"], "did you mean 'current'?"),
+    (["study", "launch", "--target", "numba-cud==0.29"], "did you mean 'numba-cuda==0.29'?"),
+    (["doctor", "--jsn"], "did you mean '--json'? See kernelscope doctor --help"),
+    (["graph", "3", "out.kscope"], "'out.kscope' is not a graph's number; FILE.kscope comes before it"),
     (["run"], "name a script to run"),
     (["run", "-m"], "name a module to run"),
     (["run", "--detail", "all", "x.py"], "invalid choice: 'all'"),
@@ -37,6 +48,44 @@ def test_our_errors_are_one_line_and_code_1(cli: Any, arguments: list[str]) -> N
     ran = cli(*arguments, code=1)
     assert ran.stderr.startswith("kernelscope: ")
     assert ran.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_answered_with_the_nearest(cli: Any, tmp_path: Path) -> None:
+    for name in ("out.kscope", "script.py", "today.json"):
+        (tmp_path / name).touch()
+    assert "did you mean 'out.kscope'?" in cli("show", "out.kscop", code=1).stderr
+    assert "did you mean 'out.kscope'?" in cli("export", "ouut.kscope", "--to", "html", code=1).stderr
+    assert "did you mean 'today.json'?" in cli("study", "show", "todya.json", code=1).stderr
+    assert "did you mean 'script.py'? See kernelscope run --help" in cli("run", "scrip.py", code=2).stderr
+    assert ("did you mean 'kernelscope inspect out.kscope axpy'? See kernelscope inspect --help"
+            in cli("inspect", "axpy", "out.kscope", code=2).stderr)
+
+
+def test_names_that_are_not_recorded_are_answered_with_the_nearest(cli: Any, recorded: Path) -> None:
+    assert "did you mean 'axpy'?" in cli("inspect", str(recorded), "axpi", code=1).stderr
+    assert "did you mean 'first'?" in cli("show", str(recorded), "--cell", "frist", code=1).stderr
+
+
+def test_a_recording_is_not_run_and_stays(cli: Any, recorded: Path, tmp_path: Path) -> None:
+    before = (tmp_path / "out.kscope").write_bytes(recorded.read_bytes())
+    ran = cli("run", "out.kscope", code=2)
+    assert "did you mean 'kernelscope show out.kscope'?" in ran.stderr
+    assert (tmp_path / "out.kscope").stat().st_size == before
+    (tmp_path / "folder").mkdir()
+    assert "a folder without a __main__.py" in cli("run", "folder", code=2).stderr
+    assert not (tmp_path / "folder.kscope").exists()
+    (tmp_path / "empty.py").touch()
+    assert "'x.html' is the name of an export" in cli("run", "-o", "x.html", "empty.py", code=1).stderr
+
+
+def test_an_export_is_not_written_under_another_format_s_name(cli: Any, recorded: Path, tmp_path: Path) -> None:
+    ran = cli("export", str(recorded), "--to", "html", "-o", "x.pftrace", code=1)
+    assert "in the format perfetto, and --to says html" in ran.stderr
+    assert not (tmp_path / "x.pftrace").exists()
+
+
+def test_a_recording_is_no_study(cli: Any, recorded: Path) -> None:
+    assert "it is a zip and no study" in cli("study", "show", str(recorded), code=1).stderr
 
 
 def test_version_and_help(cli: Any) -> None:

@@ -194,7 +194,7 @@ def new_kernel(tmp_path: Path) -> Iterator[Callable[[], Notebook]]:
 
 @pytest.fixture
 def notebook(kernel: Notebook) -> Iterator[Notebook]:
-    """The kernel with a fresh extension; after the test nothing of a recording may be left."""
+    """The kernel with a fresh extension; after the test nothing of a recording may be left, nor one for the next."""
     kernel.ok("%load_ext kernelscope")
     yield kernel
     # While it is on, the cell that looks for what is left would itself be recorded.
@@ -203,4 +203,5 @@ def notebook(kernel: Notebook) -> Iterator[Notebook]:
         kernel.ok(LEFT)
     finally:
         kernel.run("%unload_ext kernelscope")
+        kernel.run("shell.meta.clear()")
     kernel.ok(LEFT)

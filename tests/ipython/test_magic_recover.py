@@ -74,7 +74,7 @@ def test_a_new_kernel_says_that_there_is_something(notebook: Any, state: Path) -
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("nothing", "'nothing' is no folder, and no journal in"), ("a b", "unrecognized arguments: b; usage: %kernelscope"),
+    ("nothing", "'nothing' is no folder, and no journal in"), ("a b", "unrecognized arguments: b; see %kernelscope"),
     ("--into", "expected one argument"), ("'a", "no closing quotation in \"'a\""),
 ])
 def test_what_is_wrong_is_one_line(notebook: Any, state: Path, line: str, said: str) -> None:
@@ -127,7 +127,7 @@ def test_nothing_there_is_nothing_said(base: Path, capsys: pytest.CaptureFixture
     assert magic_recover.notice() is None
     assert magic_recover.run_recover(None) is None
     assert "no journals in" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="unrecognized arguments: --bad; usage: %kernelscope recover"):
+    with pytest.raises(UsageError, match="unrecognized arguments: --bad; see %kernelscope help recover"):
         magic_recover.run_recover("--bad")
 
 

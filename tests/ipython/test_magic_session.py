@@ -58,6 +58,31 @@ def test_a_magic_line_and_a_shell_command_inside(notebook: Any) -> None:
     assert notebook.ok("%%kernelscope -q\nx = %pwd\n!echo shell").stdout.split() == ["shell"]
 
 
+def test_an_indented_cell_is_dedented(notebook: Any) -> None:
+    ran = notebook.ok(f"%%kernelscope\n\n    # a comment\n    {LAUNCH}\n    if True:\n        !echo shell\n    6 * 7")
+    assert (ran.stdout.split(), ran.values) == (["shell"], ["42"])
+    assert "Launches: 1" in ran.card
+    failing = notebook.run("%%kernelscope -q\n\n    x = 1\n    1 / 0")
+    assert failing.reply["ename"] == "ZeroDivisionError"
+    assert "----> 4 1 / 0" in failing.traceback
+
+
+@pytest.mark.parametrize(("body", "value"), [
+    ("    pwd", "os.getcwd()"), ("    %time 6 * 7", "42"), ("    %%time\n    6 * 7", "42"), ("%%!\necho hi", "['hi']"),
+    ("\n\n  hidden = 6\n  hidden * 7", "42"),
+])
+def test_ipython_s_own_syntax_is_read_as_in_a_cell_of_its_own(notebook: Any, body: str, value: str) -> None:
+    notebook.ok("import os")
+    ran = notebook.ok(f"%%kernelscope\n{body}")
+    assert ran.values == [notebook.value(value)]
+    assert len(ran.cards) == 1
+
+
+def test_a_question_is_answered_and_nothing_runs(notebook: Any) -> None:
+    ran = notebook.ok("%%kernelscope -q\n    axpy?")
+    assert "Dispatcher" in ran.reply["payload"][0]["data"]["text/plain"]
+
+
 def test_an_error_shows_its_traceback_then_the_card(notebook: Any) -> None:
     ran = notebook.run(f"%%kernelscope\n{LAUNCH}\n1 / 0\n{LAUNCH}")
     assert ran.status == "error"
@@ -165,6 +190,20 @@ def test_output_saves_the_recording(notebook: Any) -> None:
     assert notebook.value("kernelscope.load('saved').name") == "'first'"
 
 
+@pytest.mark.parametrize(("function", "said"), [
+    ("show", "interrupted while the card was shown: %kernelscope report shows it"),
+    ("progress", "interrupted: late.kscope was not written"),
+])
+def test_ctrl_c_after_the_cell_is_one_line(notebook: Any, function: str, said: str) -> None:
+    notebook.ok("from unittest import mock\nimport kernelscope.magic_output\n"
+                f"mock.patch.object(kernelscope.magic_output, {function!r}, side_effect=KeyboardInterrupt).start()")
+    ran = notebook.ok(f"%%kernelscope -o late.kscope\n{LAUNCH}")
+    notebook.ok("mock.patch.stopall()")
+    assert ran.stderr == f"kernelscope: {said}\n"
+    assert "callback" not in ran.stdout
+    assert len(notebook.ok("%kernelscope report").cards) == 1
+
+
 def test_a_file_that_cannot_be_written_is_one_line(notebook: Any) -> None:
     ran = notebook.ok("%%kernelscope -o nowhere/out\nx = 1\nx")
     assert ran.values == ["1"]
@@ -189,7 +228,7 @@ def test_wrong_arguments_are_one_line_and_run_nothing(notebook: Any, line: str) 
     ran = notebook.run(f"%%kernelscope {line}\nprint('ran')")
     assert (ran.status, ran.reply["ename"], ran.stdout) == ("error", "UsageError", "")
     assert ran.stderr.startswith("UsageError: ")
-    assert "usage: %%kernelscope [-n NAME]" in ran.stderr
+    assert ran.stderr.endswith("ee %%kernelscope?\n")
     assert ran.stderr.count("\n") == 1
 
 

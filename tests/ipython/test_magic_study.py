@@ -133,7 +133,7 @@ def test_files_and_the_limit(notebook: Any) -> None:
     ("--nothing", "unrecognized arguments: --nothing"),
     ("launch extra", "unrecognized arguments: extra"),
     ("nothing", "invalid choice: 'nothing'"),
-    ("--target 'a", "no closing quotation in \"--target 'a\"; usage: %kernelscope study [launch|against|"),
+    ("--target 'a", "no closing quotation in \"--target 'a\"; see %kernelscope study --help"),
     ("-o missing/x.json", "there is no folder missing"),
     ("against HEAD", "a comparison needs two refs or more"),
     ("show none.json", "none.json"),

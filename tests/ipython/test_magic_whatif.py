@@ -72,8 +72,9 @@ def test_one_round_of_a_loop(notebook: Any) -> None:
 
 
 def test_wrong_usage(notebook: Any) -> None:
-    usage = "usage: %kernelscope whatif graph [CELL]"
-    for line, message in (("whatif", "what if what?"), ("whatif tree", "no what-if of 'tree'"),
+    usage = "sage: %kernelscope whatif graph [CELL]"
+    for line, message in (("whatif", "what to try is missing"), ("whatif tree", "no what-if of 'tree'"),
+                          ("whatif grahp", "no what-if of 'grahp'; did you mean 'graph'?"),
                           ("whatif 5", "no what-if of '5'")):
         said = refused(notebook.run(f"%kernelscope {line}"))
         assert message in said and usage in said

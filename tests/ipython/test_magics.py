@@ -16,7 +16,7 @@ def test_without_a_command_it_is_one_line(notebook: Any) -> None:
     ran = notebook.ok("%kernelscope")
     assert ran.stdout.count("\n") == 1
     assert "records cells that begin with %%kernelscope; 0 recordings" in ran.stdout
-    assert "usage: %kernelscope on" in ran.stdout
+    assert "%kernelscope help" in ran.stdout
 
 
 def test_status(notebook: Any) -> None:
@@ -224,8 +224,78 @@ def test_unloading_restores_everything(notebook: Any) -> None:
 
 
 def test_reloading_works(notebook: Any) -> None:
-    notebook.ok("%reload_ext kernelscope")
+    assert notebook.ok("%reload_ext kernelscope").stdout == ""
     assert len(notebook.ok(f"%%kernelscope\n{LAUNCH}").cards) == 1
+
+
+def test_reloading_keeps_the_recordings(notebook: Any) -> None:
+    notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}")
+    notebook.ok(f"%%kernelscope -q -n two\n{LAUNCH}\n{LAUNCH}")
+    ran = notebook.ok("%reload_ext kernelscope")
+    assert ran.stdout == "kernelscope: 2 recordings with 3 launches of this session kept\n"
+    assert "one" in notebook.ok("%kernelscope report one").card
+    assert notebook.value("_kernelscope.name") == "'two'"
+    notebook.ok(LAUNCH)
+    assert "2 recordings with 3 launches" in notebook.ok("%kernelscope status").stdout
+
+
+def test_reloading_goes_on_with_what_was_on(notebook: Any) -> None:
+    notebook.ok("%kernelscope on --detail launch")
+    ran = notebook.ok("%reload_ext kernelscope")
+    assert ran.stdout == ("kernelscope: 0 recordings with 0 launches of this session kept; every cell is recorded, as "
+                          "before\n")
+    assert "Launches: 1" in notebook.ok(LAUNCH).card
+    assert notebook.value("_kernelscope.metadata['detail']") == "'launch'"
+
+
+def test_unloading_and_loading_keeps_the_recordings_and_records_no_more(notebook: Any) -> None:
+    notebook.ok(f"%%kernelscope -q -n one\n{LAUNCH}")
+    notebook.ok("%kernelscope on")
+    notebook.ok("%unload_ext kernelscope")
+    assert notebook.run("_kernelscope").status == "error"
+    kept = "kernelscope: 1 recording with 1 launch of this session kept\n"
+    assert notebook.ok("%load_ext kernelscope").stdout == kept
+    assert notebook.ok(LAUNCH).cards == []
+    assert notebook.value("_kernelscope.name") == "'one'"
+
+
+@pytest.mark.parametrize("around", ["", "%%time\n"])
+def test_a_cell_that_unloads_is_recorded_until_there(notebook: Any, around: str) -> None:
+    ran = notebook.ok(f"{around}%%kernelscope -n cut\n{LAUNCH}\n%unload_ext kernelscope\n{LAUNCH}")
+    assert "Launches: 1" in ran.card
+    notebook.ok("%load_ext kernelscope")
+    assert "cut" in notebook.ok("%kernelscope report").card
+
+
+def test_words_that_are_mistyped_are_answered_with_the_nearest(notebook: Any) -> None:
+    def said(line: str) -> str:
+        ran = notebook.run(line)
+        assert (ran.status, ran.reply["ename"], ran.stderr.count("\n")) == ("error", "UsageError", 1)
+        return ran.stderr
+
+    assert "did you mean 'axpy'?" in said("%kernelscope inspect axpi")
+    assert "did you mean 'axpy'?" in said("%kernelscope attach axpi")
+    notebook.ok(f"%%kernelscope -q -n warming -o near\n{LAUNCH}")
+    assert "did you mean 'axpy'?" in said("%kernelscope inspect axpi")
+    assert "did you mean 'warming'?" in said("%kernelscope report waming")
+    assert "did you mean 'warming'?" in said("%kernelscope whatif graph waming")
+    assert "did you mean 'near.kscope'?" in said("%kernelscope load neer")
+    assert "did you mean '.pftrace'?" in said("%kernelscope export out.pftrac")
+    assert "did you mean 'launch'? See %kernelscope study --help" in said("%kernelscope study launc")
+    assert "did you mean '--target'? See %kernelscope study launch --help" in said("%kernelscope study --traget x")
+
+
+def test_help_lists_the_words(notebook: Any) -> None:
+    ran = notebook.ok("%kernelscope help")
+    assert "  report    show the card of a cell again" in ran.stdout
+    assert notebook.ok("%kernelscope help save").stdout.startswith("%kernelscope save FILE\n")
+
+
+def test_a_recording_is_not_saved_under_an_export_s_name(notebook: Any) -> None:
+    ran = notebook.ok(f"%%kernelscope -q -o out.html\n{LAUNCH}")
+    assert ran.stderr.startswith("kernelscope: 'out.html' is the name of an export") and ran.stderr.count("\n") == 1
+    assert "'out.json' is the name of an export" in notebook.run("%kernelscope save out.json").stderr
+    assert "html, and --to says csv" in notebook.run("%kernelscope export out.html --to csv").stderr
 
 
 def test_loading_imports_nothing_heavy(run_python: Callable[..., Any]) -> None:

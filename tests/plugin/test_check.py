@@ -77,7 +77,7 @@ def test_a_kernel_is_named_by_its_last_part_or_in_full(name: str, recorded: str)
 def test_a_name_that_was_not_met_is_an_excess_unless_its_limit_is_zero() -> None:
     recording = one_compile()
     assert texts(recording, max_specializations={"axpi": 1}) == [
-        "no kernel 'axpi' was launched or compiled; seen: __main__.axpy"]
+        "no kernel 'axpi' was launched or compiled; seen: __main__.axpy; did you mean 'axpy'?"]
     assert texts(recording, max_specializations={"axpi": 0}) == []
     assert texts(Script().recording(), max_specializations={"axpi": 1}) == [
         "no kernel 'axpi' was launched or compiled; seen: none"]

@@ -255,7 +255,7 @@ def test_a_package_that_was_imported_before_pytest_is_no_warning(
 
 
 @pytest.mark.parametrize(("mark", "told"), [
-    ("max_compile=1", "has an unknown limit 'max_compile'; known: max_compiles, max_specializations, max_launches"),
+    ("max_compile=1", "has an unknown limit 'max_compile'; known: max_compiles, *; did you mean 'max_compiles'?"),
     ("max_compiles=-1", "max_compiles=-1 is not a count: it takes an int of 0 or more"),
     ("max_specializations={'axpy': 'two'}", "max_specializations={'axpy': 'two'} is not a count: it takes an int*"),
 ])

@@ -180,6 +180,17 @@ def test_the_simulator_s_tests_become_one_recording(pytester: pytest.Pytester, r
     result.stdout.fnmatch_lines(["CUDA simulator: *"])
 
 
+@pytest.mark.parametrize(("dry", "expected"), [("1", True), ("0", False)])
+def test_a_run_whose_collection_failed_says_whether_it_was_dry(
+        pytester: pytest.Pytester, run_pytest: Any, dry: str, expected: bool) -> None:
+    pytester.makepyfile("raise RuntimeError('no tests')")
+    result = run_pytest("--kernelscope-report", "report.json", KERNELSCOPE_DRYRUN=dry)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert report_of(pytester)["dry_run"] is expected
+    run_pytest("--kernelscope-report", "report.kscope", KERNELSCOPE_DRYRUN=dry)
+    assert load(pytester.path / "report.kscope").is_dry_run is expected
+
+
 def test_collecting_only_writes_nothing(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("def test_plain(): pass")
     run_pytest("--collect-only", "--kernelscope-report", "report.json", KERNELSCOPE_DRYRUN="0")

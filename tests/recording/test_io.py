@@ -119,6 +119,8 @@ def test_folder_as_target_is_refused(tmp_path: Path, full: Recording) -> None:
         save(full, tmp_path / "demo")
     with pytest.raises(RecordingFileError, match="names no file"):
         save(full, "/")
+    with pytest.raises(RecordingFileError, match="names a folder: add the file's name"):
+        save(full, f"{tmp_path}/demo/")
 
 
 def test_folder_without_permission_is_refused(tmp_path: Path, full: Recording,
