@@ -29,13 +29,14 @@ ROOT = TESTS.parent
 EVERY_PYTHON = (
     "cli/test_cli_run.py", "cli/test_cli_study_signals.py", "dryrun/test_switch.py", "ipython/*", "native/*",
     "probes/cuda_core/test_graph_failures.py", "probes/cuda_core/test_graph_watch.py",
-    "probes/cuda_core/test_launch.py", "probes/cupti/test_cupti_failures.py", "probes/cupti/test_cupti_library.py",
-    "probes/cupti/test_cupti_probe.py", "probes/test_bindings.py", "probes/test_bounded_log.py", "probes/test_callbacks.py",
-    "probes/test_captured_values.py", "probes/test_cuda_compute*.py", "probes/test_functions.py",
-    "probes/test_journal.py", "probes/test_kernel_source.py", "probes/test_launch_log.py",
-    "probes/test_numba_cuda_*.py", "probes/test_nvtx*.py", "probes/test_quadrants*.py",
-    "studies/test_bench*.py", "studies/test_commands.py", "studies/test_live.py", "studies/test_process.py",
-    "unit/test_clock.py", "unit/test_init.py", "unit/test_probe_base.py", "unit/test_recorder*.py",
+    "probes/cuda_core/test_launch.py", "probes/cupti/test_cupti_failures.py",
+    "probes/cupti/test_cupti_library.py", "probes/cupti/test_cupti_probe.py", "probes/test_bindings.py",
+    "probes/test_bounded_log.py", "probes/test_callbacks.py", "probes/test_captured_values.py",
+    "probes/test_cuda_compute*.py", "probes/test_functions.py", "probes/test_journal.py",
+    "probes/test_kernel_source.py", "probes/test_launch_log.py", "probes/test_numba_cuda_*.py",
+    "probes/test_nvtx*.py", "probes/test_quadrants*.py", "studies/test_bench*.py", "studies/test_commands.py",
+    "studies/test_live.py", "studies/test_process.py", "unit/test_clock.py", "unit/test_init.py",
+    "unit/test_probe_base.py", "unit/test_recorder*.py",
 )
 #: Folders whose files take long, the longest first.
 LONG = ("frameworks", "notebooks", "browser", "studies", "plugin", "cli", "probes", "native", "architecture",
@@ -56,6 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
         kernelscope.dryrun.enable()
 
 
+def depends_on_the_interpreter(file: Path) -> bool:
+    """Whether a file of tests is one of `EVERY_PYTHON`."""
+    return any(fnmatch(os.path.relpath(file, TESTS), pattern) for pattern in EVERY_PYTHON)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m every_python`` other files are not imported at all: that takes as long as some tests."""
+    chosen = config.option.markexpr == "every_python"
+    is_other = collection_path.name.startswith("test_") and not depends_on_the_interpreter(collection_path)
+    return True if chosen and is_other else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses among them
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """GPU tests need KERNELSCOPE_TEST_GPU=1; every other test needs the dry run. Folders that take long come first."""
@@ -64,8 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
         items[:] = [item for item in items if (item.get_closest_marker("gpu") is not None) == ON_GPU]
     for item in items:
-        path = os.path.relpath(item.path, TESTS)
-        if any(fnmatch(path, pattern) for pattern in EVERY_PYTHON):
+        if depends_on_the_interpreter(item.path):
             item.add_marker("every_python")
     # Workers are given a file at a time: a long one that began last would keep one of them busy alone.
     items.sort(key=lambda item: next(
