@@ -76,7 +76,9 @@ _TABLES = (
         _text("arguments", "Names of the function's arguments in order, as in `x, y, n`."),
         _text("options", "Compile options given by the user, as a JSON object."),
         _text("code_sha256", "SHA-256 of the function's bytecode, constants and names: equal for equal code."),
-        _ATTRIBUTES,
+        _text("attributes", "What only this framework has, as a JSON object. Of numba's kernels `owner`, whose code it "
+              "is: user, ufunc (of vectorize or guvectorize), reduce (of cuda.reduce), or library (of an installed "
+              "package, the framework included); and `function`, the name of the ufunc or of what reduces."),
     )),
     Table("specializations", "one compiled overload of a dispatcher", (
         _id("specialization_id", "Row number."),

@@ -157,6 +157,14 @@ def _owners_of_numba(dispatcher: Any) -> list[Any]:
             type(locks.global_compiler_lock)]
 
 
+@pytest.fixture(autouse=True)
+def nothing_was_defined_before() -> None:
+    """Each test begins as a process does: what others have defined is forgotten."""
+    from kernelscope.probes.functions import definitions
+
+    definitions.clear()
+
+
 @pytest.fixture
 def native_recorder() -> None:
     """The test needs the native recorder, which continuous integration is never without."""

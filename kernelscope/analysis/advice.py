@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelscope.analysis.compilations import CompilationSummary
-from kernelscope.analysis.fixes import SLOW_COMPILE_NS
 from kernelscope.analysis.gpu import GpuSummary
 from kernelscope.analysis.host import LAUNCHING
 from kernelscope.analysis.kernels import WARP, KernelSummary
 from kernelscope.analysis.units import counted, duration, percent, size
 
+#: A compile this long is worth a place in the disk cache.
+SLOW_COMPILE_NS = 100_000_000
 #: So many launches of one kernel are worth a word on what each of them costs.
 MANY_LAUNCHES = 500
 #: Launches that take this share of the wall time are what the cell does.
@@ -163,6 +164,7 @@ def _no_disk_cache(compiled: Sequence[CompilationSummary]) -> list[Advice]:
     slow = [
         each for each in compiled
         if each.outcome == "compiled" and not each.cached_on_disk and each.duration_ns >= SLOW_COMPILE_NS
+        and each.owner in (None, "user")
     ]
     if not slow:
         return []

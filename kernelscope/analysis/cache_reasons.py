@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelscope.analysis.columns import json_object
+from kernelscope.analysis.columns import json_object, owner_of
 
 #: Codes that another cause gives way to: without a hit on disk there would have been no compile.
 _GIVES_WAY = ("first_use", "redefined", "unknown")
@@ -32,9 +32,9 @@ def is_cacheable(kernel: Mapping[str, Any]) -> bool:
     """Return whether numba-cuda can keep a kernel, a row of ``dispatchers``, on disk.
 
     It finds a place for functions of files and of notebook cells, not of strings and of stdin, for which it refuses
-    ``cache=True``; and it saves none that links files.
+    ``cache=True``; and it saves none that links files. Only the user's own kernels can be given it.
     """
-    if json_object(kernel["options"]).get("link"):
+    if json_object(kernel["options"]).get("link") or owner_of(kernel) not in (None, "user"):
         return False
     file = kernel["filename"]
     return not (file and file.startswith("<") and not file.startswith("<ipython-input"))

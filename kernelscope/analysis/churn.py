@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelscope.analysis.advice import Advice, cut, listed
 from kernelscope.analysis.arguments import argument_name, argument_names
-from kernelscope.analysis.columns import json_object
+from kernelscope.analysis.columns import json_object, owner_of
 from kernelscope.analysis.reason_words import short
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.analysis.units import counted, duration
@@ -129,6 +129,8 @@ def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[in
         repeated = [row for row in asked if len(owners[row["signature"]]) > 1]
         if repeated:
             places = {(row["module"], row["name"], row["options"]) for row in members}
+            if len(places) > 1 and owner_of(members[0]) == "library":
+                continue  # it is not the user's to have one definition of both
             found.append(_churn("recreated" if len(places) == 1 else "same_code", numbers, repeated))
     return found
 
@@ -152,16 +154,29 @@ def _many_types(churn: Churn, dispatchers: Sequence[_Row]) -> str:
     )
 
 
+#: What spares the kernels that numba-cuda defines anew in each call.
+_INSTEAD = {"numba.cuda.kernels.transpose": "transpose on the host, or keep what .T of a device array returns"}
+
+
 def _recreated(churn: Churn, dispatchers: Sequence[_Row]) -> str:
     kernel = dispatchers[churn.dispatchers[0]]
+    spent = f"{counted(churn.compiles, 'compile')}, {duration(churn.spent_ns)} in all"
+    owner = owner_of(kernel)
+    if owner == "library":
+        instead = _INSTEAD.get(str(kernel["module"]), "keep what the library returned instead of calling it again")
+        return (
+            f"{cut(kernel['name'])} of {kernel['module']} was defined again with the same code, and compiled again for "
+            f"the same types: {spent}. It is the library's own kernel: {instead}."
+        )
     if churn.cells > 1:
         where, remedy = f", in {churn.cells:,} runs of cells", "keep it out of the cell that is run again"
     else:
         where, remedy = "", "keep the definition out of the loop or function that runs again"
+    name = json_object(kernel["attributes"]).get("function") or kernel["name"]
+    passed = ", and pass what it captures as arguments" if owner in (None, "user") else ""
     return (
-        f"{cut(kernel['name'])} was defined again with the same code{where}, and compiled again for the same "
-        f"types: {counted(churn.compiles, 'compile')}, {duration(churn.spent_ns)} in all. Define it once: {remedy}, "
-        "and pass what it captures as arguments."
+        f"{cut(name)} was defined again with the same code{where}, and compiled again for the same types: {spent}. "
+        f"Define it once: {remedy}{passed}."
     )
 
 

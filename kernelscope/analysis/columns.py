@@ -101,6 +101,12 @@ def json_object(text: str | None) -> dict[str, Any]:
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
+def owner_of(dispatcher: Mapping[str, Any]) -> str | None:
+    """Return whose kernel a row of ``dispatchers`` is: user, ufunc, reduce or library; None where that is unknown."""
+    owner = json_object(dispatcher["attributes"]).get("owner")
+    return owner if isinstance(owner, str) else None
+
+
 def count_by(groups: Ints, size: int, where: Bools | None = None) -> Ints:
     """Count rows by group; groups below 0 are left out."""
     keep = groups >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelscope.analysis.columns import ints, union_ns
+from kernelscope.analysis.columns import ints, owner_of, union_ns
 from kernelscope.analysis.reasons import explain
 from kernelscope.recording.model import Recording
 
@@ -40,6 +40,8 @@ class CompilationSummary:
         Whether the result depends on the launch configuration.
     cached_on_disk : bool
         Whether the kernel has a disk cache.
+    owner : str or None
+        Whose kernel it is: see the table ``dispatchers``.
     """
 
     compilation_id: int
@@ -58,6 +60,7 @@ class CompilationSummary:
     launch_config_sensitive: bool | None
     cached_on_disk: bool
     framework: str = "numba-cuda"
+    owner: str | None = None
 
 
 def compilations(recording: Recording) -> list[CompilationSummary]:
@@ -65,6 +68,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
     recording = explain(recording)
     names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
     frameworks = {row["dispatcher_id"]: str(row["framework"]) for row in recording.rows("dispatchers")}
+    owners = {row["dispatcher_id"]: owner_of(row) for row in recording.rows("dispatchers")}
     summaries = [
         CompilationSummary(
             compilation_id=row["compilation_id"],
@@ -83,6 +87,7 @@ def compilations(recording: Recording) -> list[CompilationSummary]:
             launch_config_sensitive=row["launch_config_sensitive"],
             cached_on_disk=row["cache_file"] is not None,
             framework=frameworks.get(row["dispatcher_id"], "?"),
+            owner=owners.get(row["dispatcher_id"]),
         )
         for row in recording.rows("compilations")
     ]

@@ -16,14 +16,8 @@ _LONG_TYPE, _LONG_NAME = 100, 40
 NUMPY_SCALAR = re.compile(r"^(?:u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))$")
 PYTHON_SCALAR = {"int64": "int", "float64": "float", "complex128": "complex", "bool": "bool", "boolean": "bool"}
 
-_FROM_C = {
-    "F": 'column-major, as of .T and order="F"; np.ascontiguousarray or .copy() makes it C',
-    "A": "not contiguous; np.ascontiguousarray or .copy() makes it C",
-}
-_FROM_F = {
-    "C": "row-major, as NumPy's arrays are; np.asfortranarray makes it F",
-    "A": "not contiguous; np.asfortranarray makes it F",
-}
+_FROM_C = {"F": 'column-major, as of .T and order="F"', "A": "not contiguous"}
+_FROM_F = {"C": "row-major, as NumPy's arrays are", "A": "not contiguous"}
 
 
 def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> str:
@@ -47,7 +41,7 @@ def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> s
         sentence += f": {explained}"
     others = found[1:]
     if others:
-        listed = ", ".join(f"{_quoted(each, names)} ({_brief(each)})" for each in others[:_MOST])
+        listed = ", ".join(f"{quoted(each.position, each.path, names)} ({_brief(each)})" for each in others[:_MOST])
         more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
         sentence += f"; {listed}{more} differ{'s' if len(others) == 1 else ''} too"
     return sentence
@@ -55,7 +49,17 @@ def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> s
 
 def argument(difference: Difference, names: tuple[str, ...]) -> str:
     """Return how to call the argument: "argument `x`", "argument `t[1]`", or "argument 2" without a name."""
-    return f"argument {_quoted(difference, names)}"
+    return f"argument {quoted(difference.position, difference.path, names)}"
+
+
+def quoted(position: int, path: Sequence[int], names: tuple[str, ...]) -> str:
+    """Return an argument's name, or that of an element of it: "`x`", "`t[1]`", or its number where it has none."""
+    name = known_name(names, position)
+    inner = "".join(f"[{at}]" for at in path)
+    if name is None:
+        return f"{position}{inner}"
+    cut = name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME - 1]}…"
+    return f"`{cut}{inner}`"
 
 
 def short(kind: ArgumentType) -> str:
@@ -76,15 +80,6 @@ def scalar(dtype: str) -> str:
     if python:
         return f"{dtype}, as a Python {python} is"
     return f"np.{dtype}" if NUMPY_SCALAR.match(dtype) else dtype
-
-
-def _quoted(difference: Difference, names: tuple[str, ...]) -> str:
-    name = known_name(names, difference.position)
-    path = "".join(f"[{at}]" for at in difference.path)
-    if name is None:
-        return f"{difference.position}{path}"
-    cut = name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME - 1]}…"
-    return f"`{cut}{path}`"
 
 
 def _aspects(difference: Difference) -> str:
@@ -171,6 +166,8 @@ def _described(kind: ArgumentType) -> str:
         return "None"
     if kind.kind == "enum":
         return f"a member of an enum, {short(kind)}"
+    if kind.text == "unicode_type":
+        return "a str"
     if kind.kind == "tuple":
         return f"the {'named ' if kind.name else ''}tuple {short(kind)}"
     return short(kind)

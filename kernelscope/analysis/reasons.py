@@ -21,7 +21,8 @@ had before) and writes ``reason_code``, ``reason``, ``argument``, ``nearest_sign
 ``eager``
     The signature is declared in ``@cuda.jit``.
 ``redefined``
-    The definition ran again, which makes a dispatcher without specializations.
+    The definition ran again, in this recording or an earlier one of the process, which makes a dispatcher without
+    specializations.
 ``recompile``
     ``recompile()`` was called.
 ``wait``
@@ -31,23 +32,33 @@ had before) and writes ``reason_code``, ``reason``, ``argument``, ``nearest_sign
 ``unknown``
     What was recorded does not tell.
 
-A reason that a probe has already filled in is kept.
+A kernel that the user did not write (of a ufunc, of ``cuda.reduce``, or of a library) has the same codes; the sentences
+are about what the user called. A reason that a probe has already filled in is kept.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelscope.analysis import cache_reasons
 from kernelscope.analysis.arguments import argument_names, known_name
-from kernelscope.analysis.columns import json_object, with_columns
+from kernelscope.analysis.columns import json_object, owner_of, with_columns
 from kernelscope.analysis.differences import Difference, argument_count, differences
-from kernelscope.analysis.fixes import fix_for
+from kernelscope.analysis.fixes import (
+    Kernel,
+    changed_options,
+    changes_of,
+    fix_for,
+    is_assignment,
+    is_transpose,
+    recompiled,
+    refusal,
+)
 from kernelscope.analysis.nearest import Shape, ShapeIndex, SignatureIndex
-from kernelscope.analysis.reason_words import differ
+from kernelscope.analysis.reason_words import differ, quoted
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 
@@ -77,8 +88,8 @@ class Reason:
         The Python name of the argument that made it necessary.
     nearest : str or None
         The known signature that it was compared with.
-    difference : Difference or None
-        How the argument differs from that signature's.
+    found : tuple of Difference
+        How the arguments differ from that signature's.
     """
 
     code: str
@@ -86,7 +97,7 @@ class Reason:
     fix: str | None = None
     argument: str | None = None
     nearest: str | None = None
-    difference: Difference | None = None
+    found: tuple[Difference, ...] = ()
 
 
 @dataclass
@@ -111,14 +122,15 @@ class _Request:
     row: Mapping[str, Any]
     attributes: Mapping[str, Any]
     signature: str
-    names: tuple[str, ...]
+    kernel: Kernel
     shape: Shape | None
     #: Whether the definition before this one of the same name has the same code; None where that is not known.
     same_code: bool | None
-    #: Whether ``cache=True`` can keep the kernel on disk.
-    cacheable: bool
-    #: Whether its framework has ``@cuda.jit``.
-    declares: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arguments' Python names."""
+        return self.kernel.names
 
 
 def explain(recording: Recording) -> Recording:
@@ -132,12 +144,10 @@ def explain(recording: Recording) -> Recording:
         return recording
     shapes = {row["configuration_id"]: _shape(row) for row in recording.rows("configurations")}
     dispatchers = recording.rows("dispatchers")
-    names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in dispatchers}
+    kernels = {row["dispatcher_id"]: _kernel(row) for row in dispatchers}
     same_code = _same_code(dispatchers)
-    cacheable = {row["dispatcher_id"]: cache_reasons.is_cacheable(row) for row in dispatchers}
     # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
     in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
-    declare = {row["dispatcher_id"] for row in dispatchers if str(row["framework"]).startswith("numba")}
     known: dict[int, _Known] = {}
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
@@ -147,12 +157,11 @@ def explain(recording: Recording) -> Recording:
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
     for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
         held = known.setdefault(row["dispatcher_id"], _Known())
-        request = _Request(row, json_object(row["attributes"]), str(row["signature"]),
-                           names.get(row["dispatcher_id"], ()), shapes.get(row["configuration_id"]),
-                           same_code.get(row["dispatcher_id"]),
-                           cacheable[row["dispatcher_id"]] and row["dispatcher_id"] in declare and not (
-                               row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only),
-                           row["dispatcher_id"] in declare)
+        kernel = kernels.get(row["dispatcher_id"], Kernel())
+        if row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only:
+            kernel = replace(kernel, cacheable=False)
+        request = _Request(row, json_object(row["attributes"]), str(row["signature"]), kernel,
+                           shapes.get(row["configuration_id"]), same_code.get(row["dispatcher_id"]))
         if row["reason_code"] is None:
             reason = _reason(request, held)
             row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
@@ -162,11 +171,22 @@ def explain(recording: Recording) -> Recording:
     return with_columns(recording, "compilations", {name: [row[name] for row in rows] for name in columns})
 
 
+def _kernel(row: Mapping[str, Any]) -> Kernel:
+    """Whose kernel a row of ``dispatchers`` is."""
+    declares = str(row["framework"]).startswith("numba")
+    module, owner = str(row["module"] or ""), owner_of(row) or "user"
+    root = module.partition(".")[0]
+    package = {"numba": "numba-cuda", "numba_cuda": "numba-cuda", "numba_cuda_mlir": "numba-cuda-mlir"}.get(root, root)
+    function = str(json_object(row["attributes"]).get("function") or row["name"])
+    cacheable = declares and owner == "user" and cache_reasons.is_cacheable(row)
+    return Kernel(owner, function, package, module, argument_names(row["arguments"]), cacheable, declares)
+
+
 def _remember(request: _Request, held: _Known) -> None:
     row = request.row
     if row["outcome"] not in ("compiled", "disk"):
         return
-    if row["trigger"] == "specialize":
+    if row["trigger"] == "specialize" and request.kernel.owner == "user":
         held.specialized.add(request.signature)
     else:
         held.add(request.signature, request.shape if row["launch_config_sensitive"] else None)
@@ -188,11 +208,25 @@ def _reason(request: _Request, held: _Known) -> Reason:
     if row["outcome"] == "failed" and not cache_reasons.failed_in_cache(request.attributes):
         sentence += f"; the compile failed: {row['error'] or 'it raised'}"
         code = "failed"
-    fix = fix_for(code, row, reason.difference, request.attributes, request.names,
-                  cacheable=request.cacheable, declares=request.declares)
-    if code == "redefined" and request.same_code is False:
-        fix = None  # new code has to be compiled
-    return Reason(found, sentence, fix, reason.argument, reason.nearest)
+    attributes = request.attributes
+    if code == "redefined" and request.same_code is not None and "same_code" not in changes_of(attributes):
+        attributes = {**attributes, "redefined": {"same_code": request.same_code}}  # of a recording from before
+    fix = fix_for(code, row, request.kernel, reason.found, attributes, reason.nearest)
+    return Reason(found, sentence + _refused(request, reason.argument), fix, reason.argument, reason.nearest)
+
+
+def _refused(request: _Request, named: str | None) -> str:
+    """What is said of arguments that are compiled for, and that no launch takes; `named` is the one that is known."""
+    if request.row["trigger"] not in ("launch", "specialize"):
+        return ""
+    parts: list[str] = []
+    for at, kind in enumerate(parse_signature(request.signature)):
+        found = refusal(kind.text)
+        if found is not None:
+            is_named = named is not None and known_name(request.names, at) == named
+            parts.append(f"no launch takes {found[0]}" if is_named else
+                         f"argument {quoted(at, (), request.names)} is {found[0]}, which no launch takes")
+    return "".join(f"; {each}" for each in parts)
 
 
 def _without_comparison(request: _Request) -> Reason | None:
@@ -206,16 +240,25 @@ def _without_comparison(request: _Request) -> Reason | None:
     if outcome == "wait":
         return Reason("wait", "not compiled: another thread was compiling it for these types, and this one waited")
     if trigger == "eager":
+        where = "@guvectorize" if request.kernel.owner == "ufunc" else "@cuda.jit"
         again = "; the definition ran again, which compiles it again" if attributes.get("redefined") else ""
-        return Reason("eager", f"the signature is declared in @cuda.jit, which compiles it at the definition{again}")
+        return Reason("eager", f"the signature is declared in {where}, which compiles it at the definition{again}")
     if trigger == "recompile":
-        return Reason("recompile", "recompile() was called: it compiles every signature again")
+        why = _recompiled(attributes)
+        return Reason("recompile", f"recompile() was called: it compiles every signature again{why}")
     return None
+
+
+def _recompiled(attributes: Mapping[str, Any]) -> str:
+    is_unsafe, changed = recompiled(attributes)
+    if is_unsafe:
+        return "; what the disk cache had was made with other options or values"
+    return f"; {_quoted(changed)} changed since the last compile" if changed else ""
 
 
 def _specialized(request: _Request, held: _Known) -> Reason | None:
     """``specialize`` and ``forall``, whose dispatchers look at no other specialization."""
-    if request.row["trigger"] != "specialize":
+    if request.row["trigger"] != "specialize" or request.kernel.owner != "user":
         return None
     code = "forall" if request.attributes.get("forall") else "specialize"
     who = "forall" if code == "forall" else "specialize()"
@@ -231,7 +274,7 @@ def _specialized(request: _Request, held: _Known) -> Reason | None:
     if not found:
         return Reason(code, sentence, nearest=nearest)
     return Reason(code, f"{sentence}; {differ(found, request.names, 'the nearest one of its kind')}",
-                  argument=_argument(found[0], request.names), nearest=nearest, difference=found[0])
+                  argument=_argument(found[0], request.names), nearest=nearest, found=found)
 
 
 def _compared(request: _Request, held: _Known) -> Reason:
@@ -242,26 +285,56 @@ def _compared(request: _Request, held: _Known) -> Reason:
         wrong = argument_count(len(types), len(names))
         listed = ", ".join(f"`{name}`" for name in names)
         return Reason("argument_count", f"the kernel was given {wrong.wanted.text} and takes {len(names)}: {listed}",
-                      difference=wrong)
+                      found=(wrong,))
     shapes = held.shapes.get(signature)
     if request.row["launch_config_sensitive"] and shapes and (request.shape is None or request.shape not in shapes):
         return Reason("launch_config", _launch_config(request.shape, shapes), nearest=signature)
     if request.attributes.get("another_dispatcher"):
-        return Reason("redefined", "@cuda.jit was applied to this function again, which makes a dispatcher without "
-                                   "specializations; those of the one before are not used")
+        return Reason("redefined", f"@cuda.jit was applied to this function again: {_WITHOUT}")
     if request.attributes.get("redefined") and not held.signatures:
-        return Reason("redefined", _redefined(request.same_code))
+        return Reason("redefined", _redefined(request))
     nearest = held.signatures.nearest(signature)
     if nearest is None:
         also = "; forall and specialize() had compiled these types, but for themselves alone"
-        return Reason("first_use", "the kernel had no specialization yet: this is its first"
-                      + (also if signature in held.specialized else ""))
-    found = differences(types, parse_signature(nearest))
+        return Reason("first_use", _first_use(request.kernel) + (also if signature in held.specialized else ""))
+    found = _users(differences(types, parse_signature(nearest)), request.kernel)
     if not found:
         return Reason("unknown", "the kernel had a specialization for these types already; the record tells no more",
                       nearest=nearest)
-    return Reason(found[0].code, differ(found, names, _NEAREST), argument=_argument(found[0], names),
-                  nearest=nearest, difference=found[0])
+    return Reason(found[0].code, differ(found, names, _NEAREST) + _of(request.kernel),
+                  argument=_argument(found[0], names), nearest=nearest, found=found)
+
+
+def _users(found: tuple[Difference, ...], kernel: Kernel) -> tuple[Difference, ...]:
+    """Of all differences those in what the user passes: a ufunc's results and a reduction's scratch space are not."""
+    if kernel.owner == "reduce":
+        own = tuple(each for each in found if each.position == 0)
+    else:
+        own = tuple(each for each in found if kernel.owner != "ufunc" or _argument(each, kernel.names) != "__out__")
+    return own or found
+
+
+def _first_use(kernel: Kernel) -> str:
+    if is_transpose(kernel):
+        return _TRANSPOSED
+    return {
+        "ufunc": f"the ufunc `{kernel.function}` had no kernel yet: this is its first",
+        "reduce": f"cuda.reduce of `{kernel.function}` had no kernel yet: this is its first",
+        "library": "the kernel had no specialization yet: this is its first",
+    }.get(kernel.owner, "the kernel had no specialization yet: this is its first") + _of(kernel)
+
+
+_TRANSPOSED = ("transposing a device array (.T) launches a kernel of numba-cuda, which each call defines and compiles "
+               "anew")
+
+
+def _of(kernel: Kernel) -> str:
+    """Whose kernel it is, where that is not the user's."""
+    if is_assignment(kernel):
+        return f"; it is {kernel.package}'s own, which assigns to a device array (x[...] = y)"
+    if kernel.owner == "library":
+        return f"; the kernel is of {kernel.package}, not of your code"
+    return ""
 
 
 def _same_code(dispatchers: list[dict[str, Any]]) -> dict[int, bool]:
@@ -277,10 +350,34 @@ def _same_code(dispatchers: list[dict[str, Any]]) -> dict[int, bool]:
     return result
 
 
-def _redefined(same_code: bool | None) -> str:
-    how = {True: " with the same code", False: " with other code", None: ""}[same_code]
-    return (f"the definition ran again{how}, which makes a new dispatcher without specializations; those of the one "
-            "before are not used")
+_WITHOUT = "the new dispatcher has no specializations, and those of the one before are not used"
+
+
+def _redefined(request: _Request) -> str:
+    """What of a definition that ran again is as it was, and what is not."""
+    kernel, changes = request.kernel, changes_of(request.attributes)
+    if is_transpose(kernel):
+        return _TRANSPOSED
+    same: Any = changes.get("same_code", request.same_code)
+    parts = {True: ["the same code"], False: ["other code"]}.get(same, [])
+    parts += [f"{name}={present} instead of {was}" for name, (was, present) in changed_options(changes).items()]
+    captured = [*changes.get("captured", ()), *changes.get("functions", ())]
+    parts += [f"another value of the captured {_quoted(captured)}"] if captured else []
+    how = f" with {' and '.join(parts)}" if parts else ""
+    if changes.get("same_function"):
+        return f"@cuda.jit was applied to this function again{how}: {_WITHOUT}"
+    if kernel.owner == "ufunc":
+        return f"the ufunc `{kernel.function}` was defined again{how}: the kernels of the one before are not used"
+    if kernel.owner == "reduce":
+        return (f"the function `{kernel.function}` of cuda.reduce was defined again{how}: the kernels of the one "
+                "before are not used")
+    if kernel.owner == "library":
+        return f"{kernel.package} defined its kernel again{how}: {_WITHOUT}{_of(kernel)}"
+    return f"the definition ran again{how}: {_WITHOUT}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 def _argument(difference: Difference, names: tuple[str, ...]) -> str | None:

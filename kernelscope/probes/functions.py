@@ -1,4 +1,4 @@
-"""What a kernel's Python function tells by itself: its arguments' names, and which other functions are the same."""
+"""What a kernel's Python function tells by itself: arguments, whose code it is, and which functions are the same."""
 
 from __future__ import annotations
 import __future__
@@ -6,8 +6,26 @@ import __future__
 import ast
 import hashlib
 import inspect
+import sysconfig
+import threading
 import warnings
-from types import CodeType
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from types import CodeType, ModuleType
+from typing import Any
+
+import numpy as np
+
+#: So many names are remembered, so many definitions of each, and so many signatures of each of these.
+_MOST_NAMES, _MOST_DEFINITIONS, _MOST_SIGNATURES = 1024, 8, 32
+#: How many captured names are looked at, and how many bytes of an array count.
+_MOST_CAPTURED, _MOST_BYTES = 24, 1 << 20
+#: Packages of the frameworks, wherever they are installed.
+_FRAMEWORKS = ("numba", "numba_cuda", "numba_cuda_mlir", "quadrants")
+_UFUNCS = ("__vectorized_", "__gufunc_")
 
 
 def function_facts(code: CodeType) -> dict[str, str]:
@@ -22,6 +40,264 @@ def argument_text(code: CodeType) -> str:
     if code.co_flags & inspect.CO_VARARGS:
         names.append(f"*{code.co_varnames[count + code.co_kwonlyargcount]}")
     return ", ".join(names)
+
+
+def written(function: Any) -> tuple[Any, str]:
+    """Return the function that somebody wrote behind a kernel's function, and whose it is.
+
+    Returns
+    -------
+    function : function
+        For ``vectorize`` and ``guvectorize`` the ufunc's, for ``cuda.reduce`` the one that reduces, else the kernel's.
+    owner : str
+        ``user``, ``ufunc``, ``reduce``, or ``library`` for code of an installed package or of a framework.
+    """
+    owner, core = "user", None
+    if function.__name__.startswith(_UFUNCS):
+        owner, core = "ufunc", function.__globals__.get("__core__")
+    elif str(function.__module__).endswith("cuda.kernels.reduction"):
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        owner, core = "reduce", next((cell.cell_contents for name, cell in cells if name == "reduce_op"), None)
+    source = getattr(core, "py_func", function)
+    return source, "library" if _is_library(source) else "user" if source is function else owner
+
+
+def _is_library(function: Any) -> bool:
+    if str(function.__module__).partition(".")[0] in _FRAMEWORKS:
+        return True
+    file = function.__code__.co_filename
+    if file.startswith("<"):  # made by exec, or typed in
+        file = str(function.__globals__.get("__file__") or "")
+    path = PurePath(file)
+    return (not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+            or path.is_relative_to(sysconfig.get_path("stdlib")))
+
+
+def captured(function: Any) -> dict[str, Any]:
+    """Return what a function's code reads from outside, by name: what its closure holds, and global values.
+
+    Of globals modules, types and what Python has built in are left out. Device functions are there themselves, and what
+    they read stands behind their name: ``scale.FACTOR``.
+    """
+    found: dict[str, Any] = {}
+    _collect(function, "", found, {id(function.__code__)})
+    return found
+
+
+def is_device_function(value: Any) -> bool:
+    """Whether a captured value is a device function, or another function that a framework compiles."""
+    return hasattr(getattr(value, "py_func", None), "__code__")
+
+
+def _collect(function: Any, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
+    held = {name: function.__globals__[name] for name in _global_names(function.__code__)
+            if name in function.__globals__}
+    held = {name: value for name, value in held.items() if is_device_function(value) or is_value(value)}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            continue
+        if not isinstance(value, ModuleType):
+            held[name] = value
+    for name, value in held.items():
+        if len(found) >= _MOST_CAPTURED:
+            return
+        if not is_device_function(value):
+            found.setdefault(f"{prefix}{name}", value)
+        elif id(value.py_func.__code__) not in seen:
+            seen.add(id(value.py_func.__code__))
+            found[f"{prefix}{name}"] = value
+            _collect(value.py_func, f"{prefix}{name}.", found, seen)
+
+
+def _global_names(code: CodeType) -> Iterable[str]:
+    yield from code.co_names
+    for constant in code.co_consts:  # functions that are defined inside
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
+
+
+def is_value(value: Any) -> bool:
+    """Whether a global is a value that code is made with: no module, no type, no function."""
+    return not isinstance(value, ModuleType | type) and not callable(value)
+
+
+def _fingerprint(value: Any) -> str:
+    """Return what is the same for equal values; nothing of the user's runs for it, and no value is in it."""
+    return hashlib.sha256(_value_text(value, 4).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def _value_text(value: Any, depth: int) -> str:
+    kind = type(value)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if value is None or kind in (bool, int, float, complex, str, bytes) or isinstance(value, np.generic | np.dtype):
+        return f"{name}:{value!r}"
+    if kind in (tuple, list) and depth:
+        return f"{name}:[{','.join(_value_text(each, depth - 1) for each in value)}]"
+    if kind is np.ndarray and not value.dtype.hasobject:
+        content = value.tobytes() if value.nbytes <= _MOST_BYTES else b""
+        return f"{name}:{value.dtype!r}{value.shape}{hashlib.sha256(content).hexdigest()}"
+    if isinstance(value, type):
+        return f"type:{value.__module__}.{value.__qualname__}"
+    if is_device_function(value):
+        return f"function:{code_sha256(value.py_func.__code__)}"
+    if name.partition(".")[0] in _FRAMEWORKS:  # its types, which are told apart by name, and its arrays
+        return f"{name}:{getattr(value, 'name', None)}:{getattr(value, 'dtype', None)}{getattr(value, 'shape', None)}"
+    return name
+
+
+@dataclass
+class Definition:
+    """One definition that was seen: a function that was made a kernel with these options. It keeps nothing alive.
+
+    Attributes
+    ----------
+    function : weakref
+        The function that somebody wrote.
+    options : dict
+        Compile options other than the usual ones, as JSON values.
+    code : str or None
+        The function's `code_sha256`, once it was looked at.
+    captured : dict of str to str or None
+        What it captured when it was compiled last, as fingerprints by name; device functions in `functions`.
+    signatures : list of str
+        Types that it was compiled for while it was recorded.
+    dispatcher : weakref or None
+        The first dispatcher of it that was asked to compile.
+    unsafe : bool
+        Whether code from the disk cache turned out to have other options or values than this definition.
+    recompiled : dict
+        What the last ``recompile()`` was good for: see `recompile`.
+    """
+
+    function: weakref.ref[Any]
+    options: Mapping[str, Any]
+    code: str | None = None
+    captured: dict[str, str] | None = None
+    functions: frozenset[str] = frozenset()
+    signatures: list[str] = field(default_factory=list[str])
+    dispatcher: weakref.ref[Any] | None = None
+    unsafe: bool = False
+    recompiled: dict[str, Any] = field(default_factory=dict[str, Any])
+    #: What `Definitions.changes` has found.
+    found: dict[str, Any] | None = None
+    is_compared: bool = False
+
+    def look(self) -> None:
+        """Take in the code and what is captured now."""
+        function = self.function()
+        if function is None:
+            return
+        self.code = self.code or code_sha256(function.__code__)
+        values = captured(function)
+        self.captured = {name: _fingerprint(value) for name, value in values.items()}
+        self.functions = frozenset(name for name, value in values.items() if is_device_function(value))
+
+    def recompile(self) -> None:
+        """Take in that ``recompile()`` was called, and what for.
+
+        That is ``unsafe``, whether it replaces unsafe code from the disk cache, and ``captured``, the names whose
+        values have changed since the last compile, or None where that is not known.
+        """
+        before = self.captured
+        self.look()
+        known = before is not None and self.captured is not None
+        self.recompiled = {"unsafe": self.unsafe,
+                           "captured": _changed(before or {}, self.captured or {}) if known else None}
+        self.unsafe = False
+
+    def compiled(self, signature: str) -> None:
+        """Take in that it was compiled for these types."""
+        if signature not in self.signatures:
+            self.signatures = [*self.signatures, signature][-_MOST_SIGNATURES:]
+
+
+class Definitions:
+    """The definitions that recordings of this process have seen, so that one that runs again is known in the next.
+
+    A bounded number of them: names are forgotten that were not seen for the longest time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._names: OrderedDict[Hashable, list[Definition]] = OrderedDict()
+
+    def seen(self, key: Hashable, function: Any, options: Mapping[str, Any]) -> Definition:
+        """Return the definition, new or known, of a function and its options under a name."""
+        with self._lock:
+            held = self._names.setdefault(key, [])
+            self._names.move_to_end(key)
+            for each in held:
+                if each.function() is function and each.options == options:
+                    return each
+            made = Definition(weakref.ref(function), dict(options))
+            held.append(made)
+            del held[:-_MOST_DEFINITIONS]
+            while len(self._names) > _MOST_NAMES:
+                self._names.popitem(last=False)
+            return made
+
+    def changes(self, key: Hashable, definition: Definition, usual: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what a definition has changed against the nearest one of its name before it; None where there is none.
+
+        Returns
+        -------
+        dict or None
+            ``same_code``; ``same_function`` where ``@cuda.jit`` was applied to one function again; ``captured`` and
+            ``functions``, names of values and of device functions that are others; ``options``, by name what they were
+            and are, with `usual` where they are not given.
+        """
+        with self._lock:
+            if definition.is_compared:
+                return definition.found
+            definition.is_compared = True
+            held = self._names.get(key, [])
+            if definition.code is None:
+                definition.look()
+            before = held[:next((at for at, each in enumerate(held) if each is definition), 0)]
+            found = [_compared(definition, each, usual) for each in before]
+            if found:
+                nearest = min(reversed(found), key=_distance)
+                # Lambdas have one name: those of other code are no definition that ran again.
+                is_lambda = getattr(definition.function(), "__name__", "") == "<lambda>"
+                definition.found = None if is_lambda and nearest["same_code"] is False else nearest
+            return definition.found
+
+    def clear(self) -> None:
+        """Forget all: for tests, each of which is as a process of its own."""
+        with self._lock:
+            self._names.clear()
+
+
+def _compared(new: Definition, old: Definition, usual: Mapping[str, Any]) -> dict[str, Any]:
+    if old.code is None or old.captured is None:
+        old.look()
+    same = None if None in (new.code, old.code) else new.code == old.code
+    result: dict[str, Any] = {"same_code": same}
+    if old.function() is not None and old.function() is new.function():
+        result["same_function"] = True
+    if same and new.captured is not None and old.captured is not None:
+        names = _changed(old.captured, new.captured)
+        parts = {"captured": [name for name in names if name not in new.functions],
+                 "functions": [name for name in names if name in new.functions]}
+        result.update({name: held for name, held in parts.items() if held})
+    pairs = {name: [old.options.get(name, usual.get(name)), new.options.get(name, usual.get(name))]
+             for name in (*new.options, *old.options)}
+    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return {**result, "options": changed} if changed else result
+
+
+def _distance(found: dict[str, Any]) -> tuple[bool, int]:
+    return found["same_code"] is False, sum(len(found.get(name, ())) for name in ("captured", "functions", "options"))
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [name for name in dict.fromkeys((*now, *before)) if before.get(name) != now.get(name)]
+
+
+#: Those of this process.
+definitions = Definitions()
 
 
 def functions_of(text: str, like: CodeType) -> frozenset[tuple[str, int, str]]:

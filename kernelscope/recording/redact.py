@@ -170,6 +170,12 @@ def _key_parts(names: Names, text: str) -> str | None:
         {_part_names(names, key): names.of("value", json.dumps(each)) for key, each in held.items()})
 
 
+def _owner(names: Names, text: str) -> str | None:
+    """Whose a kernel is."""
+    owner = (_object(text) or {}).get("owner")
+    return json.dumps({"owner": owner}) if owner in ("user", "ufunc", "reduce", "library") else None
+
+
 def _compile_attributes(names: Names, text: str) -> str | None:
     """What reasons are made of: other signatures and launch configurations that the kernel had."""
     held = _object(text) or {}
@@ -178,9 +184,18 @@ def _compile_attributes(names: Names, text: str) -> str | None:
         kept["known_signatures"] = [neutral_types(names, str(each)) for each in held["known_signatures"]]
     if isinstance(held.get("known_configurations"), list):
         kept["known_configurations"] = [_shape(each) for each in held["known_configurations"]]
-    if isinstance(held.get("redefined"), bool):
-        kept["redefined"] = held["redefined"]
+    redefined = held.get("redefined")
+    if isinstance(redefined, bool):
+        kept["redefined"] = redefined
+    elif isinstance(redefined, dict):
+        kept["redefined"] = {name: redefined[name] for name in ("same_code", "same_function")
+                             if isinstance(redefined.get(name), bool)}
+    if isinstance(held.get("passed"), list):
+        kept["passed"] = [each if each in _ARRAYS else None for each in held["passed"]]
     return json.dumps(kept) if kept else None
+
+
+_ARRAYS = ("host", "device", "cupy", "torch", "other")
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -253,7 +268,7 @@ RULES: dict[str, dict[str, Rule]] = {
     "dispatchers": {
         "framework": _word("framework", *PROBES), "name": _named("kernel"), "module": _named("module"),
         "filename": _file, "arguments": _arguments, "options": _options, "code_sha256": _hash,
-        "attributes": _dropped,
+        "attributes": _owner,
     },
     "specializations": {
         "signature": neutral_types, "compute_capability": _CAPABILITY, "launch_config": _configuration,

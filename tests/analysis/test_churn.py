@@ -108,3 +108,19 @@ def test_the_same_code_in_several_places(script: Any) -> None:
     made.rows["dispatchers"][1]["options"] = '{"fastmath": true}'
     assert churn_advice(made.recording())[0].text.startswith(
         "again has the same code in 2 dispatchers with different options, each compiled")
+
+
+@pytest.mark.parametrize(("owner", "words"), [
+    ("user", "Define it once: keep the definition out of the loop or function that runs again, and pass what"),
+    ("ufunc", "Define it once: keep the definition out of the loop or function that runs again."),
+    ("library", "It is the library's own kernel: transpose on the host, or keep what .T of a device array returns."),
+])
+def test_whose_definition_ran_again(script: Any, owner: str, words: str) -> None:
+    made = _defined(script, 2, module="numba.cuda.kernels.transpose", attributes=json.dumps({"owner": owner}))
+    assert words in churn_advice(made.recording())[0].text
+
+
+def test_the_same_code_in_a_library_is_not_the_users(script: Any) -> None:
+    made = _defined(script, 2, attributes='{"owner": "library"}')
+    made.rows["dispatchers"][1]["name"] = "copy"
+    assert find_churn(made.recording()) == []

@@ -44,16 +44,17 @@ HAS = "; the nearest known specialization has "
 @pytest.mark.parametrize(("signature", "code", "reason", "fix"), [
     ("(array(float64, 1d, C), int64)", "new_dtype",
      f"argument `x` is array(float64, 1d, C){HAS}array(float32, 1d, C): another dtype (float32 to float64)",
-     "array.astype(np.float32)"),
+     "pass argument `x` as array.astype(np.float32) in every launch, if the values allow it"),
     ("(array(float32, 1d, C), float64)", "new_scalar",
      f"argument `n` is float64, as a Python float is{HAS}int64, as a Python int is", "float(value)"),
     ("(array(float32, 1d, C), int32)", "new_scalar",
      f"argument `n` is np.int32{HAS}int64, as a Python int is", "int(value)"),
     ("(array(float32, 1d, A), int64)", "new_layout",
-     f"argument `x` is array(float32, 1d, A){HAS}array(float32, 1d, C): another layout (C to A: not contiguous; "
-     "np.ascontiguousarray or .copy() makes it C)", "np.ascontiguousarray(array)"),
+     f"argument `x` is array(float32, 1d, A){HAS}array(float32, 1d, C): another layout (C to A: not contiguous)",
+     "np.ascontiguousarray(array)"),
     ("(readonly array(float32, 1d, C), int64)", "new_access",
-     f"argument `x` is readonly array(float32, 1d, C){HAS}array(float32, 1d, C): read-only, not writable", "writable"),
+     f"argument `x` is readonly array(float32, 1d, C){HAS}array(float32, 1d, C): read-only, not writable",
+     "array.copy()"),
     ("(unaligned array(float32, 1d, C), int64)", "new_alignment",
      f"argument `x` is unaligned array(float32, 1d, C){HAS}array(float32, 1d, C): unaligned, not aligned",
      "align=True"),
@@ -62,12 +63,16 @@ HAS = "; the nearest known specialization has "
      "array.reshape(-1)"),
     ("(int64, int64)", "new_type",
      f"argument `x` is int64, as a Python int is{HAS}array(float32, 1d, C)", "array(float32, 1d, C)"),
-    ("(none, int64)", "optional", f"argument `x` is None{HAS}array(float32, 1d, C)", "cannot be launched with None"),
+    ("(none, int64)", "optional", f"argument `x` is None{HAS}array(float32, 1d, C); no launch takes None",
+     "cannot be launched with None"),
+    ("(array(float32, 1d, C), unicode_type)", "new_type",
+     f"argument `n` is a str{HAS}int64, as a Python int is; no launch takes a str", "cannot be launched with a str"),
     ("(array(float32, 1d, C), Literal[int](3))", "literal",
      f"argument `n` is Literal[int](3){HAS}int64, as a Python int is", "its plain type"),
     ("(array(float64, 2d, C), float32)", "new_dimensions",
      f"argument `x` is array(float64, 2d, C){HAS}array(float32, 1d, C): other dimensions (1 to 2), another dtype "
-     "(float32 to float64); `n` (int64 to float32) differs too", "array.reshape(-1)"),
+     "(float32 to float64); `n` (int64 to float32) differs too",
+     "pass argument `x` as array.reshape(-1).astype(np.float32), argument `n` as np.float32(value) in every launch"),
     ("(array(float32, 1d, C),)", "argument_count", f"the kernel was given 1 argument{HAS}2 arguments",
      "as many arguments"),
 ])
@@ -88,7 +93,7 @@ def test_new_types_name_the_argument_and_both_types(
     ("(P(int64 x 2),)", "(Q(int64 x 2),)", "`x` is the named tuple Q(int64 x 2)"),
     ("(array(float32, 2d, C),)", "(array(float32, 2d, F),)", "C to F: column-major"),
     ("(array(float32, 2d, F),)", "(array(float32, 2d, C),)", "F to C: row-major"),
-    ("(array(float32, 2d, F),)", "(array(float32, 2d, A),)", "np.asfortranarray makes it F"),
+    ("(array(float32, 2d, F),)", "(array(float32, 2d, A),)", "F to A: not contiguous"),
     ("(array(float32, 2d, A),)", "(array(float32, 2d, C),)", "the known one is strided"),
     ("(readonly array(float32, 1d, C),)", "(array(float32, 1d, C),)", "writable, not read-only"),
     ("(unaligned array(float32, 1d, C),)", "(array(float32, 1d, C),)", "aligned, not unaligned"),
@@ -124,17 +129,17 @@ def test_arguments_without_a_name_have_their_position_and_long_ones_are_cut(scri
 @pytest.mark.parametrize(("known", "signature", "fix"), [
     ("(array(float32, 2d, F),)", "(array(float32, 2d, C),)", "np.asfortranarray(array)"),
     ("(array(float32, 2d, A),)", "(array(float32, 2d, C),)", "float32[:, :]"),
-    ("(readonly array(float32, 2d, A),)", "(readonly array(float32, 2d, C),)", "in one layout"),
-    ("(array(float32, 3d, C),)", "(array(float32, 2d, C),)", "3 dimensions"),
+    ("(readonly array(float32, 2d, A),)", "(readonly array(float32, 2d, C),)", "np.ascontiguousarray(array)"),
+    ("(array(float32, 3d, C),)", "(array(float32, 2d, C),)", "array.reshape(-1, array.shape[-1])"),
     ("(float32,)", "(float64,)", "np.float32(value)"),
-    ("(bool,)", "(int64,)", "such as int(value)"),
-    ("(int64,)", "(bool,)", "such as int(value)"),
+    ("(bool,)", "(int64,)", "as int(value)"),
+    ("(int64,)", "(bool,)", "as int(value)"),
     ("(array(int32, 1d, C),)", "(array(float32, 1d, C),)", "array.astype(np.float32)"),
-    ("(datetime64[D],)", "(datetime64[s],)", "such as datetime64[D]"),
-    ("(readonly array(float32, 1d, C),)", "(array(float32, 1d, C),)", "read-only in every launch"),
+    ("(datetime64[D],)", "(datetime64[s],)", 'as np.datetime64(value, "D")'),
+    ("(readonly array(float32, 1d, C),)", "(array(float32, 1d, C),)", "array.copy()"),
     ("(int64,)", "(Enum<int64>(Hue),)", "member.value"),
     ("(UniTuple(int64 x 2),)", "(UniTuple(int64 x 3),)", "an array takes any number"),
-    (f"(array({PACKED}, 1d, C),)", "(array(int32, 1d, C),)", "with one dtype in every launch"),
+    (f"(array({PACKED}, 1d, C),)", "(array(int32, 1d, C),)", "array.astype(dtype)"),
 ])
 def test_fixes_follow_what_is_known(script: Any, known: str, signature: str, fix: str) -> None:
     assert fix in _explained(script, [known], signature=signature)["fix"]
@@ -152,17 +157,21 @@ def test_a_failed_compile_for_the_wrong_number_of_arguments(script: Any) -> None
     ({"outcome": "disk"}, "disk", "the disk cache had these types", None),
     ({"outcome": "wait"}, "wait", "another thread was compiling it", "one thread"),
     ({"trigger": "eager"}, "eager", "declared in @cuda.jit", "cache=True"),
-    ({"trigger": "eager", "cache_file": "x.nbi"}, "eager", "declared in @cuda.jit", None),
-    ({"trigger": "specialize"}, "specialize", "dispatcher of its own", "kernel[griddim, blockdim]"),
+    ({"trigger": "eager", "cache_file": "x.nbi"}, "eager", "declared in @cuda.jit", "nothing avoids it"),
+    ({"trigger": "specialize"}, "specialize", "dispatcher of its own", "nothing avoids a first compile"),
     ({"trigger": "recompile"}, "recompile", "recompile() was called", "recompile()"),
     ({"trigger": "eager", "attributes": {"redefined": True}}, "eager", "the definition ran again", "cache=True"),
     ({"trigger": "specialize", "attributes": {"forall": True}}, "forall", "forall made a dispatcher of its own",
-     "instead of forall"),
+     "always by forall"),
     ({"trigger": "compile"}, "first_use", "kernel.compile() asked for it", "@cuda.jit"),
     ({"attributes": {"redefined": True}}, "redefined", "the definition ran again", "out of the cell"),
     ({"attributes": {"another_dispatcher": True}, "cache_file": "x.nbi"}, "redefined",
-     "@cuda.jit was applied to this function again", "out of the loop"),
-    ({"known": [FLOAT32]}, "unknown", "already", "@cuda.jit"),
+     "@cuda.jit was applied to this function again", "apply @cuda.jit to it once"),
+    ({"attributes": {"recompiled": {"unsafe": False, "captured": ["SCALE"]}}, "trigger": "recompile"}, "recompile",
+     "`SCALE` changed since the last compile", "pass `SCALE` as an argument"),
+    ({"attributes": {"recompiled": {"unsafe": True, "captured": []}}, "trigger": "recompile"}, "recompile",
+     "what the disk cache had was made with other options or values", "none is needed"),
+    ({"known": [FLOAT32]}, "unknown", "already", "nothing that is known"),
     ({"outcome": "failed", "error": "TypingError: no"}, "first_use", "the compile failed: TypingError: no",
      "each launch tries again"),
 ])
@@ -180,8 +189,8 @@ def test_a_redefinition_with_known_signatures_is_about_types(script: Any) -> Non
 
 @pytest.mark.parametrize(("codes", "words", "fix"), [
     (("1", "1"), "the definition ran again with the same code", "out of the cell"),
-    (("1", "2"), "the definition ran again with other code", None),
-    (("1", None), "the definition ran again, which", "out of the cell"),
+    (("1", "2"), "the definition ran again with other code", "nothing avoids it: new code has to be compiled"),
+    (("1", None), "the definition ran again:", "out of the cell"),
 ])
 def test_a_redefinition_says_whether_the_code_is_the_same(
     script: Any, codes: tuple[str, str | None], words: str, fix: str | None
@@ -339,11 +348,11 @@ def test_cuda_jit_is_advised_to_who_has_it(script: Any, framework: str, is_numba
     made.compilation(signature=FLOAT32)
     made.compilation(signature=FLOAT32, outcome="wait")
     made.compilation(signature=FLOAT32, attributes=json.dumps({"redefined": True}))
-    first, layout, waited, redefined = (row["fix"] for row in explain(made.recording()).rows("compilations"))
-    assert ["jit" in (fix or "") for fix in (first, layout, waited, redefined)] == [is_numba] * 4
+    first, layout, waited, _ = (row["fix"] for row in explain(made.recording()).rows("compilations"))
+    assert ["jit" in (fix or "") for fix in (first, layout, waited)] == [is_numba] * 3
     if not is_numba:
         assert first is None
-        assert layout == "pass argument `x` in one layout in every launch"
+        assert layout.startswith("pass argument `x` as np.ascontiguousarray(array) in every launch")
         assert waited == "launch once in one thread before the others start"
 
 
@@ -357,4 +366,51 @@ def test_no_declaration_is_advised_for_a_launch_config_sensitive_kernel(script: 
                                    ("Enum<int64>(A)", "IntEnum<int64>(B)")])
 def test_a_number_for_the_member_of_an_enum(script: Any, types: tuple[str, str]) -> None:
     found = _explained(script, [f"({types[0]},)"], signature=f"({types[1]},)")
-    assert found["fix"] == "pass argument `x` as a number in every launch: member.value of an enum's member"
+    assert found["fix"] == ("pass argument `x` as a number in every launch; member.value is that of an enum's member")
+
+
+@pytest.mark.parametrize(("passed", "known", "signature", "fix"), [
+    ("host", "float32, 1d, C", "float64, 1d, C", "as array.astype(np.float32) in every launch, if the values allow it"),
+    ("device", "float32, 1d, C", "float64, 1d, C",
+     "as cuda.to_device(host.astype(np.float32)) in every launch, if the values allow it; it is made so on the host, "
+     "for a device array has no astype"),
+    ("cupy", "float32, 1d, C", "float64, 1d, A", "as cupy.ascontiguousarray(array.astype(cupy.float32)) in every"),
+    ("torch", "float32, 1d, C", "float64, 1d, C", "as array.to(torch.float32) in every launch"),
+    ("torch", "bool, 2d, F", "bool, 2d, C", "as array.mT.contiguous().mT in every launch"),
+    ("other", "float32, 1d, C", "float64, 1d, A", "with one dtype and one layout in every launch"),
+    (None, "float32, 1d, C", "float64, 1d, C", "a device array is made so on the host, before it goes to the device"),
+])
+def test_a_fix_is_for_what_was_passed(script: Any, passed: str | None, known: str, signature: str, fix: str) -> None:
+    found = _explained(script, [f"(array({known}),)"], signature=f"(array({signature}),)",
+                       attributes={"passed": [passed]})
+    assert fix in found["fix"]
+
+
+@pytest.mark.parametrize("changes", [{"same_code": True, "options": 3}, {"options": {"debug": [1]}},
+                                     {"captured": 3}, {}])
+def test_changes_of_a_definition_that_make_no_sense_are_ignored(script: Any, changes: dict[str, Any]) -> None:
+    found = _explained(script, attributes={"redefined": changes or True, "passed": {"x": 1}, "recompiled": 3})
+    assert found["reason_code"] == "redefined"
+    assert found["fix"]
+
+
+def _owned(script: Any, owner: str | None, **compilation: Any) -> dict[str, Any]:
+    made = script()
+    made.kernel("kernel", arguments="x, n", module="package.inner",
+                attributes=None if owner is None else json.dumps({"owner": owner, "function": "mine"}))
+    made.compilation(**({"signature": FLOAT32} | compilation))
+    made.compilation(signature="(array(float64, 1d, C), int64)")
+    made.compilation(trigger="specialize", signature="(array(int8, 1d, C), int64)", attributes='{"forall": true}')
+    return {row["compilation_id"]: row for row in explain(made.recording()).rows("compilations")}
+
+
+def test_kernels_that_the_user_did_not_write(script: Any) -> None:
+    for owner in ("ufunc", "reduce", "library"):
+        rows = _owned(script, owner)
+        assert [row["reason_code"] for row in rows.values()] == ["first_use", "new_dtype", "new_dtype"]
+        texts = " ".join(f"{row['reason']} {row['fix']}" for row in rows.values())
+        assert not [word for word in ("cuda.jit", "griddim", "forall", "cache=True") if word in texts], texts
+        words = {"ufunc": "the ufunc `mine`", "reduce": "cuda.reduce of `mine`", "library": "is of package"}
+        assert words[owner] in texts
+    unknown = _owned(script, None)
+    assert [row["reason_code"] for row in unknown.values()] == ["first_use", "new_dtype", "forall"], "as a user's"

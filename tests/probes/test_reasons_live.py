@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
+import functools
+import gc
+import json
+import os
+import re
+import shutil
+import threading
+import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import cuda
+from numba import cuda, guvectorize, vectorize
 from numba.cuda import launchconfig, types
+from numba.cuda.core import config
+from numba.cuda.core.compiler_lock import global_compiler_lock
+from numba.cuda.dispatcher import CUDADispatcher
 from numba.cuda.extending import overload
 
 import kernelscope
+from kernelscope.analysis.reasons import REASON_CODES
+from kernelscope.probes.functions import definitions
 
 # Host arrays are what is told apart here.
 pytestmark = pytest.mark.filterwarnings("ignore:Host array used in CUDA kernel")
@@ -85,13 +100,12 @@ CASES = {
                   "fields are aligned"),
     "dimensions": (host, lambda: host(shape=(4, 4)), "new_dimensions", "dimensions (1 to 2)"),
     "no dimensions": (host, lambda: host(shape=()), "new_dimensions", "dimensions (1 to 0)"),
-    "slice": (device, lambda: device()[::2], "new_layout",
-              "C to A: not contiguous; np.ascontiguousarray or .copy() makes it C"),
+    "slice": (device, lambda: device()[::2], "new_layout", "C to A: not contiguous"),
     "contiguous again": (lambda: device()[::2], device, "new_layout", "A to C"),
     "column-major": (lambda: device(shape=(4, 4)), lambda: device(shape=(4, 4), order="F"), "new_layout",
                      "C to F: column-major"),
     "row-major": (lambda: device(shape=(4, 4), order="F"), lambda: device(shape=(4, 4)), "new_layout",
-                  "np.asfortranarray makes it F"),
+                  "F to C: row-major"),
     "transposed": (lambda: host(shape=(4, 4)), lambda: host(shape=(4, 4)).T, "new_layout", "C to F"),
     "read-only": (host, lambda: readonly(host()), "new_access", "read-only, not writable"),
     "writable again": (lambda: readonly(host()), host, "new_access", "writable, not read-only"),
@@ -249,8 +263,8 @@ def test_what_was_compiled_before_recording_is_known(kernels):
     assert "griddim 3 instead of 1" in row["reason"]
 
 
-def define(factor=2):
-    @cuda.jit
+def define(factor=2, **options):
+    @cuda.jit(**options)
     def scaled(x):
         x[0] = x[0] * factor
 
@@ -327,3 +341,750 @@ def test_a_launch_config_sensitive_kernel_whose_later_compiles_do_not_say_so():
     assert "blockdim 64 instead of 32" in rows[1]["reason"]
     bound = [row["launch_config"] for row in r.recording.rows("specializations")]
     assert '"blockdim": [64, 1, 1]' in bound[1], bound
+
+
+# Every fix is done as it is printed, and the compile that it is for is gone.
+
+
+class Rows(list):
+    """Compilations that a case has recorded itself."""
+
+
+def compiles(run):
+    """The compilations of what `run` does, or those that it returns."""
+    with kernelscope.record() as r, contextlib.suppress(NotImplementedError):  # what cannot be launched is compiled for
+        rows = run()
+        if isinstance(rows, Rows):
+            return rows
+    assert r.recording.health.errors.isna().all(), r.recording.health.to_string()
+    return r.recording.rows("compilations")
+
+
+def compiled(rows):
+    return [row for row in rows if row["outcome"] == "compiled"]
+
+
+C, F = np.zeros((4, 4), np.float32), np.zeros((4, 4), np.float32, order="F")
+
+#: What two launches are given, and the reason of the second's compile. The fix says how to pass the arguments.
+PASSED = {
+    "dtype": ((host(),), (host(np.float64),), "new_dtype"),
+    "dtype that holds more": ((host(np.int32),), (host(np.float64),), "new_dtype"),
+    "dtype bool": ((host(np.bool_),), (host(np.int8),), "new_dtype"),
+    "dtype of text": ((host("U3"),), (host("U4"),), "new_dtype"),
+    "dtype of dates": ((host("M8[D]"),), (host("M8[s]"),), "new_dtype"),
+    "dimensions": ((host(),), (host(shape=(4, 4)),), "new_dimensions"),
+    "more dimensions": ((host(shape=(2, 2)),), (host(shape=(2, 2, 2)),), "new_dimensions"),
+    "fewer dimensions": ((host(shape=(2, 2, 2)),), (host(),), "new_dimensions"),
+    "no dimensions": ((host(),), (host(shape=()),), "new_dimensions"),
+    "C to F": ((C,), (F,), "new_layout"),
+    "F to C": ((F,), (C,), "new_layout"),
+    "read-only": ((host(),), (readonly(host()),), "new_access"),
+    "writable": ((readonly(host()),), (host(),), "new_access"),
+    "broadcast": ((C,), (np.broadcast_to(host(shape=(4,)), (4, 4)),), "new_layout"),
+    "int32": ((1,), (np.int32(1),), "new_scalar"),
+    "float": ((1,), (1.5,), "new_scalar"),
+    "float32": ((1.5,), (np.float32(1),), "new_scalar"),
+    "complex": ((1.5,), (1j,), "new_scalar"),
+    "bool": ((1,), (True,), "new_scalar"),
+    "date": ((np.datetime64(1, "D"),), (np.datetime64(1, "s"),), "new_scalar"),
+    "several": ((C, 1, host(), host()), (F.astype(np.float64), 1.5, host(np.float64), host(np.float64)), "new_dtype"),
+    "all of one": ((host(),), (readonly(host(np.float64, (4, 4))),), "new_dimensions"),
+    "device: dtype": ((device(),), (device(np.float64),), "new_dtype"),
+    "device: dimensions": ((device(),), (device(shape=(4, 4)),), "new_dimensions"),
+    "device: C to F": ((device(shape=(4, 4)),), (device(shape=(4, 4), order="F"),), "new_layout"),
+    "device: F to C": ((device(shape=(4, 4), order="F"),), (device(shape=(4, 4)),), "new_layout"),
+    "device: C to strided": ((device(),), (device()[::2],), "new_layout"),
+    "device: strided to C": ((device()[::2],), (device(),), "new_layout"),
+    "device: several": ((device(), 1, device()), (device(np.float64)[::2], 1.5, device(np.float64)), "new_dtype"),
+}
+
+
+def passed_as(fix, values):
+    """What the fix has the launch given instead: its expressions, of the argument or of the host array behind it."""
+    result = list(values)
+    for names, expression in re.findall(r"arguments? ((?:`\w`(?:, | and )?)+) as (.+?)(?=, argument| in every)", fix):
+        for at in map("xyzw".index, re.findall(r"\w(?=`)", names)):
+            value = values[at]
+            behind = value.copy_to_host() if hasattr(value, "copy_to_host") else value
+            result[at] = eval(expression, {"np": np, "cuda": cuda, "array": value, "host": behind, "value": value})
+    return result
+
+
+def taking(count):
+    space = {"cuda": cuda}
+    exec(f"@cuda.jit\ndef kernel({', '.join('xyzw'[:count])}):\n    pass", space)
+    return space["kernel"]
+
+
+@pytest.mark.parametrize("case", PASSED)
+def test_arguments_that_are_passed_as_the_fix_says_compile_once(case):
+    first, second, code = PASSED[case]
+    kernel = taking(len(first))
+    rows = compiles(lambda: [kernel[1, 32](*each) for each in (first, second)])
+    assert [row["reason_code"] for row in rows] == ["first_use", code]
+    fix, kernel = rows[1]["fix"], taking(len(first))
+    definitions.clear()
+    rows = compiles(lambda: [kernel[1, 32](*passed_as(fix, each)) for each in (first, second)])
+    assert len(rows) == 1, (fix, [row["reason"] for row in rows])
+
+
+def launch(kernel, *arguments):
+    for each in arguments:
+        kernel[1, 32](each)
+
+
+def untyped():
+    @cuda.jit
+    def kernel(x):
+        pass
+
+    return kernel
+
+
+def defined_with(function):
+    @cuda.jit
+    def applied(x):
+        x[0] = function(x[0])
+
+    return applied
+
+
+def device_function(number):
+    return cuda.jit(device=True)({1: lambda x: x + 1, 2: lambda x: x * 2}[number])
+
+
+def reduction():
+    def add(a, b):
+        return a + b
+
+    return cuda.reduce(add)
+
+
+def ufunc():
+    @vectorize(["float32(float32, float32)", "float64(float64, float64)"], target="cuda")
+    def add(a, b):
+        return a + b
+
+    return add
+
+
+def gufunc(*types):
+    @guvectorize([f"void({each}[:], {each}[:])" for each in types], "(n)->(n)", target="cuda")
+    def copy(x, out):
+        for i in range(x.shape[0]):
+            out[i] = x[i]
+
+    return copy
+
+
+def sensitive_kernel():
+    @cuda.jit
+    def sensitive(x):
+        x[0] = 1
+
+    return sensitive
+
+
+class Imports:
+    """Where a case is done: a module ``kernels`` that is imported anew, its disk cache, and new processes."""
+
+    def __init__(self, folder, run_python):
+        self.file, self.run_python = folder / "kernels.py", run_python
+
+    def module(self, options="", text=""):
+        """Import it: the file stays the same with other arguments of @cuda.jit, but for what `text` adds to it."""
+        arguments, given = eval(f"(lambda *signatures, **options: (signatures, options))({options})")
+        text = f"from numba import cuda\n\n@cuda.jit(*ARGUMENTS, **OPTIONS)\ndef kernel(x):\n    x[0] = 1\n{text}"
+        if not self.file.exists() or self.file.read_text() != text:
+            self.file.write_text(text)
+        space = {"__name__": "kernels", "__file__": str(self.file), "ARGUMENTS": arguments, "OPTIONS": given}
+        exec(compile(text, str(self.file), "exec"), space)
+        return space["kernel"]
+
+    def launch(self, *options):
+        """Import the module and launch, each time as a new process would."""
+        for each in options:
+            definitions.clear()
+            launch(self.module(each), host())
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, run_python):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    return Imports(tmp_path, run_python)
+
+
+#: By name: a function of an `Imports`, the reason's code, and words of the fix.
+FIXES = {}
+
+
+def fix(code, words):
+    """Keep a case, which returns what compiles for the reason, and the same with the fix done, if there is one."""
+    def keep(case):
+        FIXES[case.__name__] = (case, code, words)
+        return case
+
+    return keep
+
+
+@fix("first_use", '@cuda.jit(["void(float32[::1])"]) compiles it at the definition')
+def a_first_use_is_declared(place):
+    def of(signature):
+        return cuda.jit([signature])(untyped().py_func)
+
+    kernel = of("void(float32[::1])")
+    return lambda: launch(untyped(), host()), lambda: launch(kernel, host())
+
+
+@fix("first_use", "cache=True keeps it on disk")
+def a_first_use_is_kept_on_disk(place):
+    place.launch("cache=True")
+    return lambda: place.launch(""), lambda: place.launch("cache=True")
+
+
+@fix("first_use", "nothing avoids it: a launch-config sensitive kernel is compiled at a launch")
+def a_first_use_of_a_sensitive_kernel_that_no_file_has(place):
+    space = {"cuda": cuda}
+    exec("def sensitive(x):\n    x[0] = 1", space)
+    return lambda: launch(cuda.jit(space["sensitive"]), host()), None
+
+
+@fix("first_use", "a kernel cannot be launched with a str (argument `x`)")
+def a_str(place):
+    kernel = untyped()
+    launch(kernel, host(np.uint8))
+    data = np.frombuffer(b"text", np.uint8).copy()
+    return lambda: launch(untyped(), "text"), lambda: launch(kernel, data)
+
+
+@fix("optional", "a kernel cannot be launched with None (argument `x`): pass an array of size 0")
+def none(place):
+    return (lambda: launch(untyped(), host(), None),
+            lambda: launch(untyped(), host(), host(shape=(0,))))
+
+
+@fix("optional", "declare argument `x` by its plain type")
+def a_declared_optional(place):
+    array = types.Array(types.float32, 1, "C")
+
+    def compiles_for(kernel, *signatures):
+        launch(kernel, host())
+        for each in signatures:
+            kernel.compile((each,))
+
+    return (lambda: compiles_for(untyped(), types.Optional(array)),
+            lambda: compiles_for(untyped(), array))
+
+
+@fix("literal", "declare argument `x` by its plain type, such as int64")
+def a_declared_literal(place):
+    def compiles_for(kernel, kind):
+        launch(kernel, 1)
+        kernel.compile((kind,))
+
+    return (lambda: compiles_for(untyped(), types.literal(1)),
+            lambda: compiles_for(untyped(), types.int64))
+
+
+@fix("new_alignment", "align=True in np.dtype for all, or for none")
+def records_of_one_dtype(place):
+    packed, aligned = np.zeros(4, PACKED), np.zeros(4, np.dtype(PACKED.descr, align=True))
+    return (lambda: launch(untyped(), packed, aligned),
+            lambda: launch(untyped(), packed, aligned.astype(PACKED)))
+
+
+@fix("new_layout", "declare it in @cuda.jit's signatures as float32[:, :], which takes every layout")
+def every_layout_is_declared(place):
+    kernel = cuda.jit(["void(float32[:, :])"])(untyped().py_func)
+    launch(kernel, device(shape=(4, 4)))
+    return (lambda: launch(untyped(), device(shape=(4, 4)), device(shape=(4, 4), order="F")),
+            lambda: launch(kernel, device(shape=(4, 4)), device(shape=(4, 4), order="F")))
+
+
+@fix("tuple_arity", "an array takes any number")
+def an_array_for_a_tuple(place):
+    return (lambda: launch(untyped(), (1, 2), (1, 2, 3)),
+            lambda: launch(untyped(), np.array((1, 2)), np.array((1, 2, 3))))
+
+
+@fix("new_type", "pass argument `x` as array(float32, 1d, C) in every launch")
+def an_array_for_a_number(place):
+    return (lambda: launch(untyped(), host(), 1),
+            lambda: launch(untyped(), host(), np.array([1], np.float32)))
+
+
+@fix("new_type", "pass argument `x` as a number in every launch; member.value")
+def a_number_for_a_member(place):
+    return (lambda: launch(untyped(), 1, Color.RED),
+            lambda: launch(untyped(), 1, Color.RED.value))
+
+
+@fix("argument_count", "pass as many arguments in every launch; defaults in the definition are not filled in")
+def as_many_arguments(place):
+    @cuda.jit
+    def kernel(x, n=1):
+        pass
+
+    def launch_without():
+        with pytest.raises(TypeError, match="mismatch"):
+            kernel[1, 32](host())
+
+    return launch_without, lambda: kernel[1, 32](host(), 1)
+
+
+@fix("launch_config", "fewer distinct configurations, such as the nearest known one")
+def one_configuration(place):
+    def launch_in(kernel, *blocks):
+        for each in blocks:
+            kernel[1, each](host())
+
+    return (lambda: launch_in(sensitive_kernel(), 32, 64),
+            lambda: launch_in(sensitive_kernel(), 32, 32))
+
+
+@fix("forall", "launch kernel[griddim, blockdim](...) instead of forall: it has these types already")
+def no_forall(place):
+    def launch_twice(kernel, last):
+        launch(kernel, host())
+        last(kernel)
+
+    return (lambda: launch_twice(untyped(), lambda each: each.forall(8)(host())),
+            lambda: launch_twice(untyped(), lambda each: each[1, 32](host())))
+
+
+@fix("forall", "nothing avoids a first compile")
+def a_first_forall(place):
+    return lambda: untyped().forall(8)(host()), None
+
+
+@fix("specialize", "launch kernel[griddim, blockdim](...) instead of what specialize() returns")
+def no_specialize(place):
+    def launch_twice(kernel, last):
+        launch(kernel, host())
+        last(kernel)
+
+    return (lambda: launch_twice(untyped(), lambda each: each.specialize(host())[1, 32](host())),
+            lambda: launch_twice(untyped(), lambda each: each[1, 32](host())))
+
+
+@fix("eager", "cache=True in @cuda.jit keeps it on disk for the next session")
+def eager_from_disk(place):
+    signature = '["void(float32[::1])"]'
+    place.launch(f"{signature}, cache=True")
+    return lambda: place.launch(signature), lambda: place.launch(f"{signature}, cache=True")
+
+
+@fix("eager", "nothing avoids it: a declared signature is compiled when the definition runs")
+def eager_that_no_file_has(place):
+    space = {"cuda": cuda}
+    return lambda: exec('@cuda.jit(["void(int64)"])\ndef kernel(x):\n    pass', space), None
+
+
+@fix("eager", "declare only the signatures that are called")
+def a_gufunc_of_one_signature(place):
+    return lambda: gufunc("float32", "float64"), lambda: gufunc("float32")
+
+
+@fix("redefined", "keep the definition out of the cell, loop or function that runs again")
+def a_definition_outside_of_the_loop(place):
+    return (lambda: [launch(define(), host()) for _ in range(2)],
+            lambda: [launch(kernel, host()) for kernel in [define()] for _ in range(2)])
+
+
+@fix("redefined", "or cache=True in @cuda.jit, with which a definition that runs again loads it")
+def a_definition_that_is_loaded(place):
+    return (lambda: [launch(place.module(), host()) for _ in range(2)],
+            lambda: [launch(place.module("cache=True"), host()) for _ in range(2)])
+
+
+@fix("redefined", "pass `factor` as an argument instead of capturing it, and define the kernel once")
+def a_captured_value_that_is_passed(place):
+    def passed():
+        @cuda.jit
+        def scaled(x, factor):
+            x[0] = x[0] * factor
+
+        for factor in (2, 3):
+            scaled[1, 32](host(), factor)
+
+    return lambda: [launch(define(factor), host()) for factor in (2, 3)], passed
+
+
+@fix("redefined", "keep one kernel for each, as functools.cache on the function that defines it does")
+def a_captured_value_with_a_kernel_each(place):
+    cached = functools.cache(define)
+    return (lambda: [launch(define(factor), host()) for factor in (2, 3)],
+            lambda: [launch(cached(factor), host()) for factor in (2, 2)])
+
+
+@fix("redefined", "keep one kernel for each, as functools.cache on the function that defines it does: another function "
+                  "`function` is other code")
+def a_captured_function_with_a_kernel_each(place):
+    one, other, cached = device_function(1), device_function(2), functools.cache(defined_with)
+    return (lambda: [launch(defined_with(each), host()) for each in (one, other)],
+            lambda: [launch(cached(each), host()) for each in (one, one)])
+
+
+@fix("redefined", "define it once with one set of options, or keep one kernel for each value of fastmath")
+def one_set_of_options(place):
+    return (lambda: [launch(define(fastmath=each), host()) for each in (False, True)],
+            lambda: [launch(kernel, host()) for kernel in [define(fastmath=True)] for _ in range(2)])
+
+
+@fix("redefined", "apply @cuda.jit to it once, and keep the kernel")
+def a_function_that_is_a_kernel_once(place):
+    function = untyped().py_func
+    return (lambda: [launch(cuda.jit(function), host()) for _ in range(2)],
+            lambda: [launch(kernel, host()) for kernel in [cuda.jit(function)] for _ in range(2)])
+
+
+@fix("redefined", "nothing avoids it: new code has to be compiled")
+def a_definition_with_other_code(place):
+    def defined(text):
+        space = {"cuda": cuda}
+        exec(f"@cuda.jit\ndef kernel(x):\n    x[0] = {text}", space)
+        return space["kernel"]
+
+    return lambda: [launch(defined(text), host()) for text in "12"], None
+
+
+@fix("redefined", "keep the function and cuda.reduce out of the cell, loop or function that runs again")
+def one_reduction(place):
+    return (lambda: [reduction()(host()) for _ in range(2)],
+            lambda: [add(host()) for add in [reduction()] for _ in range(2)])
+
+
+@fix("redefined", "keep the ufunc's definition out of the cell, loop or function that runs again")
+def one_ufunc(place):
+    return (lambda: [ufunc()(host(), host()) for _ in range(2)],
+            lambda: [add(host(), host()) for add in [ufunc()] for _ in range(2)])
+
+
+@fix("redefined", "or keep what .T returns")
+def one_transposed_array(place):
+    array = device(shape=(4, 4))
+    return lambda: (array.T, array.T), array.transpose
+
+
+@fix("first_use", "pass cuda.to_device(np.ascontiguousarray(host.T))")
+def transposed_on_the_host(place):
+    array = host(shape=(4, 4))
+    return (lambda: cuda.to_device(array).T, lambda: cuda.to_device(np.ascontiguousarray(array.T)))
+
+
+@fix("first_use", "copy whole arrays with x.copy_to_device(y), which launches no kernel")
+def a_copy_without_a_kernel(place):
+    from numba.cuda.cudadrv.devicearray import _assign_kernel
+
+    _assign_kernel.cache_clear()
+    array = device()
+
+    def assign():
+        array[:] = host()
+
+    return assign, lambda: array.copy_to_device(host())
+
+
+@fix("first_use", "nothing avoids it: a ufunc's kernel is compiled at its first call with these types")
+def a_first_call_of_a_ufunc(place):
+    return lambda: ufunc()(host(), host()).tolist(), None
+
+
+@fix("new_dtype", "pass arguments `a` and `b` as array.astype(np.float32) in every call")
+def a_ufunc_of_one_dtype(place):
+    def call(add, *arrays):
+        for each in arrays:
+            add(each, each)
+
+    return (lambda: call(ufunc(), host(), host(np.float64)),
+            lambda: call(ufunc(), host(), host(np.float64).astype(np.float32)))
+
+
+@fix("first_use", "nothing avoids it: cuda.reduce compiles its kernel at its first call with a dtype")
+def a_first_reduction(place):
+    return lambda: reduction()(host()), None
+
+
+@fix("new_dtype", "pass argument `arr` as array.astype(np.float32) in every call")
+def a_reduction_of_one_dtype(place):
+    def call(add, *arrays):
+        for each in arrays:
+            add(each)
+
+    return (lambda: call(reduction(), host(), host(np.float64)),
+            lambda: call(reduction(), host(), host(np.float64).astype(np.float32)))
+
+
+@fix("recompile", "drop the call of recompile(): nothing that the kernel reads from outside has changed")
+def no_recompile(place):
+    def used(kernel, *more):
+        launch(kernel, host())
+        for each in more:
+            each(kernel)
+
+    return lambda: used(untyped(), lambda each: each.recompile()), lambda: used(untyped())
+
+
+@fix("recompile", "pass `FACTOR` as an argument: then a change of it compiles nothing")
+def a_global_that_is_passed(place):
+    space = {"cuda": cuda, "FACTOR": 2}
+    exec("@cuda.jit\ndef kernel(x):\n    x[0] = FACTOR\n\n@cuda.jit\ndef given(x, factor):\n    x[0] = factor\n", space)
+
+    def changed():
+        launch(space["kernel"], host())
+        space["FACTOR"] = 3
+        space["kernel"].recompile()
+
+    def passed():
+        for factor in (2, 3):
+            space["given"][1, 32](host(), factor)
+
+    return changed, passed
+
+
+@fix("recompile", "none is needed: it replaced what the disk cache had")
+def a_recompile_that_was_needed(place):
+    place.launch("cache=True")
+
+    def replaced():
+        kernel = place.module("cache=True, fastmath=True")
+        launch(kernel, host())
+        kernel.recompile()
+
+    return replaced, lambda: place.launch("cache=True, fastmath=True")
+
+
+@fix("disk_unsafe", "call recompile() once")
+def recompiled_once(place):
+    place.launch("cache=True")
+
+    def recompiled():
+        kernel = place.module("cache=True, fastmath=True")
+        launch(kernel, host())
+        kernel.recompile()
+        return Rows(compiles(lambda: place.launch("cache=True, fastmath=True")))
+
+    return lambda: place.launch("cache=True, fastmath=True"), recompiled
+
+
+@fix("disk", None)
+def from_disk(place):
+    place.launch("cache=True")
+    return lambda: place.launch("cache=True"), None
+
+
+@fix("cache_absent", "none is needed: it is on disk now, and the next process loads it")
+def on_disk_from_now(place):
+    return lambda: place.launch("cache=True"), lambda: place.launch("cache=True")
+
+
+@fix("cache_stale", "keep kernels in a file that is seldom edited")
+def a_file_that_is_not_edited(place):
+    place.launch("cache=True")
+
+    def edited():
+        definitions.clear()
+        launch(place.module("cache=True", "# edited\n"), host())
+
+    return edited, edited
+
+
+@fix("cache_unwritable", "make the cache's folder writable")
+def a_folder_that_is_writable(place):
+    def at(is_blocked):
+        kernel = place.module("cache=True")
+        folder = Path(kernel._cache._cache_path)
+        if is_blocked:
+            shutil.rmtree(folder)
+            os.symlink("/nowhere/at/all", folder)  # which stops root as well
+            with contextlib.suppress(FileExistsError):
+                launch(kernel, host())
+            folder.unlink()
+        else:
+            launch(kernel, host())
+
+    return lambda: at(True), lambda: at(False)
+
+
+ON_TWO_DEVICES = """
+import json, sys
+import numpy as np
+import kernelscope
+from numba import cuda
+
+@cuda.jit
+def touch(x):
+    x[0] = 1
+
+def launch():
+    for device in (0, 1):
+        with cuda.gpus[device]:
+            touch[1, 32](cuda.device_array(4, np.float32))
+
+if sys.argv[1] == "before":
+    launch()
+with kernelscope.record() as r:
+    launch()
+print(r.recording.compilations.to_json(orient="records"))
+"""
+
+
+@fix("new_device", "launch it once on device 1 before it matters")
+def launched_on_each_device_before(place):
+    def run(when):
+        devices = {"KERNELSCOPE_DRYRUN_DEVICES": "2", "KERNELSCOPE_DRYRUN_CC": "86,90"}
+        return Rows(json.loads(place.run_python(ON_TWO_DEVICES, when, **devices).stdout))
+
+    return lambda: run("now"), lambda: run("before")
+
+
+@fix("wait", "launch once in one thread before the others start")
+def launched_once_before_the_threads(place):
+    def launch_in_threads(kernel, *, first):
+        asked, original = threading.Semaphore(0), CUDADispatcher.typeof_pyval
+
+        def typeof_pyval(self, value):
+            asked.release()
+            return original(self, value)
+
+        threads = [threading.Thread(target=launch, args=(kernel, host())) for _ in range(2)]
+        if first:
+            launch(kernel, host())
+        CUDADispatcher.typeof_pyval = typeof_pyval
+        try:
+            with global_compiler_lock:
+                for each in threads:
+                    each.start()
+                for _ in threads if not first else ():
+                    assert asked.acquire(timeout=60)  # it is about to ask for the lock
+            for each in threads:
+                each.join()
+        finally:
+            CUDADispatcher.typeof_pyval = original
+
+    return (lambda: launch_in_threads(untyped(), first=False), lambda: launch_in_threads(untyped(), first=True))
+
+
+@fix("unknown", "nothing that is known")
+def a_specialization_that_somebody_dropped(place):
+    def dropped():
+        kernel = untyped()
+        launch(kernel, host())
+        kernel._reset_overloads()
+        launch(kernel, host())
+
+    return dropped, None
+
+
+def test_every_reason_has_a_fix_that_is_tried():
+    tried = {code for _, code, _ in FIXES.values()} | {code for *_, code in PASSED.values()}
+    assert tried == set(REASON_CODES)
+
+
+@pytest.mark.parametrize("name", FIXES)
+def test_with_the_fix_done_the_compile_is_gone(name, place):
+    case, code, words = FIXES[name]
+    make, do = case(place)
+    definitions.clear()
+    before = compiles(make)
+    row = [each for each in before if each["reason_code"] == code][-1]
+    assert row["fix"] is None if words is None else words in row["fix"], (row["reason"], row["fix"])
+    if do is None:
+        if words is None:
+            assert row["outcome"] == "disk", "there is nothing to avoid"
+        else:
+            assert row["fix"].startswith(("nothing avoids", "nothing that is known"))
+        return
+    definitions.clear()
+    after = compiles(do)
+    if row["outcome"] == "compiled":
+        assert len(compiled(after)) < len(compiled(before)), [each["reason"] for each in after]
+    assert (sum(each["reason_code"] == code for each in after) < sum(each["reason_code"] == code for each in before))
+
+
+def test_a_cell_that_is_run_again_in_a_recording_of_its_own():
+    """As `%%kernelscope` records: each cell by itself."""
+    cell = compile("from numba import cuda\n\n@cuda.jit\ndef kernel(x):\n    x[0] = 1\n", "<ipython-input-3-0>", "exec")
+    space = {"__name__": "__main__"}
+
+    def run():
+        exec(cell, space)
+        launch(space["kernel"], host())
+
+    assert [row["reason_code"] for row in compiles(run)] == ["first_use"]
+    again, = compiles(run)
+    assert again["reason_code"] == "redefined"
+    assert "with the same code" in again["reason"]
+    assert "keep the definition out of the cell" in again["fix"]
+    # The kernel itself is known as well as its name: other types are other types.
+    other, = compiles(lambda: launch(space["kernel"], host(np.float64)))
+    assert other["reason_code"] == "new_dtype"
+
+
+def test_what_was_only_launched_while_recording_is_known_too():
+    kernel = define()
+    launch(kernel, host())
+    assert compiles(lambda: launch(kernel, host())) == []
+    row, = compiles(lambda: launch(define(), host()))
+    assert row["reason_code"] == "redefined"
+
+
+def test_definitions_that_are_remembered_keep_nothing_alive():
+    class Value:
+        pass
+
+    def made(value):
+        return lambda: value
+
+    function = made(Value())
+    definition = definitions.seen("a name", function, {})
+    definition.look()
+    gone = weakref.ref(function), weakref.ref(function())
+    del function
+    gc.collect()
+    assert [each() for each in gone] == [None, None]
+    assert definition.captured
+
+
+def test_whose_a_kernel_is():
+    with kernelscope.record() as r:
+        launch(untyped(), host())
+        reduction()(host())
+        ufunc()(host(), host())
+        gufunc("float32")
+        device(shape=(4, 4)).transpose()
+    found = [(row["name"].rpartition(".")[2], json.loads(row["attributes"])) for row in r.recording.rows("dispatchers")]
+    assert found == [
+        ("kernel", {"owner": "user"}),
+        ("gpu_reduce_block_strided", {"owner": "reduce", "function": "reduction.add"}),
+        ("__vectorized_add", {"owner": "ufunc", "function": "ufunc.add"}),
+        ("__gufunc_copy", {"owner": "ufunc", "function": "gufunc.copy"}),
+        ("kernel", {"owner": "library"}),
+    ]
+    texts = " ".join(f"{row['reason']} {row['fix']}" for row in r.recording.rows("compilations")[1:])
+    for word in ("cuda.jit", "griddim", "forall", "Define it once"):
+        assert word not in texts
+    # All dtypes of one ufunc or one reduction are specializations of one kernel.
+    with kernelscope.record() as r:
+        add, plus = reduction(), ufunc()
+        for dtype in (np.float32, np.float64):
+            add(host(dtype))
+            plus(host(dtype), host(dtype))
+    assert len(r.recording.rows("dispatchers")) == 2
+    assert r.recording.rows("dispatchers")[1]["arguments"] == "a, b, __out__"
+
+
+def test_a_package_s_kernel_is_not_the_user_s(tmp_path):
+    folder = tmp_path / "site-packages" / "sample"
+    folder.mkdir(parents=True)
+    file = folder / "__init__.py"
+    file.write_text("from numba import cuda\n\ndef run(x):\n    @cuda.jit\n    def kernel(x):\n        x[0] = 1\n\n"
+                    "    kernel[1, 32](x)\n")
+    space = {"__name__": "sample", "__file__": str(file)}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    first, again = compiles(lambda: [space["run"](host()) for _ in range(2)])
+    assert first["reason"].endswith("the kernel is of sample, not of your code")
+    assert first["fix"] == "nothing avoids it in your code: the kernel is of sample; call it once before it matters"
+    assert again["reason_code"] == "redefined"
+    assert again["fix"] == "nothing avoids it in your code: sample defines this kernel anew"

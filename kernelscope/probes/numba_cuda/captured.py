@@ -12,12 +12,12 @@ from __future__ import annotations
 import importlib
 import json
 import warnings
-from collections.abc import Iterable
 from contextlib import ExitStack
-from types import CodeType, ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from kernelscope.probes.base import Patches
+from kernelscope.probes.functions import Definition, captured, is_device_function, is_value
 from kernelscope.probes.numba_cuda.disk import loaded_bounds
 from kernelscope.probes.numba_cuda.llvm_text import same_llvm, same_ptx
 from kernelscope.probes.sink import Sink
@@ -47,22 +47,24 @@ class Hits:
     def __init__(self, sink: Sink, modules: Any) -> None:
         self._sink = sink
         self._modules = modules
-        self._waiting: list[tuple[dict[str, Any], Any, Any]] = []
+        self._waiting: list[tuple[dict[str, Any], Any, Any, Definition]] = []
 
-    def add(self, row: dict[str, Any], dispatcher: Any, kernel: Any) -> None:
-        """Keep a disk hit for `check`."""
-        self._waiting.append((row, dispatcher, kernel))
+    def add(self, row: dict[str, Any], dispatcher: Any, kernel: Any, definition: Definition) -> None:
+        """Keep a disk hit for `check`, which tells the definition what it finds."""
+        self._waiting.append((row, dispatcher, kernel, definition))
 
     def check(self) -> None:
         """Add to each hit's attributes what was found: ``unsafe.captured``, or ``not_checked`` with the reason."""
         begun = self._sink.clock()
         waiting, self._waiting = self._waiting, []
-        for row, dispatcher, kernel in waiting:
+        for row, dispatcher, kernel, definition in waiting:
             try:
                 names = captured_names(dispatcher.py_func)
                 if names:
                     late = self._sink.clock() - begun > BUDGET_NS
-                    self._note(row, names, "there was no time for it" if late else self._verdict(dispatcher, kernel))
+                    verdict = "there was no time for it" if late else self._verdict(dispatcher, kernel)
+                    self._note(row, names, verdict)
+                    definition.unsafe |= verdict is False
             except Exception as problem:
                 self._sink.swallow("numba-cuda", problem)
 
@@ -89,12 +91,13 @@ class Hits:
 def captured_names(function: Any) -> list[str]:
     """Return the names of the global values and device functions that a kernel's code depends on, and theirs.
 
-    Modules, types and what Python has built in are no values that change. Names in a device function stand behind its
-    own: ``scale.FACTOR``. What a closure holds is in the cache's key, but not what a device function in it captures.
+    Names in a device function stand behind its own: ``scale.FACTOR``. What a closure holds is in the cache's key, but
+    not what a device function in it captures.
     """
-    names: list[str] = []
-    _collect(function, "", names, {id(function.__code__)}, closure=False)
-    return list(dict.fromkeys(names))[:_MOST_NAMES]
+    own = set(function.__code__.co_freevars)
+    names = [name for name, value in captured(function).items()
+             if is_device_function(value) or (name not in own and is_value(value))]
+    return names[:_MOST_NAMES]
 
 
 def compare(kernel: Any, dispatcher: Any, modules: Any) -> bool:
@@ -199,37 +202,3 @@ class _Undo:
         self._patches.undo()
         for dispatcher, args in self._added:
             dispatcher.overloads.pop(args, None)
-
-
-def _collect(function: Any, prefix: str, names: list[str], seen: set[int], *, closure: bool) -> None:
-    held: dict[str, Any] = {}
-    for name in _global_names(function.__code__):
-        if name in function.__globals__:
-            held[name] = function.__globals__[name]
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    for name, cell in cells.items():
-        try:
-            held[name] = cell.cell_contents
-        except ValueError:
-            continue
-    for name, value in held.items():
-        inner = getattr(value, "py_func", None)
-        if inner is not None and hasattr(inner, "__code__"):
-            if id(inner.__code__) not in seen and len(names) < _MOST_NAMES:
-                seen.add(id(inner.__code__))
-                names.append(f"{prefix}{name}")
-                _collect(inner, f"{prefix}{name}.", names, seen, closure=True)
-        elif (closure or name not in cells) and _is_value(value):
-            names.append(f"{prefix}{name}")
-
-
-def _global_names(code: CodeType) -> Iterable[str]:
-    yield from code.co_names
-    for constant in code.co_consts:  # functions that are defined inside
-        if isinstance(constant, CodeType):
-            yield from _global_names(constant)
-
-
-def _is_value(value: Any) -> bool:
-    """Whether a global is a value that code is made with: no module, no type, no function."""
-    return not isinstance(value, ModuleType | type) and not callable(value)

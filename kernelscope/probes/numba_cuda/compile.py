@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from kernelscope.probes.base import Patches, hook_codes
 from kernelscope.probes.numba_cuda import disk
 from kernelscope.probes.numba_cuda.captured import Hits
@@ -108,7 +110,7 @@ class CompileHooks:
             # The lock is numba's own and reentrant. It is held already where this runs inside numba's own wrapper;
             # where it is not, holding it here makes the counters' difference this compile's alone.
             with self.modules.lock:
-                row = self._begin(self_, sig, _caller(), held, asked)
+                row = self._begin(self_, sig, *_caller(), held, asked)
                 outer, state.compilation = state.compilation, row
                 try:
                     kernel = original(self_, sig)
@@ -122,7 +124,8 @@ class CompileHooks:
 
         return compile
 
-    def _begin(self, dispatcher: Any, sig: Any, caller: str, held: int, asked: int) -> dict[str, Any]:
+    def _begin(self, dispatcher: Any, sig: Any, caller: str, values: tuple[Any, ...], held: int,
+               asked: int) -> dict[str, Any]:
         """The part of the row that is known before; ``_`` keys are taken out again by `_end`."""
         row: dict[str, Any] = {"start_ns": held, "outcome": "failed", "thread_id": self.sink.state().thread_id,
                                "_passes": []}
@@ -134,8 +137,12 @@ class CompileHooks:
             row["trigger"] = _TRIGGERS.get(caller, "compile")
             row["signature"] = self.facts.signature_text(sig)
             row["dispatcher_id"] = self.facts.dispatcher(dispatcher)
-            known = self.facts.known_before(dispatcher)
+            known = [*self.facts.known_of_others(row["dispatcher_id"], dispatcher),
+                     *self.facts.known_before(dispatcher)]
             attributes: dict[str, Any] = {"known_signatures": known[-_MOST_KNOWN:]} if known else {}
+            passed = [array_kind(value) for value in values]
+            if any(passed):
+                attributes["passed"] = passed
             if row["trigger"] == "specialize":
                 attributes |= {"forall": True} if caller == "forall" else {}
             elif self.facts.is_another(row["dispatcher_id"], dispatcher) and not known:
@@ -176,8 +183,7 @@ class CompileHooks:
                     row["signature"] = self.facts.signature_text(kernel.argument_types)
             if seen is not None:
                 self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
-            if self.facts.is_redefinition(row["dispatcher_id"]):
-                attributes["redefined"] = True
+            note_definition(self.facts, row, attributes)
             row["attributes"] = json.dumps(attributes) if attributes else None
             with self.sink.lock:
                 number = len(self.sink.compilations)
@@ -196,9 +202,11 @@ class CompileHooks:
             disk.note(row, attributes, seen, dispatcher, sig, kernel, error, self.modules.dispatcher)
             if row["outcome"] == "disk":
                 others = disk.other_options(dispatcher, kernel)
+                definition = self.facts.definition(row["dispatcher_id"])
                 if others:
                     attributes["unsafe"] = {"options": others}
-                self.hits.add(row, dispatcher, kernel)
+                    definition.unsafe = True
+                self.hits.add(row, dispatcher, kernel, definition)
         except Exception as problem:  # the compile itself is still a row
             self.sink.swallow("numba-cuda", problem)
 
@@ -281,17 +289,54 @@ class CompileHooks:
             self.sink.swallow("numba-cuda", problem)
 
 
-def _caller() -> str:
-    """Name of the function of numba-cuda that called ``compile``."""
+def note_definition(facts: Facts, row: dict[str, Any], attributes: dict[str, Any]) -> None:
+    """Add to a compile's attributes what its definition has changed, and remember what was compiled."""
+    definition = facts.definition(row["dispatcher_id"])
+    if row["trigger"] == "recompile":
+        if "known_signatures" not in attributes:  # it compiles one signature after the other, and this is the first
+            definition.recompile()
+        attributes["recompiled"] = definition.recompiled
+    elif definition.captured is None or row["outcome"] == "compiled":
+        definition.look()
+    changes = facts.changes(row["dispatcher_id"])
+    if changes is not None:
+        attributes["redefined"] = changes
+    if row["outcome"] in ("compiled", "disk"):
+        definition.compiled(row["signature"])
+
+
+def array_kind(value: Any) -> Any:
+    """Return of which library an argument's array is, for advice that can be followed with it.
+
+    ``host`` is NumPy's, ``device`` numba's own on the device, ``cupy`` and ``torch`` theirs, and ``other`` another
+    one's; None is no array. A tuple has a list of its elements'.
+    """
+    if isinstance(value, tuple):
+        kinds = [array_kind(each) for each in value]
+        return kinds if any(kinds) else None
+    if isinstance(value, np.ndarray):
+        return "host"
+    root = type(value).__module__.partition(".")[0]
+    if root in ("cupy", "torch"):
+        return root
+    if not hasattr(type(value), "__cuda_array_interface__"):
+        return None
+    return "device" if root in ("numba", "numba_cuda_mlir") else "other"
+
+
+def _caller() -> tuple[str, tuple[Any, ...]]:
+    """Name of the function of numba-cuda that called ``compile``, and the values that it was called for."""
     frame = sys._getframe(2)
     while (frame.f_code in hook_codes or frame.f_code.co_name == _LOCKED
            or not str(frame.f_globals.get("__name__")).startswith("numba.cuda.")):
         if frame.f_back is None:
-            return ""  # user code, whatever its functions are called
+            return "", ()  # user code, whatever its functions are called
         frame = frame.f_back
-    if frame.f_code.co_name == "specialize" and _is_forall(frame.f_back):
-        return "forall"
-    return frame.f_code.co_name
+    name = frame.f_code.co_name
+    values = frame.f_locals.get("args") if name in ("_compile_for_args", "specialize") else ()
+    if name == "specialize" and _is_forall(frame.f_back):
+        name = "forall"
+    return name, values if isinstance(values, tuple) else ()
 
 
 def _is_forall(frame: FrameType | None) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.probes import devices
-from kernelscope.probes.functions import function_facts
+from kernelscope.probes.functions import Definition, argument_text, code_sha256, definitions, written
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -46,51 +46,66 @@ class Facts:
     def __init__(self, sink: Sink, modules: Any) -> None:
         self.sink = sink
         self.modules = modules
-        self._names: dict[tuple[str, str], set[int]] = {}
-        self._first: dict[int, weakref.ref[Any]] = {}
+        self._definitions: dict[int, Definition] = {}
         self._options: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def dispatcher(self, dispatcher: Any) -> int:
-        """Return the id of the kernel function: its LC-S and `specialize` offspring share the function's row."""
+        """Return the id of the kernel function: its LC-S and `specialize` offspring share the function's row.
+
+        So do the kernels that numba-cuda makes of one ufunc, or of one function for ``cuda.reduce``.
+        """
         function = dispatcher.py_func
+        source, owner = written(function)
         options = self.user_options(dispatcher)
-        key = (self.framework, id(function), json.dumps(options, sort_keys=True))
+        key = (self.framework, id(source), source is function, json.dumps(options, sort_keys=True))
 
         def row() -> dict[str, Any]:
             code = function.__code__
             return {
                 "framework": self.framework,
-                "name": getattr(function, "__qualname__", function.__name__).replace("<locals>.", ""),
+                "name": _name(function),
                 "module": getattr(function, "__module__", None),
                 "filename": code.co_filename,
                 "lineno": code.co_firstlineno,
                 "options": json.dumps(options, sort_keys=True) if options else None,
+                "attributes": json.dumps({"owner": owner} if source is function else {
+                    "owner": owner, "function": _name(source)}),
             }
 
         known = self.sink.dispatchers.find(key)
         if known is not None:
             return known
-        number = self.sink.dispatchers.intern(key, row, live=function)
-        made = self.sink.dispatchers.rows[number]
-        self._names.setdefault((made["module"], made["name"]), set()).add(id(function))
+        number = self.sink.dispatchers.intern(key, row, live=(function, source))
+        self._definitions[number] = definitions.seen(self._name_of(function, source), source, options)
         return number
 
-    def is_redefinition(self, dispatcher_id: int) -> bool:
-        """Whether another function of the same module and name was seen before this one."""
-        row = self.sink.dispatchers.rows[dispatcher_id]
-        return len(self._names.get((row["module"], row["name"]), ())) > 1
+    def changes(self, dispatcher_id: int) -> dict[str, Any] | None:
+        """Return what a definition that ran again has changed, or None where it did not: see `Definitions.changes`."""
+        function, source = self.sink.dispatchers.objects[dispatcher_id]
+        usual = {name: next((value for value in values if isinstance(value, bool)), None)
+                 for name, values in self.usual_options.items()}
+        return definitions.changes(self._name_of(function, source), self._definitions[dispatcher_id], usual)
+
+    def definition(self, dispatcher_id: int) -> Definition:
+        """Return what this process remembers of a kernel function."""
+        return self._definitions[dispatcher_id]
 
     def is_another(self, dispatcher_id: int, dispatcher: Any) -> bool:
         """Whether another dispatcher of the very same function was asked to compile before this one.
 
-        Those that numba-cuda makes itself for a launch configuration do not count.
+        Those that numba-cuda makes itself for a launch configuration, a ufunc or a reduction do not count.
         """
-        if getattr(dispatcher, "_launch_config_is_specialized", False):
+        function, source = self.sink.dispatchers.objects[dispatcher_id]
+        if source is not function or getattr(dispatcher, "_launch_config_is_specialized", False):
             return False
-        first = self._first.get(dispatcher_id)
-        if first is None:
-            self._first[dispatcher_id] = weakref.ref(dispatcher)
-        return first is not None and first() is not dispatcher
+        definition = self._definitions[dispatcher_id]
+        if definition.dispatcher is None:
+            definition.dispatcher = weakref.ref(dispatcher)
+        return definition.dispatcher() is not dispatcher
+
+    def _name_of(self, function: Any, source: Any) -> tuple[Any, ...]:
+        """What a definition that runs again has in common with the one before."""
+        return self.framework, source is function, getattr(source, "__module__", None), source.__qualname__
 
     def user_options(self, dispatcher: Any) -> dict[str, Any]:
         """Return the compile options that differ from numba-cuda's usual ones, as JSON values."""
@@ -115,6 +130,14 @@ class Facts:
                 self.specialization(dispatcher, kernel)
                 signatures.append(self.signature_text(argument_types))
         return signatures
+
+    def known_of_others(self, dispatcher_id: int, dispatcher: Any) -> list[str]:
+        """Return the signatures of the other dispatchers of a ufunc or a reduction, as far as they were seen."""
+        function, source = self.sink.dispatchers.objects[dispatcher_id]
+        if source is function:
+            return []
+        own = {self.signature_text(types) for types in dispatcher.overloads}
+        return [signature for signature in self._definitions[dispatcher_id].signatures if signature not in own]
 
     def known_configurations(self, dispatcher: Any, sig: Any) -> list[dict[str, Any]]:
         """Return the launch configurations that a launch-config sensitive kernel was compiled for with these types.
@@ -203,9 +226,12 @@ class Facts:
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
-        for row, function in zip(self.sink.dispatchers.rows, self.sink.dispatchers.objects, strict=True):
+        for number, row in enumerate(self.sink.dispatchers.rows):
             if row["framework"] == self.framework and "code_sha256" not in row:
-                row.update(function_facts(function.__code__))
+                function, source = self.sink.dispatchers.objects[number]
+                row.update(arguments=_arguments(function, source), code_sha256=code_sha256(source.__code__))
+                if self._definitions[number].code is None:  # it was compiled before it was recorded
+                    self._definitions[number].look()
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
             if self.is_own(row) and isinstance(live, tuple) and "regs" not in row:
@@ -286,6 +312,20 @@ class Facts:
                     if function is loaded:
                         return owner, kernel, ordinal
         raise LookupError(f"{dispatcher.py_func.__name__} launched a kernel that none of its overloads has")
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", function.__name__).replace("<locals>.", "")
+
+
+def _arguments(function: Any, source: Any) -> str:
+    """A kernel's arguments by the names that they have where they were written."""
+    own = argument_text(function.__code__)
+    if source is function or "a0" not in own.split(", "):
+        return own
+    # A ufunc's kernel numbers them; vectorize's has the result behind them.
+    names = argument_text(source.__code__)
+    return f"{names}, __out__" if own.endswith("__out__") else names
 
 
 def is_sensitive(dispatcher: Any, kernel: Any) -> bool:

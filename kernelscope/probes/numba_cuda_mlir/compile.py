@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
-from kernelscope.probes.numba_cuda.compile import first_line, pass_rows
+from kernelscope.probes.numba_cuda.compile import first_line, note_definition, pass_rows
 from kernelscope.probes.numba_cuda_mlir import disk
 from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts, compiled
 from kernelscope.probes.sink import Sink
@@ -186,8 +186,7 @@ class CompileHooks:
             if kernel is not None:
                 self._add_kernel(row, dispatcher, kernel, trigger)
             self._add_cache_facts(row, attributes, held, dispatcher, kernel)
-            if self.facts.is_redefinition(row["dispatcher_id"]):
-                attributes["redefined"] = True
+            note_definition(self.facts, row, attributes)
             if row["signature"] in self._dropped.get(dispatcher, ()) and row["outcome"] == "compiled":
                 row.update(reason_code="recompile", reason=_RECOMPILED,
                            fix="drop the call of recompile() unless a global that the kernel reads has changed")
