@@ -107,7 +107,8 @@ _TABLES = (
         *(_count(f"blockdim_{axis}", f"Threads a block along {axis}; null likewise.") for axis in "xyz"),
         *(_count(f"cluster_{axis}", f"Blocks a cluster along {axis}; null without clusters.") for axis in "xyz"),
         _bytes("sharedmem_bytes", "Dynamic shared memory a block; null likewise."),
-        _handle("stream", "The stream's handle; 0 is the default stream.", nullable=True),
+        _handle("stream", "The stream's handle; 0 is the default stream. Streams of two devices may have the same: "
+                "`launches.device_id` tells them apart.", nullable=True),
     )),
     Table("occupancies", "one specialization under one launch configuration on one device", (
         _id("specialization_id", "The specialization."),

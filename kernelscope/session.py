@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
+from kernelscope.analysis.units import counted
 from kernelscope.calibration.stated import Stated
 from kernelscope.clock import Clock, align
 from kernelscope.own_cost import cost_rows, facts, stated_costs
@@ -323,8 +324,8 @@ def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int]
     rows = [*sink.health, *sink.stated.values()]
     for name, count in sink.errors.items():
         rows.append({"probe": name, "status": "degraded", "errors": count, "dropped": sink.dropped[name],
-                     "message": f"{count} errors of KernelScope's own were kept from your code; "
-                                f"the first: {sink.first_errors[name]}",
+                     "message": f"{counted(count, 'error was', 'errors were')} inside KernelScope and kept from your "
+                                f"code; the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
     for probe in session.installed:
         rows += cost_rows(probe, costs, launches, ranges)

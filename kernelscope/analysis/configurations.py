@@ -1,4 +1,8 @@
-"""Launch configurations by kernel: which grids and blocks each one ran with, and how often."""
+"""Launch configurations by kernel: which grids and blocks each one ran with, and how often.
+
+A stream's handle tells streams of one device apart: that of the default stream is 0 on each. So a configuration that
+was launched on several devices counts as one for each of them.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +52,8 @@ class ConfigurationSummary:
         Dynamic shared memory a block; None likewise.
     stream : int or None
         The stream's handle; 0 is the default stream. None where all launches were captured: a node has no stream.
+    device : int or None
+        The ordinal of the stream's device, where the recording has launches on several; else None.
     launches, captured, errors : int
         Launches with it that ran, those that went into the capture of a graph, and how many raised.
     host_ns : int
@@ -67,6 +73,7 @@ class ConfigurationSummary:
     cluster: Dims | None
     sharedmem_bytes: int | None
     stream: int | None
+    device: int | None
     launches: int
     captured: int
     errors: int
@@ -101,14 +108,16 @@ class Configurations:
         phases = phases or launch_phases(recording)
         dispatcher = ints(recording, "launches", "dispatcher_id")
         run = ran(recording)
-        pairs, pair = unique_pairs(dispatcher, configurations_of(recording, run))
+        keys, width = by_device(recording, configurations_of(recording, run))
+        pairs, pair = unique_pairs(dispatcher, keys)
         count = len(pairs)
         self._launches, self._captured = count_by(pair, count, run), count_by(pair, count, ~run)
         self._errors = count_by(pair, count, raised(recording))
         self._host = sum_by(pair, phases.own_ns, count)
         self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
-        self._owner, self._which = pairs[:, 0], pairs[:, 1]
-        self._order = np.lexsort((self._which, -self._captured, -self._launches, self._owner))
+        self._owner, self._which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
+        self._ordinals = [row["ordinal"] for row in recording.rows("devices")]
+        self._order = np.lexsort((pairs[:, 1], -self._captured, -self._launches, self._owner))
         size = row_count(recording, "dispatchers")
         self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
 
@@ -116,7 +125,7 @@ class Configurations:
         used, _ = unique_pairs(pair, ints(recording, "launches", "specialization_id"))
         regs = ints(recording, "specializations", "regs")[used[:, 1]]
         self._regs = ranges_by(used[:, 0], np.where(regs >= 0, regs.astype(np.float64), np.nan), count)
-        self._occupancy = _occupancy(recording, self._which, used, count, run)
+        self._occupancy = _occupancy(recording, self._which, self._device if width > 1 else None, used, count, run)
         self._rows = recording.rows("configurations")
 
     @property
@@ -150,6 +159,7 @@ class Configurations:
             cluster=dims(row, "cluster"),
             sharedmem_bytes=row["sharedmem_bytes"],
             stream=row["stream"] if self._launches[at] else None,
+            device=None if self._device[at] < 0 else self._ordinals[int(self._device[at])],
             launches=int(self._launches[at]),
             captured=int(self._captured[at]),
             errors=int(self._errors[at]),
@@ -188,6 +198,26 @@ def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
     return np.where(run, own, _same_but_for_streams(recording, own[run])[own])
 
 
+def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
+    """Return a number for each launch, equal for one configuration on one device, and how many a configuration has.
+
+    Divided by the second the first is the configuration, and the rest less 1 the device; all rests are 0 where no two
+    devices were launched on. A launch without a configuration has -1.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    configurations : ndarray of int64
+        `configurations_of` it.
+    """
+    device = ints(recording, "launches", "device_id")
+    if not bool((device >= 0).any()) or int(device[device >= 0].min()) == int(device.max()):
+        return configurations, 1
+    width = int(device.max()) + 2
+    return np.where(configurations < 0, UNKNOWN, configurations * width + device + 1), width
+
+
 def _same_but_for_streams(recording: Recording, preferred: Ints) -> Ints:
     """For each row of ``configurations`` the one that stands for all of its shape, of `preferred` if it can be."""
     rows = recording.rows("configurations")
@@ -211,17 +241,21 @@ def dims(row: Mapping[str, Any], what: str) -> Dims | None:
     return x, y, z
 
 
-def _occupancy(recording: Recording, which: Ints, used: Ints, count: int,
+def _occupancy(recording: Recording, which: Ints, device: Ints | None, used: Ints, count: int,
                run: Bools) -> list[tuple[float, float] | None]:
-    """Range of occupancy by pair of kernel and configuration; `used` are its pairs with overloads."""
+    """Range of occupancy by pair of kernel and configuration, on a device; `used` are its pairs with overloads."""
     width = max(row_count(recording, "configurations"), 1)
     overload, shape = (ints(recording, "occupancies", f"{name}_id") for name in ("specialization", "configuration"))
     if not run.all():  # a captured launch counts to another configuration than the one that was asked about
         shared = _same_but_for_streams(recording, which)
         shape, which = shared[shape], shared[which]
     known = overload * width + shape
-    order = np.argsort(known, kind="stable")
     wanted = used[:, 1] * width + which[used[:, 0]]
+    if device is not None:
+        devices = max(row_count(recording, "devices"), 1)
+        known = known * devices + ints(recording, "occupancies", "device_id")
+        wanted = np.where(device[used[:, 0]] < 0, UNKNOWN, wanted * devices + device[used[:, 0]])
+    order = np.argsort(known, kind="stable")
     low = np.searchsorted(known[order], wanted, side="left")
     high = np.searchsorted(known[order], wanted, side="right")
     # One row a device: more than one only where one overload ran on several.

@@ -23,7 +23,7 @@ from kernelscope.analysis.columns import (
     unfinished,
     unique_pairs,
 )
-from kernelscope.analysis.configurations import configurations_of
+from kernelscope.analysis.configurations import by_device, configurations_of
 from kernelscope.analysis.phases import PHASES, LaunchPhases, PhaseTotals, launch_phases, long_ones
 from kernelscope.recording.model import Recording
 
@@ -162,7 +162,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     run = ran(recording)
     launches = count_by(dispatcher, size, run)
     captured = count_by(dispatcher, size, ~run)
-    configurations = distinct_by(dispatcher, configuration, size)
+    configurations = distinct_by(dispatcher, by_device(recording, configuration)[0], size)
     specializations = _specializations(recording, dispatcher, size)
     outcomes = _outcomes(recording, dispatcher, run, size)
     errors, begun = (count_by(dispatcher, size, which(recording)) for which in (raised, unfinished))

@@ -12,7 +12,7 @@ from kernelscope.analysis.churn import churn_advice
 from kernelscope.analysis.columns import distinct_by, ints, raised, ran
 from kernelscope.analysis.compilations import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
-from kernelscope.analysis.configurations import Configurations, configurations_of
+from kernelscope.analysis.configurations import Configurations, by_device, configurations_of
 from kernelscope.analysis.correlate import join
 from kernelscope.analysis.executables import executables
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
@@ -247,7 +247,7 @@ def overview(recording: Recording) -> Overview:
         graph_launches=sum(graph.launches for graph in graphs),
         nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
         kernels=len(kernels),
-        configurations=int(distinct_by(everything, configurations_of(recording, run), 1)[0]),
+        configurations=int(distinct_by(everything, by_device(recording, configurations_of(recording, run))[0], 1)[0]),
         specializations=sum(kernel.specializations for kernel in kernels),
         compiles=sum(kernel.compiles for kernel in kernels),
         disk_hits=sum(kernel.disk_hits for kernel in kernels),

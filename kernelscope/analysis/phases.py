@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -67,10 +68,11 @@ class PhaseTotals:
 
     def less(self, part: PhaseTotals) -> PhaseTotals:
         """Return the totals of the other launches, given those of some of them."""
-        return PhaseTotals(**{
+        rest: dict[str, Any] = {
             each.name: None if (whole := getattr(self, each.name)) is None else whole - (getattr(part, each.name) or 0)
             for each in fields(self)
-        })
+        }
+        return PhaseTotals(**rest)
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
+from kernelscope.analysis.units import counted
 from kernelscope.errors import GraphError
 from kernelscope.graphs.keeping import Kept
 from kernelscope.graphs.libraries import core, driver, numba_module, require_cuda
@@ -149,7 +150,7 @@ class BuiltGraph:
         return len(self.nodes)
 
     def __repr__(self) -> str:
-        return f"<BuiltGraph of {len(self.nodes)} nodes{', closed' if self._closed else ''}>"
+        return f"<BuiltGraph of {counted(len(self.nodes), 'node')}{', closed' if self._closed else ''}>"
 
     def _work(self, placed: Placed) -> Work:
         """What a node is to do now, as far as an update can bring it there."""

@@ -106,9 +106,9 @@ def _check_frameworks(recording: Recording, cell_id: int, label: str) -> None:
     foreign = [row["name"] for row in unclaimed.select(list(_LOOKED_AT)).to_pylist()
                if row["kind"] == "kernel" and (row["specialization_id"] is None or row["cupti_graph_id"] is not None)]
     if foreign:
-        raise GraphError(f"{label} cannot be compared: {len(foreign):,} of its kernels were launched by other "
-                         f"libraries or by a graph (the first is {foreign[0]!r}), and only launches of numba-cuda can "
-                         "be repeated")
+        of_others = counted(len(foreign), "kernel of it was", "kernels of it were")
+        raise GraphError(f"{label} cannot be compared: {of_others} launched by other libraries or by a graph (the "
+                         f"first is {foreign[0]!r}), and only launches of numba-cuda can be repeated")
 
 
 def _of_cell(recording: Recording, table: str, cell_id: int) -> Any:

@@ -432,7 +432,7 @@ def dependencies(node: Node) -> list[Node]:
 
 def _arguments(label: str, args: Iterable[Any]) -> list[Any]:
     # An array is a list of its elements, and a string one of its letters: neither is meant.
-    if isinstance(args, str) or any(hasattr(args, name) for name in _ARRAY) or not isinstance(args, Iterable):
+    if isinstance(args, str) or any(hasattr(args, name) for name in _ARRAY) or not hasattr(args, "__iter__"):
         raise GraphError(f"{label}: args is {_shown(args)}, and must be a list of arguments, such as [{_shown(args)}]")
     return list(args)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -99,7 +99,7 @@ def run(steps: Sequence[Step]) -> None:
         step.function(*step.args)
 
 
-def differences(after: Snapshot, arrays: dict[Region, str]) -> list[Unequal]:
+def differences(after: Snapshot, arrays: Mapping[Region, str]) -> list[Unequal]:
     """Return the arrays whose memory differs now from the snapshot."""
     synchronize()
     found: list[Unequal] = []

@@ -37,7 +37,10 @@ def add_boundaries(launches: dict[str, Any], launch_of_call: np.ndarray, calls: 
 
 
 def add_devices(launches: dict[str, Any], launch: np.ndarray, devices: np.ndarray) -> None:
-    """Give launches of which the device is not known that of their kernel.
+    """Give launches the device of their kernel.
+
+    What a probe says is the device that was current when it first saw a kernel and its stream. The default streams have
+    one handle, and cuda.core one object, for all devices.
 
     Parameters
     ----------
@@ -49,8 +52,8 @@ def add_devices(launches: dict[str, Any], launch: np.ndarray, devices: np.ndarra
         The device's row for each activity.
     """
     known = np.asarray(launches["device_id"])
-    rows = np.flatnonzero(launch != UNKNOWN)
-    rows = rows[known[launch[rows]] == UNKNOWN]
+    rows = np.flatnonzero((launch != UNKNOWN) & (np.asarray(devices) != UNKNOWN))
+    rows = rows[known[launch[rows]] != devices[rows]]
     if len(rows):
         known = known.copy()
         known[launch[rows]] = devices[rows]

@@ -90,7 +90,7 @@ def build(raw: RawRecording) -> Recording:
     activities, api_calls = join(raw.activities, launches, Neighbours(
         raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells, raw.dispatchers), graphs)
     add_devices(launches, activities["launch_id"], activities["device_id"])
-    graphs.mark_captured(launches, raw.configurations, raw.specializations)
+    graphs.mark_captured(launches, raw.configurations, raw.specializations, raw.devices)
     of_graphs, event_ids = graphs.tables(raw.cells, raw.specializations)
     for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
         if name in columns and len(event_ids) > 1:

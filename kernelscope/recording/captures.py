@@ -8,27 +8,86 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.recording.columns import Row
+from kernelscope.recording.columns import THREAD_BITS, Row
 from kernelscope.recording.spans import Spans
 from kernelscope.schema import UNKNOWN
+
+#: The handle of the default stream that CUDA has for each thread in each context.
+PER_THREAD = 2
 
 _AXES = "xyz"
 
 
-def captured_launches(launches: dict[str, Any], configurations: Sequence[Row], capturing: Spans) -> np.ndarray:
-    """Return the span of `capturing`, spans by stream, in which each launch was submitted; -1 for none.
+class Capturing:
+    """Captures as spans of the streams that were part of them.
+
+    A handle tells streams of one context apart only, and `PER_THREAD` is another stream in each thread too. Where the
+    device of a capture or of a launch is not known, any fits.
+
+    Parameters
+    ----------
+    stream, ident, device : ndarray of int64, shape (n,)
+        The stream's handle, the thread that began the capture, and the device's ordinal (-1 unknown).
+    start, end : ndarray of int64, shape (n,)
+        When it began and ended.
+
+    Attributes
+    ----------
+    streams : ndarray of int64
+        The distinct handles.
+    """
+
+    def __init__(self, stream: np.ndarray, ident: np.ndarray, device: np.ndarray, start: np.ndarray,
+                 end: np.ndarray) -> None:
+        self.streams = np.unique(stream)
+        self._rows = np.stack([stream, np.where(stream == PER_THREAD, ident, UNKNOWN), device])
+        self._times = start, end
+
+    def around(self, stream: np.ndarray, ident: np.ndarray, device: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """Return the row of the capture that was under way on a stream, the latest of several; -1 for none."""
+        found = np.full(len(stream), UNKNOWN)
+        asked = np.flatnonzero(np.isin(stream, self.streams))
+        if not len(asked):
+            return found
+        stream, ident, device, time = (values[asked] for values in (stream, ident, device, time))
+        wanted = np.stack([stream, np.where(stream == PER_THREAD, ident, UNKNOWN), device])
+        every = np.ones(self._rows.shape[1], bool)
+        result = np.full(len(asked), UNKNOWN)
+        for captures, launches, columns in ((every, device != UNKNOWN, 3), (every, device == UNKNOWN, 2),
+                                            (self._rows[2] == UNKNOWN, device != UNKNOWN, 2)):
+            rest = np.flatnonzero(launches & (result == UNKNOWN))
+            if len(rest) and captures.any():
+                result[rest] = self._around(captures, wanted[:, rest], time[rest], columns)
+        found[asked] = result
+        return found
+
+    def _around(self, captures: np.ndarray, wanted: np.ndarray, time: np.ndarray, columns: int) -> np.ndarray:
+        rows = np.flatnonzero(captures)
+        both = np.concatenate([self._rows[:columns, rows], wanted[:columns]], axis=1)
+        numbers = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
+        start, end = self._times
+        place = Spans(numbers[:len(rows)], start[rows], end[rows]).around(numbers[len(rows):], time)
+        return np.append(rows, UNKNOWN)[place]
+
+
+def captured_launches(launches: dict[str, Any], configurations: Sequence[Row], threads: Sequence[Row],
+                      devices: Sequence[Row], capturing: Capturing) -> np.ndarray:
+    """Return the row of `capturing` in which each launch was submitted; -1 for none.
 
     A launch that raised became no node, and is none of a capture.
     """
     handles = [row.get("stream") for row in configurations]
     stream = np.array([UNKNOWN if handle is None else handle for handle in handles] + [UNKNOWN], np.int64)
-    is_known = np.array([handle is not None for handle in handles] + [False])
+    ident = np.array([(row.get("ident") or 0) & THREAD_BITS for row in threads] + [UNKNOWN], np.int64)
+    ordinals = [row.get("ordinal") for row in devices]
+    ordinal = np.array([UNKNOWN if each is None else each for each in ordinals] + [UNKNOWN], np.int64)
     found = np.full(len(launches["start_ns"]), UNKNOWN)
-    candidates = (is_known & np.isin(stream, capturing.groups))[launches["configuration_id"]]
+    candidates = np.isin(stream, capturing.streams)[launches["configuration_id"]]
     rows = np.flatnonzero(candidates & launches["error"].is_null().to_numpy(zero_copy_only=False))
     submitted = launches["submit_start_ns"][rows]
     time = np.where(submitted == UNKNOWN, launches["start_ns"][rows], submitted)
-    found[rows] = capturing.around(stream[launches["configuration_id"][rows]], time)
+    found[rows] = capturing.around(stream[launches["configuration_id"][rows]], ident[launches["thread_id"][rows]],
+                                   ordinal[launches["device_id"][rows]], time)
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.recording.arrow import make_table, table_of_rows
-from kernelscope.recording.captures import captured_launches, nodes_of_launches
+from kernelscope.recording.captures import Capturing, captured_launches, nodes_of_launches
 from kernelscope.recording.columns import THREAD_BITS, Columns, Row, cell_finder, thread_rows
 from kernelscope.recording.graph_launches import GraphCalls
 from kernelscope.recording.spans import FOREVER, Spans
@@ -151,11 +151,11 @@ class GraphJoin:
         return event, np.append(self._node_ids, UNKNOWN)[node]
 
     def mark_captured(self, launches: dict[str, Any], configurations: Sequence[Row],
-                      specializations: Sequence[Row]) -> None:
+                      specializations: Sequence[Row], devices: Sequence[Row]) -> None:
         """Give launches that went into a capture the columns ``capture_event_id`` and ``graph_node_id``."""
         if not len(self._captures) or not len(launches["start_ns"]):
             return
-        span = captured_launches(launches, configurations, self._capturing)
+        span = captured_launches(launches, configurations, self._threads, devices, self._capturing)
         if (span == UNKNOWN).all():
             return
         capture = np.append(self._captures, UNKNOWN)[span]
@@ -218,19 +218,24 @@ class GraphJoin:
         """Captures as spans, by stream and by the thread that began them."""
         held, rows = self._numbers, self._raw.events
         captures = np.flatnonzero(self._are("capture"))
+        # Of streams that joined a capture the device is not known: it may be another one.
         streams = np.array([
-            (at, stream) for at in captures.tolist()
+            (at, stream, rows[at].get("device", UNKNOWN) if stream == rows[at].get("stream") else UNKNOWN)
+            for at in captures.tolist()
             for stream in dict.fromkeys((rows[at].get("stream"), *(rows[at].get("streams") or ())))
             if stream is not None
-        ], np.int64).reshape(-1, 2)
+        ], np.int64).reshape(-1, 3)
         self._captures = streams[:, 0]
-        self._capturing = Spans(streams[:, 1], held["start_ns"][self._captures], self._ends(self._captures))
+        self._capturing = Capturing(streams[:, 1], held["ident"][self._captures], streams[:, 2],
+                                    held["start_ns"][self._captures], self._ends(self._captures))
         self._capturing_threads = self._spans(captures)
 
     def _append_log(self) -> None:
         """The launches of the log; one on a stream that captures becomes a node of the capture, and is none."""
         log, began = self._raw.launches, self._raw.began
-        keep = self._capturing.around(log["stream"], log["start_ns"]) == UNKNOWN
+        anywhere = np.full(len(log["stream"]), UNKNOWN)
+        keep = self._capturing.around(
+            log["stream"], log["ident"] & THREAD_BITS, anywhere, log["start_ns"]) == UNKNOWN
         if began is not None:
             keep &= log["start_ns"] >= began
         kept = {name: values[keep] for name, values in log.items()}

@@ -209,21 +209,24 @@ _COLUMNS = ("thread_id", "target", "configuration", "start_ns", "dispatch_end_ns
 
 def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
     """What was recovered, skipped and damaged."""
+    def counted(number: int, one: str, many: str) -> str:
+        return f"{number:,} {one if number == 1 else many}"
+
     def told(number: int, one: str, many: str) -> list[str]:
-        return [f"{number:,} {one if number == 1 else many}"] if number else []
+        return [counted(number, one, many)] if number else []
 
     unfinished: dict[str, int] = recovered["unfinished"]
     begun = sum(unfinished.values())
-    parts = [f"recovered {recovered['launches']:,} launches of process {recovered['pid']}, which ended without "
-             "stopping its recording"]
+    parts = [f"recovered {counted(recovered['launches'], 'launch', 'launches')} of process {recovered['pid']}, which "
+             "ended without stopping its recording"]
     if begun:
-        parts.append(f"{begun} launch{'' if begun == 1 else 'es'} unfinished: {_listed(unfinished)}")
+        parts.append(f"{counted(begun, 'launch', 'launches')} unfinished: {_listed(unfinished)}")
     parts += told(recovered["missing"], "launch had begun and cannot be read", "launches had begun and cannot be read")
     parts += told(recovered["damaged_slots"], "slot is damaged or torn", "slots are damaged or torn")
     parts += told(recovered["repeated_slots"], "slot repeats another", "slots repeat others")
     parts += told(recovered["lost"], f"launch was not kept (mode {recovered['mode']})",
                   f"launches were not kept (mode {recovered['mode']})")
-    skipped = f"damaged, {recovered['skipped_bytes']:,} bytes skipped"
+    skipped = f"damaged, {counted(recovered['skipped_bytes'], 'byte', 'bytes')} skipped"
     parts += told(recovered["damaged_rows"], f"place of the rows is {skipped}", f"places of the rows are {skipped}")
     parts += told(recovered["unknown_ids"], "id without its row is unknown", "ids without their rows are unknown")
     parts += recovered["notes"]

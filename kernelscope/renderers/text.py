@@ -303,7 +303,7 @@ def configuration_columns(each: ConfigurationSummary) -> list[str]:
     if each.cluster is not None:
         grid += f" in clusters of {dims(each.cluster)}"
     return [
-        grid, dims(each.blockdim), size(each.sharedmem_bytes), stream(each.stream), launched(each),
+        grid, dims(each.blockdim), size(each.sharedmem_bytes), stream(each.stream, each.device), launched(each),
         duration(each.median_ns), percents(each.occupancy), span(each.regs),
     ]
 

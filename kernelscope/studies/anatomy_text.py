@@ -173,7 +173,7 @@ def _amounts(result: AnatomyResult) -> str:
     loops = sorted({row[6] for row in rows})
     launches = f"{loops[0]:,} to {loops[-1]:,}" if len(loops) > 1 else f"{loops[0]:,}"
     return (f"{counted(processes, 'process', 'processes')}{of}, in each {counted(rounds, 'round')} with a dozen "
-            f"batches a part, of {launches} launches.")
+            f"batches a part, of {launches} launch{'es' * (loops[-1] > 1)}.")
 
 
 def _remarks(result: AnatomyResult) -> list[tuple[str, str]]:

@@ -183,7 +183,7 @@ def _amounts(measured: Measured) -> str:
     several = "s" if max(counts) > 1 else ""
     of = " of each target" if len(processes) > 1 else ""
     return (f"{_from_to(counts)} process{'e' * bool(several)}{several}{of}, in each {_from_to(batches.values())} "
-            f"batch{'es' * (max(batches.values()) > 1)} a case, of {_from_to(loops)} launches.")
+            f"batch{'es' * (max(batches.values()) > 1)} a case, of {_from_to(loops)} launch{'es' * (max(loops) > 1)}.")
 
 
 def _ended(measured: Measured) -> str:

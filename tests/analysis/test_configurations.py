@@ -81,3 +81,54 @@ def test_a_captured_launch_has_the_occupancy_of_its_shape(script: Any) -> None:
     found = by_configuration(made.recording())
     shown = {kernel: [(each.griddim, each.occupancy) for each in held] for kernel, held in found.items()}
     assert shown == {0: [((4, 1, 1), (0.5, 0.5))], 1: [((8, 1, 1), (0.75, 0.75)), ((4, 1, 1), (0.25, 0.25))]}
+
+
+def test_the_default_streams_of_two_devices_are_two(script: Any) -> None:
+    from kernelscope.analysis.overview import overview
+    from kernelscope.renderers.text import configuration_columns
+
+    made = script()
+    for ordinal in (1, 3):
+        made.device(ordinal=ordinal)
+    made.kernel()
+    made.specialization()
+    made.configuration()
+    for device in (0, 1, 1, None):
+        made.launch(device_id=device)
+    made.occupancy(0, 0, 0.5)
+    made.rows["occupancies"].append({**made.rows["occupancies"][0], "device_id": 1, "occupancy": 0.75})
+    recording = made.recording()
+    found = by_configuration(recording)[0]
+    assert [(each.device, each.launches, each.occupancy) for each in found] == [
+        (3, 2, (0.75, 0.75)), (None, 1, None), (1, 1, (0.5, 0.5))]
+    assert [configuration_columns(each)[3] for each in found] == [
+        "default on device 3", "default", "default on device 1"]
+    shown = overview(recording)
+    assert (shown.configurations, shown.by_kernel[0].configurations) == (3, 3)
+    for row in made.rows["launches"]:
+        row["device_id"] = 1
+    (only,) = by_configuration(made.recording())[0]
+    assert (only.device, only.launches, only.occupancy) == (None, 4, (0.5, 0.75))
+
+
+def test_a_dry_run_on_the_default_streams_of_two_devices(run_python: Any) -> None:
+    run_python("""
+import kernelscope, numpy as np
+from numba import cuda
+from kernelscope.analysis.configurations import by_configuration
+
+@cuda.jit
+def step(a):
+    a[0] += 1
+
+with kernelscope.record(gpu="none") as recorder:
+    for device, launches in ((0, 2), (1, 3)):
+        with cuda.gpus[device]:
+            array = cuda.to_device(np.zeros(4))
+            for _ in range(launches):
+                step[1, 1](array)
+found = by_configuration(recorder.recording)[0]
+assert [(each.stream, each.device, each.launches) for each in found] == [(0, 1, 3), (0, 0, 2)], found
+text = recorder.recording.summary()
+assert "default on device 0" in text and "default on device 1" in text, text
+""", KERNELSCOPE_DRYRUN_DEVICES="2", NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0")

@@ -169,7 +169,7 @@ def test_cells_of_others() -> None:
     assert prepared(script(), None).label == "cell 3"
     with pytest.raises(GraphError, match="it launched kernels of cuda.core, and only launches of numba-cuda"):
         prepared(script("cuda.core"), 3)
-    with pytest.raises(GraphError, match="1 of its kernels were launched by other libraries or by a graph"):
+    with pytest.raises(GraphError, match="1 kernel of it was launched by other libraries or by a graph"):
         prepared(script(foreign=True), 3)
     with pytest.raises(GraphError, match="launched by other libraries or by a graph .the first is 'axpy'"):
         prepared(script(replayed=True), 3)

@@ -36,6 +36,7 @@ def test_calls_of_nobody_change_nothing():
 
 
 def test_the_device_is_that_of_the_kernel():
-    launches = launches_of(device_id=[-1, 0, -1])
-    add_devices(launches, np.array([1, -1, 0]), np.array([1, 1, 1]))
-    assert launches["device_id"].tolist() == [1, 0, -1]
+    launches = launches_of(device_id=[-1, 0, -1, 0, 1])
+    add_devices(launches, np.array([1, -1, 0, 3, 4]), np.array([1, 1, 1, 1, -1]))
+    # Of the second no kernel is known; the fourth's stream has the same handle on both devices.
+    assert launches["device_id"].tolist() == [1, 1, -1, 1, 1]

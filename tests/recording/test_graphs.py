@@ -229,6 +229,35 @@ def test_captured_launches_are_nodes_and_did_not_run() -> None:
     assert recording.column("launches", "graph_node_id").tolist() == [-1, 0, 2, -1, 5, -1, -1, -1, -1]
 
 
+@pytest.mark.parametrize(("first", "second", "captures"), [
+    # The handles of the captures' streams with their devices: what became of launches on device 0, 1 and unknown.
+    ((50, 0), (50, 1), [0, 1, 1]),
+    ((50, 0), (60, 1), [0, -1, 0]),
+    ((50, -1), (60, 1), [0, 0, 0]),
+    ((50, -1), (50, 1), [0, 1, 1]),
+])
+def test_streams_of_two_devices_with_one_handle(first: Any, second: Any, captures: list[int]) -> None:
+    held = graphs(1, 2, events=[event("capture", at, 200, stream=stream, device=device, graph_id=0)
+                                for at, (stream, device) in ((100, first), (110, second))])
+    recording = made(
+        graphs=held, launches=launches((120, 121, 0, 0), (130, 131, 1, 0), (140, 141, 2, 0)),
+        devices=[{"ordinal": 0}, {"ordinal": 1}],
+        targets=[{"dispatcher_id": 0, "specialization_id": 0, "device_id": device, "error": None}
+                 for device in (0, 1, -1)])
+    assert recording.column("launches", "capture_event_id").tolist() == captures
+
+
+def test_each_thread_has_a_default_stream_of_its_own() -> None:
+    """Of the per-thread default stream the handle is 2 in every thread."""
+    rows = launches((120, 121, 0, 0), (130, 131, 0, 0))
+    rows["thread_id"][:] = 0, 1
+    recording = made(
+        graphs=graphs(1, 2, events=[event("capture", 100, 200, stream=2, graph_id=0)]), launches=rows,
+        threads=[{"ident": IDENT, "name": "MainThread"}, {"ident": IDENT + 1, "name": "other"}],
+        configurations=[configuration(4, stream=2), configuration(8, stream=50), configuration(4)])
+    assert recording.column("launches", "capture_event_id").tolist() == [0, -1]
+
+
 def test_captures_of_one_stream_one_after_the_other() -> None:
     rows = [(100 * at + 50 + each, 100 * at + 51 + each, 0, 0) for at in range(1, 4) for each in (1, 2, 45)]
     ends = {1: 190, 2: 290, 3: None}

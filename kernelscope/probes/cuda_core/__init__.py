@@ -146,7 +146,8 @@ class CudaCoreProbe:
         """Say in health what is not known of graphs, where there were any."""
         problems = list(dict.fromkeys(watch.problems)) if watch.events or watch.was_strange else []
         if rows.left_out:
-            problems.append(f"{rows.left_out:,} graphs that updates made are without their nodes: there were too many")
+            which = "graph that an update made is" if rows.left_out == 1 else "graphs that updates made are"
+            problems.append(f"{rows.left_out:,} {which} without nodes: there were too many")
         fix = "please report it with this message and the driver's version"
         if not watch.was_told and self._unseen.count:
             problems = ["graphs are not seen: that needs CUPTI, which does not record here"]

@@ -135,6 +135,11 @@ class Driver:
             return None
         return kind.value == _HOST
 
+    def device(self) -> int | None:
+        """Return the ordinal of the device that is current."""
+        found = ctypes.c_int()
+        return None if self._library.cuCtxGetDevice(ctypes.byref(found)) else found.value
+
     def capture_of(self, stream: int, per_thread: bool = False) -> int | None:
         """Return the id of the capture that a stream is part of."""
         status, found = ctypes.c_int(), ctypes.c_uint64()

@@ -18,6 +18,7 @@ from kernelscope.probes.cuda_core.walk import Conditionals, Walker
 from kernelscope.probes.cupti.interruptions import raise_again
 from kernelscope.probes.driver_calls import BEFORE, CallData, Source
 from kernelscope.probes.sink import Sink
+from kernelscope.schema import UNKNOWN
 
 #: Streams that stand for another one in each thread.
 _PER_THREAD = 2
@@ -160,13 +161,14 @@ class GraphWatch:
     def _captured(self, call: Call) -> None:
         stream = call.word(0)
         into = call.word(1) if call.api == "cuStreamBeginCaptureToGraph" else 0
-        event = self._log.add("capture", call, stream=stream, streams=[stream], end_ns=None)
+        on = self._driver.device()
+        event = self._log.add("capture", call, stream=stream, streams=[stream], end_ns=None,
+                              device=UNKNOWN if on is None else on)
         if call.result != SUCCESS:
             event.row["end_ns"] = call.end_ns
             return
         key = self._driver.capture_of(stream, call.name.endswith("_ptsz")) or (stream, call.ident)
-        for stale in [each for each, other in self._captures.items() if other.row["stream"] == stream
-                      and (stream > _PER_THREAD or other.row["thread_ident"] == call.ident)]:
+        for stale in self._captures_on(stream, call.ident, event.row["device"]):
             del self._captures[stale]  # its stream was destroyed meanwhile
         self._captures[key] = event
         if into in self._definitions:
@@ -179,8 +181,8 @@ class GraphWatch:
         stream = call.word(0)
         if call.result == WRONG_THREAD:
             return  # it goes on
-        key = next((key for key, event in self._captures.items() if event.row["stream"] == stream
-                    and (stream > _PER_THREAD or event.row["thread_ident"] == call.ident)), None)
+        on = self._driver.device()
+        key = next(iter(self._captures_on(stream, call.ident, UNKNOWN if on is None else on)), None)
         if key is None:
             return  # it began before recording did
         event = self._captures[key]
@@ -191,6 +193,13 @@ class GraphWatch:
         del self._captures[key]
         if not self._captures:
             self._switch(WAIT, False)
+
+    def _captures_on(self, stream: int, ident: int, device: int) -> list[Any]:
+        """The captures that a stream began: a handle below 3 is another stream on each device, and in each thread."""
+        return [
+            key for key, event in self._captures.items() if event.row["stream"] == stream
+            and (stream > _PER_THREAD or (event.row["thread_ident"] == ident
+                                          and event.row.get("device", UNKNOWN) in (device, UNKNOWN)))]
 
     def _waited(self, call: Call) -> None:
         stream = call.word(0)

@@ -184,7 +184,8 @@ def _stated(tracing: Tracing) -> dict[str, Any]:
                            "message": f"GPU times are on the host clock within {tracing.clock_error_ns / 1e3:.1f} µs; "
                                       "what CUPTI itself adds to a launch is not in the stated cost"}
     if tracing.dropped:
-        row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} records",
+        records = "record" if tracing.dropped == 1 else "records"
+        row |= {"status": "degraded", "message": f"CUPTI lost {tracing.dropped:,} {records}",
                 "fix": "record fewer launches in one cell"}
     if tracing.problem:
         row |= {"status": "degraded", "message": f"some of CUPTI's records could not be read: {tracing.problem}",

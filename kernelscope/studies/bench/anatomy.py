@@ -211,22 +211,25 @@ class Anatomy:
         passed = {cell[2] for _, cell, _ in batches}
         is_once = passed == {loops}
         if together and not is_once and self._boundaries.is_once_a_launch(key):
-            launches = f"{max(passed)} launches" if max(passed) else "no launch"
-            self._boundaries.lose_all(f"the statement launches not once: {launches} in {loops} runs of it")
+            launches = "{} launch{}".format(max(passed), "es" * (max(passed) > 1)) if max(passed) else "no launch"
+            self._boundaries.lose_all("the statement launches not once: {} in {} run{} of it".format(
+                launches, loops, "s" * (loops != 1)))
             self._lost.update([ARGUMENTS, *(part["key"] for part in self.parts)])
         elif is_once or (together and min(passed) > 0):
             # A boundary may be passed twice, as on the way to a dispatcher for one launch configuration; then the
             # stamps were there twice.
             times[key] = _median([total / count for _, (_, total, count), _ in batches])
         else:
-            self._lose(key, f"passed {max(passed)} times in {loops} launches")
+            self._lose(key, "passed {} time{} in {} launch{}".format(
+                max(passed), "s" * (max(passed) != 1), loops, "es" * (loops != 1)))
 
     def _take_turns(self, batches: list[Batch], loops: int, together: bool, times: Times) -> None:
         """Enter the times of the arguments, of one launch: a stamp before the loop, in each turn, and behind it."""
         turns = len(self._boundaries.arguments)
         each = (turns + 2) * (2 if together else 1)
         if any(len(stamps) != loops * each for _, _, stamps in batches):
-            self._lose(ARGUMENTS, f"{turns} arguments were not taken one after the other")
+            self._lose(ARGUMENTS, "{} not taken one after the other".format(
+                "1 argument was" if turns == 1 else f"{turns} arguments were"))
             return
         sums = [[sum(stamps[at + 1::each]) - sum(stamps[at::each]) for at in range(each - 1)]
                 for _, _, stamps in batches]
