@@ -5,11 +5,16 @@ it is not set.
 The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler, the C library and the
 machine. A build happens in a folder of its own beside the final one and is then renamed, so any number of
 processes may build at once.
+
+Machine code that somebody else could have put there is not loaded: where folder and file are not the user's alone, the
+driver is built for this process in a temporary folder.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import os
 import shlex
@@ -22,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from kernelscope.dryrun.headers import CudaHeader, find_header
 from kernelscope.errors import DryRunError
+from kernelscope.private_folders import make_private, why_no_place, why_not_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +48,8 @@ FLAGS = (
     "-Wl,-Bsymbolic",
 )
 _TIMEOUT_S = 300
+# Where a driver can be built for one process, besides the folder of temporary files and the session's own.
+_PLACES = ("/var/tmp",)
 
 
 def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
@@ -50,39 +58,56 @@ def build(progress: Callable[[str], None], *, rebuild: bool = False) -> Path:
     Parameters
     ----------
     progress
-        Called with one line before a compilation.
+        Called with one line before a compilation, and with one that says why the cache is not used.
     rebuild
         Whether to compile even so: what the cache has does not load.
 
     Raises
     ------
     DryRunError
-        If there is no C compiler or no ``cuda.h``, if the compiler fails, or if the cache folder cannot be written.
+        If there is no C compiler or no ``cuda.h``, if the compiler fails, if the cache folder cannot be written, or if
+        there is no folder that is the user's alone.
     """
     compiler = find_compiler()
     header = find_header()
     sources = sorted(path for path in SOURCES.iterdir() if path.suffix in (".c", ".h", ".inc"))
     folder = cache_folder() / _key(sources, compiler, header)
     library = folder / LIBRARY
+    # Again when the folder was made: meanwhile somebody else may have made one of that name.
+    why = why_not_private(folder.parent) or _made(folder.parent) or why_not_private(library)
+    if why:
+        folder = _private_folder(os.getpid()) / folder.name
+        library = folder / LIBRARY
     if not rebuild and _is_whole(library):
         return library
-    progress("compiling the dry-run driver (once, about 3 s) ...")
+    progress("compiling the dry-run driver (once, about 3 s) ..." if why is None else
+             f"compiling the dry-run driver in {folder.parent}, for this process only (about 3 s): {why} ...")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=folder.parent) as scratch:
             fresh = Path(scratch) / folder.name
-            fresh.mkdir()
+            fresh.mkdir(mode=0o700)
             _compile(compiler, header, sources, fresh / LIBRARY)
             if rebuild or not _is_whole(library):
                 with contextlib.suppress(FileNotFoundError):
                     folder.rename(Path(scratch) / "damaged")
             _put_in_place(fresh, folder)
     except OSError as error:
-        raise DryRunError(
-            f"the dry-run driver cannot be written to {folder.parent}: {error.strerror or error}; "
-            "set XDG_CACHE_HOME to a folder that you can write"
-        ) from error
+        raise _cannot_be_written(folder.parent, error) from error
     return library
+
+
+def _made(folder: Path) -> str | None:
+    """Make a folder, and return why it is not the user's alone."""
+    try:
+        make_private(folder)
+    except OSError as error:
+        raise _cannot_be_written(folder, error) from error
+    return why_not_private(folder)
+
+
+def _cannot_be_written(folder: Path, error: OSError) -> DryRunError:
+    return DryRunError(f"the dry-run driver cannot be written to {folder}: {error.strerror or error}; "
+                       "set XDG_CACHE_HOME to a folder that you can write")
 
 
 def cache_folder() -> Path:
@@ -112,6 +137,23 @@ def find_compiler() -> list[str]:
         "the dry run needs a C compiler: none of cc, gcc, clang is on PATH; "
         "install one (Debian: apt install gcc) or set CC"
     )
+
+
+@functools.cache
+def _private_folder(process: int) -> Path:
+    """Return a temporary folder that is the user's alone and goes with this process."""
+    for base in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), *_PLACES):
+        if os.path.isabs(base) and os.path.isdir(base) and why_no_place(Path(base)) is None:
+            folder = Path(tempfile.mkdtemp(prefix="kernelscope-dryrun-", dir=base))
+            atexit.register(_remove, folder, process)
+            return folder
+    raise DryRunError(f"there is no folder that is yours alone for the dry-run driver: "
+                      f"{why_no_place(Path(tempfile.gettempdir()))}; set TMPDIR to one that others cannot change")
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not a child's that was forked
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _key(sources: list[Path], compiler: list[str], header: CudaHeader) -> str:
@@ -144,6 +186,7 @@ def _compile(compiler: list[str], header: CudaHeader, sources: list[Path], outpu
         raise DryRunError(
             f"{shlex.join(compiler)} could not compile the dry-run driver (exit status {done.returncode}):\n{last}"
         )
+    output.chmod(0o700)  # whatever the umask
 
 
 def _is_whole(library: Path) -> bool:

@@ -8,6 +8,7 @@ target is hidden by one of ours, and a target's packages are what is measured. T
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Protocol
 
@@ -68,7 +69,7 @@ def dry_run_fields() -> dict[str, str]:
     """
     from kernelscope.dryrun import build, is_enabled, status
 
-    library = status().library if is_enabled() else str(build.build(lambda _: None))
+    library = status().library if is_enabled() else str(build.build(lambda line: print(line, file=sys.stderr)))
     return {"dryrun": package_folder(), "library": library or ""}
 
 

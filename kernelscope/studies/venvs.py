@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kernelscope.errors import StudyError
+from kernelscope.private_folders import make_private, why_not_private
 from kernelscope.studies.commands import COLORS, Finished, last_words, run
 
 FOLDER = "KERNELSCOPE_STUDY_ENVIRONMENTS"
@@ -26,6 +28,8 @@ FOLDER = "KERNELSCOPE_STUDY_ENVIRONMENTS"
 # An environment that no study has used for so long is removed by the next one that makes one.
 _FORGOTTEN_S = 30 * 24 * 3600
 _MAKING = ".making-"
+# Of one that is not kept, as somebody else could change what is.
+_ALONE = "kernelscope-environment-"
 _STAMP = "used"
 # What pip says where it cannot reach its index. A requirement that does not exist has a list of versions after "from".
 _OFFLINE = re.compile(r"NewConnectionError|ConnectTimeout|ProxyError|NameResolutionError|from versions: none|"
@@ -86,6 +90,7 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
          progress: Callable[[str], None]) -> Path:
     """Return the folder of an environment that is kept, which is made where there is none yet.
 
+    It is kept only where nobody but the user can change it; else it goes with `held`, and `progress` is told why.
     It is made under another name, and renamed when it is complete, so that none is left half-made. It is locked as long
     as `held` is open: another study may use it meanwhile, but nothing removes it.
 
@@ -105,17 +110,28 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
     key = hashlib.sha256(json.dumps([sys.version, os.path.realpath(sys.executable), *request]).encode()).hexdigest()
     folder = environments_folder()
     made = folder / f"{name}-{key[:16]}"
+    why = why_not_private(folder)
+    if why is None:
+        try:
+            make_private(folder)
+        except OSError as problem:
+            raise _cannot_be_kept(folder, problem) from problem
+        # Again, as somebody else may have made one of that name; and what is run from it must be the user's as well.
+        why = why_not_private(folder) or why_not_private(made) or why_not_private(made / "bin")
+    if why is not None:
+        progress(f"making the environment of {name} for this study only: {why}")
+        alone = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=_ALONE))) / "environment"
+        build(alone)
+        return alone
 
     def waiting() -> None:
         progress(f"waiting for another study that makes the environment of {name}")
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         forget(older_than_s=_FORGOTTEN_S, but=made)
         lock = held.enter_context(_shared(folder / f"{made.name}.lock", waiting))
     except OSError as problem:
-        raise StudyError(f"environments cannot be kept in {str(folder)!r}: {problem.strerror}; set {FOLDER} to another "
-                         "folder") from problem
+        raise _cannot_be_kept(folder, problem) from problem
     if not _is_usable(made):
         _lock(lock, fcntl.LOCK_EX, waiting)
         if not _is_usable(made):  # nobody else has made it meanwhile
@@ -123,6 +139,11 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
         fcntl.flock(lock, fcntl.LOCK_SH)
     (made / _STAMP).touch()
     return made
+
+
+def _cannot_be_kept(folder: Path, problem: OSError) -> StudyError:
+    return StudyError(f"environments cannot be kept in {str(folder)!r}: {problem.strerror}; set {FOLDER} to another "
+                      "folder")
 
 
 def forget(older_than_s: float = 0.0, but: Path | None = None) -> list[Path]:

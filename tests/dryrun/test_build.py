@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (sources / "small.c").write_text("int kernelscope_dryrun_interface(void) { return 1; }\n")
     monkeypatch.setattr(building, "SOURCES", sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(building, "_private_folder", functools.cache(building._private_folder.__wrapped__))
     return sources
 
 
@@ -209,6 +211,119 @@ def test_a_cache_that_cannot_be_written(quick: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(
         DryRunError, match="cannot be written to .*file/kernelscope/dryrun: Not a directory; set XDG_CACHE"
     ):
+        building.build(lambda line: None)
+
+
+# ---- Whose folder it is ----
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o7777
+
+
+def test_what_is_made_is_the_users_alone_whatever_the_umask(quick: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        library = building.build(lambda line: None)
+    finally:
+        os.umask(before)
+    for each in (tmp_path / "cache", *[path for path in library.parents if path.is_relative_to(tmp_path / "cache")]):
+        assert mode(each) == 0o700, each
+    assert mode(library) == 0o700
+
+
+def test_a_file_or_folder_that_others_can_change_is_not_loaded(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, progress = lines()
+    library = building.build(progress)
+    cache = library.parents[3]
+    for each in (library, library.parent, library.parents[1], library.parents[2], cache):
+        was = mode(each)
+        for bit, own_group, is_shared in ((0o002, True, True), (0o020, False, True), (0o020, True, False)):
+            monkeypatch.setattr("kernelscope.private_folders._is_own_group", lambda gid, own=own_group: own)
+            each.chmod(was | bit)
+            found = building.build(progress)
+            assert (found != library) is is_shared, (each, bit, own_group)
+            assert found.is_relative_to(cache) is not is_shared
+            if is_shared:
+                assert mode(found) == mode(found.parent) == mode(found.parents[1]) == 0o700
+        each.chmod(was)
+    assert len(said) == 2  # for a process it is compiled once
+    assert f"others can write to {library} ..." in said[1]
+    assert len(said[1].splitlines()) == 1
+    # A sticky folder is one that others cannot take the user's entries out of; but they can add some.
+    cache.chmod(0o1777)
+    assert building.build(progress) == library
+    library.parents[1].chmod(0o1777)
+    assert building.build(progress) != library
+
+
+def test_what_a_link_leads_to_counts(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    (tmp_path / "shared" / "inside").mkdir(mode=0o700)
+    for name, target, is_private in (("one", "own", True), ("two", "shared/inside", False), ("three", "two", False),
+                                     ("four", tmp_path / "own" / ".." / "own", True)):
+        (tmp_path / name).symlink_to(target)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+        assert building.build(lambda line: None).is_relative_to(tmp_path) is is_private, name
+    assert list((tmp_path / "shared" / "inside").iterdir()) == []
+
+
+@pytest.mark.parametrize("whose", ["kernelscope", "kernelscope/dryrun", "", "link"])
+def test_what_belongs_to_somebody_else_is_not_loaded(
+    quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    said, progress = lines()
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
+    library = building.build(progress)
+    place = tmp_path / "link" if whose == "link" else tmp_path / "cache" / whose
+    real = os.lstat
+
+    def foreign(path: str, **options: int | None) -> os.stat_result:
+        found = real(path, **options)
+        if not options and Path(path) == place:
+            return os.stat_result((*found[:4], os.geteuid() + 1, *found[5:]))
+        return found
+
+    monkeypatch.setattr("kernelscope.private_folders.os.lstat", foreign)
+    found = building.build(progress)
+    assert found.resolve() != library.resolve()
+    assert f"belongs to user {os.geteuid() + 1} ..." in said[-1]
+    assert not found.is_relative_to(tmp_path / "cache")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another user")
+def test_root_loads_nothing_of_another_user(quick: Path, tmp_path: Path) -> None:
+    said, progress = lines()
+    library = building.build(progress)
+    os.chown(library, 65534, 65534)
+    assert not building.build(progress).is_relative_to(tmp_path)
+    assert f"{library} belongs to user 65534 ..." in said[-1]
+
+
+def test_a_private_build_goes_with_its_process(run_python, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    code = "from kernelscope import dryrun\nprint(dryrun.enable(print).library)"
+    result = run_python(QUICKLY + code, KERNELSCOPE_DRYRUN="", XDG_CACHE_HOME=str(shared), TMPDIR=str(tmp_path))
+    told, path = result.stdout.splitlines()
+    assert told.startswith("compiling the dry-run driver in ") and f"others can write to {shared} ..." in told
+    assert not Path(path).exists() and not Path(path).parents[1].exists()
+    assert list(shared.iterdir()) == []
+
+
+def test_without_any_private_folder(quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(building, "_PLACES", ())
+    with pytest.raises(DryRunError, match=f"others can write to {tmp_path}; set TMPDIR to one that others cannot"):
         building.build(lambda line: None)
 
 

@@ -243,7 +243,7 @@ def test_no_path_of_the_user_is_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert "somebody" not in text
     held = files.from_json(text)
     assert held.targets[0].source == "./numba cuda"
-    assert held.targets[2].error == "File '~/env/lib/numba.py', line 3"
+    assert held.targets[2].error == "File 'numba.py', line 3"
     assert held.settings["find_links"] == ["~/wheels"]
 
 

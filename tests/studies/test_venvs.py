@@ -204,6 +204,31 @@ def test_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypat
     assert len(calls) == 2
 
 
+def test_what_others_can_change_is_not_run(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = keep(Builder())
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    said: list[str] = []
+    for each in (made / "bin", made, folder, folder.parent):
+        each.chmod(0o755)
+    assert keep(Builder()) == made
+    for each in (made / "bin", made, folder, folder.parent):
+        each.chmod(0o757)
+        build = Builder()
+        with contextlib.ExitStack() as held:
+            alone = keep(build, held=held, progress=said.append)
+            assert (alone / "bin" / "python").exists() and not alone.is_relative_to(folder.parent)
+            assert alone.parent.stat().st_mode & 0o777 == 0o700
+        assert not alone.exists() and len(build.calls) == 1
+        assert said == [f"making the environment of toy for this study only: others can write to {each}"]
+        said.clear()
+        each.chmod(0o755)
+    assert keep(Builder()) == made
+
+
 def test_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert venvs.environments_folder() == tmp_path / "kept"
     monkeypatch.delenv(venvs.FOLDER)

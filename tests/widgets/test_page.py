@@ -13,6 +13,7 @@ from unpack import Unpacked
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.model import Recording
+from kernelscope.recording.privacy import shareable
 from kernelscope.widgets import page as module
 from kernelscope.widgets.packing import Packed, pack
 from kernelscope.widgets.page import page
@@ -39,7 +40,7 @@ def test_what_fails_leaves_the_earlier_page(tmp_path: Path, monkeypatch: pytest.
     target = everything().to_html(tmp_path / "report.html")
     before = target.read_bytes()
 
-    def fail(recording: Recording) -> str:
+    def fail(recording: Recording, **options: bool) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "page", fail)
@@ -68,7 +69,7 @@ def test_the_page_holds_card_and_timeline(tmp_path: Path) -> None:
     payload = re.search(r'id="kernelscope-payload">(.*?)</script>', text)[1]  # type: ignore[index]
     back = Unpacked(Packed(header, base64.b64decode(payload)))
     assert back.rows("launches") == len(recording.launches)
-    assert header == json.loads(json.dumps(pack(recording).header))
+    assert header == json.loads(json.dumps(pack(shareable(recording)).header))
 
 
 def test_only_its_own_script_may_run() -> None:
