@@ -13,7 +13,6 @@ _MOST_LISTED = 5
 _NAME_WIDTH = 60
 # Four columns of two short words each fit where the card's own tables would scroll.
 _STYLE = """
-.kscope .ks-whatif .ks-x > table.ks-table { min-width: 0; }
 .kscope .ks-whatif table.ks-table :is(th, td) { white-space: normal; }
 """
 NOTICE = f"{DRY_RUN_NOTICE}: there are no times and no results to compare"

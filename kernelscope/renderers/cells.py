@@ -43,7 +43,7 @@ def cells_card(recordings: Sequence[Recording]) -> str:
         for row in rows
     ]
     notes = "".join(f'<div class="ks-notice">{escape(notice)}</div>' for notice in notices)
-    table = table_of(columns, body, left=(0, last), dense=True, natural=True)
+    table = table_of(columns, body, left=(0, last), dense=True)
     return f'<style>{style()}</style><div class="kscope">{notes}{heading("Recorded cells")}{table}</div>'
 
 

@@ -54,12 +54,11 @@ def two(value: str, below: str) -> str:
 
 def table_of(
     columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
-    natural: bool = False,
 ) -> str:
     """Return a table of the card's kind.
 
-    Columns are (class of width, label, label of the line below); rows are cells that are already HTML. The columns of
-    a `natural` table are as wide as what is in them, and it scrolls where it has too little room.
+    Columns are (class of width, label, label of the line below); rows are cells that are already HTML. A column is
+    as wide as its class says, and wider where its numbers need it; the others share what is left.
     """
     widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
     labels = "".join(
@@ -68,7 +67,7 @@ def table_of(
         for place, (_, label, below) in enumerate(columns)
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    kind = "ks-table" + (" ks-dense" if dense else "") + (" ks-natural" if natural else "")
+    kind = "ks-table" + (" ks-dense" if dense else "")
     return (
         f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"

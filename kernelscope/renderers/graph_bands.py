@@ -10,8 +10,8 @@ from kernelscope.analysis.graph_layout import Layout
 from kernelscope.analysis.graph_nodes import TOP, Graph
 from kernelscope.analysis.units import counted, duration, percent
 from kernelscope.renderers import graph_words as words
-from kernelscope.renderers.base import escape, shorten
-from kernelscope.renderers.graph_style import FONT, INK, LETTER, kind_of
+from kernelscope.renderers.base import EXACT_LETTERS, drawn_width, escape, fitted, shorten
+from kernelscope.renderers.graph_style import FONT, INK, SIZE, kind_of
 
 _MOST_BANDS = 6
 _MOST_NAMES = 3
@@ -85,8 +85,9 @@ def bands(graph: Graph, layout: Layout) -> str:
                    for at, note in enumerate(notes))
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' "
-        f"role='img' font-family=\"{FONT}\" font-size='11' fill='{INK}'><title>{escape(words.headline(graph))}</title>"
-        f"<text x='1' y='13'>{escape(shorten(words.kinds(graph), int(_WIDTH / LETTER)))}</text>{body}{said}</svg>"
+        f"role='img' font-family=\"{FONT}\" font-size='{SIZE}' fill='{INK}' {EXACT_LETTERS}>"
+        f"<title>{escape(words.headline(graph))}</title>"
+        f"<text x='1' y='13'>{escape(fitted(words.kinds(graph), _WIDTH - 1, SIZE))}</text>{body}{said}</svg>"
     )
 
 
@@ -98,12 +99,12 @@ def _drawn(graph: Graph, band: Band, y: int, at: int) -> Iterator[str]:
     size = f"{counted(len(band.numbers), 'node')} in {counted(band.layers, 'layer')}"
     a_launch = graph.by_launch(band.total_ns)
     cost = "" if a_launch is None else f"{duration(a_launch)} · {percent(band.share)}"
-    room = int((_WIDTH - 40 - (len(size) + len(cost)) * LETTER) / LETTER)
+    room = _WIDTH - 44 - drawn_width(size, SIZE, bold=True) - drawn_width(cost, SIZE)
     yield (
         f"<rect x='.75' y='{y + .75}' width='{_WIDTH - 1.5}' height='{_HEIGHT - 1.5}' rx='8' fill='{INK}' "
         f"fill-opacity='.08' stroke='{INK}' stroke-opacity='.6'/>"
         f"<text x='12' y='{y + 19}'><tspan font-weight='600'>{size}</tspan><tspan dx='10'>"
-        f"{escape(shorten(mostly(graph, band), room))}</tspan></text>"
+        f"{escape(fitted(mostly(graph, band), room, SIZE))}</tspan></text>"
         f"<text x='{_WIDTH - 12}' y='{y + 19}' text-anchor='end'>{escape(cost)}</text>"
     )
     kinds = Counter(kind_of(graph.nodes[number].kind).color for number in band.numbers)

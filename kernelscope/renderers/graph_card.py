@@ -86,7 +86,7 @@ def builds_part(shown: Overview) -> str:
     if not shown.builds:
         return ""
     columns = (
-        ("", "Algorithm", ""), ("number", "Requests", ""), ("time", "Hits", "median"), ("time", "Misses", "median"),
+        ("", "Algorithm", ""), ("requests", "Requests", ""), ("time", "Hits", "median"), ("time", "Misses", "median"),
         ("time", "Time", "building"),
     )
     html = heading("Build caches", graph_sentences.builds_note(shown))
@@ -115,7 +115,7 @@ def _build_row(each: BuildSummary) -> str:
 
 def _misses(shown: Overview, misses: Sequence[Miss]) -> str:
     labels = graph_sentences.cell_labels(shown)
-    columns = (("share", "Algorithm", ""), ("time", "Took", ""), ("word", "Outcome", ""), ("", "Why", "fix"))
+    columns = (("fifth", "Algorithm", ""), ("time", "Took", ""), ("word", "Outcome", ""), ("", "Why", "fix"))
     rows: list[str] = []
     for each in misses:
         fix = f'<span class="ks-fix"><b>Fix</b> {sentence(each.fix)}</span>' if each.fix else ""

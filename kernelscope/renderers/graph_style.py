@@ -17,8 +17,8 @@ TEXT_X, NAME_Y, DETAIL_Y = 37, 20, 34
 #: Where a name stands that is alone.
 LONE_Y = 28
 SIGN_X, SIGN_Y = 12, 14
-#: The advance of a letter of a node's name, of other text, and of a node's second line.
-NAME_LETTER, LETTER, DETAIL_LETTER = 6.95, 5.9, 5.45
+#: The advance of a letter of a node's name, which is monospaced; the size of other texts, and of a node's second line.
+NAME_LETTER, SIZE, DETAIL_SIZE = 6.95, 11, 10.5
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,20 @@ from kernelscope.analysis.graph_place import HEAD, Frame, Placed, place
 from kernelscope.recording.model import Recording
 from kernelscope.recording.privacy import shareable
 from kernelscope.renderers import graph_words as words
-from kernelscope.renderers.base import Makes, clean, escape, shorten
+from kernelscope.renderers.base import EXACT_LETTERS, Makes, clean, drawn_width, escape, fitted, shorten
 from kernelscope.renderers.graph_bands import bands
 from kernelscope.renderers.graph_style import (
-    DETAIL_LETTER,
+    DETAIL_SIZE,
     DETAIL_Y,
     FONT,
     INK,
-    LETTER,
     LONE_Y,
     MONO,
     NAME_LETTER,
     NAME_Y,
     SIGN_X,
     SIGN_Y,
+    SIZE,
     TEXT_X,
     kind_of,
     outline,
@@ -144,7 +144,7 @@ def draw(
     said = [words.headline(graph), *words.notes(graph, layout), *([notice] if notice else [])] if foot else []
     if not placed.nodes:
         said = [words.headline(graph) + " · nothing to draw"]
-    needed = max((len(line) * LETTER for line in said), default=0)
+    needed = max((drawn_width(line, SIZE) for line in said), default=0)
     width = max(placed.width, needed) + 2 * _MARGIN
     height = placed.height + 2 * _MARGIN + (_FOOT + 15 * (len(said) - 1) if said else 0)
     scale = min(1.0, *(limit / each for limit, each in zip(most, (width, height), strict=True))) if most else 1.0
@@ -154,7 +154,8 @@ def draw(
         for at, line in enumerate(said))
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width * scale:.0f}' height='{height * scale:.0f}' "
-        f"viewBox='0 0 {width:.0f} {height:.0f}' role='img' font-family=\"{FONT}\" font-size='11'>"
+        f"viewBox='0 0 {width:.0f} {height:.0f}' role='img' font-family=\"{FONT}\" font-size='{SIZE}' "
+        f"{EXACT_LETTERS}>"
         f"<title>{escape(words.headline(graph))}</title><g transform='translate({_MARGIN} {_MARGIN})'>{body}</g>"
         f"{lines}</svg>"
     )
@@ -199,9 +200,9 @@ def _node(graph: Graph, node: Node, frame: Frame) -> str:
     time = words.time_of(graph, node)
     is_box = node.kind in BOXES and bool(graph.bodies_of(node.number))
     name, said = texts(graph, node, width)
-    aside = (f"<text x='{width - 13:g}' y='{DETAIL_Y}' text-anchor='end' font-size='10.5'>{escape(time)}</text>"
-             if time else "")
-    below = (f"<text x='{TEXT_X}' y='{DETAIL_Y}' font-size='10.5' fill-opacity='.85'>{escape(said)}</text>"
+    aside = (f"<text x='{width - 13:g}' y='{DETAIL_Y}' text-anchor='end' font-size='{DETAIL_SIZE}'>{escape(time)}"
+             "</text>" if time else "")
+    below = (f"<text x='{TEXT_X}' y='{DETAIL_Y}' font-size='{DETAIL_SIZE}' fill-opacity='.85'>{escape(said)}</text>"
              if said else "")
     arrow = f"<path d='M{width - 19:g} 10.5l5 4.5-5 4.5z'/>" if is_box else ""
     return (
@@ -218,9 +219,9 @@ def _node(graph: Graph, node: Node, frame: Frame) -> str:
 def texts(graph: Graph, node: Node, width: float) -> tuple[str, str]:
     """Return the two lines of a node of that width, each as much of it as fits; they are cleaned and not escaped."""
     room = width - TEXT_X - (24 if graph.bodies_of(node.number) else 10)
-    left = width - TEXT_X - 18 - len(words.time_of(graph, node)) * DETAIL_LETTER
+    left = width - TEXT_X - 18 - drawn_width(words.time_of(graph, node), DETAIL_SIZE)
     return (shorten(clean(words.title(node)), int(room / NAME_LETTER)),
-            shorten(words.detail(graph, node), int(left / DETAIL_LETTER)))
+            fitted(words.detail(graph, node), left, DETAIL_SIZE))
 
 
 def _share(node: Node, width: float, height: float) -> str:
@@ -236,7 +237,7 @@ def _share(node: Node, width: float, height: float) -> str:
 def _box(graph: Graph, node: Node, frame: Frame) -> Iterator[str]:
     kind = kind_of(node.kind)
     time = words.time_of(graph, node)
-    said = shorten(words.line(graph, node), int((frame.width - TEXT_X - 40 - len(time) * LETTER) / LETTER))
+    said = fitted(words.line(graph, node), frame.width - TEXT_X - 40 - drawn_width(time, SIZE), SIZE, bold=True)
     x, y, width, height = frame.x, frame.y, frame.width, frame.height
     yield (
         f"<g transform='translate({x:.1f} {y:.1f})'>"

@@ -64,14 +64,15 @@ _FRAME = """
   border-radius: 3px; background: var(--ks-alarm); overflow-wrap: anywhere; }
 .kscope .ks-notice { font-weight: 600; }
 .kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
-.kscope .ks-figures { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)) minmax(0, 1.35fr); gap: 0 20px;
-  margin: 14px 0 2px; padding: 0; }
-.kscope .ks-figures.ks-six { grid-template-columns: repeat(4, minmax(0, 1fr)) minmax(0, 1.35fr) minmax(0, 1.1fr); }
+.kscope .ks-figures { --ks-room: minmax(min-content, 1fr); display: grid; gap: 0 20px; margin: 14px 0 2px; padding: 0;
+  grid-template-columns: repeat(4, var(--ks-room)) minmax(min-content, 1.35fr); }
+.kscope .ks-figures.ks-six { grid-template-columns: repeat(4, var(--ks-room)) minmax(min-content, 1.35fr)
+  minmax(min-content, 1.1fr); }
 .kscope .ks-figures > div { margin: 0; padding: 0; min-width: 0; }
 .kscope .ks-figures .ks-label { color: var(--ks-soft); font-size: 11.5px; }
 .kscope .ks-figures .ks-value { font-size: 21px; line-height: 1.25; font-weight: 600; white-space: nowrap;
   letter-spacing: -.01em; }
-.kscope .ks-figures .ks-note { color: var(--ks-soft); font-size: 11.5px; line-height: 1.35; }
+.kscope .ks-figures .ks-note { contain: inline-size; color: var(--ks-soft); font-size: 11.5px; line-height: 1.35; }
 .kscope .ks-head { margin: 18px 0 4px; font-size: 13px; font-weight: 600; }
 .kscope .ks-head span, .kscope .ks-soft { color: var(--ks-soft); font-weight: 400; }
 .kscope .ks-soft { font-size: 12px; }
@@ -104,9 +105,12 @@ _BARS = """
   rgba(127, 127, 127, .22) 2px 5px); }
 """
 
+# A column is at least as wide as its numbers are in the page's font, and a table that has too little room then scrolls.
+# Names and texts give way: a name is cut off in its middle, a text is broken.
 _TABLES = """
+.kscope .ks-x { overflow-x: auto; }
 .kscope table.ks-table { display: table; width: 100%; margin: 0; border: 0; border-collapse: collapse;
-  border-spacing: 0; table-layout: fixed; font-size: 12.5px; color: inherit; background: none; }
+  border-spacing: 0; table-layout: auto; font-size: 12.5px; color: inherit; background: none; }
 .kscope table.ks-table tr:nth-child(n), .kscope table.ks-table thead, .kscope table.ks-table tbody tr:nth-child(n) {
   background: none; border: 0; }
 .kscope table.ks-table tbody tr:nth-child(n):hover { background: var(--ks-tint); }
@@ -117,20 +121,19 @@ _TABLES = """
 .kscope table.ks-table th { padding-top: 3px; padding-bottom: 4px; color: var(--ks-soft); font-size: 11.5px;
   vertical-align: bottom; border-bottom: 1px solid var(--ks-line); background: none; }
 .kscope table.ks-table tbody tr + tr td { border-top: 1px solid var(--ks-line); }
-.kscope table.ks-table .ks-left { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+.kscope table.ks-table .ks-left { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 72px; }
+.kscope table.ks-table .ks-left:first-child { min-width: 112px; }
+.kscope table.ks-table td > .ks-name { contain: inline-size; }
 .kscope table.ks-table small { display: block; color: var(--ks-soft); font-size: 11.5px; font-weight: 400; }
 .kscope table.ks-table.ks-dense td { padding-top: 2px; padding-bottom: 2px; }
-.kscope .ks-x:has(> table.ks-natural) { overflow-x: auto; }
-.kscope table.ks-table.ks-natural { table-layout: auto; }
-.kscope table.ks-table.ks-natural .ks-left:first-child { min-width: 120px; }
-.kscope table.ks-table.ks-natural .ks-left:last-child { white-space: nowrap; }
 .kscope table.ks-table .ks-phase { padding-top: 10px; }
-.kscope :is(col.ks-number, col.ks-built) { width: 78px; }
+.kscope :is(col.ks-number, col.ks-built, col.ks-requests) { width: 78px; }
 .kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 84px; }
 .kscope col.ks-word { width: 104px; }
 .kscope col.ks-phases { width: 22%; }
 .kscope col.ks-share { width: 13%; }
 .kscope col.ks-third { width: 36%; }
+.kscope col.ks-fifth { width: 20%; }
 .kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
   unicode-bidi: isolate; white-space: pre; }
 .kscope .ks-name span:first-child { overflow: hidden; text-overflow: ellipsis; }
@@ -172,39 +175,41 @@ _SIZES = """
   .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
 }
 @container (max-width: 680px) {
-  .kscope .ks-figures.ks-six { grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 10px 14px; }
+  .kscope .ks-figures.ks-figures { grid-template-columns: repeat(3, var(--ks-room)); gap: 10px 14px; }
   .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
-  .kscope .ks-x > table.ks-table:has(col.ks-built) { display: block; min-width: 0; }
-  .kscope table.ks-table:has(col.ks-built) :is(thead, tbody) { display: block; }
-  .kscope table.ks-table:has(col.ks-built) tr { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); }
-  .kscope table.ks-table:has(col.ks-built + * + * + * + *) tr { grid-template-columns: repeat(5, minmax(0, 1fr)); }
-  .kscope table.ks-table:has(col.ks-built) :is(th, td) { padding: 0 4px 6px; border: 0; }
-  .kscope table.ks-table:has(col.ks-built) :is(th, td):first-child { grid-column: 1 / -1; padding-top: 6px; }
-  .kscope table.ks-table:has(col.ks-built) :is(th, td):not(:first-child) { grid-row: 2; }
-  .kscope table.ks-table:has(col.ks-built) thead tr:nth-child(n) { border-bottom: 1px solid var(--ks-line); }
-  .kscope table.ks-table:has(col.ks-built) tbody tr + tr:nth-child(n) { border-top: 1px solid var(--ks-line); }
-  .kscope table.ks-table:has(col.ks-built) tbody tr + tr td { border: 0; }
 }
 @container (max-width: 560px) {
-  .kscope .ks-figures, .kscope .ks-figures.ks-six { grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 10px 14px; }
-  .kscope .ks-x { overflow-x: auto; }
-  .kscope .ks-x > table.ks-table { min-width: 540px; }
-  .kscope .ks-x > table.ks-table:has(col.ks-phases) { min-width: 0; }
+  .kscope .ks-figures.ks-figures { grid-template-columns: repeat(2, var(--ks-room)); }
+  .kscope table.ks-table .ks-left:first-child { min-width: 84px; }
   .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
-  .kscope table.ks-table:has(col.ks-phases) :is(col.ks-number, col.ks-time, col.ks-gpu, col.ks-execute) { width: 15%; }
-  .kscope table.ks-table:has(col.ks-phases) :is(th, td) { padding-left: 4px; }
-  .kscope table.ks-table:has(col.ks-phases) * + .ks-left { padding-left: 10px; }
-  .kscope .ks-x > table.ks-table:has(col.ks-third) { display: block; min-width: 0; }
-  .kscope table.ks-table:has(col.ks-third) thead { display: none; }
-  .kscope table.ks-table:has(col.ks-third) tbody { display: block; }
-  .kscope table.ks-table:has(col.ks-third) tr { display: grid; grid-template-columns: minmax(0, 1fr) auto auto; }
-  .kscope table.ks-table:has(col.ks-third) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px; border: 0; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) { display: block; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) thead { display: none; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) tbody { display: block; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) tr { display: grid;
+    grid-template-columns: minmax(0, 5fr) auto minmax(0, 4fr); }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px;
+    border: 0; }
 }
 @media print {
   .kscope { break-inside: auto; max-width: none; }
   .kscope .ks-scroll { max-height: none; overflow: visible; }
   .kscope tr, .kscope .ks-figures { break-inside: avoid; }
 }
+"""
+
+# Where a table with such a column is too narrow, a row's name is above its numbers, which share the width evenly.
+_STACKED = """
+@container (max-width: {width}px) {{
+  .kscope {table} {{ display: block; }}
+  .kscope {table} :is(thead, tbody) {{ display: block; }}
+  .kscope {table} tr {{ display: flex; flex-wrap: wrap; }}
+  .kscope {table} :is(th, td) {{ flex: 1 1 0; min-width: min-content; padding: 0 4px 6px; border: 0; }}
+  .kscope {table} th {{ white-space: normal; }}
+  .kscope {table} :is(th, td):first-child {{ flex: 1 0 100%; min-width: 0; padding-top: 6px; }}
+  .kscope {table} thead tr:nth-child(n) {{ border-bottom: 1px solid var(--ks-line); }}
+  .kscope {table} tbody tr + tr:nth-child(n) {{ border-top: 1px solid var(--ks-line); }}
+  .kscope {table} tbody tr + tr td {{ border: 0; }}
+}}
 """
 
 #: A page of cards has one ground for all of them.
@@ -224,4 +229,6 @@ def style() -> str:
     phases = "".join(
         f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in (PHASE_COLORS | GPU_COLORS).items()
     )
-    return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES))
+    stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
+               for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
+    return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))

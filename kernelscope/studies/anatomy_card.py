@@ -16,23 +16,21 @@ from kernelscope.studies.forest import color_of
 from kernelscope.studies.judged import FASTER, SLOWER
 
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster"}
-# As wide as a table is at least, in pixels: with one target, and for each further one. It scrolls in less room.
-_LEAST_WIDTH, _COLUMN_WIDTH = 395, 128
 _STYLE = """
 .kscope .ks-anatomy table.ks-table td { padding-top: 3px; padding-bottom: 3px; }
-.kscope .ks-anatomy .ks-x { overflow-x: auto; }
-.kscope .ks-anatomy table.ks-table td { white-space: nowrap; }
 .kscope .ks-anatomy table.ks-table :is(th, td):nth-child(2) { text-align: left; }
 .kscope .ks-anatomy table.ks-table td { vertical-align: top; }
 .kscope .ks-anatomy table.ks-table th { white-space: normal; overflow-wrap: anywhere; }
-.kscope .ks-anatomy table.ks-table td.ks-fall { padding-top: 7px; vertical-align: middle; }
+.kscope .ks-anatomy table.ks-table td.ks-fall { min-width: 112px; padding-top: 7px; vertical-align: middle; }
 .kscope .ks-anatomy tr:has(.ks-whole) td { border-top: 1px solid var(--ks-line); font-weight: 600; }
 .kscope .ks-anatomy .ks-fall div { height: 6px; margin: 0 0 2px; border-radius: 1px; background: var(--ks-tint); }
 .kscope .ks-anatomy .ks-fall i { display: block; height: 6px; border-radius: 1px; min-width: 1px; }
 .kscope .ks-anatomy .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; margin-right: 5px; }
 .kscope .ks-anatomy .ks-slower { color: #d55e00; font-weight: 600; }
 .kscope .ks-anatomy .ks-faster { color: #009e73; font-weight: 600; }
+.kscope .ks-anatomy table.ks-table .ks-left:first-child { min-width: 112px; }
 .kscope .ks-anatomy col.ks-part { width: 25%; }
+.kscope .ks-anatomy col.ks-fall { width: 28%; }
 .kscope .ks-anatomy ul.ks-list b { font-weight: 600; }
 """
 
@@ -91,10 +89,8 @@ def _case(result: AnatomyResult, case: str) -> str:
         cells = "".join(_time(part or (native[label] if is_argument else None), compared.get((label, known.key)))
                         for label, part in zip(labels, parts, strict=True))
         rows.append(f'{_name(known)}<td class="ks-fall">{bars}</td>{cells}')
-    columns = [("part", "part", ""), ("", "where it lies in the launch", "")]
-    width = _LEAST_WIDTH + _COLUMN_WIDTH * (len(labels) - 1)
-    html = table_of(columns + [("", "", "") for _ in labels], rows).replace(
-        "<table ", f'<table style="min-width:{width}px" ', 1)
+    columns = [("part", "part", ""), ("fall", "where it lies in the launch", "")]
+    html = table_of(columns + [("", "", "") for _ in labels], rows)
     for place, label in targets:
         key = f'<i class="ks-key" style="background:{color_of(place)}"></i>'
         named = shorten(clean(label), 40)

@@ -29,12 +29,13 @@ HEAD_STYLE = """
 """
 _COLUMNS = [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
 _CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
-# Of the table of intervals: the target, its cost, the picture, the difference, the verdict.
+# Of the table of intervals: the target, its cost, the picture, the difference, the verdict. Numbers and verdicts have
+# the room that they need, the picture has a third, and names have the rest.
 _STYLE = """
 .kscope .ks-study table.ks-table td { padding-top: 4px; padding-bottom: 4px; }
 .kscope .ks-study table.ks-table tbody tr:nth-child(n) td { border-top: 0; }
 .kscope .ks-study table.ks-table tbody tr.ks-first:nth-child(n + 2) td { border-top: 1px solid var(--ks-line); }
-.kscope .ks-study .ks-target { display: flex; align-items: baseline; gap: 7px; min-width: 0; }
+.kscope .ks-study .ks-target { display: flex; align-items: baseline; gap: 7px; min-width: 0; contain: inline-size; }
 .kscope .ks-study tr:not(.ks-first) .ks-target { padding-left: 14px; }
 .kscope .ks-study .ks-key { flex: none; }
 .kscope .ks-study .ks-first .ks-name { font-weight: 600; }
@@ -44,28 +45,21 @@ _STYLE = """
 .kscope .ks-study .ks-slower { color: #d55e00; font-weight: 600; }
 .kscope .ks-study .ks-faster { color: #009e73; font-weight: 600; }
 .kscope .ks-study .ks-unsure { font-weight: 600; }
-.kscope .ks-study col.ks-cost-of { width: 148px; }
+.kscope .ks-study col.ks-cost-of { width: 84px; }
+.kscope .ks-study :is(col.ks-change, col.ks-verdict) { width: 1px; }
+.kscope .ks-study table.ks-table:has(col.ks-forest-of) .ks-left:first-child { min-width: 124px; }
 .kscope .ks-study col.ks-cost-wide { width: 64%; }
 .kscope .ks-study table:has(col.ks-cost-wide) :is(th, td):nth-child(2) { text-align: left; }
 .kscope .ks-study col.ks-forest-of { width: 34%; }
-.kscope .ks-study col.ks-change { width: 156px; }
-.kscope .ks-study col.ks-verdict { width: 142px; }
 .kscope .ks-study ul.ks-list b { font-weight: 600; }
 @container (max-width: 860px) {
-  .kscope .ks-study col.ks-cost-of { width: 72px; }
-  .kscope .ks-study col.ks-change { width: 84px; }
   .kscope .ks-study table:has(col.ks-forest-of) td:not(.ks-left) .ks-more { display: none; }
 }
 @container (max-width: 680px) {
-  .kscope .ks-study col.ks-cost-of { width: 62px; }
-  .kscope .ks-study col.ks-change { width: 68px; }
-  .kscope .ks-study col.ks-verdict { width: 124px; }
   .kscope .ks-study col.ks-forest-of { width: 28%; }
   .kscope .ks-study .ks-odd { display: none; }
 }
 @container (max-width: 560px) {
-  .kscope .ks-study .ks-x > table.ks-table { min-width: 0; }
-  .kscope .ks-study .ks-x > table.ks-table:has(col.ks-forest-of) { min-width: 500px; }
   .kscope .ks-study .ks-name span + span { flex: 0 1 auto; overflow: hidden; text-overflow: ellipsis; }
 }
 """

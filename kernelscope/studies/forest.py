@@ -19,8 +19,9 @@ TARGET_COLORS = ("#8a8f98", "#2b7bba", "#e69f00", "#009e73", "#c66fa0", "#5bbcea
 
 #: Where a color does not say it: what a row's sheet needs.
 STYLE = """
-.kscope td.ks-forest, .kscope th.ks-forest { position: relative; }
-.kscope .ks-forest svg { position: absolute; inset: 0; width: 100%; height: 100%; overflow: hidden; }
+.kscope table.ks-table :is(td, th).ks-forest { position: relative; min-width: 126px; }
+.kscope .ks-forest svg { position: absolute; inset: 0 0 0 12px; width: calc(100% - 12px); height: 100%;
+  overflow: hidden; }
 .kscope .ks-forest svg svg { position: static; overflow: visible; }
 .kscope th.ks-forest svg { top: auto; height: 18px; overflow: visible; }
 .kscope .ks-forest line.ks-grid { stroke: var(--ks-line); stroke-width: 1; }

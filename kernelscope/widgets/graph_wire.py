@@ -50,7 +50,7 @@ def facts(graph: Graph, layout: Layout, notice: str = "") -> dict[str, Any]:
         "style": {
             "text_x": graph_style.TEXT_X, "name_y": graph_style.NAME_Y, "detail_y": graph_style.DETAIL_Y,
             "lone_y": graph_style.LONE_Y, "sign_x": graph_style.SIGN_X, "sign_y": graph_style.SIGN_Y,
-            "letter": graph_style.LETTER,
+            "size": graph_style.SIZE, "detail_size": graph_style.DETAIL_SIZE,
         },
         "kinds": {name: {"word": kind_of(name).word, "plural": kind_of(name).plural, "color": kind_of(name).color,
                          "sign": kind_of(name).sign} for name in kinds},

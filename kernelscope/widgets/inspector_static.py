@@ -124,7 +124,7 @@ def _kernel(kernel: Kernel, texts: _Texts, room: _Room, *, is_open: bool) -> str
     if kernel.compile_ns:
         figures.append(f"{duration(kernel.compile_ns)} compiling and loading")
     rows = [_row(each) for each in kernel.specializations]
-    table = f'<div class="ks-x">{table_of(_COLUMNS, rows, left=_LEFT, natural=True)}</div>' if rows else ""
+    table = f'<div class="ks-x">{table_of(_COLUMNS, rows, left=_LEFT)}</div>' if rows else ""
     return (
         f"<details{' open' if is_open else ''}><summary>{name_of(kernel.name)} {escape(', '.join(figures))}</summary>"
         f'<div class="ks-soft">{escape(" · ".join(about))}</div>'

@@ -16,7 +16,7 @@ from kernelscope.analysis.columns import Bools, Floats, Ints, ran, row_count
 from kernelscope.analysis.units import counted, duration
 from kernelscope.recording.model import Recording
 from kernelscope.recording.privacy import shareable
-from kernelscope.renderers.base import escape, shorten
+from kernelscope.renderers.base import EXACT_LETTERS, drawn_width, escape, fitted
 from kernelscope.renderers.style import PHASE_COLORS
 from kernelscope.widgets.picture_lanes import NOTHING, Lane, Lanes, Part, extent, lanes_of
 
@@ -29,10 +29,10 @@ _TOP = 24
 _ROW = 20
 _BAR = 15
 _FOOT = 26
-_FONT = "font-family='system-ui,-apple-system,Segoe UI,sans-serif' font-size='11'"
-_LETTER = 6.1
+_SIZE = 11
+_FONT = f"font-family='system-ui,-apple-system,Segoe UI,sans-serif' font-size='{_SIZE}' {EXACT_LETTERS}"
 _MOST_LABELS = 60
-_LEAST_LETTERS = 6
+_LEAST_LETTERS, _LEAST_ROOM = 6, 24.0
 _SHADES = (0.4, 0.7, 1.0)
 _BARELY = 1e-6
 _NOTHING = "nothing was recorded"
@@ -112,13 +112,14 @@ def _axis(shown: Lanes, width: int, rows: int) -> Iterator[str]:
     while at <= span:
         x = _LEFT + at / span * plot
         yield f"<path d='M{x:.1f} {_TOP - 5}V{bottom}' stroke='{_INK}' stroke-opacity='.28'/>"
-        anchor = "" if x < width - 44 else " text-anchor='end'"
-        yield f"<text x='{x + (3 if not anchor else 0):.1f}' y='13'{anchor}>{_tick(at, every)}</text>"
+        text = _tick(at, every)
+        anchor = "" if x + 3 + drawn_width(text, _SIZE) <= width else " text-anchor='end'"
+        yield f"<text x='{x + (3 if not anchor else 0):.1f}' y='13'{anchor}>{text}</text>"
         at += every
 
 
 def _lane(lane: Lane, shown: Lanes, width: int, top: int, step: float) -> Iterator[str]:
-    label = shorten(lane.label, int((_LEFT - 12) / _LETTER))
+    label = fitted(lane.label, _LEFT - 12, _SIZE)
     yield f"<text x='{_LEFT - 8}' y='{top + 13}' text-anchor='end'>{escape(label)}</text>" if label else ""
     yield f"<path d='M{_LEFT} {top + _ROW - .5}H{width}' stroke='{_INK}' stroke-opacity='.16'/>"
     yield from _bars(lane.parts, shown, width - _LEFT, top + _BAR / 2 + 2, step)
@@ -202,16 +203,16 @@ class _Edges:
 def _labels(lane: Lane, shown: Lanes, width: int, top: int) -> Iterator[str]:
     """Names on spans that are wide enough, the widest first."""
     scale = (width - _LEFT) / (shown.end_ns - shown.start_ns)
-    wide = np.flatnonzero((lane.end - lane.start) * scale >= 4 * _LETTER)
+    wide = np.flatnonzero((lane.end - lane.start) * scale >= _LEAST_ROOM)
     longest = wide[np.argsort((lane.start - lane.end)[wide], kind="stable")][:_MOST_LABELS]
     for at in longest.tolist():
         x = _LEFT + max(float(lane.start[at] - shown.start_ns), 0.0) * scale
-        room = int((float(lane.end[at] - lane.start[at]) * scale - 6) / _LETTER)
         place = int(lane.name[at])
         text = lane.words[place] if 0 <= place < len(lane.words) else ""
-        if text and room >= min(len(text), _LEAST_LETTERS):
+        label = fitted(text, float(lane.end[at] - lane.start[at]) * scale - 6, _SIZE)
+        if len(label) >= min(len(text), _LEAST_LETTERS) > 0:
             yield (f"<text x='{x + 4:.1f}' y='{top + 13.5}' fill='#0c1016' stroke='#fff' stroke-opacity='.4' "
-                   f"stroke-width='2' paint-order='stroke'>{escape(shorten(text, room))}</text>")
+                   f"stroke-width='2' paint-order='stroke'>{escape(label)}</text>")
 
 
 def _foot(recording: Recording, shown: Lanes, width: int, height: int) -> Iterator[str]:
@@ -219,10 +220,11 @@ def _foot(recording: Recording, shown: Lanes, width: int, height: int) -> Iterat
     for phase, color in PHASE_COLORS.items():
         yield f"<rect x='{x:g}' y='{y - 9}' width='9' height='9' rx='2' fill='{color}'/>"
         yield f"<text x='{x + 13:g}' y='{y}'>{phase}</text>"
-        x += 24 + len(phase) * _LETTER
+        x += 24 + drawn_width(phase, _SIZE)
     said = [text for text in (recording.notice, f"{shown.left_out} more lanes" if shown.left_out else "") if text]
     if said:
-        yield f"<text x='{width - 4}' y='{y}' text-anchor='end'>{escape('; '.join(said))}</text>"
+        text = fitted("; ".join(said), width - x - 4, _SIZE)
+        yield f"<text x='{width - 4}' y='{y}' text-anchor='end'>{escape(text)}</text>"
 
 
 def _nice(span: float) -> float:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Timeline
+from browsing import Timeline, chromiums
 from code_pages import Code, code_page, stencil_code
 from everything import everything
 
@@ -19,33 +18,19 @@ from kernelscope.recording.model import Recording
 
 KNOWN = everything()
 
-#: Debian's browser and the names that other systems have for it.
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-
-
-def missing(what: str) -> None:
-    """Skip; in CI, where everything must run, fail."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{what} is missing, and CI skips no test of the browser")
-    pytest.skip(f"{what} is missing")
-
 
 # Not of the whole session: while Playwright runs, no other test of the process can run an event loop.
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A running Chromium, one for all tests of a file."""
-    path = os.environ.get("KERNELSCOPE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        missing("Chromium")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("Playwright for Python")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
+def chromium_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """Return the running Chromium with one of `browsing.FONTS`, one for all tests of a file."""
+    with chromiums(tmp_path_factory.mktemp("chromium")) as with_font:
+        yield with_font
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium_with: Callable[[str], Any]) -> Any:
+    """A running Chromium for what does not depend on a font."""
+    return chromium_with("wide")
 
 
 @dataclass
@@ -58,13 +43,13 @@ class Watched:
 
 
 @pytest.fixture
-def watch(chromium: Any) -> Iterator[Callable[..., Watched]]:
+def watch(chromium_with: Callable[[str], Any]) -> Iterator[Callable[..., Watched]]:
     """Make pages; those that any test leaves must not have complained, nor asked for anything but files."""
     pages: list[Watched] = []
 
-    def make(dark: bool = False, width: int = 1300, height: int = 900, **options: Any) -> Watched:
-        page = chromium.new_page(viewport={"width": width, "height": height},
-                                 color_scheme="dark" if dark else "light", **options)
+    def make(dark: bool = False, width: int = 1300, height: int = 900, font: str = "wide", **options: Any) -> Watched:
+        page = chromium_with(font).new_page(viewport={"width": width, "height": height},
+                                            color_scheme="dark" if dark else "light", **options)
         watched = Watched(page)
         page.on("request", lambda request: watched.requests.append(request.url))
         page.on("console", lambda message: watched.complaints.append(message.text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import in_both_fonts
 from code_pages import CONTRAST, FRAME, SASS, Diff, big_ptx, code_page, stencil_code
 
 pytestmark = pytest.mark.browser
@@ -215,12 +216,12 @@ def test_hostile_texts_are_texts(opened: Any) -> None:
     diff.show("a " * 500_000, "b " * 500_000, "ptx")
 
 
-@pytest.mark.parametrize("width", [560, 1200])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_it_is_legible_wide_and_narrow(opened: Any, real: dict[str, str], dark: bool, width: int,
+@in_both_fonts
+@pytest.mark.parametrize(("width", "dark"), [(560, True), (1200, False)])
+def test_it_is_legible_wide_and_narrow(opened: Any, real: dict[str, str], dark: bool, width: int, font: str,
                                        artifacts: Path) -> None:
     other = renumbered(real["ptx"]).replace("bar.sync", "bar.arrive").replace("\tret;", "\tmembar.gl;\n\tret;")
-    diff = opened(dark=dark, width=width).show(real["ptx"], other)
+    diff = opened(dark=dark, width=width, font=font).show(real["ptx"], other)
     diff.tell("d.step(1);")
     diff.page.evaluate(FRAME)
     assert diff.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

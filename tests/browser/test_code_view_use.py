@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import in_both_fonts
 from code_pages import CONTRAST, SASS, big_ptx, origins
 
 pytestmark = pytest.mark.browser
@@ -279,11 +280,11 @@ def test_the_theme_follows_the_page_while_it_is_open(opened: Any) -> None:
     code.page.wait_for_function("() => view.element.classList.contains('ksc-on-dark')")
 
 
-@pytest.mark.parametrize("width", [560, 1200])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_it_fits_wide_and_narrow_pages(opened: Any, real: dict[str, str], dark: bool, width: int,
+@in_both_fonts
+@pytest.mark.parametrize(("width", "dark"), [(560, True), (1200, False)])
+def test_it_fits_wide_and_narrow_pages(opened: Any, real: dict[str, str], dark: bool, width: int, font: str,
                                        artifacts: Path) -> None:
-    code = opened(dark=dark, width=width)
+    code = opened(dark=dark, width=width, font=font)
     code.show(real["ptx"], lines=origins(real["ptx"]), name="stencil.ptx")
     code.tell("v.find('%rd1'); v.mark([60, 61], { picked: true });")
     code.settle()

@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import in_both_fonts
 from code_pages import CONTRAST
 from drawn_graphs import chain, every_kind, independent, nested, script, strange, tangle
 from jupyter_pages import Opened, Server
@@ -19,6 +21,7 @@ from kernelscope.analysis.graph_layout import lay_out
 from kernelscope.analysis.graph_nodes import TOP, read_graph
 from kernelscope.analysis.graph_place import place
 from kernelscope.recording.model import Recording
+from kernelscope.renderers.graph_svg import graph_svg, small
 
 pytestmark = pytest.mark.browser
 
@@ -130,6 +133,72 @@ def test_the_page_places_what_python_places(show: Callable[..., Shown], make: Ca
             assert re.sub(r"-?[\d.]+", "", path) == re.sub(r"-?[\d.]+", "", drawn)
             assert [float(each) for each in re.findall(r"-?[\d.]+", path)] == pytest.approx(
                 [float(each) for each in re.findall(r"-?[\d.]+", drawn)], abs=0.11)
+
+
+# Texts of a picture that cover each other, or that leave the picture, their node or their box, which is the first path
+# or frame of their group.
+CROWDED = """(query) => {
+  const bad = [], picture = document.querySelector(query), whole = picture.getBoundingClientRect();
+  const texts = [...picture.querySelectorAll("text")].filter((each) => each.textContent && each.checkVisibility())
+    .map((each) => ({ said: each.textContent, box: each.getBoundingClientRect(),
+                      around: each.parentElement.querySelector(":scope > path, :scope > rect")?.getBoundingClientRect(),
+                      isOfOne: Boolean(each.parentElement.closest("[fill='#fff'], .ksg-node, .ksg-box")) }));
+  texts.forEach(({ said, box, around, isOfOne }, at) => {
+    if (isOfOne && (box.right > around.right || box.left < around.left)) bad.push(`${said} leaves its node`);
+    if (query === "body > svg" && box.right > whole.right + 0.5) bad.push(`${said} leaves the picture`);
+    for (const other of texts.slice(at + 1)) if (box.left < other.box.right - 0.5 && other.box.left < box.right - 0.5
+      && box.top < other.box.bottom - 4 && other.box.top < box.bottom - 4) bad.push(`${said} covers ${other.said}`);
+  });
+  return [texts.length, bad];
+}"""
+
+
+def crowded() -> Recording:
+    """Texts that take much room: wide letters, large configurations, long times, boxes with much in their line."""
+    made = script(name="M" * 80, dry_run=True)
+    made.configuration((1_234_567, 65_535, 64), (1_024,))
+    graph = made.graph()
+    first = made.graph_node(graph, "kernel", "WMWMWM_" * 8, configuration_id=0)
+    box = made.graph_node(graph, "while", None)
+    around = {"parent_node_id": box, "body": 0}
+    inner = [made.graph_node(graph, "kernel", f"MMMMM_{at}", configuration_id=0, **around) for at in range(3)]
+    copy = made.graph_node(graph, "memcpy", "HtoD", size_bytes=888_888_888_888)
+    for before, after in ((first, box), (box, copy), *itertools.pairwise(inner)):
+        made.graph_edge(before, after)
+    exec_id = made.graph_event("instantiate", graph)
+    launch = made.graph_event("launch", graph, exec_id=exec_id)
+    for node in (first, *inner, copy):
+        made.activity("kernel", "x", 888_888_888, graph_event_id=launch, graph_node_id=node)
+    return made.recording()
+
+
+@in_both_fonts
+@pytest.mark.parametrize("make", [every_kind, crowded, lambda: tangle(120)], ids=["every kind", "crowded", "tangle"])
+def test_texts_of_a_picture_have_room(show: Callable[..., Shown], watch: Callable[..., Any], artifacts: Path, font: str,
+                                      make: Callable[[], Recording]) -> None:
+    recording = make()
+    shown = show(recording, font=font, width=1100)
+    shown.page.evaluate("() => { kernelscope.sight.scale = 1; kernelscope.sight.moved(); }")
+    shown.settle()
+    count, bad = shown.page.evaluate(CROWDED, ".ksg-canvas")
+    assert count > 5
+    assert bad == []
+    for width in (1100, 700):
+        shown.page.set_viewport_size({"width": width, "height": 900})
+        shown.settle()
+        shown.page.screenshot(path=f"{artifacts}-{width}.png")
+        over = shown.page.evaluate("""() => {
+            const edge = document.querySelector(".ksg").getBoundingClientRect().right;
+            return [...document.querySelectorAll(".ksg *")].filter((each) => !each.closest("svg")
+              && each.getBoundingClientRect().right > edge + 0.5).map((each) => each.outerHTML.slice(0, 200)); }""")
+        assert over == []
+        assert shown.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    still = watch(font=font).page
+    for drawn in (graph_svg(recording), small(recording)):
+        still.set_content(drawn)
+        count, bad = still.evaluate(CROWDED, "body > svg")
+        assert count > 5
+        assert bad == []
 
 
 @pytest.mark.parametrize("nodes", [500, 2_000])

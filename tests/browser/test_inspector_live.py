@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import in_both_fonts
 from inspector_pages import Inspector
 from inspector_server import KERNELS, inspections, pictures
 from jupyter_pages import Opened, Server, until
@@ -259,22 +260,34 @@ def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
     server.end_kernels()
 
 
-@pytest.mark.parametrize("width", [700, 1000, 1900])
-def test_widths(chromium: Any, server: Server, artifacts: Path, width: int) -> None:
-    opened = lab(chromium, server, f"width_{width}", "import kernelscope\nkernelscope.inspect('many.kscope')")
-    opened.page.set_viewport_size({"width": width, "height": 1000})
+# What is wider than the inspector, but for what scrolls inside of it, and text that is cut off without a sign of it or
+# runs over what is beside it.
+MISPLACED = """(root) => {
+  const edge = root.getBoundingClientRect().right;
+  const shown = (query) => [...root.querySelectorAll(query)].filter((each) => each.checkVisibility());
+  const said = (what, all) => all.map((each) => `${what}: ${each.outerHTML.slice(0, 200)}`);
+  return [
+    ...said("over the inspector", shown("*").filter((each) => !each.closest("svg, .ksi-scroll *, .ksc-scroll *")
+      && each.getBoundingClientRect().right > edge + 1)),
+    ...said("over its neighbor", shown("th, td, dt, button, summary, .ksi-took, .ksi-chip, .ksi-numbers")
+      .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1
+        && getComputedStyle(each).textOverflow !== "ellipsis")),
+  ];
+}"""
+
+
+@in_both_fonts
+def test_widths(chromium_with: Any, server: Server, artifacts: Path, font: str) -> None:
+    opened = lab(chromium_with(font), server, f"width_{font}",
+                 "import kernelscope\nkernelscope.inspect('inspected.kscope')", "kernelscope.inspect('many.kscope')")
     opened.command("application:toggle-left-area")
-    shown = Inspector(opened.page)
-    for tab in ("source", "passes", "launches", "cache"):
-        shown.tab(tab)
-        shown.settle()
-        inside = shown.root.evaluate("""(root) => {
-            const box = root.getBoundingClientRect();
-            return [...root.querySelectorAll(".ksi-tab, .ksi-button, .ksi-search, .ksi-note, .ksi-chart, .ksi-scroll")]
-                .filter((each) => each.checkVisibility() && !each.closest(".ksi-scroll .ksi-scroll"))
-                .every((each) => each.getBoundingClientRect().right <= box.right + 1);
-        }""")
-        assert inside, tab
-    opened.page.screenshot(path=artifacts / f"inspect_width_{width}.png")
+    for width, at in ((1900, 0), (1100, 0), (700, 0), (700, 1)):
+        opened.page.set_viewport_size({"width": width, "height": 1000})
+        shown = Inspector(opened.page, at)
+        for tab in ("source", "passes", "launches", "cache"):
+            shown.tab(tab)
+            shown.settle()
+            assert shown.root.evaluate(MISPLACED) == [], (width, tab)
+        opened.page.screenshot(path=artifacts / f"inspect_{font}_{width}_{at}.png")
     opened.close()
     server.end_kernels()

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import FRAME, in_both_fonts
+from drawn_graphs import every_kind
 from handmade import MS, US, Script
 from jupyter_pages import ROOT, Opened, Server, svg_of, until
 
@@ -369,6 +371,54 @@ def test_under_the_card_of_a_recorded_cell(chromium: Any, server: Server, artifa
     opened.page.locator(".kst").first.scroll_into_view_if_needed()
     opened.page.screenshot(path=artifacts / "card.png")
     assert opened.left == []
+    assert opened.errors == []
+    opened.close()
+    server.end_kernels()
+
+
+# How wide the notebook's panel, its views and what the first timeline is drawn on are, and how far it scrolls aside.
+WIDTHS = """() => {
+    const panel = document.querySelector(".jp-WindowedPanel-outer");
+    const views = document.querySelectorAll(".kst, .ksg, .kscope");
+    const wide = (each) => each.getBoundingClientRect().width;
+    return { panel: panel.clientWidth, aside: panel.scrollWidth - panel.clientWidth, views: [...views]
+      .filter((each) => each.checkVisibility()).map(wide), canvas: wide(document.querySelector(".kst-canvas")) };
+}"""
+
+
+@in_both_fonts
+def test_views_are_as_wide_as_their_cell(chromium_with: Any, server: Server, artifacts: Path, font: str) -> None:
+    every_kind().save(server.folder / "kinds.kscope")
+    server.write(f"width_{font}",
+                 f"import kernelscope\nthreads = kernelscope.load({str(THREADS)!r})\nkernelscope.timeline(threads)",
+                 "kernelscope.graph(kernelscope.load('kinds.kscope'))", "display(threads)",
+                 "%load_ext kernelscope\n" + KERNEL, "%%kernelscope\naxpy[2, 32](a, 2.0, a)")
+    opened = Opened(chromium_with(font), server, "lab", f"width_{font}")
+    page = opened.page
+    opened.command("application:toggle-left-area")
+    page.set_viewport_size({"width": 1600, "height": 5000})
+    opened.run()
+    opened.timelines(3)
+    assert until(page, lambda: page.locator(".jp-OutputArea-output .kscope").locator("visible=true").count() == 2)
+    found = []
+    around = 1600 - page.evaluate(WIDTHS)["panel"]
+    for width in (1600, 1100, 700, 1100, 1600):
+        page.set_viewport_size({"width": width, "height": 5000})
+        # The page tells a view of its new size in the frame after that in which it has it.
+        assert until(page, lambda panel=width - around: page.evaluate(WIDTHS)["panel"] == panel)
+        page.evaluate(FRAME)
+        assert until(page, lambda: page.evaluate(WIDTHS)["aside"] == 0), page.evaluate(WIDTHS)
+        page.evaluate(FRAME)
+        found.append(page.evaluate(WIDTHS))
+    page.screenshot(path=artifacts / f"width_{font}.png")
+    whole, less, least = found[:3]
+    assert found[3:] == [less, whole]
+    assert len(whole["views"]) == 5
+    for shown in (whole, less, least):
+        timeline, graph, card, second_card, second_timeline = shown["views"]
+        assert timeline == graph == second_timeline > shown["canvas"] > timeline - 270
+        assert max(card, second_card) <= timeline < shown["panel"]
+        assert shown["panel"] - timeline < 110
     assert opened.errors == []
     opened.close()
     server.end_kernels()

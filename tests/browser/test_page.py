@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsing import in_both_fonts
 from everything import everything
 from graph_stories import rebuilt, with_builds
 from handmade import US, Script, many_launches
@@ -14,6 +15,7 @@ from handmade import US, Script, many_launches
 from kernelscope.analysis.phases import PHASES, phase_totals
 from kernelscope.recording.model import Recording
 from kernelscope.renderers.style import PHASE_COLORS
+from kernelscope.widgets.picture import picture
 
 pytestmark = pytest.mark.browser
 
@@ -350,6 +352,63 @@ def test_nothing_is_cut_off_in_a_notebook_s_output(opened_timeline: Any) -> None
         assert pin["y"] + pin["height"] <= root["y"] + root["height"]
         assert root["x"] <= pin["x"]
         assert pin["x"] + pin["width"] <= root["x"] + root["width"]
+
+
+# What is wider than the timeline; labels of lanes and numbers of sums that are cut off; a button that is not in the row
+# of the others.
+MISPLACED = """() => {
+  const root = document.querySelector(".kst"), edge = root.getBoundingClientRect().right;
+  const shown = (query) => [...root.querySelectorAll(query)].filter((each) => each.checkVisibility());
+  const said = (what, all) => all.map((each) => `${what}: ${each.outerHTML.slice(0, 200)}`);
+  const tops = new Set(shown(".kst-button").map((each) => each.getBoundingClientRect().top));
+  return [
+    ...said("over the timeline", shown("*").filter((each) => each.getBoundingClientRect().right > edge + 0.5)),
+    ...said("cut off", shown(".kst-name, .kst-note, .kst-button, .kst-sums :is(th, td), .kst-tiles *, .kst-legend span")
+      .filter((each) => each.scrollWidth > each.clientWidth + 1 && each.clientWidth)),
+    ...(tops.size > 1 ? ["buttons in several rows"] : []),
+    ...(document.documentElement.scrollWidth > innerWidth ? ["the page scrolls aside"] : []),
+  ];
+}"""
+
+
+@in_both_fonts
+def test_it_fits_pages_of_any_width(opened_timeline: Any, artifacts: Path, font: str) -> None:
+    timeline = opened_timeline(font=font, width=1600)
+    timeline.tell("k.select(0, v.model.span); k.search('axpy');")
+    timeline.page.locator(".kst-help").click()
+    wide = []
+    for width, dark in ((1600, False), (1100, True), (700, True), (1600, True)):
+        timeline.page.set_viewport_size({"width": width, "height": 1000})
+        timeline.page.emulate_media(color_scheme="dark" if dark else "light")
+        timeline.settle()
+        timeline.settle()
+        timeline.page.locator(".kst").screenshot(path=f"{artifacts}_{width}.png")
+        assert timeline.page.evaluate(MISPLACED) == [], width
+        wide.append(timeline.page.locator(".kst-canvas").bounding_box()["width"])
+    # Labels have what they need of the width, and no more.
+    assert [wide[0] - each for each in wide] == [0, 500, 900, 0]
+
+
+@in_both_fonts
+def test_what_is_said_in_the_static_picture_fits(watch: Any, font: str) -> None:
+    made = Script(name="long", dry_run=True)
+    made._add("threads", "thread_id", {"ident": 1, "name": "MMMMMMMMMMM of a thread's long name"})
+    made.cell(wall_ns=1_234_567 * US, name="WWWWWWWWW " * 9)
+    made.kernel("WIDE_KERNEL_" * 9)
+    made.specialization()
+    made.configuration()
+    for _ in range(6):
+        made.launch(phases=(80_000 * US,) * 5)
+    page = watch(font=font).page
+    page.set_content(picture(made.recording(), 640))
+    places = page.evaluate("""() => [...document.querySelectorAll("text")].map((each) => {
+      const { x, y, width, height } = each.getBBox(); return [each.textContent, x, y, x + width, y + height]; })""")
+    assert len(places) > 12
+    assert [text for text, left, _, right, _ in places if left < 0 or right > 640] == []
+    covered = [(text, other) for at, (text, left, top, right, bottom) in enumerate(places)
+               for other, x, y, right2, bottom2 in places[at + 1:]
+               if left < right2 - 1 and x < right - 1 and top < bottom2 - 4 and y < bottom - 4]
+    assert covered == []
 
 
 def test_lanes_fold_and_scroll(opened_timeline: Any) -> None:

@@ -1,8 +1,110 @@
-"""What tests of the timeline in a browser share: places of events, pixels, and the page's own numbers."""
+"""What tests in a browser share: a Chromium with named fonts, and the timeline's places, pixels and numbers."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+
+#: Debian's browser and the names that other systems have for it.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+class Font(NamedTuple):
+    """The families that a page is set in, whatever it asks for, and Debian's package with both."""
+
+    family: str
+    monospace: str
+    package: str
+
+
+#: A narrow and a wide font. Layouts are tested in both, everything else in the wide one.
+FONTS = {
+    "narrow": Font("Liberation Sans Narrow", "Liberation Mono", "fonts-liberation"),
+    "wide": Font("DejaVu Sans", "DejaVu Sans Mono", "fonts-dejavu-core"),
+}
+
+#: A test of a layout takes `font`, and opens its page in a browser with that font.
+in_both_fonts = pytest.mark.parametrize("font", FONTS)
+
+# Families that a style sheet names and that no font has are left out by Chromium; generic ones are looked up here.
+_FONTCONFIG = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+  <dir>{folder}</dir>
+  <cachedir>{folder}/cache</cachedir>
+  <match target="pattern">
+    <test name="family"><string>monospace</string></test>
+    <edit name="family" mode="assign" binding="same"><string>{monospace}</string></edit>
+  </match>
+  <match target="pattern"><edit name="family" mode="append_last"><string>{family}</string></edit></match>
+</fontconfig>
+"""
+
+
+def missing(what: str, package: str) -> NoReturn:
+    """Skip and say what to install; in CI, where everything must run, fail."""
+    said = f"{what} is missing: install {package}"
+    if os.environ.get("CI"):
+        pytest.fail(f"{said} (CI skips no test of the browser)")
+    pytest.skip(said)
+
+
+@contextmanager
+def chromiums(folder: Path) -> Iterator[Callable[[str], Any]]:
+    """Give a function that returns the Chromium with one of `FONTS`, and starts it when it is first asked for.
+
+    Nothing else of the machine's fonts is seen by it, so that a layout is the same everywhere. What it needs of files
+    is made in `folder`.
+    """
+    path = os.environ.get("KERNELSCOPE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        missing("Chromium", "Debian's package chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Playwright for Python", "playwright from PyPI")
+    started: dict[str, Any] = {}
+
+    def with_font(name: str) -> Any:
+        if name not in started:
+            environment = {**os.environ, "FONTCONFIG_FILE": str(_only_font(FONTS[name], folder / f"fonts-{name}"))}
+            started[name] = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, env=environment)
+        return started[name]
+
+    with sync_playwright() as playwright:
+        yield with_font
+        for browser in started.values():
+            browser.close()
+
+
+def _only_font(font: Font, folder: Path) -> Path:
+    """Make a folder of one font's files, and fontconfig's file for a process that is to see no other."""
+    if shutil.which("fc-match") is None:
+        missing("fc-match", "Debian's package fontconfig")
+    folder.mkdir()
+    # Signs that the narrow font does not have are taken from the wide one.
+    for family, package in ((font.family, font.package), (font.monospace, font.package),
+                            (FONTS["wide"].family, FONTS["wide"].package)):
+        for weight in ("regular", "bold"):
+            found, file = subprocess.run(["fc-match", "-f", "%{family[0]}\n%{file}", f"{family}:weight={weight}"],
+                                         capture_output=True, text=True, check=True).stdout.split("\n")
+            if found != family:
+                missing(f"the font {family}", f"Debian's package {package}")
+            link = folder / Path(file).name
+            if not link.exists():
+                link.symlink_to(file)
+    config = folder / "fonts.conf"
+    config.write_text(_FONTCONFIG.format(folder=folder, **font._asdict()), encoding="utf-8")
+    return config
+
 
 #: Waits until what was asked for is drawn.
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

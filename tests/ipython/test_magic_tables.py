@@ -93,14 +93,6 @@ def test_an_empty_name_is_no_name() -> None:
         find_cell([recorded("a", 1)], "")
 
 
-def test_columns_are_as_wide_as_their_numbers() -> None:
-    """Columns of a fixed width let the milliseconds of a long cell run over its neighbors."""
-    html = cells_card([recorded("a", 1)])
-    assert 'class="ks-table ks-dense ks-natural"' in html
-    assert "ks-natural { table-layout: auto; }" in html
-    assert "<col class=" not in html
-
-
 def test_a_status_is_escaped():
     script = Script()
     script.cell(execution_count=1, status="\x1b[31m")

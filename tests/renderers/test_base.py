@@ -59,5 +59,17 @@ def test_long_text_gives_way_in_its_middle(text: str, width: int, short: str) ->
     assert base.width_of(base.shorten(text, width)) <= width
 
 
+@pytest.mark.parametrize("text", ["kernel · [1,024, 256]", "MMMMMMMMMM", "iiiiiiiiii", "漢字漢字漢字", "e\u0301" * 8])
+def test_what_is_drawn_takes_no_more_than_its_room(text: str) -> None:
+    whole = base.drawn_width(text, 11)
+    assert base.fitted(text, whole, 11) == text
+    assert base.drawn_width(text, 11, bold=True) > whole
+    kept = [base.fitted(text, whole * tenth / 10, 11) for tenth in range(10)]
+    assert kept[0] == ""
+    assert all(base.drawn_width(each, 11) <= whole * tenth / 10 for tenth, each in enumerate(kept))
+    assert "…" in kept[9]
+    assert list(map(len, kept)) == sorted(map(len, kept))
+
+
 def test_width_counts_columns_of_a_terminal() -> None:
     assert (base.width_of("abc"), base.width_of("漢字"), base.width_of("e\u0301")) == (3, 4, 1)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsing import chromiums
 from handmade import MS, Script, many_launches
 
 import kernelscope
@@ -148,20 +146,12 @@ def test_the_fragment_needs_nothing_from_outside(hostile: Any) -> None:
 
 @pytest.mark.browser
 def test_the_fragment_draws_itself(gpu: Recording, hostile: Any, tmp_path: Path) -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is missing, and CI skips no test of the browser")
-        pytest.skip("Chromium is missing")
-    playwright = importlib.import_module("playwright.sync_api")
     evil = "<img src=x onerror=alert(1)><b>x</b> $y$"
     page_path = tmp_path / "page.html"
     page_path.write_text('<!DOCTYPE html><meta charset="utf-8"><body style="background:#111;color:#eee">'
                          + charts_html(gpu) + charts_html(hostile(evil).recording()), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
-        page = browser.new_page(color_scheme="dark")
+    with chromiums(tmp_path) as chromium:
+        page = chromium("wide").new_page(color_scheme="dark")
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
@@ -173,7 +163,6 @@ def test_the_fragment_draws_itself(gpu: Recording, hostile: Any, tmp_path: Path)
         labels = page.locator(".kscope-charts .ytick text").all_text_contents()
         color = page.evaluate("getComputedStyle(document.querySelector('.kscope-charts .ytick text')).fill")
         leaked = page.evaluate("typeof window.Plotly")
-        browser.close()
     assert not problems
     assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
     assert [label.strip() for label in labels].count(evil) == 1

@@ -280,21 +280,6 @@ def test_a_kernel_without_specializations_here_has_no_registers(script: Any) -> 
     assert "0 specializations, 1 launch failed" in summary(made.recording())
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [440, 500, 800])
-def test_nothing_of_a_card_s_tables_is_cut_off(story: Any, width: int, tmp_path: Any) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    (tmp_path / "card.html").write_text(page(story().recording(), "card"), encoding="utf-8")
-    with sync_api.sync_playwright() as run:
-        browser = run.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
-        shown = browser.new_page(viewport={"width": width, "height": 900})
-        shown.goto((tmp_path / "card.html").as_uri())
-        cut = shown.evaluate("[...document.querySelectorAll('.kscope > .ks-x')]"
-                             ".filter(x => x.scrollWidth > x.clientWidth).length")
-        browser.close()
-    assert cut == 0
-
-
 def test_ranges_are_shown_where_there_are_any(story: Any) -> None:
     made = story()
     assert "Ranges" not in Reader(card(made.recording())).text

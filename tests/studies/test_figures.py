@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import chromiums, in_both_fonts
 from handmade_studies import COSTS, HOSTILE, dry_run, found, hostile, measured, troubled
 
 from kernelscope.errors import StudyError
@@ -254,21 +253,14 @@ def test_unknown_kinds_and_cases_are_refused(study: StudyResult) -> None:
     assert marks(figures.plot(study, "intervals", cases="0 args")) == 4 + 3
 
 
+@in_both_fonts
 @pytest.mark.browser
-def test_they_draw_themselves(study: StudyResult, tmp_path: Path) -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is missing, and CI skips no test of the browser")
-        pytest.skip("Chromium is missing")
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_they_draw_themselves(study: StudyResult, tmp_path: Path, font: str) -> None:
     page_path = tmp_path / "page.html"
     drawn = [figures.plot(result, kind) for result in (study, ways(6), judged(hostile())) for kind in figures.KINDS]
     page_path.write_text('<!DOCTYPE html><meta charset="utf-8"><body>' + figures_html(drawn), encoding="utf-8")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
-        page = browser.new_page(viewport={"width": 900, "height": 700})
+    with chromiums(tmp_path) as chromium:
+        page = chromium(font).new_page(viewport={"width": 900, "height": 700})
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda message: problems.append(message.text) if message.type != "log" else None)
@@ -295,7 +287,6 @@ def test_they_draw_themselves(study: StudyResult, tmp_path: Path) -> None:
             }
             return found;
         })""")
-        browser.close()
     assert not problems
     assert bad == []
     assert "<script>alert(1)</script>" in labels

@@ -52,7 +52,7 @@ class GraphView {
     this.relations = new Relations(this.facts);
     this.found = [];
     this.frame();
-    this.drawing = new Drawing(this.facts);
+    this.drawing = new Drawing(this.facts, this.root);
     this.canvas.append(this.drawing.root);
     this.sight = new Sight(this.body, () => this.changed());
     this.view = this.sight;
@@ -95,10 +95,10 @@ class GraphView {
     const bar = make("div", "ksg-bar-top", make("span", "ksg-title", facts.title),
       make("span", "ksg-about", facts.about));
     for (const note of facts.notes) bar.append(make("span", "ksg-chip", note));
-    bar.append(make("span", "ksg-space"), this.search, this.count, this.all,
+    bar.append(this.search, this.count, make("span", "ksg-buttons", this.all,
       button("ksg-zoomin", "+", "Zoom in", () => this.sight.zoom(1.4)),
       button("ksg-zoomout", "−", "Zoom out", () => this.sight.zoom(1 / 1.4)),
-      button("ksg-fit", "Fit", "Show all of it", () => this.sight.fit()), help);
+      button("ksg-fit", "Fit", "Show all of it", () => this.sight.fit()), help));
     this.keys = make("div", "ksg-keys");
     for (const [key, what] of KEYS) this.keys.append(make("kbd", "", key), make("span", "", what));
     this.keys.hidden = true;

@@ -12,8 +12,10 @@ export function svg(name, attributes = {}, ...children) {
 
 /** The picture inside an `<svg>`: a node is made when it comes near what is seen, once, and moved after that. */
 export class Drawing {
-  constructor(facts) {
+  constructor(facts, root) {
     this.facts = facts;
+    this.element = root;
+    this.measuring = document.createElement("canvas").getContext("2d");
     this.made = new Map();
     this.classesOf = () => [];
     this.boxed = new Map();
@@ -92,7 +94,11 @@ export class Drawing {
       svg("path", { d: kind.sign, class: "ksg-sign", transform: `translate(${style.sign_x} ${style.sign_y})` }),
       svg("text", { x: style.text_x, y: node.detail || node.time ? style.name_y : style.lone_y, class: "ksg-name" },
         node.title));
-    if (node.detail) made.append(svg("text", { x: style.text_x, y: style.detail_y, class: "ksg-small" }, node.detail));
+    if (node.detail) {
+      const room = right - 5 - style.text_x - this.wide(node.time, style.detail_size);
+      made.append(svg("text", { x: style.text_x, y: style.detail_y, class: "ksg-small" },
+        this.fitted(node.detail, room, style.detail_size)));
+    }
     if (node.time) made.append(svg("text", { x: right, y: style.detail_y, class: "ksg-small ksg-time" }, node.time));
     if (node.isBox) made.append(svg("path", { d: `M${width - 19} 10.5l5 4.5-5 4.5z`, class: "ksg-arrow" }),
       svg("rect", { x: width - 28, y: 2, width: 24, height: 26, class: "ksg-toggle", "data-toggle": number }));
@@ -109,19 +115,39 @@ export class Drawing {
 
   box(number, { x, y, width, height }) {
     const { style, lengths } = this.facts, node = this.facts.nodes[number], kind = this.facts.kinds[node.kind];
-    const letters = Math.floor((width - style.text_x - 40 - node.time.length * style.letter) / style.letter);
+    const room = width - style.text_x - 40 - this.wide(node.time, style.size);
     const made = svg("g", { class: "ksg-box", "data-node": number, transform: `translate(${r(x)} ${r(y)})` },
       svg("rect", { width: r(width), height: r(height), rx: 10, fill: kind.color, stroke: kind.color,
         class: "ksg-frame" }),
       svg("path", { fill: kind.color, "data-toggle": number, class: "ksg-bartop",
         d: `M0 10Q0 0 10 0H${r(width - 10)}Q${r(width)} 0 ${r(width)} 10V${lengths.head - 8}H0z` }),
       svg("path", { d: kind.sign, class: "ksg-sign", transform: "translate(11 5)" }),
-      svg("text", { x: style.text_x, y: 17.5, class: "ksg-boxname" }, shortened(node.line, letters)),
+      svg("text", { x: style.text_x, y: 17.5, class: "ksg-boxname" }, this.fitted(node.line, room, style.size, "600")),
       svg("text", { x: r(width - 28), y: 17.5, class: "ksg-boxtime" }, node.time),
       svg("path", { d: `M${r(width - 21)} 10.5h9l-4.5 5z`, class: "ksg-arrow", fill: "#fff" }));
     this.boxed.set(number, made);
     this.dress(number, made);
     return made;
+  }
+
+  /** How wide a text of such a size is in the page's font. */
+  wide(text, size, weight = "400") {
+    this.family ??= getComputedStyle(this.element).fontFamily;
+    // Canvases round the advances of small letters; pictures do not.
+    this.measuring.font = `${weight} ${10 * size}px ${this.family}`;
+    return this.measuring.measureText(text).width / 10;
+  }
+
+  /** As much of a text as fits into so many pixels. */
+  fitted(text, room, size, weight) {
+    if (this.wide(text, size, weight) <= room) return text;
+    let [least, most] = [0, text.length - 1];
+    while (least < most) {
+      const middle = Math.ceil((least + most) / 2);
+      if (this.wide(`${text.slice(0, middle)}…`, size, weight) <= room) least = middle;
+      else most = middle - 1;
+    }
+    return least > 0 ? `${text.slice(0, least)}…` : "";
   }
 
   body(key, { x, y, width, height }) {
@@ -138,10 +164,6 @@ function head(line, nodes) {
   const to = nodes.get(line.then), middle = to.x + to.width / 2;
   return line.isBackward ? `M${r(middle + line.out)} ${r(to.y + to.height)}l-4 7h8z`
     : `M${r(middle + line.into)} ${r(to.y)}l-4 -7h8z`;
-}
-
-export function shortened(text, letters) {
-  return text.length <= letters ? text : `${text.slice(0, Math.max(letters - 1, 0))}…`;
 }
 
 function r(value) { return Math.round(value * 10) / 10; }

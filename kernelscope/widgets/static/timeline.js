@@ -11,6 +11,8 @@ import { clean, count, counted, duration, moment } from "./text.js";
 import { View } from "./view.js";
 
 const HEIGHT = 420;
+// Of the lanes' labels: the least and the most pixels, the most of the timeline's width, and what is beside their text.
+const GUTTER = { least: 104, most: 260, share: 0.26, beside: 34 };
 
 /**
  * Draw a recording into an element.
@@ -93,12 +95,18 @@ class Timeline {
   retheme() {
     this.view.theme.read();
     this.minimap.key = null;
+    this.widest = 0;
+    this.resize();
     this.changed();
   }
 
   /** Take the sizes from the page; whether any is new. */
   resize() {
     const { view, canvas } = this, dpr = window.devicePixelRatio || 1;
+    this.widest ||= this.widestLabel();
+    const most = Math.min(GUTTER.most, GUTTER.share * this.root.clientWidth);
+    const gutter = Math.round(Math.max(GUTTER.least, Math.min(this.widest + GUTTER.beside, most)));
+    this.root.style.setProperty("--kst-gutter", `${gutter}px`);
     const wide = Math.max(60, Math.floor(this.part("ruler").getBoundingClientRect().width));
     const high = Math.min(this.maximum, Math.max(60, view.layout.height));
     this.body.style.height = `${high + 1}px`; // its upper border is one pixel
@@ -113,6 +121,16 @@ class Timeline {
     }
     this.scrollTo(view.scroll);
     return true;
+  }
+
+  /** How wide the lanes' labels are in the page's font; 0 while they are not seen. */
+  widestLabel() {
+    const range = document.createRange();
+    const widths = [...this.part("gutter").querySelectorAll(".kst-name, .kst-note")].map((text) => {
+      range.selectNodeContents(text);
+      return range.getBoundingClientRect().width;
+    });
+    return Math.max(0, ...widths);
   }
 
   scrollTo(y) {
@@ -319,10 +337,10 @@ function frame(header, theme) {
   search.setAttribute("aria-label", "search by name");
   const bar = make("div", "kst-bar", make("span", "kst-title", "Timeline"), make("span", "kst-about", about(header)));
   if (header.notice) bar.append(make("span", "kst-chip", header.notice));
-  bar.append(make("span", "kst-space"), search, make("span", "kst-count"),
+  bar.append(search, make("span", "kst-count"), make("span", "kst-buttons",
     button("previous", "↑", "previous match (N)"), button("next", "↓", "next match (n)"),
     button("zoomin", "+", "zoom in (w)"), button("zoomout", "−", "zoom out (s)"), button("fit", "Fit", "show all (f)"),
-    button("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), button("help", "?", "keys"));
+    button("boxed", "▣", "zoom into a box: drag on the lanes (or Shift-drag)"), button("help", "?", "keys")));
   const lanes = make("div", "kst-lanes", make("div", "kst-gutter"), make("canvas", "kst-canvas"));
   const body = make("div", "kst-body", lanes);
   body.tabIndex = 0;
