@@ -10,12 +10,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelscope.errors import KernelScopeError
 from kernelscope.magic_output import progress, report
 from kernelscope.magic_traceback import hide_frames
 from kernelscope.suggestions import did_you_mean_file
+
+if TYPE_CHECKING:
+    from kernelscope.recorder import Recorder
 
 _INTERRUPTED = 130
 
@@ -60,6 +63,16 @@ def main(arguments: argparse.Namespace) -> int:
                         journal=arguments.journal_folder or arguments.journal or None)
     run = _prepared(program)
     process = os.getpid()
+    try:
+        return _record(recorder, name, run, program.output)
+    finally:
+        if recorder.is_recording and os.getpid() == process:  # a signal handler has raised beside the program
+            recorder.stop()
+
+
+def _record(recorder: Recorder, name: str, run: Callable[[], object], output: str) -> int:
+    """Run, record, print the summary and save to `output`; return the program's exit code."""
+    process = os.getpid()
     recorder.start()
     recorder.begin_cell(name)
     error: BaseException | None = None
@@ -85,7 +98,7 @@ def main(arguments: argparse.Namespace) -> int:
 
         # Saved before anything is printed: whoever reads stdout may have gone, as in `| head`.
         try:
-            target = save(recording, program.output, progress=progress(recording, f"writing {program.output}"))
+            target = save(recording, output, progress=progress(recording, f"writing {output}"))
         except KernelScopeError:
             print(recording.summary())
             raise

@@ -75,16 +75,17 @@ def journal_for(asked: Namespace) -> tuple[bool | str | None, str | None]:
     """
     if asked.journal is False:
         return None, None
-    from kernelscope.probes.journal import open_journal
+    from kernelscope.probes.journal import Journal, make_journal
     from kernelscope.probes.make_log import chosen
 
     if chosen(asked.recorder) != "native":
         return asked.journal, None  # where it was asked for, each card says why there is none
-    journal, problem = open_journal(asked.journal or True)
-    if journal is None:
-        return None, None if problem is None else str(problem["message"])
-    journal.close()
-    return asked.journal or True, None
+    journal = Journal(asked.journal or True)
+    try:
+        problem = make_journal(journal)
+    finally:
+        journal.close()
+    return (asked.journal or True, None) if problem is None else (None, str(problem["message"]))
 
 
 def notice() -> str | None:

@@ -45,6 +45,8 @@ class OpenCell:
         Whether it is recorded because of ``%kernelscope on``.
     by_magic : bool
         Whether the cell magic runs it as the body of its cell.
+    has_ended : bool
+        Whether the user's code has ended.
     """
 
     info: Any
@@ -53,6 +55,7 @@ class OpenCell:
     options: CellOptions | None = None
     automatic: bool = False
     by_magic: bool = False
+    has_ended: bool = False
     recorder: Recorder | None = None
     recording: Recording | None = None
     thread: int = field(default_factory=threading.get_ident)
@@ -62,17 +65,22 @@ class OpenCell:
 
         What follows is not the cell's time: showing a traceback, drawing figures, keeping its history.
         """
-        recorder, self.recorder = self.recorder, None
+        recorder = self.recorder
         if recorder is None:
             return
         try:
             try:
-                recorder.end_cell(error)
+                if not self.has_ended:
+                    self.has_ended = True
+                    recorder.end_cell(error)
             finally:
                 self.recording = recorder.stop()
         except (Exception, KeyboardInterrupt) as problem:
             self.recording = recorder._recording  # a Ctrl-C leaves it whole where only registers or code were read
             magic_output.report(problem)
+        finally:
+            if not recorder.is_recording:  # else a Ctrl-C came before anything was done: the cell's end stops it
+                self.recorder = None
 
 
 class NotebookSession:
@@ -227,24 +235,24 @@ class NotebookSession:
                              "put %%kernelscope above %%timeit")
         number = running[-1].number if running else None
         cell = OpenCell(None, body, number, options, by_magic=True)
-        self._start(cell)
-        self._open.append(cell)
         hook = self._shell.displayhook
         outer_result = hook.exec_result
         error: BaseException | None = None
         try:
+            self._start(cell)
+            self._open.append(cell)
             error = _error(self._shell.run_cell(body, store_history=False))
         except BaseException as raised:
             error = raised
             raise
         finally:
             hook.exec_result = outer_result
-            recording = cell.recording
-            if cell in self._open:  # an %unload_ext in it has ended it already
+            has_ended = cell not in self._open and cell.recorder is None  # by an %unload_ext in it
+            if cell in self._open:
                 self._open.remove(cell)
-                recording = self._finish(cell, error)
-                if recording is not None and (error is not None or not options.returns):
-                    self._show(cell, recording)
+            recording = cell.recording if has_ended else self._finish(cell, error)
+            if not has_ended and recording is not None and (error is not None or not options.returns):
+                self._show(cell, recording)
             if self._open and error is not None:
                 self._errors.mark_shown(error)
             elif not self._open:
@@ -296,11 +304,13 @@ class NotebookSession:
             recorder = Recorder(options.name, detail=options.detail, gpu=options.gpu, code=options.code,
                                 mode=options.mode, capacity=options.capacity, backend=options.recorder,
                                 journal=options.journal or None)
+            cell.recorder = recorder  # before it starts: the cell's end stops it, whatever comes in between
             recorder.start()
         except (Exception, KeyboardInterrupt) as problem:
+            if cell.recorder is not None and not cell.recorder.is_recording:
+                cell.recorder = None
             magic_output.report(problem)
             return
-        cell.recorder = recorder
         try:
             self._errors.install()
             attached, self._attached = self._attached, []

@@ -19,7 +19,7 @@ from kernelscope.analysis.reasons import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
-from kernelscope.probes.base import DETAILS, GPU_SOURCES, Probe
+from kernelscope.probes.base import DETAILS, GPU_SOURCES, Probe, insist
 from kernelscope.probes.make_log import Journal, Keeping
 from kernelscope.recording.builder import build
 from kernelscope.recording.model import Recording
@@ -108,29 +108,24 @@ class Recorder:
         RecorderStateError
             It was started before: a recorder records once.
         """
-        if self._session is not None or self._recording is not None:
-            raise RecorderStateError("this recorder was started before: make a new one for another recording")
-        self._session, self._part = Session.join(self.detail, self.gpu, self._probes, self._clock,
-                                                 self._keeping)
-        if self.detail != self._session.sink.detail:
-            self._notes.append({"probe": "recorder", "status": "degraded",
-                                "message": f"recorded with detail {self._session.sink.detail!r}, as the recording "
-                                           f"around it, not {self.detail!r}"})
-        if self.gpu != self._session.gpu:
-            self._notes.append({"probe": "recorder", "status": "degraded",
-                                "message": f"recorded the GPU's side with {self._session.gpu!r}, as the recording "
-                                           f"around it, not {self.gpu!r}"})
-        if self._part.began is None:
-            self._session.begin_journal(self.name)
-        self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
-                        for message in self._keeping.differences(self._session.sink.log, self._session.keeping.journal)]
-        return self
+        self._refuse_another_start()
+        try:
+            self._session, self._part = Session.join(self, self.detail, self.gpu, self._probes, self._clock,
+                                                     self._keeping)
+            if self._part.began is None:
+                self._session.begin_journal(self.name)
+            self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
+                            for message in self._differences(self._session)]
+            return self
+        except BaseException:
+            self._give_up()
+            raise
 
     def stop(self) -> Recording:
         """Wait for the device, undo the hooks if this was the last recorder, and return the recording.
 
-        A Ctrl-C while registers or code are read is raised when the recording is made: `recording` has it then, without
-        what was not read.
+        A Ctrl-C while hooks are undone, or registers or code are read, is raised when the recording is made:
+        `recording` has it then, without what was not read.
 
         Raises
         ------
@@ -140,21 +135,29 @@ class Recorder:
         session, part = self._session, self._part
         if session is None or part is None:
             raise RecorderStateError("stop() without start(): this recorder is not recording")
+        alone, interrupt = False, None
         try:
-            if self._cells and "end_ns" not in self._cells[-1]:
-                self.end_cell()
-            if self._synchronize:
-                self._wait(session)
+            try:
+                if self._cells and "end_ns" not in self._cells[-1]:
+                    self.end_cell()
+                if self._synchronize:
+                    self._wait(session)
+            finally:
+                alone, interrupt = session.leave(self)
+                self._session = None  # only now: where a Ctrl-C came first, it can be stopped again
+            recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
+            self._recording = explain_builds(explain(recording if alone else keep_used(recording)))
+            if alone:
+                session.end_journal()
         finally:
-            self._session = None
-            alone = session.leave()
-        recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
-        self._recording = explain_builds(explain(recording if alone else keep_used(recording)))
-        if alone:
-            session.end_journal()
-        if part.interrupt is not None:
-            raise part.interrupt
-        return self._recording
+            if alone:
+                interrupt = insist(lambda: session.end_journal(keep=self._recording is None)) or interrupt
+                if interrupt is not None and self._recording is None:
+                    raise interrupt
+        interrupt = part.interrupt or interrupt
+        if interrupt is not None:
+            raise interrupt
+        return self.recording
 
     def begin_cell(self, name: str | None = None, *, execution_count: int | None = None,
                    source: str | None = None) -> None:
@@ -198,9 +201,14 @@ class Recorder:
 
     def __enter__(self) -> Recorder:
         """Start, with one cell for the block."""
-        self.start()
-        self.begin_cell(self.name)
-        return self
+        self._refuse_another_start()
+        try:
+            self.start()
+            self.begin_cell(self.name)
+            return self
+        except BaseException:
+            self._give_up()
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  traceback: TracebackType | None) -> None:
@@ -210,9 +218,45 @@ class Recorder:
                 self.end_cell(error)
             if error is not None:
                 base.clean(error, frozenset(base.hook_codes))
-        finally:
-            if self.is_recording:  # the block may have stopped it itself
+            if self._session is not None:  # the block may have stopped it itself
                 self.stop()
+        finally:
+            if self._session is not None:  # a signal handler has raised before it began to stop
+                self.stop()
+
+    def _finished(self) -> Recording | None:
+        """The recording, if there is one; where a signal handler kept the block's end from stopping, it stops now."""
+        if self._session is not None:
+            self.stop()
+        return self._recording
+
+    def _refuse_another_start(self) -> None:
+        if self._session is not None or self._recording is not None:
+            raise RecorderStateError("this recorder was started before: make a new one for another recording")
+
+    def _give_up(self) -> None:
+        """Leave the session that a start has joined which cannot be finished; of this recorder nothing is kept."""
+        session = Session.active
+
+        def undo() -> None:
+            if session is not None and session.leave(self)[0]:
+                session.end_journal()
+
+        if session is not None and self in session.recorders:
+            insist(undo)
+        self._session = self._part = None
+        self._cells.clear()
+        self._notes.clear()
+
+    def _differences(self, session: Session) -> list[str]:
+        """What was asked for and is otherwise in the recording around this one: a sentence each."""
+        told: list[str] = []
+        if self.detail != session.sink.detail:
+            told.append(f"recorded with detail {session.sink.detail!r}, as the recording around it, "
+                        f"not {self.detail!r}")
+        if self.gpu != session.gpu:
+            told.append(f"recorded the GPU's side with {session.gpu!r}, as the recording around it, not {self.gpu!r}")
+        return told + self._keeping.differences(session.sink.log, session.keeping.journal)
 
     def _journal_cell(self) -> None:
         """Write the newest cell to the session's journal; cells of recorders inside the first are inside its own."""
@@ -233,6 +277,8 @@ class Recorder:
             try:
                 problem = probe.synchronize()
             except Exception as error:
+                if base.from_signal_handler(error):
+                    raise
                 session.sink.swallow(probe.name, error)
                 continue
             if problem:
@@ -283,8 +329,11 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
             try:
                 with recorder:
                     return await function(*args, **kwargs)
+            except BaseException as error:
+                base.hide_frame(error)
+                raise
             finally:
-                call.recording = recorder._recording
+                call.recording = recorder._finished()
 
         call = call_async
         call.recording = None
@@ -296,8 +345,11 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
         try:
             with recorder:
                 return function(*args, **kwargs)
+        except BaseException as error:
+            base.hide_frame(error)
+            raise
         finally:
-            call.recording = recorder._recording
+            call.recording = recorder._finished()
 
     call = call_plain
     call.recording = None

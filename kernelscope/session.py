@@ -16,11 +16,11 @@ from kernelscope.analysis.units import counted
 from kernelscope.calibration.stated import Stated
 from kernelscope.clock import Clock, align
 from kernelscope.own_cost import cost_rows, facts, stated_costs
-from kernelscope.probes.base import Probe
+from kernelscope.probes.base import Probe, from_signal_handler, insist, remove_pass_throughs
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
-from kernelscope.probes.journal import keep
+from kernelscope.probes.journal import Journal, keep
 from kernelscope.probes.launch_log import LaunchColumns, LaunchLog
 from kernelscope.probes.make_log import Keeping
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
@@ -47,11 +47,12 @@ class Session:
     active: Session | None = None
     lock = threading.RLock()
 
-    def __init__(self, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock, keeping: Keeping) -> None:
+    def __init__(self, detail: str, gpu: str, clock: Clock, keeping: Keeping, journal: Journal) -> None:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
         self.keeping = keeping
-        log, self.journal, problems = keep(keeping, detail, clock)
+        log, problems = keep(keeping, detail, clock, journal)
+        self.journal = journal if journal.is_on else None
         self.sink = Sink(clock, detail, log)
         self.sink.health += problems
         if self.journal is not None:
@@ -59,51 +60,88 @@ class Session:
         self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
-        self.recorders = 0
+        #: Who records: as long as there is one, the hooks stay in.
+        self.recorders: set[object] = set()
         self.describing = threading.RLock()
-        try:
-            if probes is None:
-                probes, problems = _probes(gpu)
-                self.sink.health += problems
-            for probe in probes:
-                self._install(probe)
-        except BaseException:
-            self._uninstall()
-            self.end_journal()
-            raise
 
     @classmethod
-    def join(cls, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+    def join(cls, recorder: object, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
              keeping: Keeping) -> tuple[Session, Part]:
-        """Return the active session, opening it if there is none, and the part of it that begins now."""
+        """Return the active session, opening it if there is none, and the part of it that begins now.
+
+        The recorder is in it from then on, also where a signal handler keeps this from returning: see `leave`.
+        """
         with cls.lock:
             if cls.active is None:
-                cls.active = cls(detail, gpu, probes, clock, keeping)
                 part = Part()  # what other threads launched since the first hook went in is of it
+                session = cls._open(recorder, detail, gpu, probes, clock, keeping)
             else:
-                part = Part(cls.active.sink)
-            cls.active.recorders += 1
-            return cls.active, part
+                session, part = cls.active, Part(cls.active.sink)
+                session.recorders.add(recorder)
+            return session, part
 
-    def leave(self) -> bool:
-        """Leave the session, closing it if nobody else is in it; return whether it was closed."""
-        with Session.lock:
-            self.recorders -= 1
-            if self.recorders:
-                return False
-            Session.active = None
-            self._uninstall()
-            return True
+    @classmethod
+    def _open(cls, recorder: object, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+              keeping: Keeping) -> Session:
+        # What has to be undone is held before anything is done: a signal handler may raise after any call.
+        journal, session = Journal(keeping.journal), None
+        try:
+            remove_pass_throughs()
+            session = cls(detail, gpu, clock, keeping, journal)
+            if probes is None:
+                probes, problems = _probes(gpu)
+                session.sink.health += problems
+            for probe in probes:
+                session._install(probe)
+            session.recorders.add(recorder)
+            cls.active = session
+            return session
+        except BaseException:
+            cls.active = None
+            if session is not None:
+                insist(session._uninstall)
+                insist(session.end_journal)
+            insist(journal.close)
+            raise
+
+    def leave(self, recorder: object) -> tuple[bool, BaseException | None]:
+        """Leave the session, closing it if nobody else is in it. Who has left may leave again.
+
+        Returns
+        -------
+        tuple of bool and BaseException or None
+            Whether nobody is in it any more; and what a signal handler raised while it was closed.
+        """
+        alone = False
+
+        def undo() -> None:
+            nonlocal alone
+            with Session.lock:
+                self.recorders.discard(recorder)
+                alone = not self.recorders
+                if alone:
+                    if Session.active is self:
+                        Session.active = None
+                    self._uninstall()
+
+        interrupt = insist(undo)
+        return alone, interrupt
 
     def begin_journal(self, name: str | None) -> None:
         """Write down what the journal is of, where one is kept."""
         if self.journal is not None:
             self.journal.begin(name, _metadata(name, self, RawRecording()))
 
-    def end_journal(self) -> None:
-        """Remove the journal: the recording is made."""
-        if self.journal is not None:
+    def end_journal(self, *, keep: bool = False) -> None:
+        """Remove the journal: the recording is made; or with `keep` leave it, to be recovered."""
+        if self.journal is None:
+            return
+        if keep:
+            self.journal.let_go()
+        else:
             self.journal.close()
+        log: Any = self.sink.log  # the native recorder's: there is no journal without it
+        log.leave_file()
 
     def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
         """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
@@ -116,10 +154,11 @@ class Session:
             for probe in self.installed:
                 try:
                     probe.describe(self.sink, used)
-                except Exception as error:
-                    self.sink.swallow(probe.name, error)
                 except BaseException as error:
-                    interrupt = error
+                    if isinstance(error, Exception) and not from_signal_handler(error):
+                        self.sink.swallow(probe.name, error)
+                    else:
+                        interrupt = error
             if self.journal is not None and self.recorders:  # those around the one that stops go on
                 self.journal.flush(anew=True)
         return interrupt
@@ -129,6 +168,8 @@ class Session:
         try:
             probe.install(self.sink, self.sink.detail)
         except Exception as error:
+            if from_signal_handler(error):
+                raise
             self.installed.remove(probe)
             self.sink.health.append({"probe": probe.name, "status": "unavailable",
                                      "message": f"{type(error).__name__}: {error}"})
@@ -136,15 +177,12 @@ class Session:
     def _uninstall(self) -> None:
         interrupt: BaseException | None = None
         for probe in reversed(self.installed):
-            while True:
-                try:
-                    probe.uninstall()
-                except Exception as error:
-                    self.sink.swallow(probe.name, error)
-                except BaseException as error:  # a Ctrl-C: no hook may stay, so the undoing is taken up again
-                    interrupt = error
-                    continue
-                break
+            try:
+                interrupt = insist(probe.uninstall) or interrupt
+            except Exception as error:
+                if from_signal_handler(error):
+                    raise
+                self.sink.swallow(probe.name, error)
         if interrupt is not None:
             raise interrupt
 
@@ -252,6 +290,8 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
     compilations, passes = part.compilations(sink), part.passes(sink)
     made = _made(launches)
     part.interrupt = session.describe(set(made), code)
+    if session.journal is not None:
+        session.journal.look(lost if sink.log.mode == "grow" else 0)
     total = _counts(sink, made)
     threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
     made_in_python = part.ranges(sink)
@@ -334,7 +374,7 @@ def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int]
 
 def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
     """What the card must say where the log has not kept every launch."""
-    if not lost:
+    if not lost or log.mode == "grow":  # the journal says it
         return []
     which = "newest" if log.mode == "ring" else "first"
     return [{"probe": "recorder", "status": "degraded", "dropped": lost,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import signal
 import subprocess
@@ -11,9 +10,9 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import pytest
+from hooked import still_hooked
 
 # Small grids are what tests launch; numba-cuda's advice on them would be an error here.
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
@@ -120,41 +119,6 @@ def no_hook_is_left() -> Iterator[None]:
     assert _native.core is None or not _native.core.taken()
     for path in still_hooked():
         pytest.fail(f"{path} is still hooked")
-
-
-def still_hooked() -> list[str]:
-    """Names of the hooked frameworks' functions that run code of ours."""
-    owners: list[Any] = []
-    nvtx = sys.modules.get("nvtx.nvtx")
-    if nvtx is not None:
-        owners += [nvtx, sys.modules["nvtx"], nvtx.annotate, nvtx.Domain, nvtx.DummyDomain]
-    quadrants = sys.modules.get("quadrants.lang.kernel")
-    if quadrants is not None:
-        owners += [quadrants.Kernel, quadrants.KernelCxx, sys.modules["quadrants.lang.impl"].Program]
-    dispatcher = sys.modules.get("numba.cuda.dispatcher")
-    if dispatcher is not None:
-        owners += _owners_of_numba(dispatcher)
-    descriptor = sys.modules.get("numba_cuda_mlir.descriptor")
-    if descriptor is not None and hasattr(descriptor, "MLIRDispatcher"):
-        optimization = sys.modules.get("numba_cuda_mlir.mlir_optimization")  # imported by the first compile
-        owners += [descriptor, descriptor.MLIRDispatcher, descriptor._ArgMarshaller]
-        owners += [optimization] if optimization is not None else []
-    found = []
-    for owner in owners:
-        for name, value in vars(owner).items():
-            function = inspect.unwrap(value) if callable(value) else None
-            code = getattr(function, "__code__", None)
-            ours = code is not None and getattr(code, "co_filename", "").startswith(str(ROOT / "kernelscope"))
-            if ours or (getattr(function, "__module__", None) or "").startswith("kernelscope"):
-                found.append(f"{owner.__name__}.{name}")
-    return found
-
-
-def _owners_of_numba(dispatcher: Any) -> list[Any]:
-    codegen, driver = sys.modules["numba.cuda.codegen"], sys.modules["numba.cuda.cudadrv.driver"]
-    locks = sys.modules["numba.cuda.core.compiler_lock"]
-    return [dispatcher, dispatcher.CUDADispatcher, dispatcher._Kernel, codegen.CUDACodeLibrary, driver.Context,
-            type(locks.global_compiler_lock)]
 
 
 @pytest.fixture(autouse=True)

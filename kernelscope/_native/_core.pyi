@@ -31,6 +31,8 @@ class Ring:
     @property
     def failure(self) -> int: ...
     @property
+    def harm(self) -> str | None: ...
+    @property
     def is_in_file(self) -> bool: ...
     def __init__(self, mode: str = "grow", capacity: int = 0, path: str | PathLike[str] | None = None,
                  phases: bool = True, clock: Callable[[], int] | None = None) -> None: ...
@@ -43,6 +45,9 @@ class Ring:
 
         In mode ``ring``, where a launch that lasts is passed over, also ``number``, by which they have begun, as int64.
         """
+
+    def leave_file(self) -> None:
+        """Let go of the file, with what is in it: launches that end from now on are written nowhere."""
 
 class State:
     """One thread's launch under way; times in seconds, negative where unknown."""

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import signal
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
@@ -199,6 +200,8 @@ class Patches:
             self._taken.pop()
         while self._replaced:
             owner, name, original, replacement = self._replaced[-1]
+            _ended[replacement] = original
+            _places[id(owner), name] = owner, name
             if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
             elif vars(owner).get(name) is not original:
@@ -218,6 +221,27 @@ class Patches:
             function.__code__ = _hand_over.__code__
 
 
+#: Hooks that stood in a function's place until their recording ended, and what was there before; others may hold them.
+_ended: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+#: Where they stood: a class or module, and the name.
+_places: dict[tuple[int, str], tuple[Any, str]] = {}
+
+
+def remove_pass_throughs() -> None:
+    """Put back what ended hooks stand for, where they are what an attribute is.
+
+    Who puts a wrapper over a hook and takes it off again when the recording has ended puts back the hook, which is no
+    more than a pass-through then.
+    """
+    kinds = FunctionType if core is None else (FunctionType, core.Hook)
+    for owner, name in list(_places.values()):
+        current = found = vars(owner).get(name)
+        while isinstance(found, kinds) and found in _ended:
+            found = _ended[found]
+        if found is not current:
+            setattr(owner, name, found)
+
+
 def _own(owner: Any, name: str) -> tuple[Any, Any]:
     """What `owner` itself has by that name, and that without the wrappers of others around it."""
     try:
@@ -228,8 +252,19 @@ def _own(owner: Any, name: str) -> tuple[Any, Any]:
 
 
 def _hand_over(*args: Any, _kernelscope_hook: Any, **kwargs: Any) -> Any:
-    """What a function does whose hook has a closure, and so cannot lend its code."""
-    return _kernelscope_hook(*args, **kwargs)
+    """What a function does whose hook has a closure, and so cannot lend its code.
+
+    Of an exception that passes through, neither this frame is in the traceback nor the hook's. It runs with the globals
+    of the function.
+    """
+    try:
+        return _kernelscope_hook(*args, **kwargs)
+    except BaseException as error:
+        traceback = error.__traceback__.tb_next  # type: ignore[union-attr]
+        while traceback is not None and traceback.tb_frame.f_globals is _kernelscope_hook.__globals__:
+            traceback = traceback.tb_next
+        error.__traceback__ = traceback
+        raise
 
 
 def copy_function(function: FunctionType, closure: tuple[CellType, ...] | None = None) -> FunctionType:
@@ -278,6 +313,9 @@ class ImportHook(importlib.abc.MetaPathFinder):
         self._searching = True
         try:
             spec = importlib.util.find_spec(fullname)
+        except BaseException as error:
+            hide_frame(error)
+            raise
         finally:
             self._searching = False
         if spec is None or spec.loader is None:
@@ -300,14 +338,22 @@ class _NotifyingLoader(importlib.abc.Loader):
         self._callback = callback
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
+        try:
+            return self._loader.create_module(spec)
+        except BaseException as error:
+            hide_frame(error)
+            raise
 
     def exec_module(self, module: ModuleType) -> None:
         # The module keeps its own loader, as without us: inspect and pickle look at it.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
+        try:
+            self._loader.exec_module(module)
+        except BaseException as error:
+            hide_frame(error)
+            raise
         self._callback(module)
 
 
@@ -338,6 +384,16 @@ def without_frames(traceback: TracebackType | None, hidden: frozenset[CodeType])
     return traceback
 
 
+def hide_frame(error: BaseException) -> None:
+    """Take the frame of the hook that handles an exception out of the traceback.
+
+    A bare ``raise`` after it adds none, so that whoever catches the exception sees no frame of ours. Hooks whose code
+    another function runs do the same in a line, for want of this module's globals.
+    """
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
 def from_signal_handler(error: BaseException) -> bool:
     """Whether an exception came out of the user's signal handler, which ran in the middle of our code."""
     handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
@@ -347,6 +403,31 @@ def from_signal_handler(error: BaseException) -> bool:
             return True
         entry = entry.tb_next
     return False
+
+
+def insist(undo: Callable[[], object]) -> BaseException | None:
+    """Call what undoes something, and again where a signal handler raised in the middle of it.
+
+    Parameters
+    ----------
+    undo : callable
+        It takes up what an earlier call has left.
+
+    Returns
+    -------
+    BaseException or None
+        What the signal handler raised last.
+    """
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            undo()
+        except BaseException as error:
+            if isinstance(error, Exception) and not from_signal_handler(error):
+                raise
+            interrupt = error
+        else:
+            return interrupt
 
 
 def _code_of(handler: Any) -> CodeType | None:

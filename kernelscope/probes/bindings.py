@@ -16,6 +16,7 @@ from types import CellType, ModuleType
 from typing import Any
 
 from kernelscope._native import core
+from kernelscope.probes.base import hook_codes
 
 #: The attribute of a hook that names what it stands for.
 _ORIGINAL = "_kernelscope_original"
@@ -92,8 +93,11 @@ _remembered: dict[int, tuple[int, list[Place]]] = {}
 
 
 def without_hook(function: Any) -> Any:
-    """Return what a hook stands for; any other function as it is."""
-    return getattr(function, _ORIGINAL, function)
+    """Return what a hook stands for; any other function as it is, also one that was given a hook's attributes."""
+    native = core is not None and isinstance(function, core.Hook)
+    if native or getattr(function, "__code__", None) in hook_codes:
+        return getattr(function, _ORIGINAL, function)
+    return function
 
 
 def _search(function: Any) -> list[Place]:

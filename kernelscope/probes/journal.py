@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import io
 import json
 import os
 import secrets
@@ -23,6 +25,7 @@ from typing import Any
 from kernelscope import _native
 from kernelscope import journal_layout as layout
 from kernelscope.clock import Clock
+from kernelscope.probes.base import from_signal_handler
 from kernelscope.probes.launch_log import LaunchLog
 from kernelscope.probes.make_log import Keeping, chosen, make_log
 from kernelscope.probes.sink import Interner, Sink
@@ -49,46 +52,87 @@ class Journal:
 
     Parameters
     ----------
-    base : str or Path, optional
-        The folder in which it makes its own, as another recording does beside it; without it the default folder.
+    where : str, Path or bool, optional
+        The folder in which it makes its own, as another recording does beside it; without it, and for True, the default
+        folder. `make` makes it.
 
     Attributes
     ----------
     folder : Path
-        Its own folder, which only this user can read.
+        Its own folder, which only this user can read, once it is made.
     slots : Path
         Where the native recorder writes launches.
     health : dict or None
         What is wrong, as a row of health.
-
-    Raises
-    ------
-    OSError
-        It cannot be made there; nothing is left behind.
     """
 
-    def __init__(self, base: str | Path | None = None) -> None:
+    _file: io.FileIO | None = None
+
+    def __init__(self, where: bool | str | Path | None = None) -> None:
         self._process = os.getpid()
+        self._where = None if isinstance(where, bool) else where
         self.health: Row | None = None
-        self.folder = _make_folder(layout.default_folder() if base is None else Path(base).expanduser().absolute())
-        self.slots = self.folder / layout.SLOTS
+        self.folder = self.slots = Path()
+        self._is_made = False
+        self._is_torn = False
+        #: Bytes of the rows that are written.
+        self._size = 0
         self._sink: Sink | None = None
         self._shown: Callable[[str | None], str | None] = lambda path: path
         #: How many rows of each table are written, and the checksums of those that may change.
         self._written: dict[str, int] = {}
         self._sums: dict[str, list[int]] = {name: [] for name in _CHANGING}
+
+    def __del__(self) -> None:
+        """Close the file of rows, of a recording that was never stopped."""
+        if self._file is not None:
+            self._file.close()
+
+    def make(self) -> Journal:
+        """Make the folder, of a name of its own so that what is beside it is left alone, and begin; return self.
+
+        Raises
+        ------
+        OSError
+            It cannot be made there; nothing is left behind.
+        """
+        base = layout.default_folder() if self._where is None else Path(self._where).expanduser().absolute()
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-            self._file = os.open(self.folder / layout.ROWS, flags, 0o600)
+            base.parent.mkdir(parents=True, exist_ok=True)
+            base.mkdir(mode=0o700, exist_ok=True)
+            moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+            for remaining in reversed(range(_TRIES)):
+                self.folder = base / f"{moment}-{os.getpid()}-{secrets.token_hex(2)}"
+                try:
+                    self._is_made = True  # before: a signal handler may raise after it
+                    os.mkdir(self.folder, 0o700)
+                    break
+                except FileExistsError:
+                    self._is_made = False
+                    if not remaining:
+                        raise
+            self.slots = self.folder / layout.SLOTS
+            # C from the opening on, and closed with the object: a signal handler that raises leaves no descriptor.
+            self._file = io.FileIO(os.fspath(self.folder / layout.ROWS), "x", opener=partial(os.open, mode=0o600))
+            fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
+            _open.add(self)
         except BaseException:
-            os.rmdir(self.folder)
+            self.close()
             raise
-        _open.add(self)
+        return self
+
+    @property
+    def where(self) -> Path:
+        """The folder in which it makes its own, as far as that can be said."""
+        try:
+            return layout.default_folder() if self._where is None else Path(self._where)
+        except RuntimeError:
+            return Path("~")
 
     @property
     def is_on(self) -> bool:
         """Whether rows are written."""
-        return self._file >= 0 and self._process == os.getpid()
+        return self._file is not None and self._process == os.getpid()
 
     def begin(self, name: str | None, metadata: Mapping[str, Any]) -> None:
         """Write down what the journal is of."""
@@ -131,7 +175,7 @@ class Journal:
             for table in ("threads", *_INTERNED, *_LISTED):
                 self._catch_up(table)
             self._add_ranges(sink.ranges)
-            self._look_at_slots(sink)
+            self.look()
             if anew:
                 for table in _CHANGING:
                     self._write_changed(table)
@@ -144,8 +188,8 @@ class Journal:
 
     def close(self) -> None:
         """End it: the recording has all of it, and its folder is removed."""
-        if self._process == os.getpid():
-            self._let_go()
+        if self._process == os.getpid() and self._is_made:
+            self.let_go()
             # Its own files and no others: whatever else is there stays, and so does the folder then.
             with contextlib.suppress(OSError):
                 for name in layout.FILES:
@@ -153,24 +197,59 @@ class Journal:
                         os.unlink(self.folder / name)
                 os.rmdir(self.folder)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Write no more; what was written stays."""
         sink, self._sink = self._sink, None
         if sink is not None:
             sink.flush = lambda: None
             for table in _INTERNED:
                 getattr(sink, table).listener = None
-        file, self._file = self._file, -1
-        if file >= 0:
+        if self._file is not None:
             with contextlib.suppress(OSError):
-                os.close(file)
+                self._file.close()
+            self._file = None
         _open.discard(self)
 
-    def _look_at_slots(self, sink: Sink) -> None:
-        """Say once that launches go on in memory, where the disk had no room for more of them."""
-        failure: int = getattr(getattr(sink.log, "ring", None), "failure", 0)
-        if failure and self.health is None:
-            self.health = trouble(OSError(failure, os.strerror(failure)), self.folder, "the journal grows no more")
-            sink.health.append(self.health)
+    def look(self, lost: int = 0) -> None:
+        """Say once that the journal grows no more: the disk had no room, or somebody has taken it away.
+
+        Parameters
+        ----------
+        lost : int
+            How many launches are known to be lost with it.
+        """
+        sink = self._sink
+        if sink is not None and self.is_on:
+            ring: Any = getattr(sink.log, "ring", None)
+            failure, harm = getattr(ring, "failure", 0), getattr(ring, "harm", None) or self._harm()
+            if harm is not None:
+                self.let_go()
+                self.health = _harmed(harm, self.folder)
+                self._is_torn = harm == "truncated"
+                self._is_made = self._is_made and harm != "moved"  # it is somebody's now
+                sink.health.append(self.health)
+            elif failure and self.health is None:
+                self.health = trouble(OSError(failure, os.strerror(failure)), self.folder, "the journal grows no more")
+                sink.health.append(self.health)
+        if self._is_torn and self.health is not None and lost:
+            message = _harmed("truncated", self.folder)["message"]
+            self.health |= {"dropped": lost, "message": f"{message}; {lost:,} launches were lost with it"}
+
+    def _harm(self) -> str | None:
+        """What somebody else has done to the rows, or to the folder."""
+        if self._file is None:
+            return None
+        try:
+            own = os.fstat(self._file.fileno())
+            if own.st_size < self._size:
+                return "rows"
+            if not own.st_nlink:
+                return "deleted"
+            return None if os.path.samestat(own, os.stat(self.folder / layout.ROWS)) else "moved"
+        except FileNotFoundError:
+            return "moved"
+        except OSError:  # the file system fails: the next row's write says so
+            return None
 
     def _catch_up(self, table: str) -> None:
         """Write the rows of one table that are new, under the sink's lock."""
@@ -223,11 +302,13 @@ class Journal:
 
     def _write(self, payload: bytes) -> None:
         """Append one record with one call, so that a reader finds all of it or knows that it is torn."""
-        if not self.is_on:
+        file = self._file
+        if file is None or self._process != os.getpid():
             return
         record = layout.ROW.pack(layout.ROW_MAGIC, len(payload), zlib.crc32(payload), 0) + payload
-        if os.write(self._file, record) < len(record):
+        if os.write(file.fileno(), record) < len(record):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += len(record)
 
     @contextlib.contextmanager
     def _guarded(self) -> Any:
@@ -235,15 +316,17 @@ class Journal:
         try:
             yield
         except Exception as error:
+            if from_signal_handler(error):
+                raise
             sink = self._sink
-            self._let_go()
+            self.let_go()
             self.health = trouble(error, self.folder, "the journal grows no more")
             if sink is not None:
                 sink.health.append(self.health)
 
 
-def keep(keeping: Keeping, detail: str, clock: Clock) -> tuple[LaunchLog, Journal | None, list[Row]]:
-    """Return the log of a session and its journal, where one is asked for and can be kept; else why not, as health.
+def keep(keeping: Keeping, detail: str, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
+    """Return the log of a session, and as health why its journal is not kept; one that is asked for is made.
 
     Raises
     ------
@@ -252,38 +335,35 @@ def keep(keeping: Keeping, detail: str, clock: Clock) -> tuple[LaunchLog, Journa
     """
     asked = keeping.backend, keeping.mode, keeping.capacity, detail, clock
     if keeping.journal is None:
-        return make_log(*asked), None, []
+        return make_log(*asked), []
     if chosen(keeping.backend) != "native":
         why = _native.why_missing()
-        return make_log(*asked), None, [{
+        return make_log(*asked), [{
             "probe": "journal", "status": "degraded",
             "message": "no journal is kept: that takes the native recorder, and the Python one records; recording goes "
                        "on in memory, and is lost if the process dies",
             "fix": f"{why}" if why else "record with the native recorder, or leave the journal out"}]
-    journal, problem = open_journal(keeping.journal)
-    if journal is not None:
-        try:
-            return make_log(*asked, journal.slots), journal, []
-        except OSError as error:
-            journal.close()
-            problem = trouble(error, journal.folder.parent)
-        except BaseException:
-            journal.close()
-            raise
-    return make_log(*asked), None, [] if problem is None else [problem]
-
-
-def open_journal(where: bool | str | Path) -> tuple[Journal | None, Row | None]:
-    """Return a journal in a folder, in the default one for True; where there can be none, why as a row of health."""
-    base = None if isinstance(where, bool) else where
+    problem = make_journal(journal)
+    if problem is not None:
+        return make_log(*asked), [problem]
     try:
-        return Journal(base), None
+        return make_log(*asked, journal.slots), []
+    except OSError as error:
+        if from_signal_handler(error):
+            raise
+        journal.close()
+        return make_log(*asked), [trouble(error, journal.folder.parent)]
+
+
+def make_journal(journal: Journal) -> Row | None:
+    """Make a journal; where there can be none, return why as a row of health."""
+    try:
+        journal.make()
+        return None
     except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL in a name; RuntimeError: no home folder
-        try:
-            folder = layout.default_folder() if base is None else Path(base)
-        except RuntimeError:
-            folder = Path("~")
-        return None, trouble(error, folder)
+        if from_signal_handler(error):
+            raise
+        return trouble(error, journal.where)
 
 
 def trouble(error: Exception, folder: Path, what: str = "no journal is kept") -> Row:
@@ -297,28 +377,22 @@ def trouble(error: Exception, folder: Path, what: str = "no journal is kept") ->
             "fix": "free space there or choose another folder, or leave the journal out"}
 
 
+def _harmed(harm: str, folder: Path) -> Row:
+    """Return what to say of a journal that somebody else has taken away, as a row of health."""
+    what = {"deleted": "it was deleted", "moved": "it was moved, and stays where it is now",
+            "rows": "its file of rows was truncated", "truncated": "its file of launches was truncated"}[harm]
+    kept = "" if harm == "truncated" else "; this recording has all of its launches"
+    return {"probe": "journal", "status": "degraded",
+            "message": f"the journal in {folder} is gone, {what}: if the process dies, it cannot be recovered from "
+                       f"there{kept}",
+            "fix": "leave a journal alone while it is being written"}
+
+
 def _rows(sink: Sink, table: str, first: int) -> Sequence[Row]:
     if table == "threads":
         return [{"ident": state.ident, "name": state.name} for state in sink.threads[first:]]
     held: Any = getattr(sink, table)
     return held.rows[first:] if isinstance(held, Interner) else held[first:]
-
-
-def _make_folder(base: Path) -> Path:
-    """A new folder of its own name, so that what is in `base` is left alone."""
-    base.parent.mkdir(parents=True, exist_ok=True)
-    base.mkdir(mode=0o700, exist_ok=True)
-    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    for remaining in reversed(range(_TRIES)):
-        folder = base / f"{moment}-{os.getpid()}-{secrets.token_hex(2)}"
-        try:
-            folder.mkdir(mode=0o700)
-        except FileExistsError:
-            if not remaining:
-                raise
-        else:
-            return folder
-    raise AssertionError
 
 
 def _cwd() -> str | None:
@@ -343,7 +417,7 @@ _open: weakref.WeakSet[Journal] = weakref.WeakSet()
 def _forget_in_child() -> None:
     """In a child that was forked: the journals are its parent's."""
     for journal in list(_open):
-        journal._let_go()
+        journal.let_go()
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -99,10 +99,14 @@ class NativeLog:
         order = np.argsort(numbers)  # a launch that lasted was passed over: newer ones stand before it
         return {name: values[order] for name, values in columns.items()}
 
+    def leave_file(self) -> None:
+        """Let go of the file that launches are kept in, with what is in it; they cannot be read any more."""
+        self.ring.leave_file()
+
     def lost(self, since: int = 0) -> int:
         """Return how many launches that began at or after the mark `since` were not kept, or how many of all."""
         lost_before, first = divmod(since, 1 << _COUNT_BITS)
-        if self.mode != "ring":  # what has a slot keeps it
+        if self.mode != "ring" and self.ring.harm != "truncated":  # what has a slot keeps it
             return self.ring.mark()[1] - lost_before
         ended, under_way, voided, begun, lost = self.ring.counts(first)
         return begun - first - ended - under_way - voided + lost - lost_before

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from kernelscope.probes.base import ImportHook, Patches, hook_codes
+from kernelscope.probes.base import ImportHook, Patches, from_signal_handler, hook_codes
 from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -63,6 +63,8 @@ class SimulatorProbe:
             self._patches.hook(owner, "__call__", lambda original: self._call(original, module, sink))
         except Exception as problem:
             self._patches.undo()
+            if from_signal_handler(problem):
+                raise
             sink.swallow(self.name, problem)
 
     def _getitem(self, original: Callable[..., Any], sink: Sink) -> Callable[..., Any]:

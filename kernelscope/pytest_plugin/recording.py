@@ -76,10 +76,16 @@ class CallRecorder:
         if limits is None and self._keeps is None:
             yield
             return
-        attempt = _begin(item)
-        outcome = yield
-        raised: BaseException | None = None if outcome.excinfo is None else outcome.excinfo[1]
+        # The host's side only: CUPTI, and waiting for the device, would change what the test does.
+        attempt = _Attempt(Recorder(item.nodeid, gpu="none", synchronize=False))
         try:
+            _begin(attempt, item)
+            outcome = yield
+        except BaseException:
+            _give_up(attempt)
+            raise
+        try:
+            raised: BaseException | None = None if outcome.excinfo is None else outcome.excinfo[1]
             if raised is not None:  # pytest shows its traceback, where our hooks have no place
                 base.clean(raised, frozenset(base.hook_codes))
             recording = _end(attempt, raised)
@@ -93,6 +99,7 @@ class CallRecorder:
             if self._keeps is not None:
                 self._keep(item, attempt, recording, limits, found, raised)
         except BaseException as error:  # a Ctrl-C or a timeout here: other plugins' work around the call goes on
+            _give_up(attempt)
             _replace(outcome, error)
 
     @pytest.hookimpl(hookwrapper=True)
@@ -149,16 +156,21 @@ def _cell_only(recording: Recording) -> Recording:
     return Recording({"cells": recording.arrow("cells")}, recording.metadata)
 
 
-def _begin(item: pytest.Item) -> _Attempt:
+def _begin(attempt: _Attempt, item: pytest.Item) -> None:
     """Start to record; what KernelScope itself cannot do must not keep the test from running."""
-    # The host's side only: CUPTI, and waiting for the device, would change what the test does.
-    attempt = _Attempt(Recorder(item.nodeid, gpu="none", synchronize=False))
     try:
         attempt.recorder.start()
         attempt.recorder.begin_cell(item.nodeid)
     except Exception as error:
+        if base.from_signal_handler(error):  # such as a timeout's
+            raise
         attempt.problem = f"could not record: {type(error).__name__}: {error}"
-    return attempt
+
+
+def _give_up(attempt: _Attempt) -> None:
+    """Stop where what records was interrupted."""
+    if attempt.recorder.is_recording:
+        attempt.recorder.stop()
 
 
 def _end(attempt: _Attempt, raised: BaseException | None) -> Recording | None:

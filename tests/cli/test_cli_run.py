@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import kernelscope
+from kernelscope.cli import main
+from kernelscope.recorder import Recorder
+from kernelscope.session import Session
 
 Write = Callable[..., Path]
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -32,6 +35,26 @@ def test_a_script_is_recorded_and_saved(cli: Any, script: Write, tmp_path: Path)
     recording = kernelscope.load(tmp_path / "script.kscope")
     assert (recording.name, len(recording.launches)) == ("script.py", 3)
     assert recording.cells.status.tolist() == ["ok"]
+
+
+@pytest.mark.parametrize("name", ["begin_cell", "end_cell"])
+def test_ctrl_c_beside_the_program_ends_the_recording(
+    script: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str,
+) -> None:
+    """In a process that goes on."""
+    path = script()
+    own = getattr(Recorder, name)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(Recorder, name, own)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recorder, name, interrupted)
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    assert main(["run", "-o", str(tmp_path / "out.kscope"), str(path)]) == 130
+    assert Session.active is None and getattr(Recorder, name) is own
 
 
 def test_as_many_launches_are_kept_as_asked_for(cli: Any, script: Write, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,54 @@ def test_ctrl_c_gives_the_traceback_and_the_card(notebook: Any, waiting: str) ->
     assert "kernelscope" not in ran.traceback.lower()
     assert "interrupted" in ran.card or "CancelledError" in ran.card
     assert notebook.value("len(_kernelscope.launches) >= 1") == "True"
+
+
+SHELL = """
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+from interruptions import handlers, interrupted_at, lines_of
+from IPython.core.interactiveshell import InteractiveShell
+
+import kernelscope
+from kernelscope.session import Session
+
+held = handlers()
+next(held)
+shell = InteractiveShell(user_ns={})
+shell.run_line_magic("load_ext", "kernelscope")
+cell, wrapped = sys.argv[2:]
+if wrapped == "always":
+    shell.run_line_magic("kernelscope", "on --no-journal")
+
+def run():
+    shell.run_cell(cell)
+
+for _ in range(2):
+    lines = lines_of(run)
+# What starts and stops recordings; making and showing them is not of this.
+files = ("magic_session.py", "recorder.py", "session.py", "magic_traceback.py")
+lines = [line for line in lines if Path(line[0]).name in files]
+assert len(lines) > 150, len(lines)
+for line in lines:
+    try:
+        interrupted_at(line, run)
+    except AssertionError:  # IPython, or the magic, says it in a line, and the cell goes on
+        pass
+    assert Session.active is None, line
+shell.run_cell(cell)
+recording = shell.user_ns["_kernelscope"]
+assert recording.cells.status.tolist() == ["ok"]
+"""
+
+
+@pytest.mark.parametrize(("cell", "wrapped"), [
+    ("%%kernelscope -q\n1 + 1;", ""), ("%%capture\n%%kernelscope -q\n1 + 1;", ""), ("1 + 1;", "always")])
+def test_ctrl_c_while_a_recording_starts_or_stops_leaves_none(run_python: Any, cell: str, wrapped: str) -> None:
+    """At each line of ours that does so; the cell's end is the end of its recording whatever happens."""
+    run_python(SHELL, str(Path(__file__).resolve().parents[1] / "helpers"), cell, wrapped)
 
 
 def test_sys_exit_in_a_cell(notebook: Any) -> None:

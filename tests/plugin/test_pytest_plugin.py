@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from plugin_reports import by_name, report_of
 
 pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_limits_hold_and_failures_print_the_reasons(pytester: pytest.Pytester, run_pytest: Any) -> None:
@@ -342,6 +345,43 @@ def test_a_check_that_could_not_record_does_not_pass(pytester: pytest.Pytester, 
         "kernelscope: the limits of this test were not checked: numba-cuda 0.29.0 is too old*",
         "not recorded: numba-cuda 0.29.0 is too old*"])
     assert "too old" in by_name(report_of(pytester))["test_plain"]["problem"]
+
+
+INTERRUPTED = """
+import sys
+import pytest
+from pathlib import Path
+from kernelscope import Recorder
+from kernelscope.session import Session
+
+Path("test_it.py").write_text("def test_it(): pass")
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+for name in ("start", "begin_cell", "end_cell", "stop"):
+    own = getattr(Recorder, name)
+
+    def first(self, *given, own=own, name=name, **named):
+        setattr(Recorder, name, own)
+        if name == "start":
+            own(self)  # it has begun when the signal comes
+        raise KeyboardInterrupt
+
+    setattr(Recorder, name, first)
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "--kernelscope-report", "report.json", "test_it.py"])
+    assert getattr(Recorder, name) is own, name
+    assert code == pytest.ExitCode.INTERRUPTED, (name, code)
+    assert Session.active is None, name
+assert pytest.main(["-q", "-p", "no:cacheprovider", "--kernelscope-report", "report.json", "test_it.py"]) == 0
+"""
+
+
+def test_a_run_that_is_interrupted_where_recording_starts_or_stops_leaves_none(
+    run_python: Any, distribution: Path,
+) -> None:
+    """In a process that goes on, as a notebook that calls pytest."""
+    run_python(INTERRUPTED, PYTHONPATH=os.pathsep.join((str(ROOT), str(distribution))))
 
 
 def test_the_traceback_of_a_test_s_own_error_is_the_user_s(pytester: pytest.Pytester, run_pytest: Any) -> None:

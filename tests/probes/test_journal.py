@@ -15,14 +15,14 @@ import pytest
 from kernelscope import journal_layout as layout
 from kernelscope.clock import FakeClock
 from kernelscope.probes import journal as writer
-from kernelscope.probes.journal import Journal, open_journal
+from kernelscope.probes.journal import Journal, make_journal
 from kernelscope.probes.sink import RANGE_POP, RANGE_PUSH, Sink
 from kernelscope.recording.journal_rows import read_rows
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Any:
-    made = Journal(tmp_path / "journals")
+    made = Journal(tmp_path / "journals").make()
     yield made
     made.close()
 
@@ -121,7 +121,7 @@ def test_a_text_that_is_too_long_is_left_out(journal: Journal, monkeypatch: pyte
 
 
 def test_folder_and_files_are_for_this_user_only(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "a" / "b")
+    journal = Journal(tmp_path / "a" / "b").make()
     journal.begin("name", {"detail": "phases", "odd": object()})
     assert stat.S_IMODE(journal.folder.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(journal.folder.stat().st_mode) == 0o700
@@ -138,9 +138,9 @@ def test_folder_and_files_are_for_this_user_only(tmp_path: Path) -> None:
 def test_two_recordings_in_one_folder_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = iter(["aaaa", "aaaa", "bbbb"])
     monkeypatch.setattr(writer.secrets, "token_hex", lambda _: next(tokens))
-    first = Journal(tmp_path)
+    first = Journal(tmp_path).make()
     (first.folder / "slots").write_bytes(b"precious")
-    second = Journal(tmp_path)
+    second = Journal(tmp_path).make()
     assert first.folder != second.folder
     second.close()
     assert (first.folder / "slots").read_bytes() == b"precious"
@@ -149,14 +149,14 @@ def test_two_recordings_in_one_folder_have_their_own(tmp_path: Path, monkeypatch
 
 
 def test_what_else_is_in_the_folder_stays(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path).make()
     (journal.folder / "mine.txt").write_text("mine")
     journal.close()
     assert [path.name for path in journal.folder.iterdir()] == ["mine.txt"]
 
 
 def test_the_end_gives_the_sink_back(tmp_path: Path) -> None:
-    journal, sink = Journal(tmp_path), Sink(FakeClock())
+    journal, sink = Journal(tmp_path).make(), Sink(FakeClock())
     journal.follow(sink)
     journal.close()
     a_target(sink)
@@ -220,8 +220,9 @@ def a_file(path: Path) -> Path:
     (lambda path: "nul\0", "null"),
 ])
 def test_a_folder_that_cannot_be_is_said(tmp_path: Path, make: Any, words: str) -> None:
-    journal, problem = open_journal(make(tmp_path))
-    assert journal is None
+    journal = Journal(make(tmp_path))
+    problem = make_journal(journal)
+    assert not journal.is_on
     assert problem is not None and words in problem["message"] and "recording goes on in memory" in problem["message"]
     assert [path.read_text() for path in tmp_path.iterdir()] in ([], ["precious"])
 
@@ -231,7 +232,7 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path, monkeypatch: p
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    _, problem = open_journal(tmp_path / "journals")
+    problem = make_journal(Journal(tmp_path / "journals"))
     assert problem is not None and "it may not be written" in problem["message"]
 
 
@@ -240,16 +241,17 @@ def test_rows_that_cannot_be_made_leave_no_folder(tmp_path: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "open", full)
-    journal, problem = open_journal(tmp_path)
-    assert journal is None and problem is not None and "the disk is full" in problem["message"]
+    journal = Journal(tmp_path)
+    problem = make_journal(journal)
+    assert not journal.is_on and problem is not None and "the disk is full" in problem["message"]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_default_folder_is_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert layout.default_folder() == tmp_path / "kernelscope" / "journals"
-    journal, _ = open_journal(True)
-    assert journal is not None and journal.folder.parent == layout.default_folder()
+    journal = Journal(True).make()
+    assert journal.folder.parent == layout.default_folder()
     journal.close()
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))

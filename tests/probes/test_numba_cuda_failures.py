@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
+import traceback
+from types import SimpleNamespace
 
+import cuda.core as cuda_core
 import numpy as np
 import pytest
 from numba import cuda
 from numba.cuda import dispatcher as numba_dispatcher
+from numba.cuda.core import config
 from numba.cuda.core.errors import TypingError
 
 import kernelscope
@@ -16,6 +21,23 @@ from kernelscope.errors import ProbeUnavailableError, RecorderStateError
 from kernelscope.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
+
+
+def make_kernels():
+    """Fresh dispatchers: nothing of them is compiled."""
+    @cuda.jit
+    def axpy(out, a, x):
+        out[0] = a * x[0]
+
+    @cuda.jit
+    def noop():
+        pass
+
+    @cuda.jit
+    def sensitive(x):  # the conftest's rewrite makes it launch-config sensitive
+        x[0] = 1
+
+    return SimpleNamespace(axpy=axpy, noop=noop, sensitive=sensitive)
 
 
 class Failing:
@@ -109,6 +131,241 @@ def test_the_users_traceback_has_no_frame_of_ours(kernels):
     files = [str(entry.path) for entry in caught.traceback]
     assert any("numba" in file for file in files)
     assert not [file for file in files if "kernelscope/probes" in file]
+
+
+def untypable(kernels, array):
+    @cuda.jit
+    def kernel(x):
+        x.no_such_method()
+
+    return lambda: kernel[1, 32](array)
+
+
+def untypable_device_function(kernels, array):
+    @cuda.jit(device=True)
+    def inner(x):
+        return x.no_such_method()
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = inner(x)
+
+    return lambda: kernel[1, 32](array)
+
+
+def eager_and_untypable(kernels, array):
+    def define():
+        @cuda.jit("void(float32[:])")
+        def kernel(x):
+            x.no_such_method()
+
+    return define
+
+
+def asked_to_compile(kernels, array):
+    @cuda.jit
+    def kernel(x):
+        x.no_such_method()
+
+    return lambda: kernel.compile("void(float32[:])")
+
+
+def unlinkable(kernels, array):
+    nowhere = cuda.declare_device("nowhere", "float32(float32)")
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = nowhere(x[0])
+
+    return lambda: kernel[1, 32](array)
+
+
+def not_cacheable(kernels, array):
+    @cuda.jit(cache=True)
+    def kernel(x):
+        x[0] = array[0]
+
+    return lambda: kernel[1, 32](cuda.device_array(8, np.float32))
+
+
+def wrong_argument(kernels, array):
+    return lambda: kernels.axpy[1, 32](object(), 1.0, object())
+
+
+def too_few_arguments(kernels, array):
+    return lambda: kernels.axpy[1, 32](array)
+
+
+def wrong_configuration(kernels, array):
+    return lambda: kernels.axpy[1, 32, 0, 0, 0, 0, 0]
+
+
+def refused_by_the_driver(kernels, array):
+    return lambda: kernels.noop[1, 2048]()
+
+
+def failing_extension(kernels, array):
+    @cuda.jit(extensions=[Failing()])
+    def kernel(x):
+        x[0] = 1
+
+    return lambda: kernel[1, 32](array)
+
+
+def failing_write_back(kernels, array):
+    @cuda.jit(extensions=[FailingWriteBack()])
+    def kernel(x):
+        x[0] = 1
+
+    return lambda: kernel[1, 32](array)
+
+
+def with_callback(configured, callback, *arguments):
+    configured.pre_launch_callbacks.append(callback)
+    return lambda: configured(*arguments)
+
+
+def failing_callback(kernels, array):
+    def callback(kernel, config):
+        raise LookupError("users")
+
+    return with_callback(kernels.axpy[2, 32], callback, array, 2.0, array)
+
+
+def failing_callback_with_a_cause(kernels, array):
+    """What failed first is another launch, and what it failed for is in the chain."""
+    def callback(kernel, config):
+        try:
+            kernels.noop[1, 2048]()
+        except Exception as error:
+            raise LookupError("users") from error
+
+    return with_callback(kernels.axpy[2, 32], callback, array, 2.0, array)
+
+
+def failing_compile_in_a_callback(kernels, array):
+    fails = untypable(kernels, array)
+
+    def callback(kernel, config):
+        try:
+            fails()
+        finally:
+            kernels.axpy[1, 32](object(), 1.0, object())
+
+    return with_callback(kernels.axpy[2, 32], callback, array, 2.0, array)
+
+
+def failing_callback_of_a_sensitive_kernel(kernels, array):
+    def callback(kernel, config):
+        raise LookupError("users")
+
+    return with_callback(kernels.sensitive[2, 32], callback, array)
+
+
+def nested_sensitive_kernels(kernels, array):
+    inner = failing_callback_of_a_sensitive_kernel(make_kernels(), array)
+    return with_callback(kernels.sensitive[2, 64], lambda *_: inner(), array)
+
+
+def failing_in_a_decorated_function(kernels, array):
+    @kernelscope.annotate("range")
+    def function():
+        with kernelscope.annotate("inside"):
+            kernels.noop[1, 2048]()
+
+    return function
+
+
+def failing_core_launch(kernels, array):
+    def launch():
+        cuda_core.launch(cuda_core.Device().default_stream, cuda_core.LaunchConfig(grid=1, block=32), "no kernel")
+
+    return launch
+
+
+def failing_import(kernels, array):
+    return lambda: exec("import numba.cuda.no_such_module")
+
+
+def frames(error):
+    """Of an exception and of each that led to it: what it is, and where it was raised."""
+    found, waiting, seen = [], [("", error)], set()
+    while waiting:
+        how, each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        places = [(entry.filename, entry.lineno, entry.name) for entry in traceback.extract_tb(each.__traceback__)]
+        found.append((how, type(each), each.__suppress_context__, places))
+        waiting += [(how + " cause", each.__cause__), (how + " context", each.__context__)]
+    return found
+
+
+def caught_frames(story):
+    try:
+        story()
+    except BaseException as error:
+        return frames(error)
+    raise AssertionError("it does not fail")
+
+
+@pytest.mark.parametrize("detail", ["launch", "phases"])
+@pytest.mark.parametrize("make", [
+    untypable, untypable_device_function, eager_and_untypable, asked_to_compile, unlinkable, not_cacheable,
+    wrong_argument, too_few_arguments, wrong_configuration, refused_by_the_driver, failing_extension,
+    failing_write_back, failing_callback, failing_callback_with_a_cause, failing_compile_in_a_callback,
+    failing_callback_of_a_sensitive_kernel, nested_sensitive_kernels, failing_in_a_decorated_function,
+    failing_core_launch, failing_import])
+def test_what_the_cell_catches_has_the_traceback_that_it_has_without_us(array, make, detail, monkeypatch, tmp_path):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    caught_frames(make(make_kernels(), array))  # what is imported, or noted, once is
+    story, recorded_story = (make(make_kernels(), array) for _ in range(2))
+    expected = caught_frames(story)
+    with kernelscope.record(detail=detail) as r:
+        found = caught_frames(recorded_story)
+        with kernelscope.record():
+            inside = caught_frames(make(make_kernels(), array))
+    assert found == expected
+    assert inside == expected
+    assert r.recording.health.errors.isna().all()
+
+
+def test_a_decorated_function_has_the_traceback_that_it_has_without_us():
+    def function():
+        raise LookupError("users")
+
+    async def suspended():
+        function()
+
+    async def caught(call):
+        try:
+            await call()
+        except LookupError as error:
+            return frames(error)
+
+    assert caught_frames(kernelscope.recorded(function)) == caught_frames(function)
+    assert asyncio.run(caught(kernelscope.recorded(suspended))) == asyncio.run(caught(suspended))
+
+
+def test_a_module_whose_import_fails_has_the_traceback_that_it_has_without_us(run_python, tmp_path):
+    (tmp_path / "nvtx.py").write_text("def fail():\n    raise LookupError('users')\n\nfail()\n")
+    run_python("""
+import sys, traceback
+import kernelscope
+
+def caught():
+    sys.modules.pop("nvtx", None)
+    try:
+        import nvtx
+    except LookupError as error:
+        return [(entry.filename, entry.lineno, entry.name) for entry in traceback.extract_tb(error.__traceback__)]
+
+expected = caught()
+with kernelscope.record():
+    found = caught()
+assert [name for *_, name in expected] == ["caught", "<module>", "fail"], expected
+assert found == expected, found
+""")
 
 
 def test_the_cell_says_how_it_ended():

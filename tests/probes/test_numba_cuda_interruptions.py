@@ -12,8 +12,12 @@ from types import SimpleNamespace
 import numba.cuda.dispatcher as numba_dispatcher
 import numpy as np
 import pytest
+from hooked import still_hooked
+from interruptions import handlers, interrupted_at, lines_of
 
 import kernelscope
+from kernelscope import _native
+from kernelscope.probes.base import ImportHook
 from kernelscope.probes.launch_log import PHASES, ThreadState
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder import Recorder
@@ -236,6 +240,38 @@ def test_ctrl_c_while_hooks_go_in_leaves_none(kernels, monkeypatch):
     with kernelscope.record() as r:
         kernels.noop[1, 1]()
     assert len(r.recording.launches) == 1
+
+
+@pytest.fixture
+def signals():
+    yield from handlers()
+
+
+@pytest.mark.usefixtures("signals")
+def test_ctrl_c_at_every_line_while_hooks_go_in(kernels, recorder_backend):
+    """Of the probes and what installs them; see tests/unit for what is around that."""
+    begun = []
+
+    def start():
+        begun.append(Recorder(backend=recorder_backend))
+        begun[-1].__enter__()
+
+    for _ in range(2):
+        lines = lines_of(start)
+        begun[-1].stop()
+    assert len({file for file, _ in lines}) > 30 and len(lines) > 600
+    taken = (lambda: []) if _native.core is None else _native.core.taken
+    for count, line in enumerate(lines):
+        if interrupted_at(line, start):
+            assert not begun[-1].is_recording
+        else:  # such as a search that was made before, and is remembered
+            begun[-1].stop()
+        assert Session.active is None and still_hooked() == taken() == [], line
+        assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)], line
+        if count % 50 == 0:
+            with kernelscope.record() as r:
+                kernels.noop[1, 1]()
+            assert len(r.recording.launches) == 1, line
 
 
 def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):

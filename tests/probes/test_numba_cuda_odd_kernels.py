@@ -6,6 +6,9 @@ import numba.cuda.dispatcher as numba_dispatcher
 import numpy as np
 import pytest
 from numba import cuda
+from numba.cuda.codegen import CUDACodeLibrary
+from numba.cuda.core.compiler_lock import global_compiler_lock
+from numba.cuda.cudadrv.driver import Context
 
 import kernelscope
 
@@ -52,6 +55,97 @@ def test_a_subclass_and_a_wrapper_may_stand_before_compile(kernels, array, monke
         kernels.axpy[2, 32](array, 2.0, array)
     assert r.recording.compilations.trigger.tolist() == ["launch"]
     assert r.recording.launches.cache.tolist() == ["compiled"]
+
+
+#: Everything of numba-cuda that a recording hooks on a machine with one device.
+HOOKED = [
+    (numba_dispatcher.CUDADispatcher, "call"),
+    (numba_dispatcher.CUDADispatcher, "_update_launch_config_sensitivity"),
+    (numba_dispatcher, "launch"),
+    (type(global_compiler_lock), "acquire"),
+    (numba_dispatcher.CUDADispatcher, "compile"),
+    (numba_dispatcher, "compile_cuda"),
+    (CUDACodeLibrary, "get_asm_strs"),
+    (CUDACodeLibrary, "get_ltoir"),
+    (CUDACodeLibrary, "get_cubin"),
+    (Context, "create_module_image"),
+]
+
+
+@pytest.fixture
+def patched():
+    """Put a wrapper over ``owner.name``, as a user does, and return what was there; all is put back after the test."""
+
+    def patch(owner, name):
+        original = vars(owner)[name]
+
+        def wrapper(*args, **kwargs):
+            return original(*args, **kwargs)
+
+        setattr(owner, name, wrapper)
+        return original
+
+    before = [(owner, name, vars(owner)[name]) for owner, name in HOOKED]
+    yield patch
+    for owner, name, original in before:
+        setattr(owner, name, original)
+
+
+def assert_recorded(array, *, waits=True):
+    """A kernel that is compiled, loaded and launched twice is recorded with all that there is of it."""
+    @cuda.jit
+    def kernel(out, a):
+        out[0] = a
+
+    with kernelscope.record() as r:
+        kernel[2, 32](array, 2.0)
+        kernel[2, 32](array, 2.0)
+    recording = r.recording
+    assert set(recording.health.status) == {"ok"}, recording.health.to_string()
+    assert recording.launches.cache.tolist() == ["compiled", "memory"]
+    assert recording.launches[["dispatch_end_ns", "submit_start_ns", "submit_end_ns"]].notna().all(axis=None)
+    assert recording.compilations.wait_ns.notna().all() or not waits
+    assert {"nvvm", "link", "load"} <= set(recording.passes.name)
+    assert "pass" in set(recording.passes.kind)
+
+
+@pytest.mark.parametrize(("owner", "name"), HOOKED, ids=[name for _, name in HOOKED])
+def test_a_patch_of_the_users_that_is_undone_after_the_block(array, patched, owner, name):
+    """What it puts back then was ours, and records nothing by itself: it is known for what it is."""
+    own = vars(owner)[name]
+    held = []
+    for _ in range(2):
+        with kernelscope.record():
+            held.append(patched(owner, name))
+        assert_recorded(array, waits=name != "compile")  # the user's wrapper is there, around numba's lock too
+        setattr(owner, name, held[-1])
+        assert_recorded(array)
+        assert vars(owner)[name] is own
+    for each in held:  # long after
+        setattr(owner, name, each)
+        assert_recorded(array)
+        assert vars(owner)[name] is own
+
+
+@pytest.mark.parametrize(("owner", "name"), HOOKED[:5], ids=[name for _, name in HOOKED[:5]])
+def test_a_patch_of_the_users_that_stays(array, patched, owner, name):
+    with kernelscope.record():
+        patched(owner, name)
+    wrapper = vars(owner)[name]
+    for _ in range(3):
+        assert_recorded(array, waits=name != "compile")
+        assert vars(owner)[name] is wrapper
+
+
+def test_what_was_ours_is_put_back_inside_a_later_recording(array, patched):
+    owner, name = HOOKED[0]
+    own = vars(owner)[name]
+    with kernelscope.record():
+        ours = patched(owner, name)
+    with kernelscope.record():
+        setattr(owner, name, ours)
+    assert_recorded(array)
+    assert vars(owner)[name] is own
 
 
 def test_a_users_function_called_jit_is_no_eager_signature(kernels, array):

@@ -46,6 +46,20 @@ def test_another_wrapper_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(r.recording, "name") == [("once",)]
 
 
+def test_a_wrapper_that_is_taken_off_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = sys.modules["nvtx.nvtx"]
+    own = module.libnvtx_push_range
+    monkeypatch.setattr(module, "libnvtx_push_range", own)  # what is put back
+    for _ in range(3):
+        with kernelscope.record():
+            ours = module.libnvtx_push_range
+            module.libnvtx_push_range = lambda *args, ours=ours: ours(*args)
+        module.libnvtx_push_range = ours
+        with kernelscope.record():
+            pass
+        assert module.libnvtx_push_range is own
+
+
 def test_annotate_is_nvtx_s_own() -> None:
     assert kernelscope.annotate is nvtx.annotate
     with kernelscope.record() as r:

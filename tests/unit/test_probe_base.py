@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import textwrap
@@ -9,7 +10,7 @@ from types import FunctionType
 
 import pytest
 
-from kernelscope.probes.base import ImportHook, Patches, copy_function, without_frames
+from kernelscope.probes.base import ImportHook, Patches, copy_function, remove_pass_throughs, without_frames
 
 
 class Owner:
@@ -94,6 +95,37 @@ def test_a_replaced_attribute_that_another_covers_is_left():
     try:
         assert patches.undo() == ["Owner.builtin"]
         assert vars(Owner)["builtin"] is foreign
+    finally:
+        Owner.builtin = original
+
+
+def test_a_replacement_that_is_put_back_later_is_taken_out_before_the_next():
+    original = vars(Owner)["builtin"]
+    held = []
+    try:
+        for _ in range(3):
+            patches = Patches()
+            patches.hook(Owner, "builtin", lambda original: closed_over("hooked"))
+            held.append(vars(Owner)["builtin"])
+            Owner.builtin = functools.wraps(held[-1])(closed_over("foreign"))
+            foreign = vars(Owner)["builtin"]
+            remove_pass_throughs()
+            assert vars(Owner)["builtin"] is foreign, "it is the user's"
+            patches.undo()
+            remove_pass_throughs()
+            assert vars(Owner)["builtin"] is foreign
+            Owner.builtin = held[-1]
+            remove_pass_throughs()
+            assert vars(Owner)["builtin"] is original
+        Owner.builtin = held[0]
+        patches = Patches()
+        patches.hook(Owner, "builtin", lambda original: closed_over("hooked"))
+        ours = vars(Owner)["builtin"]
+        remove_pass_throughs()
+        assert vars(Owner)["builtin"] is ours, "its recording goes on"
+        patches.undo()
+        remove_pass_throughs()
+        assert vars(Owner)["builtin"] is original
     finally:
         Owner.builtin = original
 

@@ -85,7 +85,7 @@ def test_a_recorder_inside_another_sees_its_part_and_the_outer_all():
     inner = Recorder("inner", clock=clock).start()
     inner.begin_cell()
     assert Session.active is not None
-    assert Session.active.recorders == 2
+    assert len(Session.active.recorders) == 2
     probe.emit(Compile("second", start_ns=clock(), trigger="eager", duration_ns=5))
     probe.emit(Launch("second", start_ns=clock()))
     clock.advance(20_000)

@@ -248,6 +248,21 @@ static PyObject *log_columns(ks_log *self, PyObject *argument) {
     return result;
 }
 
+static PyObject *log_leave_file(ks_log *self, PyObject *Py_UNUSED(ignored)) {
+    Py_BEGIN_ALLOW_THREADS
+    ks_ring_leave_file(&self->ring);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *log_harm(ks_log *self, void *Py_UNUSED(closure)) {
+    enum ks_harm harm;
+    Py_BEGIN_ALLOW_THREADS
+    harm = ks_ring_look(&self->ring);
+    Py_END_ALLOW_THREADS
+    return harm == KS_WHOLE ? Py_NewRef(Py_None) : PyUnicode_FromString(harm == KS_TORN ? "truncated" : "deleted");
+}
+
 static PyObject *log_failure(ks_log *self, void *Py_UNUSED(closure)) { return PyLong_FromLong(self->ring.failure); }
 
 static PyObject *log_in_file(ks_log *self, void *Py_UNUSED(closure)) { return PyBool_FromLong(self->ring.file >= 0); }
@@ -259,6 +274,8 @@ static PyMethodDef log_methods[] = {
      "Of the launches from an index on: ended, under way, voided; and what mark() returns."},
     {"columns", (PyCFunction)log_columns, METH_O,
      "columns($self, since, /)\n--\n\nThe launches from an index on that have ended, as columns of bytes."},
+    {"leave_file", (PyCFunction)log_leave_file, METH_NOARGS,
+     "Let go of the file, with what is in it: launches that end from now on are written nowhere."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -270,6 +287,7 @@ static PyMemberDef log_members[] = {
 
 static PyGetSetDef log_getset[] = {
     {"failure", (getter)log_failure, NULL, "errno of why the file holds no more than it does, or 0.", NULL},
+    {"harm", (getter)log_harm, NULL, "What somebody else has done to the file: 'deleted', 'truncated', or None.", NULL},
     {"is_in_file", (getter)log_in_file, NULL, "Whether launches go to a file; in a child of fork() they do not.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

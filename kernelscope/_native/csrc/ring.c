@@ -9,24 +9,31 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static const char magic[16] = "kernelscope ring"; /* all of it, and no more */
 
 /* All rings of the process, for fork(). */
 static ks_ring *rings;
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Whether further segments go to the file. */
+static bool grows(ks_ring *ring) { return ring->file >= 0 && ring->failure == 0 && !atomic_load(&ring->is_torn); }
+
 /* Makes a segment if it is missing; false where there is no memory. The lock is held. */
 static bool make_segment(ks_ring *ring, uint64_t number) {
     if (atomic_load_explicit(&ring->segments[number], memory_order_acquire) != NULL)
         return true;
     /* Of threads that need two segments at once, the one that needs the later may come first: a file has no gaps. */
-    while (ring->file >= 0 && ring->failure == 0 && ring->in_file < number)
+    while (grows(ring) && ring->in_file < number)
         if (!make_segment(ring, ring->in_file))
             return false;
     ks_slot *made = NULL;
-    if (ring->file >= 0 && ring->failure == 0) {
-        made = ks_memory_of_file(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES, &ring->failure);
+    if (grows(ring)) {
+        made = ks_memory_of_file(ring->file, KS_HEADER_BYTES + (off_t)number * KS_SEGMENT_BYTES, KS_SEGMENT_BYTES,
+                                 &ring->failure, &ring->is_torn);
         ring->in_file += made != NULL;
     }
     if (made == NULL)
@@ -42,6 +49,7 @@ static void *help(void *argument) {
      * blocks it goes to another thread, such as one of a BLAS, and CPython before 3.13 does not notice it then. */
     sigset_t all;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* of its own: what touches a file that was truncated must be able to go on */
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     pthread_mutex_lock(&ring->lock);
     while (!ring->ends) {
@@ -92,12 +100,17 @@ static void look_ahead(ks_ring *ring, uint64_t number) {
 }
 
 #ifdef KS_THREADS
-static uint64_t add(_Atomic uint64_t *counter) { return atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
+/* Counts, and says so in the header; what stands there may be a little behind. */
+static uint64_t add(_Atomic uint64_t *counter, _Atomic uint64_t *shown) {
+    uint64_t value = atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    atomic_store_explicit(shown, value + 1, memory_order_relaxed);
+    return value;
+}
 
 ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence) {
-    ks_header *header = ring->header;
+    ks_counters *counters = &ring->counters, *shown = &ring->header->counters;
     for (uint64_t tries = 0; tries == 0 || tries < ring->capacity; tries++) {
-        uint64_t place = add(&header->place);
+        uint64_t place = add(&counters->place, &shown->place);
         if (ring->mode == KS_STOP && place >= ring->capacity)
             break;
         if (ring->mode == KS_KEEP_NEWEST)
@@ -121,16 +134,16 @@ ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence) {
         }
         /* Whoever reads the fields of this launch, and the number again, sees that the launch before is gone. */
         atomic_thread_fence(memory_order_release);
-        *sequence = add(&header->next) + 1;
+        *sequence = add(&counters->next, &shown->next) + 1;
         return slot;
     }
-    add(&header->lost);
+    add(&counters->lost, &shown->lost);
     return NULL;
 }
 
 ks_extent ks_ring_extent(ks_ring *ring) {
-    ks_header *header = ring->header;
-    ks_extent extent = {atomic_load(&header->next), atomic_load(&header->lost), atomic_load(&header->place), 0};
+    ks_counters *counters = &ring->counters;
+    ks_extent extent = {atomic_load(&counters->next), atomic_load(&counters->lost), atomic_load(&counters->place), 0};
 #else
 static void set(_Atomic uint64_t *counter, uint64_t value) {
     atomic_store_explicit(counter, value, memory_order_relaxed);
@@ -176,20 +189,21 @@ static ks_slot *reserve_further(ks_ring *ring) {
 
 ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence) {
     ks_slot *slot = ring->mode == KS_KEEP_NEWEST ? reserve_oldest(ring) : reserve_further(ring);
-    ks_header *header = ring->header;
+    ks_counters *shown = &ring->header->counters;
+    uint64_t lost = atomic_load_explicit(&ring->counters.lost, memory_order_relaxed);
     if (slot == NULL)
-        set(&header->lost, atomic_load_explicit(&header->lost, memory_order_relaxed) + 1);
+        set(&ring->counters.lost, ++lost);
     else
         *sequence = ++ring->begun;
-    set(&header->next, ring->begun);
-    set(&header->place, ring->place);
+    set(&shown->next, ring->begun);
+    set(&shown->lost, lost);
+    set(&shown->place, ring->place);
     return slot;
 }
 
 ks_extent ks_ring_extent(ks_ring *ring) {
-    ks_header *header = ring->header;
-    set(&header->next, ring->begun);
-    ks_extent extent = {ring->begun, atomic_load(&header->lost), ring->place - ring->fast_left, 0};
+    set(&ring->header->counters.next, ring->begun);
+    ks_extent extent = {ring->begun, atomic_load(&ring->counters.lost), ring->place - ring->fast_left, 0};
 #endif
     if (ring->mode == KS_KEEP_NEWEST && extent.places > ring->capacity) {
         extent.oldest = extent.places % ring->capacity;
@@ -213,8 +227,8 @@ static void before_fork(void) {
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following) {
         pthread_mutex_lock(&ring->lock);
         ring->next_at_fork = ks_ring_extent(ring).next;
-        ring->lost_at_fork = atomic_load(&ring->header->lost);
-        ring->place_at_fork = atomic_load(&ring->header->place);
+        ring->lost_at_fork = atomic_load(&ring->counters.lost);
+        ring->place_at_fork = atomic_load(&ring->counters.place);
         if (ring->place_at_fork < ring->place)
             ring->place_at_fork = ring->place;
     }
@@ -242,17 +256,45 @@ static void leave_file(ks_ring *ring) {
             if ((atomic_load(&slots[each].sequence) & ~KS_UNDER_WAY) > ring->next_at_fork)
                 memset(&slots[each], 0, sizeof *slots);
     }
-    if (ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true)) {
-        atomic_store(&ring->header->next, ring->next_at_fork);
-        atomic_store(&ring->header->lost, ring->lost_at_fork);
-        atomic_store(&ring->header->place, ring->place_at_fork);
-    }
+    ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true);
+    atomic_store(&ring->counters.next, ring->next_at_fork);
+    atomic_store(&ring->counters.lost, ring->lost_at_fork);
+    atomic_store(&ring->counters.place, ring->place_at_fork);
     close(ring->file);
     ring->file = -1;
     ring->in_file = 0;
 }
 
+void ks_ring_leave_file(ks_ring *ring) {
+    pthread_mutex_lock(&ring->lock);
+    bool is_left = ring->file >= 0 && ks_memory_leave_file(ring->header, KS_HEADER_BYTES, true);
+    while (is_left && ring->in_file > 0) {
+        is_left = ks_memory_leave_file(atomic_load(&ring->segments[ring->in_file - 1]), KS_SEGMENT_BYTES, false);
+        ring->in_file -= is_left;
+    }
+    if (is_left) { /* else there was no memory for it: the rest goes with the ring */
+        close(ring->file);
+        ring->file = -1;
+    }
+    pthread_mutex_unlock(&ring->lock);
+}
+
+enum ks_harm ks_ring_look(ks_ring *ring) {
+    enum ks_harm harm = KS_WHOLE;
+    struct stat found;
+    pthread_mutex_lock(&ring->lock);
+    if (ring->file >= 0 && fstat(ring->file, &found) == 0) {
+        off_t wanted = KS_HEADER_BYTES + (off_t)ring->in_file * KS_SEGMENT_BYTES;
+        if (found.st_size < wanted || memcmp(ring->header->magic, magic, sizeof magic) != 0)
+            atomic_store(&ring->is_torn, true);
+        harm = atomic_load(&ring->is_torn) ? KS_TORN : found.st_nlink == 0 ? KS_DELETED : KS_WHOLE;
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return harm;
+}
+
 static void in_child(void) {
+    ks_memory_after_fork(true);
     for (ks_ring *ring = rings; ring != NULL; ring = ring->following) {
         pthread_mutex_init(&ring->lock, NULL);
         pthread_cond_init(&ring->wake, NULL);
@@ -261,7 +303,6 @@ static void in_child(void) {
         if (ring->file >= 0)
             leave_file(ring);
     }
-    ks_memory_after_fork(true);
     pthread_mutex_init(&rings_lock, NULL);
 }
 
@@ -275,7 +316,7 @@ static int open_file(ks_ring *ring, const char *path) {
     if (flock(file, LOCK_EX) != 0)
         failure = errno;
     else
-        ring->header = ks_memory_of_file(file, 0, KS_HEADER_BYTES, &failure);
+        ring->header = ks_memory_of_file(file, 0, KS_HEADER_BYTES, &failure, &ring->is_torn);
     if (failure != 0) {
         close(file);
         unlink(path);
@@ -308,7 +349,7 @@ int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char
         return failure;
     }
     ks_header *header = ring->header;
-    memcpy(header->magic, "kernelscope ring", 16);
+    memcpy(header->magic, magic, sizeof magic);
     header->version = KS_VERSION;
     header->slot_bytes = sizeof(ks_slot);
     header->segment_slots = KS_SEGMENT_SLOTS;
@@ -345,9 +386,12 @@ void ks_ring_close(ks_ring *ring) {
             ks_memory_give_up(segment, number < ring->in_file);
     }
     free(ring->segments);
-    munmap(ring->header, KS_HEADER_BYTES);
-    if (ring->file >= 0)
+    if (ring->file >= 0) {
+        ks_memory_unmap_file(ring->header, KS_HEADER_BYTES);
         close(ring->file);
+    } else {
+        munmap(ring->header, KS_HEADER_BYTES);
+    }
     pthread_mutex_destroy(&ring->lock);
     pthread_cond_destroy(&ring->wake);
     memset(ring, 0, sizeof *ring);

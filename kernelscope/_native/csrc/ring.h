@@ -38,28 +38,34 @@ typedef struct {
 
 _Static_assert(sizeof(ks_slot) == 64, "a slot has 64 bytes");
 
+/* How many launches have a slot, and how many have none; and the next place. */
+typedef struct {
+    _Atomic uint64_t next, lost, place;
+} ks_counters;
+
 typedef struct {
     char magic[16];
     uint32_t version, slot_bytes, segment_slots, mode;
     uint64_t capacity, pid;
     int64_t host_ns;
     uint64_t reserved;
-    /* At offset 64: how many launches have a slot (that may be up to 2,048 behind), and how many have none. */
-    _Atomic uint64_t next, lost, place;
+    ks_counters counters; /* at offset 64; they may be up to 2,048 behind */
 } ks_header;
 
 typedef struct ks_ring {
     /* Slots that are given out one after another, without another look; none with KS_THREADS and in mode ring. */
     ks_slot *fast;
     uint64_t fast_left;
-    uint64_t begun; /* launches that have a slot; with KS_THREADS the header's `next` is */
-    uint64_t place; /* the first place behind the fast ones */
+    uint64_t begun; /* launches that have a slot; with KS_THREADS `counters.next` is */
+    uint64_t place; /* the first place behind the fast ones; with KS_THREADS `counters.place` is */
     enum ks_mode mode;
     uint64_t capacity; /* slots; 0 with KS_GROW */
     ks_header *header;
     _Atomic(ks_slot *) *segments;
     int file;          /* -1: in memory */
     int failure;       /* errno of why the file holds no more than it does, or 0 */
+    _Atomic bool is_torn; /* whether the file has lost a part of what was in it */
+    ks_counters counters; /* the header has copies of them, for whoever reads the file */
     uint64_t in_file;  /* segments that are in the file */
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -73,6 +79,13 @@ typedef struct ks_ring {
 /* Returns 0, or an errno; `path` is NULL for a ring in memory. Nothing is left behind where it fails. */
 int ks_ring_open(ks_ring *ring, enum ks_mode mode, uint64_t capacity, const char *path);
 void ks_ring_close(ks_ring *ring);
+
+/* Lets go of the file, with what is in it: launches that end from now on are written nowhere. */
+void ks_ring_leave_file(ks_ring *ring);
+
+/* What somebody else has done to the file. */
+enum ks_harm { KS_WHOLE, KS_DELETED, KS_TORN };
+enum ks_harm ks_ring_look(ks_ring *ring);
 
 /* For `ks_ring_take`, where no fast slot is left. */
 ks_slot *ks_ring_reserve(ks_ring *ring, uint64_t *sequence);

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, Calls
 from kernelscope.probes.cuda_compute.native import NativeCalls, NativeRequests, takes_calls
 from kernelscope.probes.cuda_compute.requests import Requests
@@ -83,6 +83,8 @@ class CudaComputeProbe:
             sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem), "fix": _FIX})
         except Exception as problem:
             self._patches.undo()
+            if from_signal_handler(problem):
+                raise
             sink.swallow(self.name, problem)
 
     def _hook(self, package: Any, sink: Sink) -> None:

@@ -23,6 +23,7 @@ def request_template(cache_name: Any, func: Any) -> FunctionType:
             result = _ks_original(*args, **kwargs) if args else _ks_original(**kwargs)
         except BaseException as error:
             _ks_failed(args, kwargs, start, error)
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
         known = _ks_known(id(result))
         if known is None:
@@ -38,7 +39,11 @@ _CALL = """
 def {name}({parameters}):
     me = _ks_ident()
     if me in _ks_inside{or_asks}:
-        return _ks_original({arguments})
+        try:
+            return _ks_original({arguments})
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next
+            raise
     end = None
     start = _ks_now()
     try:
@@ -46,6 +51,9 @@ def {name}({parameters}):
         result = _ks_original({arguments})
         end = _ks_now()
         return result
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next
+        raise
     finally:
         _ks_inside.discard(me)
         _ks_write(me, start, end, {stream}, {built})

@@ -15,7 +15,7 @@ from typing import Any
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
-from kernelscope.probes.base import Patches, copy_function, hook_codes
+from kernelscope.probes.base import Patches, copy_function, hide_frame, hook_codes
 from kernelscope.probes.cuda_compute import hot
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, name_of
 from kernelscope.probes.cuda_compute.keys import KeyParts, Parts
@@ -140,6 +140,9 @@ class Requests:
             try:
                 threads.stack.append(under)
                 result = function(*args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
             finally:
                 del threads.stack[depth:]
                 threads.last = under
@@ -174,7 +177,11 @@ class Requests:
 
             def build() -> Any:
                 under.built = True
-                return builder()
+                try:
+                    return builder()
+                except BaseException as error:
+                    hide_frame(error)
+                    raise
 
             hook_codes.add(build.__code__)
             under.capabilities |= _capabilities(cache_key)

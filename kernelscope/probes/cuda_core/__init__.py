@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.probes.base import ImportHook
+from kernelscope.probes.base import ImportHook, from_signal_handler
 from kernelscope.probes.cuda_core.driver import Driver
 from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, measure_cost
 from kernelscope.probes.cuda_core.memory import Memory
@@ -137,6 +137,8 @@ class CudaCoreProbe:
                     self._launches = LaunchHook(self._sink)
                     self._launches.install(module)
         except Exception as problem:  # the user's import must not fail for it
+            if from_signal_handler(problem):
+                raise
             self._sink.swallow(self.name, problem)
 
     def _is_capturing(self) -> bool:

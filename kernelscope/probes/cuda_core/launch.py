@@ -11,8 +11,8 @@ from threading import get_ident
 from typing import Any
 
 from kernelscope.clock import now
-from kernelscope.probes.base import from_signal_handler, hook_codes
-from kernelscope.probes.bindings import Bindings
+from kernelscope.probes.base import from_signal_handler, hide_frame, hook_codes
+from kernelscope.probes.bindings import Bindings, without_hook
 from kernelscope.probes.cupti.convert import readable
 from kernelscope.probes.devices import device
 from kernelscope.probes.launch_log import LaunchLog, PythonLog, ThreadState, packing
@@ -54,7 +54,8 @@ class LaunchHook:
     def install(self, core: Any) -> None:
         """Put the hook in: `core` is the module ``cuda.core``."""
         elsewhere = self.sink.recorded_elsewhere
-        self._bindings = Bindings(core.launch, self.make(core.launch), lambda names: names.get("__name__") in elsewhere)
+        launch = core.launch = without_hook(core.launch)  # somebody may have put back an earlier recording's
+        self._bindings = Bindings(launch, self.make(launch), lambda names: names.get("__name__") in elsewhere)
         self._bindings.put()
 
     def uninstall(self) -> None:
@@ -80,14 +81,22 @@ class LaunchHook:
 
         def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
             if not self.enabled:
-                return original(stream, config, kernel, *kernel_args)
+                try:
+                    return original(stream, config, kernel, *kernel_args)
+                except BaseException as error:
+                    hide_frame(error)
+                    raise
             try:
                 state = states[ident()]
             except KeyError:
                 state = new_state()
             if state.launch_config is not None and state.submit_start > state.submit_end:
                 # The driver call of a launch that its own probe records, through somebody's wrapper.
-                return original(stream, config, kernel, *kernel_args)
+                try:
+                    return original(stream, config, kernel, *kernel_args)
+                except BaseException as error:
+                    hide_frame(error)
+                    raise
             end, written = 0.0, False
             start = now()
             try:
@@ -110,6 +119,7 @@ class LaunchHook:
                     pack(state.buffer, offset, start, end, target, configuration)
             except BaseException as error:
                 if written or not self._settle(state, stream, config, kernel, start, end, error):
+                    hide_frame(error)
                     raise
 
         hook_codes.add(launch.__code__)

@@ -6,7 +6,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from kernelscope.probes.base import ImportHook, Patches, hook_codes
+from kernelscope.probes.base import ImportHook, Patches, hide_frame, hook_codes
 
 
 class UnseenGraphs:
@@ -40,7 +40,11 @@ class UnseenGraphs:
     def _counting(self, original: Any) -> Any:
         def create_graph_builder(*args: Any, **kwargs: Any) -> Any:
             self.count += 1
-            return original(*args, **kwargs)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
         hook_codes.add(create_graph_builder.__code__)
         return functools.wraps(original)(create_graph_builder)

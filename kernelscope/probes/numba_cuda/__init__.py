@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
 from kernelscope.probes.bindings import without_hook
 from kernelscope.probes.launch_log import LaunchLog, PythonLog
 from kernelscope.probes.numba_cuda.attach import Attachments
@@ -150,6 +150,8 @@ class NumbaCudaProbe:
                                 "fix": "pip install --upgrade 'numba-cuda>=0.30.4'"})
         except Exception as problem:
             self._patches.undo()
+            if from_signal_handler(problem):
+                raise
             sink.swallow(self.name, problem)
 
     def _hook(self, sink: Sink) -> None:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
+from kernelscope.probes.base import hide_frame
 from kernelscope.probes.numba_cuda.facts import Facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -46,7 +47,11 @@ class Attachments:
                 self._sink.swallow("numba-cuda", problem)
 
         def configure(*args: Any, **kwargs: Any) -> Any:
-            launch_config = original(*args, **kwargs)
+            try:
+                launch_config = original(*args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
             if launched not in launch_config.pre_launch_callbacks:
                 launch_config.pre_launch_callbacks.append(launched)
                 configured.append(launch_config)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.probes.base import hook_codes
+from kernelscope.probes.base import hide_frame, hook_codes
 from kernelscope.probes.cupti.convert import readable
 from kernelscope.probes.gpu import KERNEL, GpuColumns, Words
 from kernelscope.probes.sink import Sink
@@ -54,7 +54,11 @@ class EventTimer:
 
         # No closure holds the function: `Bindings` would replace it there.
         def launch(stream: Any, config: Any, kernel: Any, *args: Any, original: Any = original) -> Any:
-            return self._launch(original, stream, config, kernel, args)
+            try:
+                return self._launch(original, stream, config, kernel, args)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
         hook_codes.add(launch.__code__)
         return launch
@@ -89,6 +93,9 @@ class EventTimer:
             result = original(stream, config, kernel, *args)
             launched = True
             return result
+        except BaseException as error:
+            hide_frame(error)
+            raise
         finally:
             if pair is not None:
                 self._after(pair, start, kernel, launched)

@@ -34,7 +34,11 @@ def call_phases(self: Any, args: Any, launch_config: Any, ident: Any, states: An
     except KeyError:
         state = new_state()
     if state.launch_config is not None:
-        return nested(state, self, args, launch_config)
+        try:
+            return nested(state, self, args, launch_config)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
     end = 0.0
     start = now()  # a signal handler can raise here: the launch is not open yet
     state.launch_config = launch_config
@@ -55,6 +59,7 @@ def call_phases(self: Any, args: Any, launch_config: Any, ident: Any, states: An
         return result
     except BaseException as error:
         if not settle(state, self, launch_config, start, end, error):
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
         return result  # type: ignore[possibly-unbound]
 
@@ -68,7 +73,11 @@ def call_ends(self: Any, args: Any, launch_config: Any, ident: Any, states: Any,
     except KeyError:
         state = new_state()
     if state.launch_config is not None:
-        return nested(state, self, args, launch_config)
+        try:
+            return nested(state, self, args, launch_config)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
     end = 0.0
     start = now()  # a signal handler can raise here: the launch is not open yet
     state.launch_config = launch_config
@@ -87,6 +96,7 @@ def call_ends(self: Any, args: Any, launch_config: Any, ident: Any, states: Any,
         return result
     except BaseException as error:
         if not settle(state, self, launch_config, start, end, error):
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
         return result  # type: ignore[possibly-unbound]
 
@@ -104,7 +114,11 @@ def found_phases(self: Any, kernel: Any, launch_config: Any, ident: Any, states:
     state.kernel = kernel
     state.dispatch_end = now()
     if getattr(kernel, "launch_config_sensitive", False):
-        original(self, kernel, launch_config)
+        try:
+            original(self, kernel, launch_config)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
 
 
 def found_phases_alone(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
@@ -113,7 +127,11 @@ def found_phases_alone(self: Any, kernel: Any, launch_config: Any, ident: Any, s
     only.kernel = kernel
     only.dispatch_end = now()
     if getattr(kernel, "launch_config_sensitive", False):
-        original(self, kernel, launch_config)
+        try:
+            original(self, kernel, launch_config)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
 
 
 def found_ends(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
@@ -124,7 +142,11 @@ def found_ends(self: Any, kernel: Any, launch_config: Any, ident: Any, states: A
     except KeyError:
         new_state().kernel = kernel
     if getattr(kernel, "launch_config_sensitive", False):
-        original(self, kernel, launch_config)
+        try:
+            original(self, kernel, launch_config)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
 
 
 def found_ends_alone(self: Any, kernel: Any, launch_config: Any, ident: Any, states: Any, new_state: Any, now: Any,
@@ -132,12 +154,20 @@ def found_ends_alone(self: Any, kernel: Any, launch_config: Any, ident: Any, sta
     """As `found_ends`, while one thread is all that launches."""
     only.kernel = kernel
     if getattr(kernel, "launch_config_sensitive", False):
-        original(self, kernel, launch_config)
+        try:
+            original(self, kernel, launch_config)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
 
 
 def load(self: Any, ident: Any, states: Any, new_state: Any, original: Any) -> Any:
     """In place of ``CUDACodeLibrary.get_cufunc`` where there are several devices: each has a function of its own."""
-    function = original(self)
+    try:
+        function = original(self)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
     try:
         states[ident()].kernel = function
     except KeyError:
@@ -155,7 +185,11 @@ def submit_phases(*arguments: Any) -> Any:
     except KeyError:
         state = new_state()
     state.submit_start = now()
-    result = original_submit(*arguments)  # where it raises, it never returned: the boundary stays unknown
+    try:
+        result = original_submit(*arguments)  # where it raises, it never returned: the boundary stays unknown
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
     state.submit_end = now()
     return result
 
@@ -164,7 +198,11 @@ def submit_phases_alone(*arguments: Any) -> Any:
     """As `submit_phases`, while one thread is all that launches."""
     state = only
     state.submit_start = now()
-    result = original_submit(*arguments)
+    try:
+        result = original_submit(*arguments)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
     state.submit_end = now()
     return result
 

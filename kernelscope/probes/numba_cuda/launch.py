@@ -18,7 +18,7 @@ from threading import get_ident
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.base import Patches, hide_frame, hook_codes
 from kernelscope.probes.launch_log import ThreadState, packing
 from kernelscope.probes.numba_cuda import hot
 from kernelscope.probes.numba_cuda.events import EventTimer
@@ -197,19 +197,23 @@ class LaunchHooks:
 
     def nested(self, state: ThreadState, dispatcher: Any, args: Any, launch_config: Any) -> Any:
         """A call while the thread is in the middle of a launch: a hop of the same launch, or another one inside."""
-        if not self.enabled:
-            return self.original_call(dispatcher, args, launch_config)
-        other = dispatcher is not launch_config.dispatcher
-        if launch_config is state.launch_config and getattr(dispatcher, "_launch_config_is_specialized", other):
-            # A launch-config sensitive dispatcher hands over to the one for this configuration.
-            return self.original_call(dispatcher, args, launch_config)
-        outer = (state.launch_config, state.kernel, state.dispatch_end, state.submit_start, state.submit_end)
-        state.launch_config = None
         try:
-            return self.call(dispatcher, args, launch_config)
-        finally:
-            (state.launch_config, state.kernel, state.dispatch_end, state.submit_start,
-             state.submit_end) = outer
+            if not self.enabled:
+                return self.original_call(dispatcher, args, launch_config)
+            other = dispatcher is not launch_config.dispatcher
+            if launch_config is state.launch_config and getattr(dispatcher, "_launch_config_is_specialized", other):
+                # A launch-config sensitive dispatcher hands over to the one for this configuration.
+                return self.original_call(dispatcher, args, launch_config)
+            outer = (state.launch_config, state.kernel, state.dispatch_end, state.submit_start, state.submit_end)
+            state.launch_config = None
+            try:
+                return self.call(dispatcher, args, launch_config)
+            finally:
+                (state.launch_config, state.kernel, state.dispatch_end, state.submit_start,
+                 state.submit_end) = outer
+        except BaseException as error:
+            hide_frame(error)
+            raise
 
 
 def _other_thread_runs(code: CodeType) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
 from kernelscope.probes.devices import device
 from kernelscope.probes.launch_log import LaunchLog, PythonLog
 from kernelscope.probes.numba_cuda_mlir.code import STATED, CodeCapture
@@ -120,6 +120,8 @@ class NumbaCudaMlirProbe:
             sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem), "fix": _FIX})
         except Exception as problem:
             self._patches.undo()
+            if from_signal_handler(problem):
+                raise
             sink.swallow(self.name, problem)
 
     def _hook(self, descriptor: ModuleType, sink: Sink) -> None:

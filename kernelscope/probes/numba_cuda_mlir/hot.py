@@ -18,7 +18,11 @@ def call_phases(self: Any, *args: Any, _kernelscope: Any) -> Any:
     except KeyError:
         state = new_state()
     if state.launch_config is not None:
-        return nested(state, self, args)
+        try:
+            return nested(state, self, args)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
     end = 0.0
     start = now()  # a signal handler can raise here: the launch is not open yet
     state.launch_config = self
@@ -37,6 +41,7 @@ def call_phases(self: Any, *args: Any, _kernelscope: Any) -> Any:
         return result
     except BaseException as error:
         if not settle(state, self, start, end, error):
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
         return result  # type: ignore[possibly-unbound]
 
@@ -49,7 +54,11 @@ def call_ends(self: Any, *args: Any, _kernelscope: Any) -> Any:
     except KeyError:
         state = new_state()
     if state.launch_config is not None:
-        return nested(state, self, args)
+        try:
+            return nested(state, self, args)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
     end = 0.0
     start = now()  # a signal handler can raise here: the launch is not open yet
     state.launch_config = self
@@ -67,6 +76,7 @@ def call_ends(self: Any, *args: Any, _kernelscope: Any) -> Any:
         return result
     except BaseException as error:
         if not settle(state, self, start, end, error):
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
             raise
         return result  # type: ignore[possibly-unbound]
 
@@ -82,7 +92,11 @@ def launch_phases(self: Any, argtypes: Any, launch_args: Any, launch_values: Any
     except KeyError:
         state = new_state()
     state.kernel = argtypes
-    result = original(self, argtypes, launch_args, launch_values)
+    try:
+        result = original(self, argtypes, launch_args, launch_values)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
     state.submit_end = now()
     return result
 
@@ -94,7 +108,11 @@ def launch_ends(self: Any, argtypes: Any, launch_args: Any, launch_values: Any =
         states[ident()].kernel = argtypes
     except KeyError:
         new_state().kernel = argtypes
-    return original(self, argtypes, launch_args, launch_values)
+    try:
+        return original(self, argtypes, launch_args, launch_values)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
 
 
 #: For `kernelscope.probes.base.hook_codes`.

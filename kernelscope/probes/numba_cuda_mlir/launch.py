@@ -13,7 +13,7 @@ from threading import get_ident
 from types import FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.base import Patches, hide_frame, hook_codes
 from kernelscope.probes.launch_log import ThreadState, packing
 from kernelscope.probes.numba_cuda_mlir import hot
 from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK
@@ -128,15 +128,19 @@ class LaunchHooks:
 
     def nested(self, state: ThreadState, marshaller: Any, args: tuple[Any, ...]) -> Any:
         """A launch while the thread is in the middle of another one, such as from an extension."""
-        if not self.enabled:
-            return self._originals["call"](marshaller, *args)
-        outer = (state.launch_config, state.kernel, state.dispatch_end, state.submit_start, state.submit_end)
-        state.launch_config = None
         try:
-            return self._running["call"][0](marshaller, *args)
-        finally:
-            (state.launch_config, state.kernel, state.dispatch_end, state.submit_start,
-             state.submit_end) = outer
+            if not self.enabled:
+                return self._originals["call"](marshaller, *args)
+            outer = (state.launch_config, state.kernel, state.dispatch_end, state.submit_start, state.submit_end)
+            state.launch_config = None
+            try:
+                return self._running["call"][0](marshaller, *args)
+            finally:
+                (state.launch_config, state.kernel, state.dispatch_end, state.submit_start,
+                 state.submit_end) = outer
+        except BaseException as error:
+            hide_frame(error)
+            raise
 
 
 class _Idle:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
 from kernelscope.probes.nvtx import hooks
 from kernelscope.probes.nvtx.domains import get_domain, hook_domains
 from kernelscope.probes.sink import RANGE_EXIT, RANGE_MARK, RANGE_POP, RANGE_PUSH, Sink
@@ -74,6 +74,8 @@ class NvtxProbe:
         except Exception as problem:
             hooks.set_current(None)
             self._patches.undo()
+            if from_signal_handler(problem):
+                raise
             sink.swallow(self.name, problem)
 
     def _hook(self, package: Any, sink: Sink) -> None:

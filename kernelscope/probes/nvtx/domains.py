@@ -36,7 +36,11 @@ def get_domain(module: Any, original: Any) -> FunctionType:
 
 
 def _get_domain(name: Any, _original: Any, _dummy: Any, _frame: Any, _inside: Any, _of_name: Any) -> Any:
-    domain = _original(name)
+    try:
+        domain = _original(name)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
     if name is None or domain is not _dummy or _frame(1).f_globals is _inside:
         return domain
     return _of_name(name)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kernelscope.probes.base import hook_codes
+from kernelscope.probes.base import hide_frame, hook_codes
 from kernelscope.probes.nvtx.labels import hashable, label_row
 from kernelscope.probes.sink import RANGE_EXIT, RANGE_POP, RANGE_PUSH, RANGE_START, Sink
 
@@ -104,7 +104,11 @@ class RangeWriter:
 def enter(self: Any, _original: Any, _write: Any, _now: Any, _labels: Any, _states: Any, _ident: Any,
           _slow: Any) -> Any:
     """In place of ``annotate.__enter__``."""
-    result = _original(self)
+    try:
+        result = _original(self)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
     try:
         _write((_now(), 0, _labels[self.init_args], _states[_ident()].thread_id))
     except Exception:
@@ -119,7 +123,11 @@ def leave(self: Any, exc_type: Any, exc_value: Any, traceback: Any, _original: A
         _write((_now(), 2, _labels[self.init_args], _states[_ident()].thread_id))
     except Exception:
         _slow(self)
-    return _original(self, exc_type, exc_value, traceback)
+    try:
+        return _original(self, exc_type, exc_value, traceback)
+    except BaseException as error:
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise
 
 
 def bound(template: Any, writer: RangeWriter, kind: int, original: Any) -> FunctionType:
@@ -155,13 +163,16 @@ def decorated(function: Any, arguments: tuple[Any, ...]) -> Any:
 
     def inner(*args: Any, **kwargs: Any) -> Any:
         writer = _Current.writer
-        if writer is None:
-            return function(*args, **kwargs)
-        writer.event(RANGE_PUSH, label)
+        if writer is not None:
+            writer.event(RANGE_PUSH, label)
         try:
             return function(*args, **kwargs)
+        except BaseException as error:
+            hide_frame(error)
+            raise
         finally:
-            writer.event(RANGE_EXIT, label)
+            if writer is not None:
+                writer.event(RANGE_EXIT, label)
 
     hook_codes.add(inner.__code__)
     return functools.wraps(function)(inner)
@@ -251,6 +262,10 @@ def of_decorated(writer: RangeWriter, original: Any, decorator: Any, kind: int) 
             message = getattr(getattr(attributes, "message", None), "string", None)
             writer.event(kind, (message, getattr(attributes, "color", None), handle.name or None,
                                 getattr(attributes, "category", None) or None, getattr(attributes, "payload", None)))
-        return original(*args)
+        try:
+            return original(*args)
+        except BaseException as error:
+            hide_frame(error)
+            raise
 
     return library_function

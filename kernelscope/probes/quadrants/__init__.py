@@ -16,7 +16,7 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
 from kernelscope.probes.quadrants.facts import FRAMEWORK, Facts
 from kernelscope.probes.quadrants.hooks import Hooks
 from kernelscope.probes.sink import Sink
@@ -101,6 +101,8 @@ class QuadrantsProbe:
         except Exception as problem:
             self._patches.undo()
             self._hooks = None
+            if from_signal_handler(problem):
+                raise
             sink.swallow(self.name, problem)
 
     def _hook(self, package: Any, sink: Sink) -> None:

@@ -18,7 +18,7 @@ from threading import get_ident
 from types import FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, from_signal_handler, hook_codes
+from kernelscope.probes.base import Patches, from_signal_handler, hide_frame, hook_codes
 from kernelscope.probes.launch_log import ThreadState, packing
 from kernelscope.probes.quadrants.compiles import Compile, Compiles
 from kernelscope.probes.quadrants.facts import Facts
@@ -32,7 +32,11 @@ def call(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: Any) -> A
     """In place of ``Kernel.__call__``: one launch."""
     hooks = _kernelscope
     if not hooks.enabled:
-        return hooks.original_call(self, *py_args, **kwargs)
+        try:
+            return hooks.original_call(self, *py_args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
     try:
         state = hooks.states[hooks.ident()]
     except KeyError:
@@ -46,6 +50,7 @@ def call(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: Any) -> A
     except BaseException as error:
         hooks.failed(state, self, kwargs, start, error)
         state.kernel = outer
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
         raise
     end = hooks.now()
     try:
@@ -78,7 +83,11 @@ def call_written(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: A
     """As `call`, for states that only their own `write` can write to."""
     hooks = _kernelscope
     if not hooks.enabled:
-        return hooks.original_call(self, *py_args, **kwargs)
+        try:
+            return hooks.original_call(self, *py_args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
+            raise
     try:
         state = hooks.states[hooks.ident()]
     except KeyError:
@@ -92,6 +101,7 @@ def call_written(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: A
     except BaseException as error:
         hooks.failed(state, self, kwargs, start, error)
         state.kernel = outer
+        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
         raise
     end = hooks.now()
     try:
@@ -232,7 +242,11 @@ class Hooks:
                     if state.compilation is not None:
                         self._front_end_done(state, compiled)
                     state.dispatch_end = now()
-            return original(compiled)
+            try:
+                return original(compiled)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
         hook_codes.add(make_launch_context.__code__)
         return make_launch_context
@@ -255,13 +269,21 @@ class Hooks:
 
         def launch_kernel(program: Any, data: Any, context: Any) -> Any:
             if not self.enabled:
-                return original(program, data, context)
+                try:
+                    return original(program, data, context)
+                except BaseException as error:
+                    hide_frame(error)
+                    raise
             try:
                 state = states[get_ident()]
             except KeyError:
                 state = self.new_state()
             state.submit_start = now()
-            result = original(program, data, context)
+            try:
+                result = original(program, data, context)
+            except BaseException as error:
+                hide_frame(error)
+                raise
             state.submit_end = now()
             return result
 
@@ -274,7 +296,11 @@ class Hooks:
             # A specialization that no launch asks for is told of when one does.
             if state is not None and state.kernel is kernel:
                 state.compilation = Compile(key, self._sink.clock())
-            return original(kernel, args, key)
+            try:
+                return original(kernel, args, key)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
         hook_codes.add(_try_load_fastcache.__code__)
         return _try_load_fastcache
@@ -283,13 +309,21 @@ class Hooks:
         def compile_kernel(program: Any, *arguments: Any) -> Any:
             state = self._state() if self.enabled else None
             if state is None:
-                return original(program, *arguments)
+                try:
+                    return original(program, *arguments)
+                except BaseException as error:
+                    hide_frame(error)
+                    raise
             if state.compilation is None:
                 # The front end's part was done before, by a launch that failed or by another thread.
                 state.compilation = Compile(None, self._sink.clock())
                 self._forget(id(state.kernel))
             start = self._sink.clock()
-            result = original(program, *arguments)
+            try:
+                result = original(program, *arguments)
+            except BaseException as error:
+                hide_frame(error)
+                raise
             try:
                 self._compiles.code_made(state, start, result)
             except Exception as problem:

@@ -288,6 +288,23 @@ def test_a_hook_that_was_kept_is_recorded_once(recorder, core_stream, scale):
     assert (len(recorder.recording.launches), len(again.recording.launches)) == (0, 1)
 
 
+def test_a_hook_that_is_put_back_after_the_block_is_known(recorder, core_stream, scale):
+    """As it is by who has put a wrapper over it inside, and takes that off outside."""
+    arguments = core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
+    with recorder:
+        kept = ({"launch": cuda.core.launch},)
+        cuda.core.launch = functools.wraps(cuda.core.launch)(lambda *given: kept[0]["launch"](*given))
+    for _ in range(3):
+        cuda.core.launch = kept[0]["launch"]
+        again = kernelscope.Recorder("again", probes=[HookOnly()])
+        with again:
+            cuda.core.launch(*arguments)
+            launch_bound_early(*arguments)
+            kept[0]["launch"](*arguments)
+        assert len(again.recording.launches) == 3
+        assert cuda.core.launch is ORIGINAL[0] and launch_bound_early is ORIGINAL[0]
+
+
 def test_starting_again_needs_no_search(core_stream):
     gc.collect()
     for _ in range(2):
