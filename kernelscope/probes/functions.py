@@ -95,7 +95,7 @@ def _collect(function: Any, prefix: str, found: dict[str, Any], seen: set[int]) 
     held = {name: value for name, value in held.items() if is_device_function(value) or is_value(value)}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            value = cell.cell_contents
+            value: Any = cell.cell_contents
         except ValueError:
             continue
         if not isinstance(value, ModuleType):
@@ -124,7 +124,7 @@ def is_value(value: Any) -> bool:
 
 
 def _fingerprint(value: Any) -> str:
-    """Return what is the same for equal values; nothing of the user's runs for it, and no value is in it."""
+    """Return what is the same for equal values, and from which no value can be read."""
     return hashlib.sha256(_value_text(value, 4).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 

@@ -22,6 +22,12 @@ from kernelscope.recording.merge import merge
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch):
+    """A busy machine takes longer to disassemble than a recording waits for it."""
+    monkeypatch.setattr(capture, "SASS_BUDGET_S", 120)
+
+
 KINDS = ("source", "types", "llvm", "ptx", "sass", "cubin")
 
 

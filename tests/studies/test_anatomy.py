@@ -25,7 +25,7 @@ from kernelscope.studies.process import ProcessError
 _CALL = "    def call(self, args, launch_config):\n"
 _PREPARE = "        # map the arguments using any extension you've registered\n"
 #: Many times a launch: found on a machine that does other things as well.
-SPIN_NS = 200_000
+SPIN_NS = 100_000
 _CLOCK = "\n\nfrom time import perf_counter_ns as _spin_clock\n"
 _SPIN = """\
         {when}
@@ -55,7 +55,7 @@ def test_a_spin_in_dispatch_and_one_in_the_second_argument_are_found_there_and_n
     # The second array's turn: the first one gave seven numbers.
     second = checkout(tmp_path / "second", _PREPARE, "if len(kernelargs) == 7:", 2 * SPIN_NS)
     result = anatomy({"same": "current", "dispatch": str(dispatch), "second": str(second)}, DEFAULT_CASES[0],
-                     processes=5, repeats=2, install=False, dry_run=True, progress=False)
+                     loops=100, processes=3, repeats=2, install=False, dry_run=True, progress=False)
     found = {(each.target, each.label): each for each in result.differences if each.label != LAUNCH}
     assert len(found) == 20
     planted = spin_us(SPIN_NS)
@@ -68,7 +68,7 @@ def test_a_spin_in_dispatch_and_one_in_the_second_argument_are_found_there_and_n
         parts = result.of(target, DEFAULT_CASES[0].name)
         assert abs(parts["unattributed"].us) < 0.3 * parts[LAUNCH].us
     assert result.is_dry_run and "stub" in str(result)
-    assert [each.processes for each in result.measured.targets] == [5, 5, 5]
+    assert [each.processes for each in result.measured.targets] == [3, 3, 3]
 
 
 def test_the_launches_of_the_default_cases_are_taken_apart() -> None:

@@ -21,7 +21,7 @@ from kernelscope.studies.statistics import judge
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Many times a launch: found on a machine that does other things as well. benchmarks/sensitivity.py tries 2 %.
-SPIN_NS = 200_000
+SPIN_NS = 100_000
 #: Quicker than the defaults.
 QUICK = {"args": "0,1", "processes": 8, "half_width": None, "install": False, "progress": False}
 
