@@ -83,11 +83,13 @@ def in_range(name: str, records: Sequence[Mapping[str, Any]], left_out: list[str
         wrong = [at for at, record in enumerate(records) if (value := record.get(column.name)) is not None
                  and not column.low <= value <= column.high]
         if wrong:
-            records = [dict(record) for record in records]
-        for at in wrong:
-            value = records[at][column.name]
-            left_out.append(f"{name}.{column.name} {value}")
-            records[at][column.name] = None if column.nullable else column.low if value < column.low else column.high
+            cleaned = [dict(record) for record in records]
+            for at in wrong:
+                value = cleaned[at][column.name]
+                left_out.append(f"{name}.{column.name} {value}")
+                end = column.low if value < column.low else column.high
+                cleaned[at][column.name] = None if column.nullable else end
+            records = cleaned
     return records
 
 

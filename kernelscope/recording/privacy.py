@@ -1,8 +1,8 @@
 """What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
 
 `shareable` decides for every way out of a recording: files, tables, traces, pages, what is printed, and the cards and
-pictures that a notebook saves. `shareable_values` decides for what is no recording, `shareable_code`
-for one text of code.
+pictures that a notebook saves. `shareable_values` decides for what is no recording, and `shareable_code` for one text
+of code.
 
 - Columns that the schema marks as paths keep the file's name.
 - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, a path keeps the file's name.

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 import kernelscope
 from kernelscope.errors import RecordingFileError, StudyFileError
-from kernelscope.recording.privacy import shareable_values
+from kernelscope.recording.privacy import shareable_code, shareable_values
 from kernelscope.renderers.files import whole_file
 from kernelscope.studies.judged import Difference, Estimate
 from kernelscope.studies.measured import BATCH, BatchRow, CaseReport, Measured, TargetReport
@@ -47,8 +47,9 @@ def _with_noise(content: dict[str, Any]) -> dict[str, Any]:
 #: What brings the content of an older version to the next one, by the older version. 1 is the first that was written.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_noise}
 
+_SOURCE = ("statement", "setup", "before", "after")
 #: What is code, which keeps a path that its author typed, and what names things, which must stay the same everywhere.
-CODE = ("statement", "setup", "before", "after", "label", "target", "baseline", "name", "case", "against")
+CODE = (*_SOURCE, "label", "target", "baseline", "name", "case", "against")
 
 _MAX_INT = 2**63 - 1
 _MAX_DEPTH = 20
@@ -142,6 +143,7 @@ def read(path: str | Path, parse: Callable[[bytes], _Kind]) -> _Kind:
 
 def to_json(measured: Measured, found: Found | None = None) -> str:
     """Return a study as JSON, in ASCII."""
+    measured = without_paths(measured)
     targets = {each.label: place for place, each in enumerate(measured.targets)}
     cases = {each.name: place for place, each in enumerate(measured.cases)}
     columns: dict[str, list[Any]] = {
@@ -173,12 +175,16 @@ def without_paths(measured: Measured) -> Measured:
 
     Labels of targets and names of cases are the user's, and stay: batches are of them.
     """
+    def cut(row: Any, *names: str) -> dict[str, Any]:
+        return {name: shareable_values(getattr(row, name)) for name in names}
+
     return dataclasses.replace(
         measured,
-        targets=[TargetReport(**{**shareable_values(vars(each)), "label": each.label}) for each in measured.targets],
-        cases=[CaseReport(**{**shareable_values(vars(each), CODE), "name": each.name, "against": each.against})
+        targets=[dataclasses.replace(each, **cut(each, "source", "versions", "revision", "unavailable", "error",
+                                                 "warnings")) for each in measured.targets],
+        cases=[dataclasses.replace(each, **{name: shareable_code("source", getattr(each, name)) for name in _SOURCE})
                for each in measured.cases],
-        **{name: shareable_values(getattr(measured, name)) for name in ("host", "gpu", "settings", "ended", "notes")})
+        **cut(measured, "host", "gpu", "settings", "ended", "notes"))
 
 
 def from_json(text: str | bytes) -> Measured:
