@@ -26,6 +26,8 @@ _MOST_CAPTURED, _MOST_BYTES = 24, 1 << 20
 #: Packages of the frameworks, wherever they are installed.
 _FRAMEWORKS = ("numba", "numba_cuda", "numba_cuda_mlir", "quadrants")
 _UFUNCS = ("__vectorized_", "__gufunc_")
+# Looked up once: it takes half a millisecond, which a kernel's first launch in a recording would pay.
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def function_facts(code: CodeType) -> dict[str, str]:
@@ -70,7 +72,7 @@ def _is_library(function: Any) -> bool:
         file = str(function.__globals__.get("__file__") or "")
     path = PurePath(file)
     return (not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
-            or path.is_relative_to(sysconfig.get_path("stdlib")))
+            or path.is_relative_to(_STANDARD_LIBRARY))
 
 
 def captured(function: Any) -> dict[str, Any]:
