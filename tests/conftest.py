@@ -44,7 +44,7 @@ LONG = ("frameworks", "notebooks", "browser", "studies", "plugin", "cli", "probe
 MAY_BE_SKIPPED = (
     "this Python", "there is no sys.monitoring", "CPython 3.14", "this kernel", "one core only",
     "it watches itself", "it compares times", "compiles a build of its own", "what is watched", "valgrind",
-    "a sanitizer does not work here",
+    "a sanitizer does not work here", "there is no interpreter without a global lock",
 )
 
 
