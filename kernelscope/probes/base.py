@@ -405,6 +405,10 @@ def from_signal_handler(error: BaseException) -> bool:
     return False
 
 
+#: How often `insist` tries: more often than anybody presses Ctrl-C within one call.
+_MOST_TRIES = 1000
+
+
 def insist(undo: Callable[[], object]) -> BaseException | None:
     """Call what undoes something, and again where a signal handler raised in the middle of it.
 
@@ -419,7 +423,7 @@ def insist(undo: Callable[[], object]) -> BaseException | None:
         What the signal handler raised last.
     """
     interrupt: BaseException | None = None
-    while True:
+    for _ in range(_MOST_TRIES):
         try:
             undo()
         except BaseException as error:
@@ -428,6 +432,8 @@ def insist(undo: Callable[[], object]) -> BaseException | None:
             interrupt = error
         else:
             return interrupt
+    assert interrupt is not None
+    raise interrupt  # it comes each time, and so from no signal
 
 
 def _code_of(handler: Any) -> CodeType | None:
