@@ -13,6 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePath
 from types import CodeType, ModuleType
 from typing import Any
@@ -70,9 +71,13 @@ def _is_library(function: Any) -> bool:
     file = function.__code__.co_filename
     if file.startswith("<"):  # made by exec, or typed in
         file = str(function.__globals__.get("__file__") or "")
+    return _is_installed(file)
+
+
+@lru_cache(1024)  # a kernel's first launch in a recording asks three times
+def _is_installed(file: str) -> bool:
     path = PurePath(file)
-    return (not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
-            or path.is_relative_to(_STANDARD_LIBRARY))
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or path.is_relative_to(_STANDARD_LIBRARY)
 
 
 def captured(function: Any) -> dict[str, Any]:
