@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
+from itertools import chain, count
 from typing import Any
 
 from kernelscope.clock import Clock, in_seconds, now
@@ -200,6 +201,7 @@ class Interner:
     def __init__(self, lock: threading.RLock | Any) -> None:
         self._lock = lock
         self._ids: dict[Hashable, int] = {}
+        self._numbers = count()
         self.rows: list[dict[str, Any]] = []
         self.objects: list[Any] = []
         #: Called when a row was added, under the lock.
@@ -216,9 +218,9 @@ class Interner:
         with self._lock:
             if key not in self._ids:
                 made = row()
-                self.rows.append(made)
-                self.objects.append(live)
-                self._ids[key] = len(self.rows) - 1
+                # One call into C, which no signal handler can interrupt, and none that launches can come between.
+                deque(chain(map(list.append, (self.rows, self.objects), (made, live)),
+                            map(self._ids.setdefault, (key,), self._numbers)), maxlen=0)
                 if self.listener is not None:
                     self.listener()
             return self._ids[key]

@@ -82,4 +82,4 @@ def test_calls_run_as_before_once_a_recording_has_ended(launch: Any) -> None:
 @pytest.mark.skipif(WATCHED, reason="it compares times")
 def test_the_estimate_tells_the_recorders_apart() -> None:
     pairs = [(measure_cost("phases", NativeLog), measure_cost("phases", PythonLog)) for _ in range(7)]
-    assert 0 < statistics.median(native / python for native, python in pairs) < 0.5
+    assert 0 < statistics.median(native / python for native, python in pairs) < 1

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numba.cuda.dispatcher as numba_dispatcher
@@ -272,6 +273,31 @@ def test_ctrl_c_at_every_line_while_hooks_go_in(kernels, recorder_backend):
             with kernelscope.record() as r:
                 kernels.noop[1, 1]()
             assert len(r.recording.launches) == 1, line
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_first_launch_that_is_interrupted_is_looked_up_by_the_next(kernels, array, recorder_backend):
+    """Ctrl-C at each line of what a kernel's first launch in a recording runs."""
+    def launch():
+        kernels.noop[1, 1]()
+
+    def story(line):
+        with kernelscope.record() as r:
+            found = lines_of(launch) if line is None else interrupted_at(line, launch)
+            launch()
+            kernels.axpy[2, 32](array, 2.0, array)
+        assert r.recording.health.errors.isna().all(), (line, r.recording.health.message.tolist())
+        names = r.recording.dispatchers.name[r.recording.launches.dispatcher_id]
+        assert names.tolist()[-2:] == ["make_kernels.noop", "make_kernels.axpy"], line
+        assert sorted(names.unique()) == ["make_kernels.axpy", "make_kernels.noop"], line
+        return found
+
+    launch()
+    kernels.axpy[2, 32](array, 2.0, array)
+    story(None)
+    lines = [line for line in story(None) if Path(line[0]).name in ("facts.py", "sink.py", "functions.py")]
+    assert len(lines) > 50
+    assert any([story(line) for line in lines[:: 4 if recorder_backend == "python" else 1]])
 
 
 def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):

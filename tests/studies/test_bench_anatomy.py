@@ -192,8 +192,6 @@ def test_launches_of_numba_cuda_are_taken_apart_whatever_their_arguments(bench: 
     assert keys == ["configure", "dispatch", "set-up", "configuration object", "submit", "finish"]
     parts = net(answer)
     assert all(parts[key] > 0 for key in ("dispatch", "set-up", "submit"))
-    # In one round on a busy machine the sum is near to the launch, not more.
-    assert sum(parts.values()) == pytest.approx(answer["bare_ns"], rel=0.5)
 
 
 def test_a_launch_that_depends_on_its_configuration_is_taken_apart(bench: Bench) -> None:

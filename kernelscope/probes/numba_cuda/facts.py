@@ -46,7 +46,6 @@ class Facts:
     def __init__(self, sink: Sink, modules: Any) -> None:
         self.sink = sink
         self.modules = modules
-        self._definitions: dict[int, Definition] = {}
         self._options: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def dispatcher(self, dispatcher: Any) -> int:
@@ -75,30 +74,29 @@ class Facts:
         known = self.sink.dispatchers.find(key)
         if known is not None:
             return known
-        number = self.sink.dispatchers.intern(key, row, live=(function, source))
-        self._definitions[number] = definitions.seen(self._name_of(function, source), source, options)
-        return number
+        definition = definitions.seen(self._name_of(function, source), source, options)
+        return self.sink.dispatchers.intern(key, row, live=(function, source, definition))
 
     def changes(self, dispatcher_id: int) -> dict[str, Any] | None:
         """Return what a definition that ran again has changed, or None where it did not: see `Definitions.changes`."""
-        function, source = self.sink.dispatchers.objects[dispatcher_id]
+        function, source, definition = self.sink.dispatchers.objects[dispatcher_id]
         usual = {name: next((value for value in values if isinstance(value, bool)), None)
                  for name, values in self.usual_options.items()}
-        return definitions.changes(self._name_of(function, source), self._definitions[dispatcher_id], usual)
+        return definitions.changes(self._name_of(function, source), definition, usual)
 
     def definition(self, dispatcher_id: int) -> Definition:
         """Return what this process remembers of a kernel function."""
-        return self._definitions[dispatcher_id]
+        definition: Definition = self.sink.dispatchers.objects[dispatcher_id][2]
+        return definition
 
     def is_another(self, dispatcher_id: int, dispatcher: Any) -> bool:
         """Whether another dispatcher of the very same function was asked to compile before this one.
 
         Those that numba-cuda makes itself for a launch configuration, a ufunc or a reduction do not count.
         """
-        function, source = self.sink.dispatchers.objects[dispatcher_id]
+        function, source, definition = self.sink.dispatchers.objects[dispatcher_id]
         if source is not function or getattr(dispatcher, "_launch_config_is_specialized", False):
             return False
-        definition = self._definitions[dispatcher_id]
         if definition.dispatcher is None:
             definition.dispatcher = weakref.ref(dispatcher)
         return definition.dispatcher() is not dispatcher
@@ -133,11 +131,11 @@ class Facts:
 
     def known_of_others(self, dispatcher_id: int, dispatcher: Any) -> list[str]:
         """Return the signatures of the other dispatchers of a ufunc or a reduction, as far as they were seen."""
-        function, source = self.sink.dispatchers.objects[dispatcher_id]
+        function, source, definition = self.sink.dispatchers.objects[dispatcher_id]
         if source is function:
             return []
         own = {self.signature_text(types) for types in dispatcher.overloads}
-        return [signature for signature in self._definitions[dispatcher_id].signatures if signature not in own]
+        return [signature for signature in definition.signatures if signature not in own]
 
     def known_configurations(self, dispatcher: Any, sig: Any) -> list[dict[str, Any]]:
         """Return the launch configurations that a launch-config sensitive kernel was compiled for with these types.
@@ -228,10 +226,10 @@ class Facts:
         """Ask for registers, sizes and occupancy of what was used: driver calls, no compile and no load."""
         for number, row in enumerate(self.sink.dispatchers.rows):
             if row["framework"] == self.framework and "code_sha256" not in row:
-                function, source = self.sink.dispatchers.objects[number]
+                function, source, definition = self.sink.dispatchers.objects[number]
                 row.update(arguments=_arguments(function, source), code_sha256=code_sha256(source.__code__))
-                if self._definitions[number].code is None:  # it was compiled before it was recorded
-                    self._definitions[number].look()
+                if definition.code is None:  # it was compiled before it was recorded
+                    definition.look()
         for number, live in enumerate(self.sink.specializations.objects):
             row = self.sink.specializations.rows[number]
             if self.is_own(row) and isinstance(live, tuple) and "regs" not in row:
