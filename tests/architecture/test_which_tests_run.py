@@ -46,7 +46,7 @@ def run(tmp_path: Path) -> Callable[..., dict[str, str]]:
         inherited = {name: value for name, value in os.environ.items() if name != "CI"}
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-m", chosen], cwd=tmp_path, text=True,
-            capture_output=True, env={**inherited, "PYTHONPATH": str(ROOT), **environment})
+            capture_output=True, env={**inherited, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'helpers'}", **environment})
         lines = [line.split()[:2] for line in ran.stdout.splitlines() if "::" in line and line.endswith("%]")]
         assert lines, ran.stdout + ran.stderr
         return {name.rpartition("::")[2]: outcome for name, outcome in lines}
@@ -69,6 +69,6 @@ def test_continuous_integration_skips_nothing_that_could_run(run: Callable[..., 
 
 def test_every_file_that_is_named_is_there() -> None:
     code = "from tests.conftest import *; print(*EVERY_PYTHON, *LONG)"
-    named = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
-                           check=True).stdout.split()
+    named = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
+                           env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "helpers")}).stdout.split()
     assert [name for name in named if not list((ROOT / "tests").glob(name))] == []
