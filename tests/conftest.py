@@ -42,7 +42,7 @@ LONG = ("frameworks", "notebooks", "browser", "studies", "plugin", "cli", "probe
         "benchmarks")
 #: Reasons for which continuous integration may skip a test; none of them can be mended there.
 MAY_BE_SKIPPED = (
-    "this Python", "there is no sys.monitoring", "CPython 3.14", "this kernel", "one core only",
+    "this Python", "no Python 3.12", "there is no sys.monitoring", "CPython 3.14", "this kernel", "one core only",
     "it watches itself", "it compares times", "compiles a build of its own", "what is watched", "valgrind",
     "a sanitizer does not work here", "there is no interpreter without a global lock",
 )
