@@ -20,7 +20,7 @@ endif
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/_native/csrc/*.[ch])
+SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/native/csrc/*.[ch])
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint pytest sanitize asan valgrind docs clean environment
@@ -63,7 +63,7 @@ docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warning
 
 clean:  ## remove the environment, what was built, and caches
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
-	rm -f kernelscope/_native/*.so
+	rm -f kernelscope/native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One line of output for each step. `python -m venv` needs ensurepip, which Debian packages apart from python3.

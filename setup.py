@@ -13,7 +13,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 # Setuptools takes the sources by names relative to this folder, which is where it runs.
-SOURCES = Path("kernelscope", "_native", "csrc")
+SOURCES = Path("kernelscope", "native", "csrc")
 # Without a global lock the ring's counters have to be atomic.
 THREADS = [("KS_THREADS", "1")] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
 STRICT = os.environ.get("KERNELSCOPE_STRICT") == "1"
@@ -22,7 +22,7 @@ WARNINGS = ["-Wall", "-Wextra"] + ["-Werror"] * STRICT
 setup(
     ext_modules=[
         Extension(
-            "kernelscope._native._core",
+            "kernelscope.native._core",
             sources=sorted(str(path) for path in SOURCES.glob("*.c")),
             depends=sorted(str(path) for path in SOURCES.glob("*.h")),
             define_macros=[("_GNU_SOURCE", "1"), *THREADS],

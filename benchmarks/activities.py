@@ -27,7 +27,7 @@ from cupti_stand_in import StandIn, built
 from kernelscope.clock import now
 from kernelscope.probes.cupti.library import Cupti
 from kernelscope.probes.cupti.tracing import Tracing
-from kernelscope.recording.activities import Neighbours, RawActivities, join
+from kernelscope.recording.joins import Neighbours, RawActivities, join
 
 NAMES = [f"_ZN6cudapy{4 + len(str(at))}axpy{at}E5ArrayIfLi1E1C7mutable7alignedE" for at in range(20)]
 

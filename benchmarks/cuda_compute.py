@@ -22,8 +22,8 @@ import numpy as np
 
 import kernelscope
 from kernelscope.clock import now
+from kernelscope.native.log import make_log
 from kernelscope.probes.cuda_compute import CudaComputeProbe
-from kernelscope.probes.make_log import make_log
 from kernelscope.probes.sink import Sink
 
 ROUNDS, CALLS = 80, 200

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope import Recording
-from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.parquet import make_table, table_of_rows
 
 KINDS = ("perfetto", "json", "parquet", "csv", "charts")
 
@@ -102,7 +102,7 @@ def _measured(asked: tuple[str, int]) -> tuple[float, int, int]:
         path = Path(folder) / "out"
         start = time.perf_counter()
         if kind == "charts":
-            from kernelscope.renderers.charts_html import charts_html
+            from kernelscope.views.charts import charts_html
 
             path.write_text(charts_html(recording))
         elif kind in ("perfetto", "json"):

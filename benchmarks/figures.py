@@ -29,7 +29,7 @@ import numpy as np
 from gpu_analysis import gpu_analysis
 
 import kernelscope
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 ROUNDS = 60
 LAUNCHES = 200

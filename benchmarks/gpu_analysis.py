@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.analysis.activities import gpu_activities
-from kernelscope.analysis.busy import busy
-from kernelscope.analysis.correlate import join
-from kernelscope.analysis.gaps import gaps
+from kernelscope.analysis.activities import busy, gpu_activities, join
+from kernelscope.analysis.gpu import gaps
 from kernelscope.analysis.ranges import attribute, attribute_activities
-from kernelscope.recording.arrow import make_table
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import make_table
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.renderers.html import card
+from kernelscope.views.card.html import card
 
 KERNELS = 20
 ROUNDS = 9

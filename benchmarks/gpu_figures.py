@@ -21,7 +21,7 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 import numpy as np
 from figures import difference, machine
 
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 ROUNDS = 40
 LAUNCHES = 300

@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 from drawn_graphs import chain, tangle
 
 import kernelscope
-from kernelscope.analysis.graph_layout import lay_out
-from kernelscope.analysis.graph_nodes import read_graph
-from kernelscope.renderers.graph_svg import draw, small
-from kernelscope.renderers.graph_text import text
-from kernelscope.widgets.graph_wire import pack
+from kernelscope.views.graph.layout import lay_out
+from kernelscope.views.graph.model import read_graph
+from kernelscope.views.graph.svg import draw, small
+from kernelscope.views.graph.text import text
+from kernelscope.views.graph.widget import pack
 
 ROUNDS = 15
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

@@ -25,7 +25,7 @@ from numba import cuda
 
 import kernelscope
 from kernelscope.probes.cuda_core import CudaCoreProbe
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core.graphs import Memory
 from kernelscope.probes.cupti import CuptiProbe, tracing
 from kernelscope.probes.sink import Sink
 

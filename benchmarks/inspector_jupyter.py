@@ -27,7 +27,8 @@ LINES = 20_000
 SETUP = """
 import time
 import kernelscope
-from kernelscope.widgets import inspector_facts, inspector_static
+from kernelscope.views.inspector import wire as inspector_facts
+from kernelscope.views.inspector import html as inspector_static
 recording = kernelscope.load({path!r})
 large = kernelscope.load({large!r})
 spent = {{}}

@@ -13,10 +13,10 @@ export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 {
     nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader
     cat /proc/loadavg
-    if ! "$python" -c 'import sys; from kernelscope import _native; sys.exit(_native.core is None)' 2>/dev/null; then
+    if ! "$python" -c 'import sys; from kernelscope import native; sys.exit(native.core is None)' 2>/dev/null; then
         timeout 60 "$python" setup.py -q build_ext --inplace
     fi
-    "$python" -c 'from kernelscope import _native; print(_native.why_missing() or "the native recorder is there")'
+    "$python" -c 'from kernelscope import native; print(native.why_missing() or "the native recorder is there")'
 } >"$out/native.log" 2>&1
 timeout --kill-after=5 465 "$python" benchmarks/native.py --minutes "${MINUTES:-7}" --output "$out/native.json" 2>>"$out/native.log" |
     tee "$out/native.md"

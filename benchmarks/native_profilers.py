@@ -38,7 +38,7 @@ from native_ways import (
     ways,
 )
 
-from kernelscope import _native, dryrun
+from kernelscope import dryrun, native
 
 Recording = Callable[[], AbstractContextManager[Any]]
 
@@ -125,7 +125,7 @@ def torch_gpu_group(missing: list[str]) -> dict[str, Recording]:
 
 def cupti_group(missing: list[str]) -> dict[str, Recording]:
     """KernelScope with the GPU's side, which needs CUPTI."""
-    backend = "python" if _native.core is None else "native"
+    backend = "python" if native.core is None else "native"
     return {f"{backend}, phases, with CUPTI": partial(_recorded, Way("with CUPTI", backend, gpu="cupti"))}
 
 

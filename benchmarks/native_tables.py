@@ -25,7 +25,7 @@ from native_ways import (
     spread,
 )
 
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 
 def memory(count: int = 1_000_000) -> Part:

@@ -16,9 +16,9 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 import numpy as np
 
-from kernelscope import _native
-from kernelscope.recorder import Recorder
-from kernelscope.studies.bench.quiet import Quiet, reference_ns
+from kernelscope import native
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.studies.bench.machine import Quiet, reference_ns
 
 #: Launches after each change of hooks, before any is timed: the Python recorder gives functions other code, to which
 #: the interpreter adapts its instructions anew, and that takes 700 launches.
@@ -107,7 +107,7 @@ def log_of(recorder: Recorder) -> Any:
 
 def backends(missing: list[str]) -> list[str]:
     """The recorders that there are; what keeps the native one away is added to `missing`."""
-    reason = _native.why_missing()
+    reason = native.why_missing()
     if reason is not None:
         missing.append(f"the native recorder: {reason}")
         return ["python"]
@@ -121,7 +121,7 @@ def ways(missing: list[str], details: Sequence[str] = ("launch", "phases")) -> l
 
 def journal_way(folder: str, what: str, missing: list[str]) -> Way | None:
     """The native recorder with a journal in a folder; None where there is none, which is added to `missing`."""
-    reason = _native.why_missing()
+    reason = native.why_missing()
     if reason is None:
         way = Way("native, phases, journal", "native", journal=folder)
         recorder = way.start()

@@ -1,4 +1,4 @@
-"""How long `kernelscope.analysis.reasons.explain` takes for 1,000 compilations: python benchmarks/reasons.py.
+"""How long `kernelscope.analysis.compiles.explain` takes for 1,000 compilations: python benchmarks/reasons.py.
 
 By hand-made recordings, so that it needs neither a GPU nor a framework; lru caches are emptied before each round, as a
 new process has them.
@@ -16,8 +16,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "tests" / "helpers")]
 
 from handmade import Script  # noqa: E402
 
-from kernelscope.analysis import differences, signatures  # noqa: E402
-from kernelscope.analysis.reasons import explain  # noqa: E402
+from kernelscope.analysis import signatures  # noqa: E402
+from kernelscope.analysis.compiles import explain  # noqa: E402
 from kernelscope.recording.model import Recording  # noqa: E402
 
 ROUNDS = 9
@@ -60,7 +60,7 @@ def compiled(kernels: int, sensitive: bool) -> Recording:
 
 def forget() -> None:
     """Empty what is kept from one signature to the next."""
-    for module in (signatures, differences):
+    for module in (signatures, signatures):
         for each in vars(module).values():
             if hasattr(each, "cache_clear"):
                 each.cache_clear()

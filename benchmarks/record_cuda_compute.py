@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 

@@ -16,7 +16,7 @@ from cuda.core.graph import GraphBuilder
 from numba import cuda
 
 from kernelscope.graphs import KernelNode, MemcpyNode, MemsetNode, build
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 SOURCE = 'extern "C" __global__ void clamp(float *x, float most, int n)\n' \
          "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n && x[i] > most) x[i] = most; }"

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import kernelscope
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 _ROUNDS, _LAUNCHES = 80, 300

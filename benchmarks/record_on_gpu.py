@@ -16,7 +16,7 @@ import numpy as np
 from specializations import record_specializations
 
 import kernelscope
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import quadrants as qd
 
 import kernelscope
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 N = 1 << 20

@@ -38,9 +38,7 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies.cases import groups, recorded
-from kernelscope.studies.catalogue_arguments import ARRAYS
-from kernelscope.studies.catalogue_ways import BACKENDS, DETAILS
+from kernelscope.studies.cases import ARRAYS, BACKENDS, DETAILS, groups, recorded
 
 TARGETS = ("0.30.4=numba-cuda==0.30.4", "0.29.0=numba-cuda==0.29.0", "mlir-0.6.0=numba-cuda-mlir==0.6.0")
 STUDIES = ("launch_overhead.json", "launch_overhead_again.json")

@@ -9,7 +9,7 @@ from numba import config, cuda, float32
 from numba.cuda import launchconfig
 from numba.cuda.core import rewrites
 
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 

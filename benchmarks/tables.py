@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.probes.launch_log import PHASES, PHASES_DTYPE, RECORDS_A_CHUNK, LaunchColumns, thread_columns
-from kernelscope.recording.builder import LAUNCH_COLUMNS, RawRecording, build
+from kernelscope.native.log import PHASES, PHASES_DTYPE, RECORDS_A_CHUNK, LaunchColumns, thread_columns
+from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
 
 CELLS = 100
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.model import Recording
-from kernelscope.widgets.packing import pack
-from kernelscope.widgets.page import write_page
+from kernelscope.recording.parquet import make_table, table_of_rows
+from kernelscope.views.page import write_page
+from kernelscope.views.timeline.model import pack
 
 KERNELS = 12
 FRAMES = 100

@@ -26,9 +26,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 SETUP = """
 import time
 import kernelscope
-from kernelscope.widgets import timeline as module
-from kernelscope.widgets.packing import pack
-from kernelscope.widgets.picture import image
+from kernelscope.views.timeline import widget as module
+from kernelscope.views.timeline.model import pack
+from kernelscope.views.timeline.svg import image
 recording = kernelscope.load({path!r})
 spent = {{}}
 def clocked(name, function):

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nvtx import annotate as annotate
 
+    from kernelscope.commands.inspect import inspect as inspect
+    from kernelscope.commands.magics import load_ipython_extension as load_ipython_extension
+    from kernelscope.commands.magics import unload_ipython_extension as unload_ipython_extension
     from kernelscope.errors import CalibrationError as CalibrationError
     from kernelscope.errors import CubinError as CubinError
     from kernelscope.errors import DisassemblerError as DisassemblerError
@@ -34,35 +37,32 @@ if TYPE_CHECKING:
     from kernelscope.errors import UnknownCellError as UnknownCellError
     from kernelscope.errors import UnknownGraphError as UnknownGraphError
     from kernelscope.errors import UnknownKernelError as UnknownKernelError
-    from kernelscope.inspector import inspect as inspect
-    from kernelscope.magics import load_ipython_extension as load_ipython_extension
-    from kernelscope.magics import unload_ipython_extension as unload_ipython_extension
-    from kernelscope.recorder import Recorder as Recorder
-    from kernelscope.recorder import record as record
-    from kernelscope.recorder import recorded as recorded
-    from kernelscope.recording.io import load as load
+    from kernelscope.recorder.recorder import Recorder as Recorder
+    from kernelscope.recorder.recorder import record as record
+    from kernelscope.recorder.recorder import recorded as recorded
+    from kernelscope.recorder.recover import journals as journals
+    from kernelscope.recorder.recover import recover as recover
+    from kernelscope.recording.file import load as load
     from kernelscope.recording.model import Recording as Recording
-    from kernelscope.recovery import journals as journals
-    from kernelscope.recovery import recover as recover
-    from kernelscope.widgets.graph import graph as graph
-    from kernelscope.widgets.timeline import timeline as timeline
+    from kernelscope.views.graph.widget import graph as graph
+    from kernelscope.views.timeline.widget import timeline as timeline
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "annotate": "nvtx",
-    "Recorder": "kernelscope.recorder",
-    "record": "kernelscope.recorder",
-    "recorded": "kernelscope.recorder",
+    "Recorder": "kernelscope.recorder.recorder",
+    "record": "kernelscope.recorder.recorder",
+    "recorded": "kernelscope.recorder.recorder",
     "Recording": "kernelscope.recording.model",
-    "load": "kernelscope.recording.io",
-    "journals": "kernelscope.recovery",
-    "recover": "kernelscope.recovery",
-    "timeline": "kernelscope.widgets.timeline",
-    "graph": "kernelscope.widgets.graph",
-    "inspect": "kernelscope.inspector",
-    "load_ipython_extension": "kernelscope.magics",
-    "unload_ipython_extension": "kernelscope.magics",
+    "load": "kernelscope.recording.file",
+    "journals": "kernelscope.recorder.recover",
+    "recover": "kernelscope.recorder.recover",
+    "timeline": "kernelscope.views.timeline.widget",
+    "graph": "kernelscope.views.graph.widget",
+    "inspect": "kernelscope.commands.inspect",
+    "load_ipython_extension": "kernelscope.commands.magics",
+    "unload_ipython_extension": "kernelscope.commands.magics",
     "KernelScopeError": "kernelscope.errors",
     "CalibrationError": "kernelscope.errors",
     "CubinError": "kernelscope.errors",
@@ -82,8 +82,8 @@ _HOMES = {
 }
 
 _ROOMS = {
-    "calibration": "kernelscope.calibration",
-    "charts": "kernelscope.renderers.charts",
+    "calibration": "kernelscope.recorder.overhead",
+    "charts": "kernelscope.views.charts",
     "clock": "kernelscope.clock",
     "dryrun": "kernelscope.dryrun",
     "errors": "kernelscope.errors",

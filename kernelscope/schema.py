@@ -1,24 +1,129 @@
-"""Every table and column of a recording: name, dtype, unit and meaning.
-
-This page is the contract between the recorder, the file format, the analysis and whoever reads a recording with
-other tools. A column that a framework cannot fill is null, never zero; ids are small integers and are row numbers
-of the table that they name; times are host-clock nanoseconds (`kernelscope.clock`). What only one framework has
-goes into an ``attributes`` column of JSON. No table holds an argument's value.
-"""
+"""Every table and column of a recording: name, dtype, unit and meaning."""
 
 from __future__ import annotations
 
-from kernelscope.schema_types import Column, Table
-from kernelscope.schema_types import column_of_amounts as _amount
-from kernelscope.schema_types import column_of_bytes as _bytes
-from kernelscope.schema_types import column_of_counts as _count
-from kernelscope.schema_types import column_of_durations as _duration
-from kernelscope.schema_types import column_of_handles as _handle
-from kernelscope.schema_types import column_of_ids as _id
-from kernelscope.schema_types import column_of_long_ids as _long_id
-from kernelscope.schema_types import column_of_text as _text
-from kernelscope.schema_types import column_of_times as _time
-from kernelscope.schema_types import column_of_words as _word
+from dataclasses import dataclass
+
+#: The last instant, and minus the first one, that a recording may name: 73 years, so that a difference of two is still
+#: an int64. Times before 0 come of merging recordings of several machines.
+MAX_TIME_NS = 2**61
+#: What one table's durations or sizes may add up to, so that sums are exact.
+MAX_SUM = 2**62
+#: The most that an int32 holds: ids and counts.
+MAX_COUNT = 2**31 - 1
+#: Above every address that a process can have, and so above every handle.
+MAX_HANDLE = 2**62
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        Its name, with the unit at its end where it has one (``start_ns``, ``sharedmem_bytes``).
+    dtype : str
+        ``int64``, ``int32``, ``float64``, ``bool``, ``string``, or ``category`` (a string of few distinct values).
+    meaning : str
+        One sentence for the reference.
+    unit : str
+        The unit, or an empty string.
+    nullable : bool
+        Whether a row may leave it out.
+    is_path : bool
+        Whether it holds a file's path, which a saved file cuts down to the file's name unless asked.
+    low, high : int or None
+        The least and the most that its numbers may be; None where it holds none. A file with another one is refused.
+    """
+
+    name: str
+    dtype: str
+    meaning: str
+    unit: str = ""
+    nullable: bool = False
+    is_path: bool = False
+    low: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: what a row is, and its columns in order."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """Return the column called `name`; raises `KeyError` where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"table {self.name!r} has no column {name!r}; it has {', '.join(self.names)}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+def _id(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    """Return a column of row numbers of the table that it names."""
+    return Column(name, "int32", meaning, nullable=nullable, low=0, high=MAX_COUNT)
+
+
+def _long_id(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    """Return a column of row numbers of one of the tables that can be long: launches, activities and API calls."""
+    return Column(name, "int64", meaning, nullable=nullable, low=0, high=MAX_COUNT)
+
+
+def _time(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    """Return a column of instants on the host clock."""
+    return Column(name, "int64", meaning, unit="ns", nullable=nullable, low=-MAX_TIME_NS, high=MAX_TIME_NS)
+
+
+def _duration(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    """Return a column of differences of times."""
+    return Column(name, "int64", meaning, unit="ns", nullable=nullable, low=0, high=MAX_TIME_NS)
+
+
+def _amount(name: str, meaning: str) -> Column:
+    """Return a column of nanoseconds that were worked out: they have fractions, and may be unknown."""
+    return Column(name, "float64", meaning, unit="ns", nullable=True, low=0, high=MAX_TIME_NS)
+
+
+def _bytes(name: str, meaning: str, *, nullable: bool = True) -> Column:
+    """Return a column of sizes."""
+    return Column(name, "int64", meaning, unit="bytes", nullable=nullable, low=0, high=MAX_TIME_NS)
+
+
+def _count(name: str, meaning: str, *, nullable: bool = True) -> Column:
+    """Return a column of small whole numbers."""
+    return Column(name, "int32", meaning, nullable=nullable, low=0, high=MAX_COUNT)
+
+
+def _handle(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    """Return a column of handles and ids that the system, the driver or CUPTI gave."""
+    return Column(name, "int64", meaning, nullable=nullable, low=0, high=MAX_HANDLE)
+
+
+def _text(name: str, meaning: str, *, nullable: bool = True, is_path: bool = False) -> Column:
+    """Return a column of texts."""
+    return Column(name, "string", meaning, nullable=nullable, is_path=is_path)
+
+
+def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    """Return a column of texts of which few are distinct."""
+    return Column(name, "category", meaning, nullable=nullable)
+
+
+# Every table and column of a recording: name, dtype, unit and meaning.
+#
+# This page is the contract between the recorder, the file format, the analysis and whoever reads a recording with
+# other tools. A column that a framework cannot fill is null, never zero; ids are small integers and are row numbers
+# of the table that they name; times are host-clock nanoseconds (`kernelscope.clock`). What only one framework has
+# goes into an ``attributes`` column of JSON. No table holds an argument's value.
 
 __all__ = ["SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Table"]
 
@@ -211,7 +316,7 @@ _TABLES = (
         _duration("wait_ns", "Of that, waiting for numba's compiler lock; null where unknown.",
                   nullable=True),
         _word("outcome", "compiled, disk, wait (another thread had compiled it meanwhile), or failed."),
-        _word("reason_code", "Why it was needed: see `kernelscope.analysis.reasons`.", nullable=True),
+        _word("reason_code", "Why it was needed: see `kernelscope.analysis.compiles`.", nullable=True),
         _text("reason", "The same as a sentence."),
         _word("argument", "The Python name of the argument whose type made it necessary; null where none did.",
               nullable=True),
@@ -243,7 +348,7 @@ _TABLES = (
         _text("key_parts", "The cache key's parts by name, as a JSON object of texts."),
         _id("nearest_build_id", "The known build that a miss differs least from.", nullable=True),
         _text("differing_parts", "Names of the key's parts that differ from that one's, as in `operator, dtype`."),
-        _word("reason_code", "Why it was a miss: see `kernelscope.analysis.build_reasons`.", nullable=True),
+        _word("reason_code", "Why it was a miss: see `kernelscope.analysis.builds`.", nullable=True),
         _text("reason", "The same as a sentence."),
         _text("fix", "What would avoid it."),
         _bytes("cubin_bytes", "Size of the machine code that was built."),

@@ -109,14 +109,14 @@ def no_state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
 def no_hook_is_left() -> Iterator[None]:
     """After every test the launch path is numba-cuda's own again, and nobody records."""
     yield
-    from kernelscope import _native
+    from kernelscope import native
     from kernelscope.probes.base import ImportHook
-    from kernelscope.session import Session
+    from kernelscope.recorder.session import Session
 
     assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
     assert not (getattr(sys.unraisablehook, "__module__", None) or "").startswith("kernelscope")
-    assert _native.core is None or not _native.core.taken()
+    assert native.core is None or not native.core.taken()
     for path in still_hooked():
         pytest.fail(f"{path} is still hooked")
 
@@ -132,11 +132,11 @@ def nothing_was_defined_before() -> None:
 @pytest.fixture
 def native_recorder() -> None:
     """The test needs the native recorder, which continuous integration is never without."""
-    from kernelscope import _native
+    from kernelscope import native
 
-    if _native.core is None and "CI" not in os.environ:
-        pytest.skip(f"no native recorder: {_native.why_missing()}")
-    assert _native.core is not None, _native.why_missing()
+    if native.core is None and "CI" not in os.environ:
+        pytest.skip(f"no native recorder: {native.why_missing()}")
+    assert native.core is not None, native.why_missing()
 
 
 @pytest.fixture(params=["python", "native"])

@@ -1,18 +1,36 @@
-"""What the GPU did, as arrays: activities whose time is known, in order, by device and stream."""
+"""What the GPU did: activities joined with launches, busy time, execution by kernel, copies beside kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, codes, ints, row_count
-from kernelscope.analysis.intervals import Intervals, union
+from kernelscope.analysis.columns import (
+    Bools,
+    Floats,
+    Intervals,
+    Ints,
+    codes,
+    count_by,
+    ints,
+    matches,
+    percentiles_by,
+    ran,
+    row_count,
+    sum_by,
+    union,
+)
+from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: Kinds of activity that the GPU is busy with; the fourth, sync, is a wait of the host.
 KERNEL, COPY, SET = "kernel", "memcpy", "memset"
@@ -167,3 +185,633 @@ def _is(kind: Ints, words: list[str], word: str) -> Bools:
     if word not in words:
         return np.zeros(len(kind), dtype=np.bool_)
     return kind == words.index(word)
+
+
+# The join of both sides: each launch with the kernel that it made, and the kernels that no recorded launch made.
+#
+# A kernel belongs to the launch that its ``launch_id`` names; a launch that is one call of an algorithm has several.
+# The
+# others are kernels of graph launches, where they have a ``cupti_graph_id``, or of libraries that no probe of a
+# framework
+# knows: *other* kernels. A launch that was captured into a graph has none: its node's kernels are the graph's.
+
+#: What a kernel was made by, in the order of `Joined.source`.
+SOURCES = ("launch", "graph", "other")
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Both sides of a recording joined; -1 where something is unknown or there is none.
+
+    Attributes
+    ----------
+    kernel : ndarray of int64, shape (launches,)
+        The row in ``activities`` of each launch's kernel: of several, the one that started first.
+    queue_ns, execute_ns : ndarray of int64, shape (launches,)
+        From the end of submit to the kernel's start, 0 where it started before the call returned; and how long it ran,
+        or all kernels of the launch together.
+    activity : ndarray of int64, shape (kernels,)
+        The rows in ``activities`` of all kernels.
+    launch : ndarray of int64, shape (kernels,)
+        The launch that each of those was joined to; -1 for graph and other kernels.
+    source : ndarray of int64, shape (kernels,)
+        What made it, as a place in `SOURCES`.
+    kernel_queue_ns, kernel_execute_ns : ndarray of int64, shape (kernels,)
+        The same as of launches, from the kernel's own driver call.
+    """
+
+    kernel: Ints
+    queue_ns: Ints
+    execute_ns: Ints
+    activity: Ints
+    launch: Ints
+    source: Ints
+    kernel_queue_ns: Ints
+    kernel_execute_ns: Ints
+
+    @cached_property
+    def joined(self) -> int:
+        """How many launches have a kernel."""
+        return int((self.kernel >= 0).sum())
+
+
+def join(recording: Recording) -> Joined:
+    """Join launches with kernels.
+
+    What ``launches`` says of queue and execute is taken where no activity tells: kernels that were timed with CUDA
+    events have none.
+    """
+    is_kernel = matches(recording, "activities", "kind", KERNEL)
+    rows = np.arange(len(is_kernel)) if is_kernel.all() else np.flatnonzero(is_kernel)
+
+    def of_kernels(name: str) -> Ints:
+        values = ints(recording, "activities", name)
+        return values if len(rows) == len(values) else values[rows]
+
+    launched = of_kernels("launch_id")
+    graph = np.maximum(of_kernels("cupti_graph_id"), of_kernels("graph_event_id"))
+    start, end = of_kernels("start_ns"), of_kernels("end_ns")
+    returned = of_kernels("submit_end_ns")
+    submitted = ints(recording, "launches", "submit_end_ns")
+    count = len(submitted)
+    if count <= int(launched.max(initial=UNKNOWN)):
+        launched = np.where(launched < count, launched, UNKNOWN)
+
+    # Of several assignments the last one stays, which is the first kernel: the order is turned around.
+    place = np.full(count + 1, UNKNOWN, dtype=np.int64)
+    place[launched[::-1]] = np.arange(len(launched) - 1, -1, -1)
+    place = place[:count]
+    is_joined = place >= 0
+    first = np.flatnonzero(is_joined)
+    chosen = place if len(first) == count else place[first]
+    if len(first) == len(rows):
+        joined_to, source = np.empty(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        joined_to[chosen] = first
+    else:
+        joined_to = launched
+        source = np.where(joined_to >= 0, 0, np.where(graph >= 0, 1, 2))
+
+    execute = end - start
+    execute[(start < 0) | (execute < 0)] = UNKNOWN
+    since = returned
+    if bool((submitted >= 0).any()):
+        own = submitted if len(first) == count else submitted[first]
+        since = returned.copy()
+        since[chosen] = own if (own >= 0).all() else np.where(own >= 0, own, returned[chosen])
+    queue = np.maximum(start - since, 0)
+    queue[(since < 0) | (execute < 0)] = UNKNOWN
+    took = execute[chosen]
+    if int((joined_to >= 0).sum()) > len(first):
+        took = np.where(count_by(joined_to, count, execute >= 0) > 0, sum_by(joined_to, execute, count), UNKNOWN)[first]
+    return Joined(
+        kernel=_spread(count, first, rows[chosen]),
+        queue_ns=_told(recording, "queue_ns", _spread(count, first, queue[chosen])),
+        execute_ns=_told(recording, "execute_ns", _spread(count, first, took)),
+        activity=rows, launch=joined_to, source=source, kernel_queue_ns=queue, kernel_execute_ns=execute,
+    )
+
+
+def correlate(recording: Recording, joined: Joined | None = None) -> pd.DataFrame:
+    """Return one row a launch with its kernel, then one for each graph kernel and other kernel.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    joined : Joined, optional
+        `join` of it, where it is at hand.
+
+    Returns
+    -------
+    DataFrame
+        ``source`` (launch, captured, graph or other), ``launch_id``, ``activity_id``, ``name`` (of the dispatcher, or
+        else of the kernel), ``dispatcher_id``, ``device_id``, ``stream``, ``host_ns``, a column a phase, ``queue_ns``,
+        ``execute_ns``, ``graph_event_id`` and ``graph_node_id``, ``cupti_graph_id`` and ``cupti_node_id``, and
+        ``correlation_id``, which is one for all kernels of one graph launch. What is unknown is null.
+    """
+    import pandas as pd
+
+    joined = joined or join(recording)
+    phases = launch_phases(recording)
+    count = len(joined.kernel)
+    rest = np.flatnonzero(joined.source != 0)
+    activity = np.concatenate((joined.kernel, joined.activity[rest]))
+    launch = np.concatenate((np.arange(count), np.full(len(rest), UNKNOWN, dtype=np.int64)))
+    overload = _at(recording, "activities", "specialization_id", activity)
+    dispatcher = _at(recording, "specializations", "dispatcher_id", overload)
+    dispatcher[:count] = ints(recording, "launches", "dispatcher_id")
+    correlation = _at(recording, "activities", "correlation_id", activity)
+    correlation[:count] = np.where(
+        correlation[:count] >= 0, correlation[:count], ints(recording, "launches", "correlation_id"))
+    device = _at(recording, "activities", "device_id", activity)
+    device[:count] = np.where(device[:count] >= 0, device[:count], ints(recording, "launches", "device_id"))
+    none = np.full(len(rest), UNKNOWN, dtype=np.int64)
+    columns = {
+        "launch_id": launch,
+        "activity_id": activity,
+        "dispatcher_id": dispatcher,
+        "device_id": device,
+        "stream": _at(recording, "activities", "stream", activity),
+        "host_ns": np.concatenate((phases.host_ns, none)),
+        **{f"{name}_ns": np.concatenate((phases.phases[name], none)) for name in PHASES},
+        "queue_ns": np.concatenate((joined.queue_ns, joined.kernel_queue_ns[rest])),
+        "execute_ns": np.concatenate((joined.execute_ns, joined.kernel_execute_ns[rest])),
+        **{name: _at(recording, "activities", name, activity) for name in ("graph_event_id", "graph_node_id")},
+        "cupti_graph_id": _at(recording, "activities", "cupti_graph_id", activity),
+        "cupti_node_id": _at(recording, "activities", "cupti_node_id", activity),
+        "correlation_id": correlation,
+    }
+    table: Any = pd.DataFrame({name: pd.array(_masked(values), dtype="Int64") for name, values in columns.items()})
+    captured = len(SOURCES)
+    source = np.concatenate((np.where(ran(recording), 0, captured), joined.source[rest]))
+    table.insert(0, "source", np.array([*SOURCES, "captured"], dtype=object)[source])
+    table.insert(3, "name", _names(recording, dispatcher, activity))
+    return cast("pd.DataFrame", table)
+
+
+def kernel_dispatchers(recording: Recording, joined: Joined) -> Ints:
+    """Return the dispatcher of each kernel of `joined`, through its launch or its specialization; -1 where unknown."""
+    overload = _at(recording, "activities", "specialization_id", joined.activity)
+    known = _at(recording, "specializations", "dispatcher_id", overload)
+    launched = _at(recording, "launches", "dispatcher_id", joined.launch)
+    return np.where(launched >= 0, launched, known)
+
+
+def _names(recording: Recording, dispatcher: Ints, activity: Ints) -> Any:
+    source: Any = recording
+    called = np.array([*(row["name"] for row in recording.rows("dispatchers")), None], dtype=object)
+    names = called[np.where(dispatcher < len(called) - 1, dispatcher, UNKNOWN)]
+    unnamed = np.flatnonzero((dispatcher < 0) & (activity >= 0))
+    names[unnamed] = source.column("activities", "name")[activity[unnamed]]
+    return names
+
+
+def _at(recording: Recording, table: str, name: str, rows: Ints) -> Ints:
+    """A column's values at rows; -1 for a row that is -1 or that the table does not have."""
+    values = np.append(ints(recording, table, name), UNKNOWN)
+    return values[np.where(rows < len(values) - 1, rows, UNKNOWN)]
+
+
+def _spread(size: int, places: Ints, values: Ints) -> Ints:
+    if len(places) == size:
+        return values
+    result = np.full(size, UNKNOWN, dtype=np.int64)
+    result[places] = values
+    return result
+
+
+def _told(recording: Recording, name: str, found: Ints) -> Ints:
+    """What was found, or else what the launches' own column says."""
+    source: Any = recording.arrow("launches").column(name)
+    if source.null_count == len(source):
+        return found
+    missing = found < 0
+    return np.where(missing, ints(recording, "launches", name), found) if missing.any() else found
+
+
+def _masked(values: Ints) -> Any:
+    import pandas as pd
+
+    return pd.arrays.IntegerArray(values.astype(np.int64), values < 0)
+
+
+# Busy: how much of the time each device ran anything, kernels alone and together with copies, and when.
+
+@dataclass(frozen=True)
+class Busy:
+    """How busy one device was. What ran at the same time on several streams counts once.
+
+    Attributes
+    ----------
+    device_id : int or None
+        The device; None where it is unknown.
+    window_ns : int
+        The time that was looked at.
+    kernel_ns : int
+        Of that, time in which a kernel ran.
+    busy_ns : int
+        Of that, time in which a kernel, a copy or a memset ran.
+    """
+
+    device_id: int | None
+    window_ns: int
+    kernel_ns: int
+    busy_ns: int
+
+    @property
+    def share(self) -> float | None:
+        """Busy time over all of it, 0 to 1; None where there was no time."""
+        return self.busy_ns / self.window_ns if self.window_ns else None
+
+    @property
+    def kernel_share(self) -> float | None:
+        """Time of kernels over all of it, 0 to 1; None where there was no time."""
+        return self.kernel_ns / self.window_ns if self.window_ns else None
+
+
+@dataclass(frozen=True)
+class BusyOverTime:
+    """How busy one device was in each of many bins of time.
+
+    Attributes
+    ----------
+    device_id : int or None
+        The device; None where it is unknown.
+    edges_ns : ndarray of int64, shape (bins + 1,)
+        The bins' edges on the host clock.
+    share : ndarray of float64, shape (bins,)
+        Time in which anything ran over the bin's, 0 to 1.
+    kernel_share : ndarray of float64, shape (bins,)
+        The same of kernels alone.
+    """
+
+    device_id: int | None
+    edges_ns: Ints
+    share: Floats
+    kernel_share: Floats
+
+
+def busy(
+    recording: Recording, within: Intervals | None = None, *, activities: Activities | None = None
+) -> list[Busy]:
+    """Return how busy each device was that did anything.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    within : Intervals, optional
+        The time to look at; without it `kernelscope.analysis.activities.windows`: the cells, each until the device was
+        synchronized.
+    activities : Activities, optional
+        `gpu_activities` of the recording, where they are at hand.
+    """
+    activities = gpu_activities(recording) if activities is None else activities
+    within = windows(recording) if within is None else within
+    found: list[Busy] = []
+    for device, own in activities.by_device():
+        anything = own.busy
+        kernels = own.kernels()
+        alone = anything if len(kernels) == len(own) else kernels.busy
+        busy_ns = within.common_ns(anything)
+        kernel_ns = busy_ns if alone is anything else within.common_ns(alone)
+        found.append(Busy(known_id(device), within.total_ns, kernel_ns, busy_ns))
+    return found
+
+
+def busy_over_time(
+    recording: Recording, bins: int = 200, within: Intervals | None = None, *, activities: Activities | None = None
+) -> list[BusyOverTime]:
+    """Return the busy share of each device in bins of equal length, for charts.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    bins : int
+        How many; fewer where there are fewer nanoseconds.
+    within : Intervals, optional
+        The time to look at, from its first start to its last end; as of `busy`.
+    activities : Activities, optional
+        As of `busy`.
+
+    Raises
+    ------
+    ValueError
+        `bins` is less than 1.
+    """
+    if bins < 1:
+        raise ValueError(f"bins is {bins}; it must be 1 or more")
+    activities = gpu_activities(recording) if activities is None else activities
+    span = (windows(recording) if within is None else within).span
+    if not len(span):
+        return []
+    edges = _edges(int(span.start[0]), int(span.end[0]), bins)
+    widths = np.diff(edges).astype(np.float64)
+    return [
+        BusyOverTime(known_id(device), edges, np.diff(own.busy.covered(edges)) / widths,
+                     np.diff(own.kernels().busy.covered(edges)) / widths)
+        for device, own in activities.by_device()
+    ]
+
+
+def busy_by_cell(recording: Recording, *, activities: Activities | None = None) -> list[list[Busy]]:
+    """Return `busy` of each cell, in order of ``cells``, until the device was synchronized after it."""
+    activities = gpu_activities(recording) if activities is None else activities
+    start = ints(recording, "cells", "start_ns")
+    end = np.maximum(ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns"))
+    end = np.maximum(start, end)
+    cells: list[list[Busy]] = [[] for _ in range(len(start))]
+    for device, own in activities.by_device():
+        anything, alone = own.busy.common(start, end), own.kernels().busy.common(start, end)
+        for cell, row in enumerate(zip((end - start).tolist(), alone.tolist(), anything.tolist(), strict=True)):
+            cells[cell].append(Busy(known_id(device), *(round(each) for each in row)))
+    return cells
+
+
+def busy_table(recording: Recording, within: Intervals | None = None) -> pd.DataFrame:
+    """Return `busy` as a DataFrame: device_id, window_ns, busy_ns, busy_share, kernel_ns, kernel_share."""
+    import pandas as pd
+
+    rows = busy(recording, within)
+    return pd.DataFrame({
+        "device_id": pd.array([row.device_id for row in rows], dtype="Int64"),
+        "window_ns": pd.array([row.window_ns for row in rows], dtype="Int64"),
+        "busy_ns": pd.array([row.busy_ns for row in rows], dtype="Int64"),
+        "busy_share": pd.array([row.share for row in rows], dtype="Float64"),
+        "kernel_ns": pd.array([row.kernel_ns for row in rows], dtype="Int64"),
+        "kernel_share": pd.array([row.kernel_share for row in rows], dtype="Float64"),
+    })
+
+
+def _edges(first: int, last: int, bins: int) -> Ints:
+    steps = np.linspace(0, last - first, min(bins, last - first) + 1)
+    return first + np.rint(steps).astype(np.int64)
+
+
+# Execution by kernel: how long the kernels ran and queued on the GPU, with percentiles, whoever launched them.
+
+_SHARES = (0.5, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Percentiles of a duration, in nanoseconds.
+
+    Attributes
+    ----------
+    count : int
+        Of how many it is known.
+    total_ns : int
+        Their sum.
+    p50_ns, p90_ns, p99_ns : float
+        Percentiles, linearly interpolated.
+    max_ns : float
+        The longest.
+    """
+
+    count: int
+    total_ns: int
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    max_ns: float
+
+    @property
+    def mean_ns(self) -> float:
+        """The average: times `count` it is `total_ns`."""
+        return self.total_ns / self.count
+
+
+@dataclass(frozen=True)
+class KernelExecution:
+    """One kernel on the GPU.
+
+    Attributes
+    ----------
+    dispatcher_id : int or None
+        Its row in ``dispatchers``; None for kernels that no probe of a framework knows.
+    name : str
+        The dispatcher's name, or else the kernel's readable one.
+    kernels : int
+        How often it ran.
+    launched, in_graphs, others : int
+        Of that, by recorded launches, by graph launches, and by other libraries.
+    execute, queue : Spread or None
+        How long it ran, and queued after submit; None where that was not measured.
+    """
+
+    dispatcher_id: int | None
+    name: str
+    kernels: int
+    launched: int
+    in_graphs: int
+    others: int
+    execute: Spread | None
+    queue: Spread | None
+
+
+def by_execution(recording: Recording, joined: Joined | None = None) -> list[KernelExecution]:
+    """Summarize each kernel that ran on the GPU, in order of total execution time, longest first.
+
+    Kernels of one dispatcher are one row, those of its graph launches included; others are grouped by their names.
+    Launches that were timed with CUDA events count as their kernels.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    joined : Joined, optional
+        `join` of it, where it is at hand.
+    """
+    joined = joined or join(recording)
+    name, names = codes(recording, "activities", "name")
+    called = [str(row["name"]) for row in recording.rows("dispatchers")]
+    dispatcher = kernel_dispatchers(recording, joined)
+    alone = np.flatnonzero((joined.kernel < 0) & (joined.execute_ns >= 0))
+    # What the launches say goes before the kernels' own: it begins where their submit phase ended.
+    launched = joined.launch >= 0
+    of_launch = np.append(joined.queue_ns, UNKNOWN)[joined.launch]
+    # A graph's kernels wait for those before them, and so do all of a call but its first: that is no queue.
+    first = np.append(joined.kernel, UNKNOWN)[joined.launch] == joined.activity
+    in_graph = joined.source == SOURCES.index("graph")
+    queue = np.where(launched, np.where(first, of_launch, UNKNOWN), np.where(in_graph, UNKNOWN, joined.kernel_queue_ns))
+    known = (dispatcher >= 0) & (dispatcher < len(called))
+    key = np.where(known, dispatcher, len(called) + name[joined.activity])
+    key = np.concatenate((key, ints(recording, "launches", "dispatcher_id")[alone]))
+    source = np.concatenate((joined.source, np.zeros(len(alone), dtype=np.int64)))
+    queue = np.concatenate((queue, joined.queue_ns[alone]))
+    execute = np.concatenate((joined.kernel_execute_ns, joined.execute_ns[alone]))
+    size = len(called) + len(names)
+    counts = count_by(key, size)
+    by_source = [count_by(key, size, source == place) for place in range(len(SOURCES))]
+    executed, queued = spreads_by(key, execute, size), spreads_by(key, queue, size)
+    found = [
+        KernelExecution(
+            at if at < len(called) else None, called[at] if at < len(called) else names[at - len(called)],
+            int(counts[at]), int(by_source[0][at]), int(by_source[1][at]), int(by_source[2][at]),
+            executed[at], queued[at],
+        )
+        for at in np.flatnonzero(counts).tolist()
+    ]
+    return sorted(found, key=lambda each: (-(each.execute.total_ns if each.execute else 0), -each.kernels, each.name))
+
+
+def execution_table(recording: Recording) -> pd.DataFrame:
+    """Return `by_execution` as a DataFrame.
+
+    Its columns are ``name``, ``dispatcher_id``, ``kernels``, ``launched``, ``in_graphs``, ``others``, and for execute
+    and for queue ``_total_ns``, ``_p50_ns``, ``_p90_ns``, ``_p99_ns`` and ``_max_ns``.
+    """
+    import pandas as pd
+
+    rows = by_execution(recording)
+    columns: dict[str, Any] = {"name": pd.Series([row.name for row in rows], dtype=object)}
+    for name in ("dispatcher_id", "kernels", "launched", "in_graphs", "others"):
+        columns[name] = pd.array([getattr(row, name) for row in rows], dtype="Int64")
+    for what in ("execute", "queue"):
+        held: list[Spread | None] = [getattr(row, what) for row in rows]
+        for name in ("total_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"):
+            columns[f"{what}_{name}"] = pd.array(
+                [None if each is None else getattr(each, name) for each in held],
+                dtype="Int64" if name == "total_ns" else "Float64")
+    return pd.DataFrame(columns)
+
+
+def spreads_by(groups: Ints, values: Ints, size: int) -> list[Spread | None]:
+    """Return the spread of durations (int64, -1 unknown) by group; None for a group of which none is known."""
+    counts = count_by(groups, size, values >= 0)
+    totals = sum_by(groups, values, size)
+    shares = percentiles_by(groups, values, size, _SHARES)
+    return [
+        Spread(int(counts[at]), int(totals[at]), *(float(each) for each in shares[at])) if counts[at] else None
+        for at in range(size)
+    ]
+
+
+def spread(values: Ints) -> Spread | None:
+    """Return the spread of durations (int64, -1 unknown); None where none is known."""
+    return spreads_by(np.zeros(len(values), dtype=np.int64), values, 1)[0]
+
+
+# Overlap: how much of the copies ran while a kernel ran on the same device, by direction.
+
+@dataclass(frozen=True)
+class CopySummary:
+    """The copies of one direction on one device.
+
+    Attributes
+    ----------
+    device_id : int or None
+        The device; None where it is unknown.
+    direction : str
+        Such as HtoD.
+    copies : int
+        How many there were.
+    size_bytes : int or None
+        Bytes copied; None where no copy's size is known.
+    copy_ns : int or None
+        Time in which any of them ran; None where no copy's times are known.
+    hidden_ns : int or None
+        Of that, time in which a kernel ran too.
+    pageable : int
+        How many were from or to pageable memory of the host, which the driver copies once more.
+    pageable_bytes : int
+        Their bytes.
+    pageable_ns : int or None
+        Time in which any of those ran; None where no times of theirs are known.
+    """
+
+    device_id: int | None
+    direction: str
+    copies: int
+    size_bytes: int | None
+    copy_ns: int | None
+    hidden_ns: int | None
+    pageable: int
+    pageable_bytes: int
+    pageable_ns: int | None
+
+    @property
+    def hidden_share(self) -> float | None:
+        """How much of the time was hidden under kernels, 0 to 1."""
+        if not self.copy_ns or self.hidden_ns is None:
+            return None
+        return self.hidden_ns / self.copy_ns
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Bytes over the time in which any of them ran."""
+        if not self.copy_ns or self.size_bytes is None:
+            return None
+        return self.size_bytes / self.copy_ns * 1e9
+
+
+def overlap(recording: Recording, *, activities: Activities | None = None) -> list[CopySummary]:
+    """Summarize the copies of each direction on each device, in order of time spent, longest first.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    activities : Activities, optional
+        `gpu_activities` of it, where they are at hand.
+    """
+    rows = np.flatnonzero(matches(recording, "activities", "kind", COPY))
+    if not len(rows):
+        return []
+    direction, directions = codes(recording, "activities", "name")
+    memory, memories = codes(recording, "activities", "memory")
+    held = np.array([*("pageable" in word for word in memories), False])
+    size = ints(recording, "activities", "size_bytes")[rows]
+    device = ints(recording, "activities", "device_id")[rows]
+    pageable = held[memory[rows]]
+    activities = gpu_activities(recording) if activities is None else activities
+    kernels: dict[int, Intervals] = {which: own.kernels().busy for which, own in activities.by_device()}
+    copies = activities.where(activities.is_copy)
+    timed_direction = direction[copies.row]
+    group = (device - UNKNOWN) * len(directions) + direction[rows]
+    found: list[CopySummary] = []
+    for key in np.unique(group).tolist():
+        which, word = key // len(directions) + UNKNOWN, key % len(directions)
+        mine = group == key
+        timed = copies.where((copies.device == which) & (timed_direction == word))
+        busy, paged = timed.busy, timed.where(held[memory[timed.row]])
+        found.append(CopySummary(
+            device_id=known_id(which),
+            direction=directions[word],
+            copies=int(mine.sum()),
+            size_bytes=_known_sum(size[mine]),
+            copy_ns=busy.total_ns if len(timed) else None,
+            hidden_ns=kernels[which].common_ns(busy) if len(timed) else None,
+            pageable=int((mine & pageable).sum()),
+            pageable_bytes=_known_sum(size[mine & pageable]) or 0,
+            pageable_ns=paged.busy.total_ns if len(paged) else None,
+        ))
+    return sorted(found, key=lambda each: (-(each.copy_ns or 0), -(each.size_bytes or 0), each.direction))
+
+
+def overlap_table(recording: Recording) -> pd.DataFrame:
+    """Return `overlap` as a DataFrame.
+
+    Its columns are ``device_id``, ``direction``, ``copies``, ``size_bytes``, ``copy_ns``, ``hidden_ns``,
+    ``hidden_share`` and ``bytes_per_second``.
+    """
+    import pandas as pd
+
+    rows = overlap(recording)
+    columns: dict[str, Any] = {
+        name: pd.array([getattr(row, name) for row in rows], dtype=kind)
+        for name, kind in (
+            ("device_id", "Int64"), ("copies", "Int64"), ("size_bytes", "Int64"), ("copy_ns", "Int64"),
+            ("hidden_ns", "Int64"), ("hidden_share", "Float64"), ("bytes_per_second", "Float64"),
+        )
+    }
+    table: Any = pd.DataFrame(columns)
+    table.insert(1, "direction", pd.Series([row.direction for row in rows], dtype=object))
+    return cast("pd.DataFrame", table)
+
+
+def _known_sum(values: Ints) -> int | None:
+    known = values[values >= 0]
+    return int(known.sum()) if len(known) else None

@@ -1,13 +1,16 @@
-"""Build caches: what was asked of each algorithm's cache, what had to be built, and why."""
+"""Build caches: what was asked of each algorithm's cache, what had to be built, why, and what would avoid it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.execution import Spread, spread
+from kernelscope.analysis.activities import Spread, spread
+from kernelscope.analysis.columns import json_object, with_columns
 from kernelscope.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -138,3 +141,303 @@ def _spread(times: list[int | None], outcomes: list[str], outcome: str) -> Sprea
 
 def _duration(row: dict[str, Any]) -> int | None:
     return None if row["end_ns"] is None else max(row["end_ns"] - row["start_ns"], 0)
+
+
+# Why each build was needed, and what would avoid it.
+#
+# `explain_builds` compares the key of each request that was no hit with the keys that its library is known to have
+# built
+# before, and writes ``nearest_build_id``, ``differing_parts``, ``reason_code``, ``reason`` and ``fix`` into
+# ``builds``.
+# The codes:
+#
+# ``first_use``
+#     Nothing was known to be built for the algorithm.
+# ``new_operator_name``
+#     The operator has another ``__name__``, and is the same otherwise: a full build for nothing.
+# ``new_operator_value``
+#     The operator is the same function, and captures another number, object or shape of an array.
+# ``new_operator``
+#     It is another operator.
+# ``new_dtype``
+#     The elements are of another type.
+# ``new_array_type``
+#     The arrays are of another library's type.
+# ``new_iterator``
+#     An argument is an iterator and was an array, or is another iterator.
+# ``new_device``
+#     It was built for another compute capability.
+# ``new_option``
+#     Another argument of the algorithm differs.
+# ``several``
+#     Parts of several of these kinds differ.
+# ``cache_cleared``
+#     The very same had been built, and the caches were cleared meanwhile.
+# ``wait``
+#     It was not built: another thread was building it.
+# ``unknown``
+#     The very same is known to be built, or the key is not known.
+#
+# A reason that a probe has already filled in is kept. The parts of a key are named by the argument and what of it
+# counts,
+# as in ``d_in dtype``: see `PART_KINDS`.
+
+#: Every reason code.
+REASON_CODES = (
+    "first_use", "new_operator_name", "new_operator_value", "new_operator", "new_dtype", "new_array_type",
+    "new_iterator", "new_device", "new_option", "several", "cache_cleared", "wait", "unknown",
+)
+#: What of an argument a part is about, the word behind the argument's name; a variable's name may come after it.
+PART_KINDS = ("kind", "dtype", "name", "code", "state", "captured", "global")
+
+_OF_AN_OPERATOR = frozenset(("name", "code", "state", "captured", "global"))
+_COMPUTE_CAPABILITY = "compute_capability"
+# The nearest of so many known builds is looked for: each of them took seconds.
+_MOST_COMPARED = 200
+_WRITTEN = ("nearest_build_id", "differing_parts", "reason_code", "reason", "fix")
+_READ = (*_WRITTEN, "framework", "algorithm", "start_ns", "end_ns", "outcome", "key_parts", "attributes")
+
+
+@dataclass(frozen=True)
+class BuildReason:
+    """Why a build was needed.
+
+    Attributes
+    ----------
+    code : str
+        One of `REASON_CODES`.
+    sentence : str
+        The same with what was, and what is.
+    fix : str or None
+        What would avoid it.
+    nearest : int or None
+        ``build_id`` of the known build that it differs least from.
+    differing : tuple of str
+        Names of the parts that differ from that one's.
+    """
+
+    code: str
+    sentence: str
+    fix: str | None = None
+    nearest: int | None = None
+    differing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One request, read."""
+
+    build_id: int
+    parts: Mapping[str, str]
+    clears: int
+
+
+@dataclass
+class _Known:
+    """What one algorithm is known to have built; of equal keys the latest."""
+
+    builds: dict[frozenset[tuple[str, str]], _Build] = field(default_factory=dict[Any, _Build])
+
+    def add(self, build: _Build) -> None:
+        key = frozenset(build.parts.items())
+        self.builds.pop(key, None)
+        self.builds[key] = build
+
+    def nearest(self, build: _Build) -> tuple[_Build, tuple[str, ...]] | None:
+        """The known build that differs in the fewest parts, of several the latest, and those parts' names."""
+        key = frozenset(build.parts.items())
+        same = self.builds.get(key)
+        if same is not None:
+            return same, ()
+        best, least = None, None
+        for other, known in itertools.islice(reversed(self.builds.items()), _MOST_COMPARED):
+            weight = _weight({name for name, _ in key ^ other})
+            if least is None or weight < least:
+                best, least = known, weight
+        return None if best is None else (best, differing_parts(build.parts, best.parts))
+
+
+def explain_builds(recording: Recording) -> Recording:
+    """Return a copy of the recording in which every request that was no hit has a reason."""
+    source: Any = recording
+    columns = {name: cast(list[Any], source.arrow("builds").column(name).to_pylist()) for name in _READ}
+    outcomes, codes = columns["outcome"], columns["reason_code"]
+    asked = [at for at, outcome in enumerate(outcomes) if outcome != "hit"]
+    if all(codes[at] is not None for at in asked):
+        return recording
+    known = _known_before(columns)
+    # What was built is known when it was done; who waited for it may have asked before.
+    for at in sorted(asked, key=lambda at: columns["start_ns"][at] if columns["end_ns"][at] is None
+                     else columns["end_ns"][at]):
+        held = known.setdefault((columns["framework"][at], columns["algorithm"][at]), _Known())
+        build = _read(columns, at)
+        if codes[at] is None:
+            reason = _reason(str(outcomes[at]), str(columns["algorithm"][at]), build, held)
+            row = (reason.nearest, ", ".join(reason.differing) or None, reason.code, reason.sentence, reason.fix)
+            for name, value in zip(_WRITTEN, row, strict=True):
+                columns[name][at] = value
+        if outcomes[at] != "failed" and build.parts:
+            held.add(build)
+    return with_columns(recording, "builds", {name: columns[name] for name in _WRITTEN})
+
+
+def _known_before(columns: Mapping[str, list[Any]]) -> dict[tuple[str, str], _Known]:
+    """What had been built before recording began: what a hit found, and no request before it had built."""
+    known: dict[tuple[str, str], _Known] = {}
+    seen: set[tuple[str, str, str | None]] = set()
+    for at, outcome in enumerate(columns["outcome"]):
+        key = columns["framework"][at], columns["algorithm"][at], columns["key_parts"][at]
+        if key in seen:
+            continue
+        seen.add(key)
+        build = _read(columns, at)
+        if outcome == "hit" and build.parts:
+            known.setdefault(key[:2], _Known()).add(build)
+    return known
+
+
+def differing_parts(parts: Mapping[str, str], others: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the parts that two keys do not share, in the order of the first one."""
+    names = [*parts, *(name for name in others if name not in parts)]
+    return tuple(name for name in names if parts.get(name) != others.get(name))
+
+
+def part_kind(name: str, parts: Mapping[str, str], others: Mapping[str, str]) -> str:
+    """Return what a part is about: operator name, operator value, operator, dtype, array, iterator, device, option."""
+    argument, *rest = name.split(" ")
+    of_iterator = rest[:1] == ["op"]
+    about = next((word for word in rest if word in PART_KINDS), "")  # a variable's name comes after it
+    if name == _COMPUTE_CAPABILITY:
+        return "device"
+    if about in ("captured", "global"):
+        return "operator value"
+    if about == "name":
+        return "operator name"
+    if about in ("code", "state"):
+        return "operator"
+    if about == "dtype":
+        return "dtype"
+    kinds = (parts.get(f"{argument} kind", ""), others.get(f"{argument} kind", ""))
+    if about == "kind" and (of_iterator or any(map(_is_operator, kinds))):
+        return "operator"
+    if any("Iterator" in kind for kind in kinds):
+        return "iterator"
+    return "array" if about == "kind" and all(kinds) else "option"
+
+
+def _reason(outcome: str, algorithm: str, build: _Build, known: _Known) -> BuildReason:
+    if outcome == "wait":
+        return BuildReason("wait", "another thread was building it, and this one waited",
+                           "build it in one thread before the others need it")
+    found = known.nearest(build) if build.parts else None
+    if found is None:
+        if build.parts:
+            return BuildReason("first_use", f"the first {algorithm} that is known to be built", _earlier(algorithm))
+        return BuildReason("unknown", "the key of what was asked for is not known")
+    nearest, differing = found
+    if not differing:
+        if build.clears > nearest.clears:
+            return BuildReason("cache_cleared", "the very same was built before, and the caches were cleared since",
+                               "do not call clear_all_caches() between calls", nearest.build_id)
+        return BuildReason("unknown", "the very same was built before; what made it another is not in the recorded key",
+                           None, nearest.build_id)
+    code = _code(_kinds(differing, build.parts, nearest.parts))
+    sentence = _sentence(code, differing, build.parts, nearest.parts)
+    return BuildReason(code, sentence, _fix(code, differing, build.parts, nearest.parts, algorithm), nearest.build_id,
+                       differing)
+
+
+def _kinds(differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
+    """What the parts are about; another iterator has other parts, which go with it."""
+    about = {name: part_kind(name, parts, others) for name in differing}
+    replaced = {name.split(" ")[0] for name, kind in about.items() if kind == "iterator"}
+    return {"iterator" if name.split(" ")[0] in replaced else kind for name, kind in about.items()}
+
+
+_CODES = {"dtype": "new_dtype", "array": "new_array_type", "iterator": "new_iterator", "device": "new_device",
+          "option": "new_option"}
+
+
+def _code(kinds: set[str]) -> str:
+    if kinds == {"operator name"}:
+        return "new_operator_name"
+    if kinds == {"operator value"}:
+        return "new_operator_value"
+    if kinds <= {"operator", "operator name", "operator value"}:
+        return "new_operator"
+    if kinds <= {"iterator", "array", "dtype"} and "iterator" in kinds:
+        return "new_iterator"
+    return _CODES[next(iter(kinds))] if len(kinds) == 1 and kinds <= set(_CODES) else "several"
+
+
+def _sentence(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> str:
+    # A part that only one of them has comes with another kind, which says it.
+    told = [name for name in differing if name in parts and name in others] or list(differing)
+    changes = [_change(name, parts, others) for name in told[:3]]
+    if len(told) > 3:
+        changes.append(f"and {len(told) - 3} more")
+    text = "; ".join(changes)
+    if code == "new_operator_name":
+        return f"only the operator's name is new ({text}): the code is the same, and all of it was built again"
+    if code == "new_operator_value":
+        return f"the operator captures something else ({text})"
+    return f"differs from the nearest known build in {text}"
+
+
+def _change(name: str, parts: Mapping[str, str], others: Mapping[str, str]) -> str:
+    was, now = others.get(name), parts.get(name)
+    if was is None or now is None:
+        return f"{name}: {'not there' if was is None else was} to {'not there' if now is None else now}"
+    return f"{name}: {was} to {now}"
+
+
+def _fix(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str],
+         algorithm: str) -> str | None:
+    if code == "new_operator_name":
+        return "keep one named function and pass it everywhere: its __name__ is part of the key"
+    texts = [each.get(name, "") for name in differing for each in (parts, others)]
+    if code == "new_operator" and any("OpKind." in text for text in texts):
+        return None  # an operator of the library's own is another operation
+    if code == "new_operator_value":
+        texts = [parts.get(name, others.get(name, "")) for name in differing]
+        if any(", object " in text for text in texts):
+            return "define what the operator refers to once, outside of the loop and of the cell that is run again"
+        if any(", value " in text for text in texts):
+            return ("each captured number is compiled in: hold it in a device array, whose elements the operator reads "
+                    "when it runs")
+        return "each shape of a captured array is compiled in: keep to one shape"
+    if code == "new_device":
+        ahead = f"make_{algorithm}(..., compute_capability=[...])"
+        return f"build for all compute capabilities at once, ahead of time: {ahead}"
+    return _FIXES.get(code)
+
+
+_FIXES = {
+    "new_operator": "where both do the same, pass one function",
+    "new_dtype": "keep to one dtype, or convert once before the calls",
+    "new_array_type": "pass arrays of one library: the arrays' type is part of the key",
+    "new_iterator": "pass the same kind of iterator, or an array, in all calls",
+    "new_option": "keep to one set of options",
+}
+
+
+def _earlier(algorithm: str) -> str:
+    return (f"call make_{algorithm}(...) before it is needed; where each start of a process pays, keep what it returns "
+            "with cuda.compute.serialize() and load it with deserialize()")
+
+
+def _is_operator(kind: str) -> bool:
+    return kind == "function" or kind.startswith(("OpKind.", "RawOp")) or ", object " in kind
+
+
+def _weight(differing: set[str]) -> tuple[int, int]:
+    """How far two keys are apart: parts of one operator, which differ together, count as one."""
+    words = [name.split(" ") for name in differing]
+    operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
+    return len(operators) + sum(each[0] not in operators for each in words), len(differing)
+
+
+def _read(columns: Mapping[str, list[Any]], at: int) -> _Build:
+    parts = {str(name): str(text) for name, text in json_object(columns["key_parts"][at]).items()}
+    clears = json_object(columns["attributes"][at]).get("clears", 0)
+    return _Build(at, parts, clears if isinstance(clears, int) else 0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from kernelscope.analysis.cache_reasons import is_cacheable
+from kernelscope.analysis.caches import is_cacheable
 from kernelscope.recording.model import Recording
 
 #: Names of a compile's parts, in the order in which they run; an unknown phase comes before ``other``.

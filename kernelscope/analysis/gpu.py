@@ -1,22 +1,479 @@
-"""`gpu_summary`: everything that a summary shows of the GPU's side, as data."""
+"""When the GPU had nothing to do, what the host did then, and everything that a summary shows of the GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.activities import gpu_activities, is_gpu_recorded, windows
-from kernelscope.analysis.busy import Busy, busy, busy_by_cell
-from kernelscope.analysis.columns import floats
-from kernelscope.analysis.correlate import Joined, join
-from kernelscope.analysis.execution import KernelExecution, Spread, by_execution, spread
-from kernelscope.analysis.gaps import LaneGaps, gaps
-from kernelscope.analysis.overlap import CopySummary, overlap
+from kernelscope.analysis.activities import (
+    Activities,
+    Busy,
+    CopySummary,
+    Joined,
+    KernelExecution,
+    Spread,
+    busy,
+    busy_by_cell,
+    by_execution,
+    gpu_activities,
+    is_gpu_recorded,
+    join,
+    known_id,
+    overlap,
+    spread,
+    windows,
+)
+from kernelscope.analysis.columns import (
+    Bools,
+    Floats,
+    Intervals,
+    Ints,
+    floats,
+    ints,
+    joined,
+    matches,
+    row_count,
+    union,
+)
+from kernelscope.analysis.launches import PHASES
 from kernelscope.recording.model import Recording
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+# What the host was doing at each moment: the phases of launches on any thread, compiles, driver calls and waits.
+#
+# Every moment has one state. Where several threads are in different ones, or a launch is made inside another one, it
+# is
+# the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases (*unsplit*), a
+# driver call that is no launch (*call*), a wait for the device (*wait*). The rest is *outside*: Python and other
+# code.
+# The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a library builds
+# for its cache is a compile too; building, updating and launching graphs are driver calls.
+
+#: States in the order in which tables list them.
+STATES: tuple[str, ...] = (*PHASES, "unsplit", "call", "wait", "outside")
+
+#: Those of a launch that compiles nothing.
+LAUNCHING: tuple[str, ...] = ("dispatch", "prepare", "submit", "finish", "unsplit")
+
+_NONE = np.empty(0, dtype=np.int64)
+#: Of two states at one moment the earlier one here counts.
+_FIRST = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")
+
+
+@dataclass(frozen=True)
+class HostStates:
+    """When the host was in which state.
+
+    Attributes
+    ----------
+    parts : dict of str to list of Intervals
+        By state, ``outside`` excepted; no two have time in common. Those of launches may touch and take no time.
+    """
+
+    parts: dict[str, list[Intervals]]
+
+    def time_in(self, times: Intervals) -> dict[str, int]:
+        """Return how much of `times` the host spent in each of `STATES`, in nanoseconds; they add up to it."""
+        found = dict.fromkeys(STATES, 0)
+        if not len(times):
+            return found
+        first, last = int(times.start[0]), int(times.end[-1])
+        # The phases of launches share their boundaries: each is looked up once, and held so that its id stays its own.
+        known: dict[int, tuple[Ints, Floats]] = {}
+
+        def covered(values: Ints) -> Floats:
+            if id(values) not in known:
+                known[id(values)] = (values, times.covered(values))
+            return known[id(values)][1]
+
+        for state, parts in self.parts.items():
+            for part in parts:
+                low, high = _near(part, first, last)
+                if low == 0 and high == len(part):
+                    spent = covered(part.end) - covered(part.start)
+                else:
+                    spent = times.common(part.start[low:high], part.end[low:high])
+                found[state] += round(float(spent.sum()))
+        found["outside"] = times.total_ns - sum(found.values())
+        return found
+
+    def times_in(self, sets: Sequence[Intervals]) -> list[dict[str, int]]:
+        """Return `time_in` of each of several sets, which together cost little more than one."""
+        start = np.concatenate([each.start for each in sets] or [_NONE])
+        end = np.concatenate([each.end for each in sets] or [_NONE])
+        bounds = np.cumsum([0, *(len(each) for each in sets)]).tolist()
+        found = [dict.fromkeys(STATES, 0) for _ in sets]
+        for state, parts in self.parts.items():
+            for part in parts:
+                spent = part.common(start, end)
+                for each, (first, last) in zip(found, pairwise(bounds), strict=True):
+                    each[state] += round(float(spent[first:last].sum()))
+        for each, times in zip(found, sets, strict=True):
+            each["outside"] = times.total_ns - sum(each.values())
+        return found
+
+
+def host_states(recording: Recording) -> HostStates:
+    """Return what the host was doing when."""
+    bounds = [
+        ints(recording, "launches", name)
+        for name in ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
+    ]
+    start, end = bounds[0], bounds[-1]
+    compiled, compiling = _compiles(recording, start, bounds[1])
+    calls, waits = _calls(recording), _waits(recording)
+    if _follow_one_another(start, end):
+        if bool((bounds[1] < 0).all()):
+            parts = {"unsplit": [Intervals(start, end)]}
+            return HostStates(_outside_launches(parts, start, end, compiling, calls, waits))
+        if all(_in_order(left, right) for left, right in pairwise(bounds)):
+            return HostStates(_regular(bounds, compiled, compiling, calls, waits))
+    return HostStates(_by_priority(bounds, compiled, compiling, calls, waits))
+
+
+def dominant(by_state: dict[str, int]) -> str | None:
+    """Return the state with the most time; None where there is no time."""
+    state = max(STATES, key=lambda each: by_state.get(each, 0))
+    return state if by_state.get(state, 0) > 0 else None
+
+
+def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls: Intervals,
+             waits: Intervals) -> dict[str, list[Intervals]]:
+    """Launches one after another, with all their phases: nothing needs to be sorted."""
+    start, dispatched, submitting, submitted, end = bounds
+    begin, extra = start, list[Intervals]()
+    parts: dict[str, list[Intervals]] = {}
+    if len(compiled):
+        dispatch = union(start[compiled], dispatched[compiled])
+        begin = start.copy()
+        begin[compiled] = dispatched[compiled]
+        extra = [dispatch.minus(compiling)]
+        parts["compile"] = [dispatch.within(compiling)]
+    parts |= {
+        "dispatch": [Intervals(begin, dispatched), *extra],
+        "prepare": [Intervals(dispatched, submitting)],
+        "submit": [Intervals(submitting, submitted)],
+        "finish": [Intervals(submitted, end)],
+    }
+    return _outside_launches(parts, start, end, compiling, calls, waits)
+
+
+def _outside_launches(parts: dict[str, list[Intervals]], start: Ints, end: Ints, compiling: Intervals,
+                      calls: Intervals, waits: Intervals) -> dict[str, list[Intervals]]:
+    """Add what the host did where no launch was under way."""
+    if not (len(compiling) or len(calls) or len(waits)):
+        return parts
+    launches = union(start, end)
+    compiling = compiling.minus(launches)
+    calls = calls.minus(launches).minus(compiling)
+    waits = waits.minus(launches).minus(compiling).minus(calls)
+    return parts | {"compile": [*parts.get("compile", []), compiling], "call": [calls], "wait": [waits]}
+
+
+def _by_priority(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls: Intervals,
+                 waits: Intervals) -> dict[str, list[Intervals]]:
+    """Launches that overlap, or of which some phases are not known."""
+    start, dispatched, submitting, submitted, end = bounds
+    is_compiled = np.zeros(len(start), dtype=np.bool_)
+    is_compiled[compiled] = True
+    dispatch = _known(start, dispatched)
+    inside = union(*_both(start, dispatched, is_compiled))
+    plain = union(*_both(start, dispatched, ~is_compiled))
+    sets = {
+        "submit": _known(submitting, submitted),
+        "prepare": _known(dispatched, submitting),
+        "dispatch": joined(plain, inside.minus(compiling)) if len(compiled) else dispatch,
+        "finish": _known(submitted, end),
+        "compile": compiling,
+        "unsplit": _known(start, end),
+        "call": calls,
+        "wait": waits,
+    }
+    parts: dict[str, list[Intervals]] = {}
+    cover = Intervals(start[:0], start[:0])
+    for state in _FIRST:
+        parts[state] = [sets[state].minus(cover)]
+        cover = joined(cover, sets[state])
+    return parts
+
+
+def _follow_one_another(start: Ints, end: Ints) -> bool:
+    return _in_order(start, end) and bool((end[:-1] <= start[1:]).all())
+
+
+def _in_order(left: Ints, right: Ints) -> bool:
+    return bool((left >= 0).all() and (left <= right).all())
+
+
+def _known(start: Ints, end: Ints) -> Intervals:
+    return union(*_both(start, end))
+
+
+def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Ints]:
+    known = (start >= 0) & (end >= 0)
+    if where is not None:
+        known &= where
+    return start[known], end[known]
+
+
+def _compiles(recording: Recording, start: Ints, dispatched: Ints) -> tuple[Ints, Intervals]:
+    """The launches inside which something was compiled or loaded, and when anything was."""
+    spent = ints(recording, "launches", "compile_ns")
+    begun, ended = ints(recording, "compilations", "start_ns"), ints(recording, "compilations", "end_ns")
+    asked = ints(recording, "compilations", "launch_id")
+    timed = (begun >= 0) & (ended > begun)
+    inside = asked[timed & (asked >= 0) & (asked < len(start))]
+    compiled = np.flatnonzero((spent > 0) & (dispatched >= 0))
+    # Without times of its own a compile is the last thing that dispatch does.
+    alone = np.setdiff1d(compiled, inside)
+    asked_for = _both(ints(recording, "builds", "start_ns"), ints(recording, "builds", "end_ns"),
+                      ~matches(recording, "builds", "outcome", "hit"))
+    return np.union1d(compiled, inside).astype(np.int64), union(
+        np.concatenate((begun[timed], np.maximum(dispatched[alone] - spent[alone], start[alone]), asked_for[0])),
+        np.concatenate((ended[timed], dispatched[alone], asked_for[1])),
+    )
+
+
+def _calls(recording: Recording) -> Intervals:
+    """When a thread was in a driver call that was no recorded launch."""
+    begun, ended = _both(ints(recording, "api_calls", "start_ns"), ints(recording, "api_calls", "end_ns"))
+    if row_count(recording, "graph_events"):
+        # A capture is no call: between its two ends other code runs.
+        graphs = _both(ints(recording, "graph_events", "start_ns"), ints(recording, "graph_events", "end_ns"),
+                       ~matches(recording, "graph_events", "kind", "capture"))
+        begun, ended = np.concatenate((begun, graphs[0])), np.concatenate((ended, graphs[1]))
+    if not row_count(recording, "activities"):
+        return union(begun, ended)
+    alone = (ints(recording, "activities", "launch_id") < 0) & ~matches(recording, "activities", "kind", "sync")
+    if alone.any():
+        submitting = ints(recording, "activities", "submit_start_ns")[alone]
+        submitted = ints(recording, "activities", "submit_end_ns")[alone]
+        others = _both(submitting, submitted)
+        begun, ended = np.concatenate((begun, others[0])), np.concatenate((ended, others[1]))
+    return union(begun, ended)
+
+
+def _waits(recording: Recording) -> Intervals:
+    """When a thread waited for the device: by its own call, or the recorder after a cell."""
+    waits = np.flatnonzero(matches(recording, "activities", "kind", "sync"))
+    start = ints(recording, "activities", "start_ns")[waits]
+    end = ints(recording, "activities", "end_ns")[waits]
+    ended, synchronized = ints(recording, "cells", "end_ns"), ints(recording, "cells", "synchronized_ns")
+    return union(*_both(np.concatenate((start, ended)), np.concatenate((end, synchronized))))
+
+
+def _near(part: Intervals, first: int, last: int) -> tuple[int, int]:
+    """The places of those that may have time in common with what is between two times."""
+    low = int(np.searchsorted(part.end, first, side="right"))
+    return low, max(low, int(np.searchsorted(part.start, last, side="left")))
+
+
+# Gaps: when the GPU had nothing to do, on each stream and over all streams of a device, and what the host did then.
+
+@dataclass(frozen=True)
+class LaneGaps:
+    """The gaps of one stream, or of one device over all of its streams.
+
+    Attributes
+    ----------
+    device_id : int or None
+        The device; None where it is unknown.
+    stream : int or None
+        CUPTI's id of the stream; None where it is unknown, and over all streams.
+    all_streams : bool
+        Whether these are the gaps over all streams of the device.
+    activities : int
+        How many activities it had.
+    busy_ns : int
+        Time in which any of them ran.
+    idle : Intervals
+        The gaps: between activities, or all idle time of the windows that were asked for.
+    by_state : dict of str to int
+        Time in each state of the host (`kernelscope.analysis.gpu.STATES`), in nanoseconds; they add up to `idle_ns`.
+    """
+
+    device_id: int | None
+    stream: int | None
+    all_streams: bool
+    activities: int
+    busy_ns: int
+    idle: Intervals
+    by_state: dict[str, int]
+
+    @property
+    def idle_ns(self) -> int:
+        """All gaps together."""
+        return self.idle.total_ns
+
+    @property
+    def idle_share(self) -> float | None:
+        """Gaps over gaps and busy time, 0 to 1; None where there was no time."""
+        whole = self.idle_ns + self.busy_ns
+        return self.idle_ns / whole if whole else None
+
+    @property
+    def dominant(self) -> str | None:
+        """The state in which the host was for most of that time; None without gaps."""
+        return dominant(self.by_state)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One gap.
+
+    Attributes
+    ----------
+    device_id, stream : int or None
+        As of `LaneGaps`.
+    start_ns, end_ns : int
+        When it was, on the host clock.
+    before, after : int or None
+        The row in ``activities`` of the one that ended last before it, and of the one that ended it; None at the edge
+        of a window.
+    by_state : dict of str to int
+        What the host did meanwhile.
+    """
+
+    device_id: int | None
+    stream: int | None
+    start_ns: int
+    end_ns: int
+    before: int | None
+    after: int | None
+    by_state: dict[str, int]
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it was."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def dominant(self) -> str | None:
+        """The state in which the host was for most of it."""
+        return dominant(self.by_state)
+
+
+def gaps(
+    recording: Recording, within: Intervals | None = None, *, by_stream: bool = True,
+    activities: Activities | None = None, host: HostStates | None = None,
+) -> list[LaneGaps]:
+    """Return the gaps of each device over all its streams, each followed by those of its streams.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    within : Intervals, optional
+        Where to look, such as `kernelscope.analysis.activities.windows`: all idle time inside, before the first
+        activity and after the last one too. Without it, gaps are what is between activities.
+    by_stream : bool
+        Whether streams have rows of their own.
+    activities, host : optional
+        `gpu_activities` and `host_states` of the recording, where they are at hand.
+    """
+    activities = gpu_activities(recording) if activities is None else activities
+    host = host_states(recording) if host is None else host
+    lanes: list[LaneGaps] = []
+    for device, own in activities.by_device():
+        idle, busy_ns = _idle(own, within)
+        by_state = host.time_in(idle)
+        lanes.append(LaneGaps(known_id(device), None, True, len(own), busy_ns, idle, by_state))
+        streams = [(known_id(stream), each) for stream, each in own.by_stream()] if by_stream else []
+        if len(streams) == 1:  # the same gaps
+            lanes.append(replace(lanes[-1], stream=streams[0][0], all_streams=False))
+            continue
+        found = [_idle(each, within) for _, each in streams]
+        for (stream, each), (idle, busy_ns), by_state in zip(
+                streams, found, host.times_in([idle for idle, _ in found]), strict=True):
+            lanes.append(LaneGaps(known_id(device), stream, False, len(each), busy_ns, idle, by_state))
+    return lanes
+
+
+def largest_gaps(
+    recording: Recording, count: int = 10, within: Intervals | None = None, *, by_stream: bool = False,
+) -> list[Gap]:
+    """Return the longest gaps with what the host did in each, longest first.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    count : int
+        How many at most.
+    within : Intervals, optional
+        As of `gaps`.
+    by_stream : bool
+        Whether to look on each stream, rather than over all streams of each device.
+    """
+    activities, host = gpu_activities(recording), host_states(recording)
+    found: list[tuple[LaneGaps, Activities, int]] = []
+    for lane in gaps(recording, within, by_stream=by_stream, activities=activities, host=host):
+        if lane.all_streams == by_stream:
+            continue
+        mask = activities.device == (-1 if lane.device_id is None else lane.device_id)
+        if by_stream:
+            mask &= activities.stream == (-1 if lane.stream is None else lane.stream)
+        own = activities.where(mask)
+        longest = np.argsort(-lane.idle.durations, kind="stable")[:count].tolist()
+        found += [(lane, own, place) for place in longest]
+    found.sort(key=lambda each: -int(each[0].idle.durations[each[2]]))
+    return [_gap(lane, own, place, host) for lane, own, place in found[:count]]
+
+
+def gap_table(recording: Recording, within: Intervals | None = None) -> pd.DataFrame:
+    """Return `gaps` as a DataFrame: a row a device and a row a stream.
+
+    Its columns are ``device_id``, ``stream`` (null over all streams), ``all_streams``, ``activities``, ``busy_ns``,
+    ``gaps``, ``idle_ns``, ``longest_ns``, ``dominant`` and a column a state of the host, such as ``dispatch_ns``.
+    """
+    import pandas as pd
+
+    lanes = gaps(recording, within)
+    columns: dict[str, Any] = {
+        "device_id": pd.array([lane.device_id for lane in lanes], dtype="Int64"),
+        "stream": pd.array([lane.stream for lane in lanes], dtype="Int64"),
+        "all_streams": pd.array([lane.all_streams for lane in lanes], dtype="boolean"),
+        "activities": pd.array([lane.activities for lane in lanes], dtype="Int64"),
+        "busy_ns": pd.array([lane.busy_ns for lane in lanes], dtype="Int64"),
+        "gaps": pd.array([len(lane.idle) for lane in lanes], dtype="Int64"),
+        "idle_ns": pd.array([lane.idle_ns for lane in lanes], dtype="Int64"),
+        "longest_ns": pd.array(
+            [int(lane.idle.durations.max()) if len(lane.idle) else None for lane in lanes], dtype="Int64"),
+        "dominant": pd.Series([lane.dominant for lane in lanes], dtype=object),
+    }
+    for state in STATES:
+        columns[f"{state}_ns"] = pd.array([lane.by_state[state] for lane in lanes], dtype="Int64")
+    return pd.DataFrame(columns)
+
+
+def _idle(own: Activities, within: Intervals | None) -> tuple[Intervals, int]:
+    """The gaps, and how long anything ran."""
+    if within is None:
+        return own.busy.between(), own.busy.total_ns
+    return within.minus(own.busy), within.common_ns(own.busy)
+
+
+def _gap(lane: LaneGaps, own: Activities, place: int, host: HostStates) -> Gap:
+    start, end = lane.idle.start[place:place + 1], lane.idle.end[place:place + 1]
+    return Gap(
+        lane.device_id, lane.stream, int(start[0]), int(end[0]),
+        _first(own.row[(own.end == start[0])]), _first(own.row[(own.start == end[0])]),
+        host.time_in(Intervals(start, end)),
+    )
+
+
+def _first(rows: Ints) -> int | None:
+    return int(rows[0]) if len(rows) else None
+
+
+# `gpu_summary`: everything that a summary shows of the GPU's side, as data.
 
 @dataclass(frozen=True)
 class GpuSummary:

@@ -1,27 +1,454 @@
-"""Graphs: what building, updating and launching each one cost, which builds were rebuilds, and its time by node.
-
-What a rebuild is, and which ones replaced an executable graph, `kernelscope.analysis.executables` says.
-"""
+"""Graphs: what building, updating and launching each one cost, which builds were rebuilds, time by node."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelscope.analysis.columns import Bools, Ints, count_by, ints, row_count, sum_by
-from kernelscope.analysis.executables import GraphEvents
-from kernelscope.analysis.execution import Spread, spreads_by
-from kernelscope.analysis.graph_groups import Groups, Shapes, grouped
-from kernelscope.analysis.graph_names import UNSEEN, cupti_label
-from kernelscope.analysis.graph_runs import GraphRuns, graph_runs
+from kernelscope.analysis.activities import KERNEL, Spread, spreads_by
+from kernelscope.analysis.columns import Bools, Ints, codes, count_by, ints, matches, row_count, sum_by
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
+from kernelscope.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: What a graph is called that nothing is known of but that it ran.
+UNSEEN = "graph not seen being built"
+
+_BUILDS = {"hit": "found", "miss": "build", "wait": "wait for", "failed": "failed build of"}
+
+
+def graph_labels(recording: Recording) -> list[str]:
+    """Return what to call each graph: ``graph 0 · 20 nodes``."""
+    nodes = ints(recording, "graphs", "nodes").tolist()
+    return [f"graph {at} · {counted(each, 'node')}" for at, each in enumerate(nodes)]
+
+
+def cupti_label(cupti_graph_id: int) -> str:
+    """Return what to call an executable graph of which only CUPTI's id is known."""
+    return f"CUPTI graph {cupti_graph_id}"
+
+
+def run_names(recording: Recording, runs: GraphRuns) -> tuple[Ints, list[str]]:
+    """Return what to call the graph of each launch, as codes (int64) and the names that they stand for."""
+    labels = graph_labels(recording)
+    cupti, of = np.unique(np.append(runs.cupti_graph, UNKNOWN), return_inverse=True)
+    found = np.where((runs.graph >= 0) & (runs.graph < len(labels)), runs.graph, len(labels) + of[:-1])
+    return found, [*labels, *(UNSEEN if each < 0 else cupti_label(each) for each in cupti.tolist())]
+
+
+def event_names(recording: Recording) -> tuple[Ints, list[str]]:
+    """Return what to call each row of ``graph_events``, as codes (int64) and the names that they stand for.
+
+    Such as ``instantiate graph 0 · 20 nodes`` and ``refused update of graph 0 · 20 nodes``.
+    """
+    labels = [*graph_labels(recording), UNSEEN]
+    kind, kinds = codes(recording, "graph_events", "kind")
+    outcome, outcomes = codes(recording, "graph_events", "outcome")
+    graph, made = ints(recording, "graph_events", "graph_id"), ints(recording, "graph_events", "exec_id")
+    # What has no graph of its own is of the graph that its executable graph was made from.
+    owner = np.append(graph, UNKNOWN)[np.where(made < len(graph), made, UNKNOWN)]
+    of = np.where(graph >= 0, graph, owner)
+    of = np.where((of >= 0) & (of < len(labels) - 1), of, len(labels) - 1)
+    wide, high = len(labels), len(outcomes) + 1
+    keys, found = np.unique((kind * high + outcome + 1) * wide + of, return_inverse=True)
+    names: list[str] = []
+    for key in keys.tolist():
+        word, how = kinds[key // wide // high], key // wide % high - 1
+        went = "" if how < 0 or outcomes[how] == "ok" else f"{outcomes[how]} "
+        names.append(f"{went}{word} {'of ' if went else ''}{labels[key % wide]}")
+    return found.astype(np.int64), names
+
+
+def build_names(recording: Recording) -> list[str]:
+    """Return what to call each row of ``builds``: ``build reduce_into``, ``found reduce_into``."""
+    return [f"{_BUILDS.get(row['outcome'], row['outcome'])} {row['algorithm']}" for row in recording.rows("builds")]
+
+
+# Launches of graphs by column: the host's call, and what ran for it on the GPU.
+#
+# A launch is a row of ``graph_events``. What ran without one, as where graphs were not watched, is grouped by CUPTI's
+# ids: all nodes of one launch have the correlation id of its call.
+
+@dataclass(frozen=True)
+class GraphRuns:
+    """Launches of graphs: arrays of int64, -1 where something is unknown.
+
+    Attributes
+    ----------
+    event : ndarray, shape (runs,)
+        The row in ``graph_events``; those without one come last.
+    graph, executable : ndarray, shape (runs,)
+        The graph, and the event that made the executable graph.
+    cupti_graph, correlation, device, cell, thread : ndarray, shape (runs,)
+        CUPTI's id of the executable graph and of the call, the device, and the cell and the thread that launched it.
+    called, returned : ndarray, shape (runs,)
+        When the host entered the call, and when it returned.
+    start, end : ndarray, shape (runs,)
+        On the GPU, from the first node's start to the last one's end.
+    activities, kernels, busy : ndarray, shape (runs,)
+        How many activities ran, the kernels among them, and the sum of the times of all.
+    first : ndarray, shape (runs,)
+        The row in ``activities`` that began first.
+    of_activity : ndarray, shape (activities,)
+        The run that each activity is of.
+    """
+
+    event: Ints
+    graph: Ints
+    executable: Ints
+    cupti_graph: Ints
+    correlation: Ints
+    device: Ints
+    cell: Ints
+    thread: Ints
+    called: Ints
+    returned: Ints
+    start: Ints
+    end: Ints
+    activities: Ints
+    kernels: Ints
+    busy: Ints
+    first: Ints
+    of_activity: Ints
+
+    def __len__(self) -> int:
+        """How many launches there are."""
+        return len(self.event)
+
+    @cached_property
+    def execute(self) -> Ints:
+        """From the first node's start to the last one's end, in nanoseconds."""
+        return np.where((self.start >= 0) & (self.end >= 0), self.end - self.start, UNKNOWN)
+
+
+def graph_runs(recording: Recording) -> GraphRuns:
+    """Return the launches of graphs that were seen, on the host or on the GPU."""
+    events = np.flatnonzero(matches(recording, "graph_events", "kind", "launch"))
+    place = np.full(row_count(recording, "graph_events") + 1, UNKNOWN, dtype=np.int64)
+    place[events] = np.arange(len(events))
+    of = place[_within(ints(recording, "activities", "graph_event_id"), len(place) - 1)]
+    cupti = ints(recording, "activities", "cupti_graph_id")
+    call = ints(recording, "activities", "correlation_id")
+    alone = np.flatnonzero((of < 0) & (cupti >= 0))
+    count = len(events)
+    if len(alone):
+        _, ids = np.unique(cupti[alone], return_inverse=True)
+        _, calls = np.unique(call[alone], return_inverse=True)
+        keys, group = np.unique(ids * (int(calls.max()) + 1) + calls, return_inverse=True)
+        of[alone] = count + group
+        count += len(keys)
+    rows = np.flatnonzero(of >= 0)
+    start, end = ints(recording, "activities", "start_ns")[rows], ints(recording, "activities", "end_ns")[rows]
+    mine = of[rows]
+    began, ended = _least(mine, start, count), _most(mine, np.where(start >= 0, end, UNKNOWN), count)
+    queued, executed = (_at_events(recording, events, name) for name in ("queue_ns", "execute_ns"))
+    returned = _at_events(recording, events, "end_ns")
+    # A launch without activities keeps what its row says of the GPU.
+    told = (began[:len(events)] < 0) & (queued >= 0) & (executed >= 0) & (returned >= 0)
+    began[:len(events)][told] = (returned + queued)[told]
+    ended[:len(events)][told] = (returned + queued + executed)[told]
+    leaders = _first(mine, rows, start, count)
+
+    def column(event: str, activity: str) -> Ints:
+        values = np.append(ints(recording, "activities", activity), UNKNOWN)[leaders]
+        if event:
+            own = _at_events(recording, events, event)
+            values[:len(events)] = np.where(own >= 0, own, values[:len(events)])
+        return values
+
+    none = np.full(count - len(events), UNKNOWN, dtype=np.int64)
+    is_kernel = matches(recording, "activities", "kind", KERNEL)[rows]
+    return GraphRuns(
+        event=np.concatenate((events, none)),
+        graph=np.concatenate((_at_events(recording, events, "graph_id"), none)),
+        executable=np.concatenate((_at_events(recording, events, "exec_id"), none)),
+        cupti_graph=column("", "cupti_graph_id"), correlation=column("correlation_id", "correlation_id"),
+        device=column("", "device_id"), cell=column("cell_id", "cell_id"), thread=column("thread_id", "thread_id"),
+        called=column("start_ns", "submit_start_ns"), returned=column("end_ns", "submit_end_ns"),
+        start=began, end=ended, activities=count_by(mine, count), kernels=count_by(mine, count, is_kernel),
+        busy=sum_by(mine, np.where((start >= 0) & (end >= start), end - start, UNKNOWN), count),
+        first=leaders, of_activity=of,
+    )
+
+
+def _at_events(recording: Recording, events: Ints, name: str) -> Ints:
+    return ints(recording, "graph_events", name)[events]
+
+
+def _within(ids: Ints, size: int) -> Ints:
+    """Ids of a table of `size` rows, -1 for any other."""
+    return np.where(ids < size, ids, UNKNOWN)
+
+
+def _least(groups: Ints, values: Ints, size: int) -> Ints:
+    found = np.full(size, np.iinfo(np.int64).max)
+    known = values >= 0
+    np.minimum.at(found, groups[known], values[known])
+    return np.where(found == np.iinfo(np.int64).max, UNKNOWN, found)
+
+
+def _most(groups: Ints, values: Ints, size: int) -> Ints:
+    found = np.full(size, UNKNOWN, dtype=np.int64)
+    np.maximum.at(found, groups, values)
+    return found
+
+
+def _first(groups: Ints, rows: Ints, start: Ints, size: int) -> Ints:
+    """The row of each group that began first; one without a start only where no other is there."""
+    found = np.full(size, UNKNOWN, dtype=np.int64)
+    known = np.flatnonzero(start >= 0)
+    if bool((np.diff(start[known]) < 0).any()):
+        known = known[np.argsort(start[known], kind="stable")]
+    # Of several assignments the last one stays.
+    for each in (np.flatnonzero(start < 0)[::-1], known[::-1]):
+        found[groups[each]] = rows[each]
+    return found
+
+
+# Executable graphs: which builds were rebuilds, of what, and whether they were needed.
+#
+# A *build* is an instantiate: it makes an executable graph. It is a *rebuild* where the same topology was
+# instantiated
+# before; what differs is nothing, arguments, or the launch configuration. A rebuild *replaces* the executable graph
+# before it where that one was launched or closed, and is not launched any more: then it could have been launched
+# again,
+# or updated. Where both go on to be launched, as of graphs that are kept for several sizes, each was needed; and so
+# of
+# graphs with other launch configurations as long as the one before is not closed, for it may be kept for later.
+
+@dataclass(frozen=True)
+class Executable:
+    """One executable graph.
+
+    Attributes
+    ----------
+    exec_id : int
+        The event that it came from: an instantiate, or before.
+    graph_id, cell_id, start_ns, build_ns : int or None
+        Its graph; where, when and how long it was built.
+    rebuild_of : int or None
+        The executable graph of the same topology that could have been used.
+    change : str or None
+        What differs from that one.
+    replaces : bool
+        Whether that one was not launched any more afterwards.
+    updates, refused, launches : int
+        Of it.
+    is_closed : bool
+        Whether it was seen being destroyed: then these are all that there were.
+    """
+
+    exec_id: int
+    graph_id: int | None
+    cell_id: int | None
+    start_ns: int | None
+    build_ns: int | None
+    rebuild_of: int | None
+    change: str | None
+    replaces: bool
+    updates: int
+    refused: int
+    launches: int
+    is_closed: bool
+
+
+def executables(recording: Recording) -> list[Executable]:
+    """Return every executable graph, as they were made; an instantiate that failed made none."""
+    events = GraphEvents(recording)
+    words = [None if at < 0 else events.changes[at] for at in events.change.tolist()]
+    made = np.flatnonzero((events.of("instantiate") & events.is_ok) | events.of("before")).tolist()
+    size = len(events.kind)
+    counts = {
+        name: count_by(events.executable, size, where).tolist()
+        for name, where in (("updates", events.of("update") & events.is_ok), ("refused", events.refused),
+                            ("launches", events.of("launch")), ("closed", events.of("close")))
+    }
+    replaces = events.replaces
+    return [
+        Executable(
+            exec_id=at, graph_id=_known(events.graph[at]), cell_id=_known(events.cell[at]),
+            start_ns=_known(events.start[at]), build_ns=_known(events.lasted[at]),
+            rebuild_of=_known(events.rebuild_of[at]), change=words[at], replaces=bool(replaces[at]),
+            updates=counts["updates"][at], refused=counts["refused"][at], launches=counts["launches"][at],
+            is_closed=bool(counts["closed"][at]),
+        )
+        for at in made
+    ]
+
+
+class GraphEvents:
+    """The table ``graph_events`` by column."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.kind, self._kinds = codes(recording, "graph_events", "kind")
+        self.change, self.changes = codes(recording, "graph_events", "change")
+        self.is_ok = matches(recording, "graph_events", "outcome", "ok")
+        self.graph, self.executable, self.cell, self.start, self.rebuild_of = (
+            ints(recording, "graph_events", name)
+            for name in ("graph_id", "exec_id", "cell_id", "start_ns", "rebuild_of"))
+        end = ints(recording, "graph_events", "end_ns")
+        self.lasted = np.where((self.start >= 0) & (end >= self.start), end - self.start, UNKNOWN)
+        self.refused = self.of("update") & ~self.is_ok
+
+    def of(self, *kinds: str) -> Bools:
+        """Return which events are of these kinds."""
+        wanted = [at for at, word in enumerate(self._kinds) if word in kinds]
+        return np.isin(self.kind, np.array(wanted, dtype=np.int64))
+
+    @property
+    def replaces(self) -> Bools:
+        """Which rebuilds replaced the executable graph before them; see above."""
+        size = len(self.kind)
+        last, closed = np.full(size + 1, UNKNOWN, dtype=np.int64), np.zeros(size + 1, dtype=np.bool_)
+        known = (self.executable >= 0) & (self.executable < size)
+        launched = self.of("launch") & known
+        np.maximum.at(last, self.executable[launched], self.start[launched])
+        closed[self.executable[self.of("close") & known]] = True
+        before = np.where(self.rebuild_of < size, self.rebuild_of, UNKNOWN)
+        is_rebuild = self.of("instantiate") & self.is_ok & (before >= 0)
+        resized = self.change == (self.changes.index("configuration") if "configuration" in self.changes else size)
+        return is_rebuild & (last[before] <= self.start) & (closed[before] | ((last[before] >= 0) & ~resized))
+
+    @property
+    def reuploads(self) -> Bools:
+        """Which uploads were of an executable graph that had been uploaded or launched since its last change."""
+        changes, places = self.of("instantiate", "before", "update") & self.is_ok, self.of("upload", "launch")
+        found = np.zeros(len(self.kind), dtype=np.bool_)
+        uploads = self.of("upload") & self.is_ok
+        there: dict[int, bool] = {}
+        for at in np.flatnonzero(changes | places).tolist() if uploads.any() else ():
+            on = int(self.executable[at])
+            found[at] = uploads[at] and there.get(on, False)
+            there[on] = not changes[at]
+        return found
+
+
+def _known(value: Any) -> int | None:
+    return None if value < 0 else int(value)
+
+
+# Which graphs belong together: those of one topology or one fingerprint, with their events and launches.
+
+#: A key of a group: its kind (graph, executable or cupti), and the text or the number that it goes by.
+Key = tuple[str, Any]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of graphs.
+
+    Attributes
+    ----------
+    keys : list
+        What each group is: graphs of one topology or fingerprint; or an executable graph that was not seen being built,
+        by its event or by CUPTI's id.
+    graph_ids : list of list of int
+        By group its rows in ``graphs``.
+    variants : list of int
+        By group how many different fingerprints those have.
+    cupti : list of int or None
+        CUPTI's id, where nothing else is known.
+    of_event, of_run : ndarray of int64
+        The group of each row of ``graph_events`` and of each launch; -1 for none.
+    """
+
+    keys: list[Key]
+    graph_ids: list[list[int]]
+    variants: list[int]
+    cupti: list[int | None]
+    of_event: Ints
+    of_run: Ints
+
+
+def grouped(recording: Recording, runs: GraphRuns, column: str) -> Groups:
+    """Return graphs in groups by a column of ``graphs``: topology or fingerprint."""
+    found: dict[Key, int] = {}
+    graph_ids: list[list[int]] = []
+    table: Any = recording.arrow("graphs")
+    texts: list[str] = table.column(column).to_pylist()
+    prints: list[str] = table.column("fingerprint").to_pylist()
+    of_graph = np.full(len(texts) + 1, UNKNOWN, dtype=np.int64)
+    for graph, text in enumerate(texts):
+        at = found.setdefault(("graph", text), len(found))
+        if at == len(graph_ids):
+            graph_ids.append([])
+        graph_ids[at].append(graph)
+        of_graph[graph] = at
+    graph, made = ints(recording, "graph_events", "graph_id"), ints(recording, "graph_events", "exec_id")
+    # What has no graph of its own is of the graph that its executable graph was made from.
+    own = np.append(graph, UNKNOWN)
+    own = np.where(own >= 0, own, np.append(own[_index(made, len(graph))], UNKNOWN))[:len(graph)]
+    of_event = of_graph[_index(own, len(texts))]
+    unseen = np.flatnonzero((of_event < 0) & (made >= 0))
+    for at in unseen.tolist():
+        of_event[at] = found.setdefault(("executable", int(made[at])), len(found))
+    of_run = np.append(of_event, UNKNOWN)[_index(runs.event, len(of_event))]
+    for at in np.flatnonzero((of_run < 0) & (runs.cupti_graph >= 0)).tolist():
+        of_run[at] = found.setdefault(("cupti", int(runs.cupti_graph[at])), len(found))
+    graph_ids += [[] for _ in range(len(found) - len(graph_ids))]
+    return Groups(
+        list(found), graph_ids, [len({prints[each] for each in ids}) for ids in graph_ids],
+        [key[1] if key[0] == "cupti" else None for key in found], of_event, of_run,
+    )
+
+
+class Shapes:
+    """Nodes by kind and kernels of graphs, looked up for as many as are asked for.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._graphs = recording.rows("graphs")
+        graph = ints(recording, "graph_nodes", "graph_id")
+        self._order = np.argsort(graph, kind="stable")
+        self._first = np.searchsorted(graph[self._order], np.arange(len(self._graphs) + 1))
+        self._kind, self._kinds = codes(recording, "graph_nodes", "kind")
+        dispatcher = [str(row["name"]) for row in recording.rows("dispatchers")]
+        self._dispatchers: list[str | None] = [*dispatcher, None]
+        owner = np.append(ints(recording, "specializations", "dispatcher_id"), UNKNOWN)
+        self._owner = owner[_index(ints(recording, "graph_nodes", "specialization_id"), len(owner) - 1)]
+
+    def of(self, graph_id: int) -> dict[str, Any]:
+        """Return nodes, edges, kinds and kernels of a graph, as `kernelscope.analysis.graphs.GraphSummary` has them.
+
+        A kernel that a recorded dispatcher compiled has the dispatcher's name.
+        """
+        row = self._graphs[graph_id]
+        rows = self._order[int(self._first[graph_id]):int(self._first[graph_id + 1])]
+        counts = Counter(self._kinds[at] for at in self._kind[rows].tolist())
+        is_kernel = self._kind[rows] == (self._kinds.index("kernel") if "kernel" in self._kinds else len(self._kinds))
+        kernels = rows[is_kernel]
+        source: Any = self._recording.arrow("graph_nodes")
+        held = source.select(["name", "entry_name"]).take(kernels).to_pylist()
+        found = dict.fromkeys(
+            self._dispatchers[at] or each["name"] or each["entry_name"] or "a kernel"
+            for at, each in zip(self._owner[kernels].tolist(), held, strict=True))
+        return {"nodes": row["nodes"], "edges": row["edges"], "kinds": dict(counts.most_common()),
+                "kernels": tuple(found)}
+
+
+def _index(ids: Ints, size: int) -> Ints:
+    """Ids of a table of `size` rows; -1, which is the row behind the last one, for any other."""
+    return np.where(ids < size, ids, UNKNOWN)
+
+
+# Graphs: what building, updating and launching each one cost, which builds were rebuilds, and its time by node.
+#
+# What a rebuild is, and which ones replaced an executable graph, `executables` says.
 
 #: What a rebuild changed, in the order in which tables list it.
 CHANGES = ("none", "arguments", "configuration", "topology")

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from kernelscope.analysis.activities import COPY, KERNEL, distinct, is_gpu_recorded
+from kernelscope.analysis.activities import COPY, KERNEL, Joined, distinct, is_gpu_recorded, join
 from kernelscope.analysis.columns import Bools, Ints, count_by, ints, matches, ran, row_count, sum_by
-from kernelscope.analysis.correlate import Joined, join
-from kernelscope.analysis.phases import PHASES, LaunchPhases, PhaseTotals, launch_phases
+from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelscope.analysis.columns import with_columns
-from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.compiles import explain
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact, without_texts
 

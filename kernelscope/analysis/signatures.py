@@ -1,13 +1,48 @@
-"""Signatures as numba prints them, read back into types that can be compared.
-
-Reading never fails: what is not understood becomes a type of kind ``other``, which equals only the same text.
-"""
+"""Signatures as numba prints them, read back: argument names, how two differ, and the nearest known one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelscope.analysis.columns import Ints
+
+
+def argument_names(text: str | None) -> tuple[str, ...]:
+    """Read a dispatcher's ``arguments``, such as ``x, y, *rest``, into names."""
+    return tuple(part.strip() for part in text.split(",")) if text else ()
+
+
+def named_arguments(signature: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return each argument of a signature as its name and its type; without a name ``argument 2`` stands for it."""
+    types = parse_signature(signature)
+    return tuple((argument_name(names, at), kind.text) for at, kind in enumerate(types))
+
+
+def argument_name(names: tuple[str, ...], position: int) -> str:
+    """Return the Python name of an argument; ``rest[1]`` for what ``*rest`` takes, ``argument 2`` where unknown."""
+    return known_name(names, position) or f"argument {position}"
+
+
+def known_name(names: tuple[str, ...], position: int) -> str | None:
+    """Return the Python name of an argument; ``rest[1]`` for what ``*rest`` takes, None where unknown."""
+    for at, name in enumerate(names):
+        if name.startswith("*") and not name.startswith("**") and position >= at:
+            return f"{name[1:]}[{position - at}]"
+        if at == position:
+            return name
+    return None
+
+
+# Signatures as numba prints them, read back into types that can be compared.
+#
+# Reading never fails: what is not understood becomes a type of kind ``other``, which equals only the same text.
 
 _ARRAY = re.compile(
     r"^(?P<flags>(?:(?:readonly|unaligned) )*)array\((?P<dtype>.*), (?P<ndim>\d+)d, (?P<layout>[A-Z])\)$",
@@ -212,3 +247,302 @@ def _closes_at_end(text: str) -> bool:
         if depth == 0:
             return found.end() == len(text)
     return text.endswith(")")
+
+
+# Numba's types as an inspector shows them: ``float32[:, :] C`` instead of ``array(float32, 2d, C)``.
+
+def short_type(text: str) -> str:
+    """Return one type in short; what is no array is returned as it is.
+
+    Examples
+    --------
+    >>> short_type("readonly array(float32, 2d, A)")
+    'float32[:, :] A readonly'
+    """
+    kind = parse_type(text)
+    if kind.kind != "array":
+        return text
+    axes = ", ".join([":"] * kind.ndim) if kind.ndim <= 8 else f"{kind.ndim}d"
+    flags = " readonly" * kind.readonly + " unaligned" * (not kind.aligned)
+    return f"{kind.dtype}[{axes}] {kind.layout}{flags}"
+
+
+def short_arguments(arguments: tuple[tuple[str, str], ...]) -> str:
+    """Return named arguments, as `kernelscope.views.inspector.model` gives them, in one line.
+
+    Such as ``x: float32[:] C, n: int64``.
+    """
+    return ", ".join(f"{name}: {short_type(kind)}" for name, kind in arguments) or "no arguments"
+
+
+# How two signatures differ, argument by argument, in the terms of the reason codes.
+
+#: Ways to differ, smallest first: the largest one of an argument is its code, the largest of all names the reason.
+SEVERITY = (
+    "new_alignment", "new_access", "new_layout", "new_scalar", "new_dtype", "new_dimensions", "literal", "optional",
+    "tuple_arity", "new_type", "argument_count",
+)
+_RANK = {code: rank for rank, code in enumerate(SEVERITY)}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one argument, or one element of a tuple, differs from that of a known signature.
+
+    Attributes
+    ----------
+    position : int
+        Which argument, from 0; -1 where the signatures have different numbers of arguments.
+    path : tuple of int
+        Which element of it, where it is a tuple of as many elements: ``(1, 0)`` for ``x[1][0]``.
+    aspects : tuple of str
+        In what it differs, worst first: reason codes.
+    wanted, known : ArgumentType
+        Both types; for another number of arguments a type of kind other whose text says how many.
+    """
+
+    position: int
+    path: tuple[int, ...]
+    aspects: tuple[str, ...]
+    wanted: ArgumentType
+    known: ArgumentType
+
+    @property
+    def code(self) -> str:
+        """The reason code: the worst aspect."""
+        return self.aspects[0]
+
+    @property
+    def rank(self) -> int:
+        """How bad it is, from 0."""
+        return _RANK[self.aspects[0]]
+
+
+def differences(wanted: Sequence[ArgumentType], known: Sequence[ArgumentType]) -> tuple[Difference, ...]:
+    """Return how the arguments of two signatures differ, worst first, by position where they are as bad."""
+    if len(wanted) != len(known):
+        return (argument_count(len(wanted), len(known)),)
+    found: list[Difference] = []
+    for position, (new, old) in enumerate(zip(wanted, known, strict=True)):
+        if new.text != old.text:
+            _compare(found, position, (), new, old)
+    found.sort(key=lambda each: (-each.rank, each.position, each.path))
+    return tuple(found)
+
+
+def argument_count(wanted: int, known: int) -> Difference:
+    """Return the difference of two numbers of arguments."""
+    return Difference(-1, (), ("argument_count",), _count(wanted), _count(known))
+
+
+def _compare(
+    found: list[Difference], position: int, path: tuple[int, ...], new: ArgumentType, old: ArgumentType
+) -> None:
+    if new.kind == old.kind == "tuple" and new.name == old.name and len(new.elements) == len(old.elements):
+        for at, (inner, other) in enumerate(zip(new.elements, old.elements, strict=True)):
+            if inner != other:
+                _compare(found, position, (*path, at), parse_type(inner), parse_type(other))
+        return
+    aspects = _array_aspects(new, old) if new.kind == old.kind == "array" else (_code(new, old),)
+    if aspects:
+        found.append(Difference(position, path, aspects, new, old))
+
+
+def _array_aspects(new: ArgumentType, old: ArgumentType) -> tuple[str, ...]:
+    """In what two arrays differ; nothing where only their spelling does."""
+    aspects: list[str] = []
+    if new.ndim != old.ndim:
+        aspects.append("new_dimensions")
+    realigned = new.dtype != old.dtype and _same_fields(new.dtype, old.dtype)
+    if new.dtype != old.dtype and not realigned:
+        aspects.append("new_dtype")
+    if new.layout != old.layout:
+        aspects.append("new_layout")
+    if new.readonly != old.readonly:
+        aspects.append("new_access")
+    # A packed record's arrays are unaligned by their dtype: with another dtype that tells nothing more.
+    if realigned or (new.aligned != old.aligned and "new_dtype" not in aspects):
+        aspects.append("new_alignment")
+    return tuple(aspects)
+
+
+def _code(new: ArgumentType, old: ArgumentType) -> str:
+    kinds = (new.kind, old.kind)
+    if kinds == ("scalar", "scalar"):
+        return "new_scalar"
+    if "none" in kinds or "optional" in kinds:
+        return "optional"
+    if "literal" in kinds:
+        return "literal"
+    if kinds == ("tuple", "tuple") and new.name == old.name:
+        return "tuple_arity"
+    if kinds == ("record", "record"):
+        return "new_alignment" if _same_fields(new.text, old.text) else "new_dtype"
+    return "new_type"
+
+
+def _same_fields(new: str, old: str) -> bool:
+    """Whether two record types have the same fields of the same types, wherever these stand in memory."""
+    fields = record_fields(new)
+    other = record_fields(old)
+    return fields is not None and other is not None and list(fields.items()) == list(other.items())
+
+
+def _count(arguments: int) -> ArgumentType:
+    text = f"{arguments} argument{'' if arguments == 1 else 's'}"
+    return ArgumentType(text, "other", text)
+
+
+# The nearest known signature and launch configuration, found in thousands without comparing each pair in Python.
+
+# What is compared of two arguments that differ, and how much it counts: kind (with a tuple's class), number of
+# elements, dimensions, dtype, a scalar's type, layout, access, alignment. They follow `differences.SEVERITY`.
+_WEIGHTS = (2_000, 500, 100, 30, 10, 4, 2, 1)
+
+
+class SignatureIndex:
+    """The signatures that a kernel was compiled for, in order; asked for the nearest one of a new signature."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+        self._by_count: dict[int, _Group] = {}
+        self._last: str | None = None
+
+    def __contains__(self, signature: str) -> bool:
+        """Whether it is known, as it is spelled."""
+        return signature in self._texts
+
+    def __len__(self) -> int:
+        """How many are known."""
+        return len(self._texts)
+
+    def add(self, signature: str) -> None:
+        """Take one in; one that is known already keeps its place."""
+        if signature in self._texts:
+            return
+        self._texts[signature] = None
+        self._last = signature
+        texts, features = _numbers(signature)
+        self._by_count.setdefault(len(texts), _Group(len(texts))).add(signature, texts, features)
+
+    def nearest(self, signature: str) -> str | None:
+        """Return the known signature that differs in the fewest arguments, and of these in the slightest way.
+
+        Of those that differ as little the latest is it. Where none has as many arguments it is the latest of all;
+        where none is known, None.
+        """
+        if signature in self._texts:
+            return signature
+        texts, features = _numbers(signature)
+        group = self._by_count.get(len(texts))
+        return self._last if group is None else group.nearest(texts, features)
+
+
+class _Group:
+    """Signatures with the same number of arguments as numbers: texts by argument, and rows of what is in the types."""
+
+    def __init__(self, arguments: int) -> None:
+        self._signatures: list[str] = []
+        self._texts = np.empty((arguments, 8), dtype=np.int64)
+        self._features = np.empty((8, arguments * len(_WEIGHTS)), dtype=np.int64)
+        self._weights = np.array(_WEIGHTS * arguments, dtype=np.float64)
+
+    def add(self, signature: str, texts: Ints, features: Ints) -> None:
+        size = len(self._signatures)
+        if size == len(self._features):
+            self._texts = np.concatenate((self._texts, np.empty_like(self._texts)), axis=1)
+            self._features = np.concatenate((self._features, np.empty_like(self._features)))
+        self._texts[:, size], self._features[size] = texts, features
+        self._signatures.append(signature)
+
+    def nearest(self, texts: Ints, features: Ints) -> str:
+        size = len(self._signatures)
+        different = (self._texts[:, :size] != texts[:, None]).sum(axis=0, dtype=np.uint16)
+        # The latest first, for that is which `argmin` takes of equal ones.
+        fewest = np.flatnonzero(different == different.min())[::-1]
+        if len(fewest) == 1:
+            return self._signatures[int(fewest[0])]
+        costs = (self._features[fewest] != features) @ self._weights
+        return self._signatures[int(fewest[np.argmin(costs)])]
+
+
+@lru_cache(maxsize=4096)
+def _numbers(signature: str) -> tuple[Ints, Ints]:
+    """The types' texts as numbers, and their features; a text stands for itself by its hash."""
+    texts = [each.text for each in parse_signature(signature)]
+    return (np.array([hash(text) for text in texts], dtype=np.int64),
+            np.array([number for text in texts for number in _features(text)], dtype=np.int64))
+
+
+@lru_cache(maxsize=4096)
+def _features(text: str) -> tuple[int, ...]:
+    kind = parse_type(text)
+    scalar = hash(kind.dtype) if kind.kind == "scalar" else 0
+    dtype = 0 if kind.kind == "scalar" else hash(kind.dtype)
+    return (hash((kind.kind, kind.name)), len(kind.elements), kind.ndim, dtype, scalar, hash(kind.layout),
+            int(kind.readonly), int(kind.aligned))
+
+
+class Shape(NamedTuple):
+    """A launch configuration without its stream, which no specialization depends on.
+
+    Attributes
+    ----------
+    griddim, blockdim : str
+        Both as a launch spells them: ``4`` or ``(16, 16)``.
+    sharedmem_bytes : int
+        Dynamic shared memory a block.
+    """
+
+    griddim: str
+    blockdim: str
+    sharedmem_bytes: int
+
+    def __str__(self) -> str:
+        """``[4, (16, 16), 64 B shared]``."""
+        shared = f", {self.sharedmem_bytes:,} B shared" if self.sharedmem_bytes else ""
+        return f"[{self.griddim}, {self.blockdim}{shared}]"
+
+
+class ShapeIndex:
+    """Launch configurations that one signature of a kernel was compiled for, in order."""
+
+    def __init__(self) -> None:
+        self._all: dict[Shape, int] = {}
+        self._latest: dict[tuple[str | int | None, ...], Shape] = {}
+
+    def __contains__(self, shape: Shape) -> bool:
+        """Whether it is known."""
+        return shape in self._all
+
+    def __len__(self) -> int:
+        """How many are known."""
+        return len(self._all)
+
+    def add(self, shape: Shape) -> None:
+        """Take one in; one that is known already keeps its place."""
+        if shape in self._all:
+            return
+        self._all[shape] = len(self._all)
+        for part in _parts(shape):
+            self._latest[part] = shape
+
+    def nearest(self, shape: Shape) -> Shape | None:
+        """Return the known one that differs in the fewest of grid, block and shared memory, the latest of these."""
+        parts = _parts(shape)
+        for same in (parts[:3], parts[3:6], parts[6:]):
+            found = [self._latest[part] for part in same if part in self._latest]
+            if found:
+                return max(found, key=lambda each: self._all[each])
+        return None
+
+    def last(self, most: int) -> list[Shape]:
+        """Return the latest few, in order."""
+        return list(islice(reversed(self._all), most))[::-1]
+
+
+def _parts(shape: Shape) -> tuple[tuple[str | int | None, ...], ...]:
+    """What two configurations can have in common, most first."""
+    grid, block, shared = shape
+    return ((None, block, shared), (grid, None, shared), (grid, block, None),
+            (None, None, shared), (None, block, None), (grid, None, None), (None, None, None))

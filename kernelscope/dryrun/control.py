@@ -1,10 +1,16 @@
-"""Calls of the null driver that are ours: its counters, and the two that `enable` needs."""
+"""What the null driver in this process was asked for, and what frameworks need to work with it."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import re
+import sys
 from collections import Counter
+from types import ModuleType
+from typing import Any
+
+from kernelscope.errors import DryRunError
 
 _NAME_BYTES = 128
 
@@ -48,3 +54,58 @@ def _named_counts(function: ctypes._NamedFuncPointer) -> list[tuple[str, int]]: 
     while function(len(found), name, ctypes.c_size_t(_NAME_BYTES), ctypes.byref(count)):
         found.append((name.value.decode(), count.value))
     return found
+
+
+# What CUDA's Python packages need besides a driver, to run on the null driver.
+#
+# - cuda.core makes three calls of the CUDA runtime. The runtime is linked into cuda.bindings and cannot start here:
+# it
+#   wants private tables of NVIDIA's driver. The driver's own API answers these calls as well.
+# - numba looks for a driver once, when it is imported, and remembers that it found none.
+# - numba-cuda-mlir's native launcher does so too, and cannot be told to look again: its launches would crash.
+
+def refuse_late() -> None:
+    """Raise `DryRunError` where numba-cuda-mlir has looked for a driver already, and found none."""
+    native = sys.modules.get("numba_cuda_mlir._cext")
+    if native is not None and not getattr(native, "cuda_available", True):
+        raise DryRunError("numba_cuda_mlir was imported before the dry run, and has found no CUDA driver: restart the "
+                          "kernel, and call kernelscope.dryrun.enable() before anything imports numba_cuda_mlir")
+
+
+def adapt() -> None:
+    """Answer cuda.core's runtime calls, and let numba look for the driver again."""
+    try:
+        driver = importlib.import_module("cuda.bindings.driver")
+        runtime = importlib.import_module("cuda.bindings.runtime")
+    except ImportError:
+        return  # no CUDA package that would need it
+    _answer_runtime_calls(driver, runtime)
+    for name, module in list(sys.modules.items()):
+        if name.endswith(".cudadrv.driver"):
+            _look_again(module)
+
+
+def _answer_runtime_calls(driver: ModuleType, runtime: ModuleType) -> None:
+    error_type: Any = runtime.cudaError_t  # its codes are the driver's, for all that these calls can return
+
+    def cudaDeviceSynchronize() -> tuple[Any]:
+        (error,) = driver.cuCtxSynchronize()
+        return (error_type(int(error)),)
+
+    def cudaDeviceGetPCIBusId(len: int, device: int) -> tuple[Any, bytes]:
+        error, text = driver.cuDeviceGetPCIBusId(len, device)
+        return error_type(int(error)), text
+
+    def cudaGetDeviceCount() -> tuple[Any, int]:
+        error, count = driver.cuDeviceGetCount()
+        return error_type(int(error)), count
+
+    for answer in (cudaDeviceSynchronize, cudaDeviceGetPCIBusId, cudaGetDeviceCount):
+        setattr(runtime, answer.__name__, answer)
+
+
+def _look_again(module: ModuleType) -> None:
+    """Start numba's driver object anew if it has found no driver before."""
+    found = getattr(module, "driver", None)
+    if getattr(found, "initialization_error", None) is not None:
+        found.__init__()

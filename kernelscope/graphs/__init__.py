@@ -18,8 +18,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.graphs.built import BuiltGraph, build
 from kernelscope.graphs.nodes import (
+    BuiltGraph,
     Condition,
     EmptyNode,
     HostNode,
@@ -31,18 +31,26 @@ from kernelscope.graphs.nodes import (
     MemsetNode,
     Node,
     WhileNode,
+    build,
 )
-from kernelscope.graphs.result import Comparison, Timing, Unequal, WhatIf
 
 if TYPE_CHECKING:
-    from kernelscope.graphs.comparing import from_recording as from_recording
-    from kernelscope.graphs.comparing import whatif as whatif
+    from kernelscope.graphs.comparison import Comparison as Comparison
+    from kernelscope.graphs.comparison import Timing as Timing
+    from kernelscope.graphs.comparison import Unequal as Unequal
+    from kernelscope.graphs.comparison import WhatIf as WhatIf
+    from kernelscope.graphs.comparison import from_recording as from_recording
+    from kernelscope.graphs.comparison import whatif as whatif
     from kernelscope.graphs.device_side import set_condition as set_condition
 
-# The first two import the recorder and its tables, the last one numba.
+# What-ifs import the recorder and its tables, the last one numba.
 _HOMES = {
-    "from_recording": "kernelscope.graphs.comparing",
-    "whatif": "kernelscope.graphs.comparing",
+    "Comparison": "kernelscope.graphs.comparison",
+    "Timing": "kernelscope.graphs.comparison",
+    "Unequal": "kernelscope.graphs.comparison",
+    "WhatIf": "kernelscope.graphs.comparison",
+    "from_recording": "kernelscope.graphs.comparison",
+    "whatif": "kernelscope.graphs.comparison",
     "set_condition": "kernelscope.graphs.device_side",
 }
 

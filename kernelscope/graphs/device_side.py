@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.graphs.libraries import numba_module
+from kernelscope.graphs.memory import numba_module
 
 types, intrinsic = numba_module("types"), numba_module("extending").intrinsic
 

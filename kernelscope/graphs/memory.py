@@ -1,16 +1,176 @@
-"""Where an array's memory is: its address, its size, host or device, and whether this context can use it."""
+"""Where an array's memory is, streams, what a graph keeps alive, and the libraries that graphs need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+import functools
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs.libraries import driver
 
+
+# Neither has types that a checker could follow, and their names move between versions: both are Any here.
+@functools.cache
+def core() -> Any:
+    """Return the module ``cuda.core``."""
+    return importlib.import_module("cuda.core")
+
+
+@functools.cache
+def driver() -> Any:
+    """Return the module ``cuda.bindings.driver``."""
+    return importlib.import_module("cuda.bindings.driver")
+
+
+def require_cuda() -> None:
+    """Refuse the CUDA simulator, which has no graphs.
+
+    Raises
+    ------
+    GraphError
+        numba runs kernels in its simulator.
+    """
+    if importlib.import_module("numba.core.config").ENABLE_CUDASIM:
+        raise GraphError("the CUDA simulator has no graphs: unset NUMBA_ENABLE_CUDASIM")
+
+
+def require_names(owner: Any, names: Sequence[str]) -> None:
+    """Refuse a version of numba-cuda that lacks what is needed of it.
+
+    Raises
+    ------
+    GraphError
+        `owner` has not all of the attributes `names`.
+    """
+    missing = [name for name in names if not hasattr(owner, name)]
+    if missing:
+        version = importlib.metadata.version("numba-cuda")
+        raise GraphError(f"numba-cuda {version} has no {missing[0]}, which graphs need; numba-cuda 0.30.4 was tried")
+
+
+@functools.cache
+def numba_module(name: str) -> Any:
+    """Return a module of numba-cuda: ``numba_module("dispatcher")`` is ``numba.cuda.dispatcher``."""
+    return importlib.import_module(f"numba.cuda.{name}")
+
+
+# Streams of numba, cuda.core and others as cuda.core's.
+
+def core_stream(stream: Any) -> Any:
+    """Return the `cuda.core.Stream` for a stream.
+
+    Parameters
+    ----------
+    stream : None, int or object
+        None and 0 are the default stream; another int is a ``CUstream``. Otherwise a stream of numba or cuda.core, a
+        `cuda.core.graph.GraphBuilder`, or any object with ``__cuda_stream__``.
+
+    Raises
+    ------
+    GraphError
+        It is none of these.
+    """
+    kind = core().Stream
+    if isinstance(stream, kind):
+        return stream
+    if stream is None:
+        return kind.from_handle(0)
+    if isinstance(stream, int):
+        return kind.from_handle(stream)
+    inner = getattr(stream, "stream", None)
+    if isinstance(inner, kind):  # a graph builder
+        return inner
+    protocol: Any = getattr(stream, "__cuda_stream__", None)
+    if protocol is None:
+        raise GraphError(f"{stream!r} is no stream: give one of numba or cuda.core, or a handle as an int")
+    return kind.from_handle(int(protocol()[1]))
+
+
+# What a graph uses is kept until CUDA has freed it, which is when launches that were under way have ended.
+
+_SEMAPHORE_BYTES = 64  # more than a sem_t has on any Linux
+
+#: Of graphs that were closed and are perhaps not freed yet.
+_ending: list[Kept] = []
+
+
+class Kept:
+    """The objects that an executable graph uses. Make it before the graph is instantiated.
+
+    CUDA says when they are needed no more: the definition and the executable graph own a user object, which is released
+    when the last launch has ended. CUDA does so in a thread of its own that may neither call CUDA nor wait for Python,
+    so that what it calls is C's ``sem_post``; the objects are let go later, in a thread of Python's.
+
+    Parameters
+    ----------
+    definition : cuda.core.graph.GraphDefinition
+        The graph's.
+    objects
+        What to keep.
+    """
+
+    def __init__(self, definition: Any, objects: Any) -> None:
+        let_go()
+        self._definition = definition
+        self._objects = objects
+        # Not Python's memory: CUDA may write to it when the interpreter has ended.
+        self._semaphore = _libc().calloc(1, _SEMAPHORE_BYTES)
+        _libc().sem_init(self._semaphore, 0, 0)
+        cu = driver()
+        post = ctypes.cast(_libc().sem_post, ctypes.c_void_p).value
+        error, self._user_object = cu.cuUserObjectCreate(
+            self._semaphore, cu.CUhostFn(post), 1, cu.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+        _check(error, "cuUserObjectCreate")
+        moved = cu.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
+        _check(cu.cuGraphRetainUserObject(definition.handle, self._user_object, 1, moved)[0], "cuGraphRetainUserObject")
+
+    def close(self, graph: Any = None) -> None:
+        """Destroy the executable graph, if there is one, and let go of the objects when its launches have ended."""
+        _ending.append(self)
+        driver().cuGraphReleaseUserObject(self._definition.handle, self._user_object, 1)
+        if graph is not None:
+            graph.close()
+        let_go()
+
+    def take_end(self) -> bool:
+        """Whether CUDA has freed the graph; true once."""
+        if _libc().sem_trywait(self._semaphore) != 0:
+            return False
+        _libc().free(self._semaphore)
+        return True
+
+
+def let_go() -> None:
+    """Let go of the objects of closed graphs whose launches have ended."""
+    if _ending:
+        # What is dropped may close further graphs: they find the list as it is then.
+        ended = [each for each in list(_ending) if each.take_end()]
+        for each in ended:
+            _ending.remove(each)
+
+
+@functools.cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.calloc.restype = ctypes.c_void_p
+    libc.calloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+    libc.free.argtypes = libc.sem_trywait.argtypes = [ctypes.c_void_p]
+    libc.sem_init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
+    return libc
+
+
+def _check(error: Any, call: str) -> None:
+    if error:
+        raise GraphError(f"{call}: {getattr(error, 'name', error)}")
+
+
+# Where an array's memory is: its address, its size, host or device, and whether this context can use it.
 
 @dataclass(frozen=True)
 class Region:

@@ -1,14 +1,200 @@
-"""The nodes that a graph is made of. They hold what they are given, and look at it when they are built."""
+"""CUDA graphs of numba kernels: nodes, what each does, and the graph that is built, launched and updated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+import functools
+import importlib.metadata
+import inspect
+import operator
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import FunctionType, TracebackType
+from typing import Any, ClassVar
+
+import numpy as np
 
 from kernelscope.errors import GraphError
+from kernelscope.graphs.memory import (
+    Kept,
+    Region,
+    check_context,
+    core,
+    core_stream,
+    driver,
+    numba_module,
+    region_of,
+    require_cuda,
+    require_names,
+)
+from kernelscope.units import counted
 
-if TYPE_CHECKING:
-    from kernelscope.graphs.built import BuiltGraph
+# numba's own launch path, which has no public part that stops before the launch.
+_OF_MODULE = ("_dispatcher", "_LAUNCH_CONFIG_KW")
+_OF_DISPATCHER = ("_select_launch_config_dispatcher", "_update_launch_config_sensitivity")
+_OF_LAUNCH = ("_push_args", "_pop_args")
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One launch, as cuda.core takes it.
+
+    Attributes
+    ----------
+    kernel : cuda.core.Kernel
+        The function.
+    config : cuda.core.LaunchConfig
+        Grid, block and dynamic shared memory.
+    packed : list
+        The arguments; pointers are ints.
+    key : tuple
+        Equal for equal launches.
+    keep : tuple
+        What must live as long as the launch may run: arrays and the specialization.
+    """
+
+    kernel: Any
+    config: Any
+    packed: list[Any]
+    key: tuple[Any, ...]
+    keep: tuple[Any, ...]
+
+
+def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int],
+                before: KernelCall | None = None) -> KernelCall:
+    """Look a kernel node's specialization up, or compile it, and pack its arguments.
+
+    Parameters
+    ----------
+    node : KernelNode
+        The node.
+    handle_of : callable
+        Gives the handle of a condition.
+    before : KernelCall, optional
+        What the node did until now, in the same context: a kernel that is still the same need not be looked up.
+
+    Raises
+    ------
+    GraphError
+        The kernel or an argument cannot be in a graph. What numba raises when it compiles passes.
+    """
+    dispatcher = _dispatcher(node)
+    args = tuple(_argument(node, place, value, handle_of) for place, value in enumerate(node.args))
+    _check_count(node, dispatcher, len(args))
+    try:
+        launch = dispatcher.configure(node.grid, node.block, 0, node.sharedmem)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{node.label}: no launch configuration is [{node.grid!r}, {node.block!r}, "
+                         f"{node.sharedmem!r}]: {error}") from error
+    specialization = _specialization(dispatcher, launch, args)
+    if specialization.debug:
+        raise GraphError(f"{node.label}: a kernel that was compiled with debug=True reads its error code back after "
+                         "every launch, which a graph cannot do; compile it without")
+    if specialization.cooperative:
+        raise GraphError(f"{node.label}: it synchronizes its grid, and so must be launched cooperatively, which "
+                         "cuda.core's graph nodes cannot do; launch it while a stream captures a graph instead")
+    packed, to_copy_back = _packed(specialization, args)
+    if to_copy_back:
+        raise GraphError(f"{node.label}: an argument would have to be copied from and to the host at every launch; "
+                         "give device arrays")
+    if before is not None and before.keep[0] is specialization:
+        function = before.keep[1]
+    else:
+        function = specialization._codelibrary.get_cufunc()
+    try:
+        config = core().LaunchConfig(grid=launch.griddim, block=launch.blockdim, shmem_size=launch.sharedmem)
+    except ValueError as error:
+        raise GraphError(f"{node.label}: {error}") from None
+    numbers = tuple((type(each).__name__, getattr(each, "value", each)) for each in packed)
+    key = (id(specialization), launch.griddim, launch.blockdim, launch.sharedmem, numbers)
+    return KernelCall(function.kernel, config, packed, key, (specialization, function, args))
+
+
+def _dispatcher(node: KernelNode) -> Any:
+    kernel = _compiled(node.kernel) if isinstance(node.kernel, FunctionType) else node.kernel
+    if not isinstance(kernel, numba_module("dispatcher").CUDADispatcher):
+        configured = getattr(kernel, "dispatcher", None)
+        more = (", and no Python function" if configured is None else
+                "; the launch configuration belongs in KernelNode[grid, block]")
+        raise GraphError(f"{node.label}: {kernel!r} is no kernel of numba-cuda{more}")
+    if kernel.targetoptions.get("device"):
+        raise GraphError(f"{node.label}: it is a device function, and cannot be launched")
+    return kernel
+
+
+@functools.lru_cache(maxsize=128)
+def _compiled(function: FunctionType) -> Any:
+    """The kernel of a Python function: one for all of its nodes, and the same when a graph is updated."""
+    return numba_module("decorators").jit(function)
+
+
+def _argument(node: KernelNode, place: int, value: Any, handle_of: Callable[[Condition], int]) -> Any:
+    if isinstance(value, numba_module("args").ArgHint):  # cuda.In and others say how to copy
+        value = value.value
+    if isinstance(value, Condition):
+        return np.uint64(handle_of(value))
+    for each in _leaves(value):
+        region = region_of(each)
+        if region is None:
+            continue
+        if not region.on_device:
+            raise GraphError(f"{node.label}: argument {place + 1} is a host array ({type(each).__name__} of "
+                             f"{region.dtype}), which numba would copy to the device and back at every launch: use "
+                             "cuda.to_device, or a MemcpyHtoDNode before it")
+        check_context(region, lambda: f"{node.label}: argument {place + 1}")
+    return value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _check_count(node: KernelNode, dispatcher: Any, count: int) -> None:
+    code = dispatcher.py_func.__code__
+    if code.co_argcount == count and not code.co_flags & inspect.CO_VARARGS:
+        return
+    parameters = inspect.signature(dispatcher.py_func).parameters.values()
+    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in parameters)
+    most = None if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
+    if count < least or (most is not None and count > most):
+        names = ", ".join(str(each).partition(":")[0] for each in parameters)
+        raise GraphError(f"{node.label} takes {least if most == least else f'{least} or more'} "
+                         f"argument{'' if most == least == 1 else 's'} ({names}), and got {count}")
+
+
+def _specialization(dispatcher: Any, launch: Any, args: tuple[Any, ...]) -> Any:
+    """What numba's own `CUDADispatcher.call` would launch, compiled if need be."""
+    module = numba_module("dispatcher")
+    for owner, names in ((module, _OF_MODULE), (dispatcher, _OF_DISPATCHER), (launch, _OF_LAUNCH)):
+        require_names(owner, names)
+    previous = launch._push_args(args)
+    try:
+        chosen = dispatcher._select_launch_config_dispatcher(launch)
+        if chosen.specialized:
+            found = next(iter(chosen.overloads.values()))
+        else:
+            found = module._dispatcher.Dispatcher._cuda_call(chosen, *args, **{module._LAUNCH_CONFIG_KW: launch})
+        chosen._update_launch_config_sensitivity(found, launch)
+    finally:
+        launch._pop_args(previous)
+    return found
+
+
+def _packed(specialization: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """The arguments as numbers, and what numba would do after the launch."""
+    packed: list[Any] = []
+    after: list[Any] = []
+    for kind, value in zip(specialization.argument_types, args, strict=True):
+        specialization._prepare_args(kind, value, 0, after, packed)
+    return packed, after
+
+
+# The nodes that a graph is made of. They hold what they are given, and look at it when they are built.
 
 _CONFIGURATION = "KernelNode[grid, block](kernel, args, deps), or KernelNode[grid, block, sharedmem](...)"
 _ARRAY = ("__cuda_array_interface__", "__array_interface__", "__cuda_memory__")
@@ -44,8 +230,6 @@ class Node:
         GraphError
             As `kernelscope.graphs.build`.
         """
-        from kernelscope.graphs.built import build
-
         return build([self])
 
     def __repr__(self) -> str:
@@ -446,3 +630,568 @@ def _shown(value: Any) -> str:
 def _name(function: Any) -> str:
     name = getattr(function, "__name__", None)
     return repr(name) if isinstance(name, str) else repr(function)
+
+
+# What each kind of node does, looked up from what its node holds now: addresses, sizes and calls.
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of `nbytes` bytes; `key` is equal for equal copies, `keep` are the arrays."""
+
+    dst: Region
+    src: Region
+    nbytes: int
+    keep: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal copies."""
+        return self.dst.address, self.src.address, self.nbytes, *self.kinds
+
+    @property
+    def kinds(self) -> tuple[bool, bool]:
+        """Whether destination and source are on the device."""
+        return self.dst.on_device, self.src.on_device
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A pattern of 1, 2 or 4 bytes, `count` times; `key` is equal for equal fills, `keep` is the array."""
+
+    address: int
+    pattern: bytes
+    count: int
+    keep: tuple[Any, ...]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal fills."""
+        return self.address, self.pattern, self.count
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call on the host; `key` is equal for calls of the same objects."""
+
+    function: Callable[[], Any]
+    key: tuple[Any, ...]
+    keep: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """What empty and conditional nodes have: parameters that never change."""
+
+    key: tuple[Any, ...] = ()
+    keep: tuple[Any, ...] = ()
+
+
+Work = KernelCall | Copy | Fill | Call | Nothing
+
+
+def work_of(node: Node, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+    """Return what the node does.
+
+    Parameters
+    ----------
+    node : Node
+        The node.
+    handle_of : callable
+        Gives the handle of a condition.
+    before : Work, optional
+        What it did until now, in the same context.
+
+    Raises
+    ------
+    GraphError
+        It cannot be done in a graph; the message names the node, the value and the reason.
+    """
+    if isinstance(node, KernelNode):
+        return kernel_call(node, handle_of, before if isinstance(before, KernelCall) else None)
+    if isinstance(node, MemcpyNode):
+        return _copy(node)
+    if isinstance(node, MemsetNode):
+        return _fill(node)
+    if isinstance(node, HostNode):
+        if not callable(node.function):
+            raise GraphError(f"{node.label}: {node.function!r} cannot be called")
+        function = functools.partial(node.function, *node.args)
+        return Call(function, (node.function, *map(id, node.args)), (function,))
+    return Nothing(keep=(node.condition,) if isinstance(node, ConditionalNode) else ())
+
+
+def _copy(node: MemcpyNode) -> Copy:
+    dst, src = (_region(node, name) for name in ("dst", "src"))
+    direction = {(True, False): "to device", (False, True): "to host", (True, True): "on device"}.get(
+        (dst.on_device, src.on_device))
+    if direction is None:
+        raise GraphError(f"{node.label}: both arrays are on the host; a HostNode can copy there")
+    if node.direction not in (None, direction):
+        opposite = getattr(node, "opposite", None)
+        other = "" if opposite is None or direction == "on device" else f", or use {opposite}"
+        raise GraphError(f"{node.label}: it was to copy {node.direction}, and its arrays make a copy {direction} (dst "
+                         f"is {_kind(dst)}, src is {_kind(src)}); dst comes first, then src{other}")
+    nbytes = _size(node, dst, src)
+    if not nbytes:
+        raise GraphError(f"{node.label}: its arrays are empty")
+    if not dst.writable:
+        raise GraphError(f"{node.label}: dst is a read-only host array")
+    return Copy(dst, src, nbytes, (node.dst, node.src))
+
+
+def _size(node: MemcpyNode, dst: Region, src: Region) -> int:
+    """How many bytes a node copies."""
+    if node.nbytes is None:
+        if dst.nbytes != src.nbytes:
+            raise GraphError(f"{node.label}: dst has {dst.nbytes:,} bytes, and src {src.nbytes:,}; give nbytes to a "
+                             "MemcpyHtoDNode or a MemcpyDtoHNode to copy a part")
+        return dst.nbytes
+    least = min(dst.nbytes, src.nbytes)
+    try:
+        nbytes = operator.index(node.nbytes)
+    except TypeError:
+        raise GraphError(f"{node.label}: nbytes is {node.nbytes!r}, and must be a number of bytes; deps come after "
+                         "it") from None
+    if not 0 < nbytes <= least:
+        raise GraphError(f"{node.label}: nbytes is {nbytes:,}, and must be from 1 to {least:,}: dst has {dst.nbytes:,} "
+                         f"bytes, and src {src.nbytes:,}")
+    return nbytes
+
+
+def _kind(region: Region) -> str:
+    return f"{'a device' if region.on_device else 'a host'} array of {region.dtype} with shape {region.shape}"
+
+
+def _fill(node: MemsetNode) -> Fill:
+    dst = _region(node, "dst")
+    if not dst.on_device:
+        raise GraphError(f"{node.label}: dst is a host array; a HostNode can fill it")
+    dtype = np.dtype(np.uint8) if dst.dtype is None else dst.dtype
+    try:
+        element = np.asarray(node.value).astype(dtype).tobytes()
+        same = bool(np.asarray(node.value) == np.frombuffer(element, dtype)[0]) or node.value != node.value
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GraphError(f"{node.label}: {node.value!r} is no value of {dtype}: {error}") from None
+    if np.ndim(node.value) or not same:
+        raise GraphError(f"{node.label}: {node.value!r} is no value of {dtype}")
+    pattern = element
+    while len(pattern) > 4 or (len(pattern) > 1 and len(pattern) & (len(pattern) - 1)):
+        half, odd = divmod(len(pattern), 2)
+        if not odd and pattern[:half] == pattern[half:]:
+            pattern = pattern[:half]
+        elif pattern == pattern[:1] * len(pattern):
+            pattern = pattern[:1]
+        else:
+            raise GraphError(f"{node.label}: CUDA sets elements of 1, 2 or 4 bytes, and {node.value!r} of {dtype} is "
+                             f"{dtype.itemsize} bytes that do not repeat; use a kernel")
+    if not dst.nbytes:
+        raise GraphError(f"{node.label}: dst is empty")
+    return Fill(dst.address, pattern, dst.nbytes // len(pattern), (node.dst,))
+
+
+def _region(node: MemcpyNode | MemsetNode, name: str) -> Region:
+    value = getattr(node, name)
+    region = region_of(value)
+    if region is None:
+        raise GraphError(f"{node.label}: {name} is {value!r}, which is no array")
+    if not region.contiguous:
+        raise GraphError(f"{node.label}: {name} is not contiguous (shape {region.shape}); copy or fill it with a "
+                         "kernel")
+    check_context(region, lambda: f"{node.label}: {name}")
+    return region
+
+
+# Work as nodes of cuda.core's `GraphDefinition`, and its change in a built graph.
+
+@dataclass
+class Placed:
+    """A node in a definition.
+
+    Attributes
+    ----------
+    node : Node
+        The user's node.
+    work : Work
+        What it does now.
+    core : GraphNode
+        cuda.core's node.
+    deps : tuple of Node
+        What it depended on when it was built.
+    inside : bool
+        Whether it is in the body of a conditional node.
+    handles : dict
+        The handles of the conditions that a kernel there may set.
+    """
+
+    node: Node
+    work: Work
+    core: Any
+    deps: tuple[Node, ...]
+    inside: bool
+    handles: dict[Condition, int]
+
+
+def place(definition: Any, nodes: list[tuple[Node, Work]], conditions: dict[Condition, Any],
+          handles: dict[Condition, int], *, inside: bool) -> list[Placed]:
+    """Add nodes to a definition, in this order; every dependency comes before what needs it.
+
+    Copies are added by the driver's own call. cuda.core takes host memory that is not pinned for the device's.
+    """
+    placed: dict[Node, Placed] = {}
+    copies = {node: _add_copy(definition, node, work) for node, work in nodes if isinstance(work, Copy)}
+    by_handle = {int(core.handle): core for core in definition.nodes()} if copies else {}
+    for node, work in nodes:
+        deps = tuple(dict.fromkeys(node.deps))
+        before = [placed[each].core for each in deps]
+        if node in copies:
+            core = by_handle[copies[node]]
+        else:
+            try:
+                core = _add(before[0] if before else definition, node, work, conditions)
+            except Exception as error:
+                raise GraphError(f"{node.label}: CUDA refuses it: {reason(error)}") from error
+            before = before[1:]
+        if before:
+            core.pred.update(*before)
+        placed[node] = Placed(node, work, core, deps, inside, handles)
+    return list(placed.values())
+
+
+def change(graph: Any, placed: Placed, work: Work) -> None:
+    """Give a node other parameters, in its definition and, where it is not inside a body, in the executable graph.
+
+    Parameters
+    ----------
+    graph : cuda.core.graph.Graph
+        The executable graph.
+    placed : Placed
+        The node.
+    work : Work
+        What it shall do, of the same kind.
+    """
+    if isinstance(work, Copy):
+        _change_copy(graph, placed, work)
+        return
+    for target in (placed.core,) if placed.inside else (placed.core, graph[placed.core]):
+        if isinstance(work, Call):
+            target.update(work.function)
+        elif isinstance(work, KernelCall):
+            target.update(config=work.config, kernel=work.kernel, args=tuple(work.packed))
+        elif isinstance(work, Fill):
+            target.update(dst=work.address, value=work.pattern, width=work.count, height=1, pitch=0)
+
+
+def _add(start: Any, node: Node, work: Work, conditions: dict[Condition, Any]) -> Any:
+    """Add one node behind `start`, a node or the definition itself."""
+    if isinstance(work, KernelCall):
+        return start.launch(work.config, work.kernel, *work.packed)
+    if isinstance(work, Fill):
+        return start.memset(work.address, work.pattern, work.count)
+    if isinstance(work, Call):
+        return start.callback(work.function)
+    if isinstance(node, ConditionalNode):
+        condition = conditions[node.condition]
+        if not isinstance(node, IfNode):
+            return start.while_loop(condition)
+        return start.if_else(condition) if node.orelse else start.if_then(condition)
+    return start.join()
+
+
+def reason(error: Exception) -> str:
+    """Return what an error of cuda.core says, as one line."""
+    if isinstance(error, AttributeError):
+        return f"this version of cuda-core cannot do it ({error})"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _add_copy(definition: Any, node: Node, work: Copy) -> int:
+    """Add a copy without dependencies; return the node's handle."""
+    _, context = driver().cuCtxGetCurrent()
+    error, added = driver().cuGraphAddMemcpyNode(definition.handle, [], 0, _copy_parameters(work), context)
+    _check(error, f"{node.label}: cuGraphAddMemcpyNode")
+    return int(added)
+
+
+def _change_copy(graph: Any, placed: Placed, work: Copy) -> None:
+    parameters = _copy_parameters(work)
+    _, context = driver().cuCtxGetCurrent()
+    _check(driver().cuGraphMemcpyNodeSetParams(placed.core.handle, parameters)[0], "cuGraphMemcpyNodeSetParams")
+    if not placed.inside:
+        changed = driver().cuGraphExecMemcpyNodeSetParams(graph.handle, placed.core.handle, parameters, context)
+        _check(changed[0], "cuGraphExecMemcpyNodeSetParams")
+
+
+def _copy_parameters(work: Copy) -> Any:
+    parameters, kinds = driver().CUDA_MEMCPY3D(), driver().CUmemorytype
+    for side, region in (("dst", work.dst), ("src", work.src)):
+        kind = kinds.CU_MEMORYTYPE_DEVICE if region.on_device else kinds.CU_MEMORYTYPE_HOST
+        setattr(parameters, f"{side}MemoryType", kind)
+        setattr(parameters, f"{side}Device" if region.on_device else f"{side}Host", region.address)
+    parameters.WidthInBytes, parameters.Height, parameters.Depth = work.nbytes, 1, 1
+    return parameters
+
+
+def _check(error: Any, call: str) -> None:
+    if error:
+        raise GraphError(f"{call}: {getattr(error, 'name', error)}")
+
+
+# A graph that can be launched: nodes put into cuda.core's definition, instantiated, and updated in place.
+
+_CLOSED = "the graph is closed: build it again"
+
+
+class BuiltGraph:
+    """An executable CUDA graph of nodes; `build` makes it. As a context manager it closes itself.
+
+    It keeps alive whatever its nodes use: device arrays, host arrays, kernels, and the objects of host functions. Where
+    it is closed or dropped while launches of it are under way, all that stays until they have ended, so that
+    ``node.build().launch()`` is safe.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        All of them, those of bodies included; each after what it depends on.
+    definition : cuda.core.graph.GraphDefinition
+        The graph as cuda.core has it.
+    graph : cuda.core.graph.Graph
+        The executable graph; what cuda.core can do with one, such as `upload`, goes with it.
+    """
+
+    def __init__(self, definition: Any, graph: Any, placed: list[Placed], context: int, kept: Kept) -> None:
+        self.definition = definition
+        self.graph = graph
+        self.nodes = tuple(each.node for each in placed)
+        self._placed = {each.node: each for each in placed}
+        self._context = context
+        self._default = core_stream(None)
+        self._threads = {threading.get_ident()}
+        self._closed = False
+        self._kept = kept
+        # Where it was never closed; at the end of the process nothing needs to be.
+        self._close = weakref.finalize(self, kept.close, graph)
+        self._close.atexit = False
+
+    def launch(self, stream: Any = None) -> None:
+        """Run the graph once, behind what is in the stream already. It returns before the work is done.
+
+        Parameters
+        ----------
+        stream : stream or int, optional
+            A stream of numba, of cuda.core, of anything with ``__cuda_stream__``, or a handle; the default stream
+            without one.
+
+        Raises
+        ------
+        GraphError
+            The graph is closed, or the stream is none.
+        """
+        if self._closed:
+            raise GraphError(_CLOSED)
+        if threading.get_ident() not in self._threads:
+            _current_context()  # CUDA has one for each thread
+            self._threads.add(threading.get_ident())
+        self.graph.launch(self._default if stream is None else core_stream(stream))
+
+    def update(self, *nodes: Node) -> int:
+        """Take over what was changed in the nodes since they were built: arguments, grids, arrays, functions.
+
+        It costs some tens of microseconds for each node that it looks at, where building the graph again makes and
+        instantiates all of them.
+        Launches that were made before keep what they had; an array of theirs that another one replaces must live until
+        they have ended.
+
+        Parameters
+        ----------
+        *nodes : Node
+            Those to look at; without one, all.
+
+        Returns
+        -------
+        int
+            How many nodes had changed.
+
+        Raises
+        ------
+        GraphError
+            The graph is closed; dependencies, conditions or bodies were changed, or the kind of a copy, which needs
+            another graph; or as `build`. The graph is then as it was.
+        """
+        if self._closed:
+            raise GraphError(_CLOSED)
+        if _current_context() != self._context:
+            raise GraphError("the graph was built in another CUDA context: update it where it was built")
+        unknown = [node.label for node in nodes if node not in self._placed]
+        if unknown:
+            raise GraphError(f"{unknown[0]} is no node of this graph: build it again")
+        looked_at = [self._placed[node] for node in nodes] if nodes else list(self._placed.values())
+        changes = [(each, work) for each in looked_at if (work := self._work(each)).key != each.work.key]
+        done: list[Placed] = []
+        try:
+            for placed, work in changes:
+                done.append(placed)
+                change(self.graph, placed, work)
+            self._update_bodies(done)
+        except Exception as error:
+            for placed in reversed(done):
+                change(self.graph, placed, placed.work)
+            label = done[-1].node.label if done else "a node"
+            raise GraphError(f"the update was refused at {label}, and the graph is as it was: {reason(error)}; build "
+                             "it again where the change is wanted") from error
+        for placed, work in changes:
+            placed.work = work
+        return len(changes)
+
+    def close(self) -> None:
+        """Destroy the graph. A second time changes nothing.
+
+        Launches that are under way go on. What the graph kept alive is let go when they have ended, at the next use of
+        any graph.
+        """
+        self._closed = True
+        self._placed.clear()
+        self._close()
+
+    destroy = close
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def __enter__(self) -> BuiltGraph:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"<BuiltGraph of {counted(len(self.nodes), 'node')}{', closed' if self._closed else ''}>"
+
+    def _work(self, placed: Placed) -> Work:
+        """What a node is to do now, as far as an update can bring it there."""
+        node = placed.node
+        if tuple(dict.fromkeys(dependencies(node))) != placed.deps:
+            raise GraphError(f"{node.label}: its dependencies were changed, which an update cannot do; build the graph "
+                             "again")
+        if isinstance(node, ConditionalNode):
+            inside = [each for body in node.bodies for each in in_order(body)]
+            if any(each not in self._placed for each in inside) or node.condition not in placed.work.keep:
+                raise GraphError(f"{node.label}: its condition or its body was changed, which an update cannot do; "
+                                 "build the graph again")
+        work = work_of(node, lambda condition: _handle(node, condition, placed.handles), placed.work)
+        if isinstance(work, Copy) and isinstance(placed.work, Copy) and work.kinds != placed.work.kinds:
+            raise GraphError(f"{node.label}: it copied another way before (between host and device, or on the device), "
+                             "which an update cannot change; build the graph again")
+        return work
+
+    def _update_bodies(self, changed: list[Placed]) -> None:
+        """Bring nodes inside bodies into the executable graph; only an update of the whole graph reaches them."""
+        if any(placed.inside for placed in changed):
+            self.graph.update(self.definition)
+
+
+def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
+    """Build a graph of nodes and everything that they depend on, on the current device.
+
+    Parameters
+    ----------
+    nodes : Node or iterable of Node
+        The last ones of the graph, at least.
+
+    Returns
+    -------
+    BuiltGraph
+        The graph, instantiated.
+
+    Raises
+    ------
+    GraphError
+        There is no node; nodes depend on each other in a cycle, or on one inside a body; a kernel is cooperative, was
+        compiled for debugging or gets too many arguments, too few or host arrays; an array is another context's; a
+        condition belongs to no node, or to two. What numba raises when it compiles a kernel passes.
+    """
+    ends = as_nodes(nodes)
+    for node in ends:
+        if not isinstance(node, Node):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+            raise GraphError(f"{node!r} is no node")
+    if not ends:
+        raise GraphError("a graph needs a node")
+    require_cuda()
+    context = _current_context()
+    definition = _new_definition()
+    placed = _fill_parameters(definition, ends, {}, {}, outer=None)
+    kept = Kept(definition, placed)
+    try:
+        graph = definition.instantiate()
+    except Exception as error:
+        kept.close()
+        raise GraphError(f"CUDA refuses the graph: {reason(error)}") from error
+    return BuiltGraph(definition, graph, placed, context, kept)
+
+
+def _fill_parameters(definition: Any, ends: list[Node], around: dict[Condition, int], seen: dict[Node | Condition, str],
+          outer: ConditionalNode | None) -> list[Placed]:
+    """Put nodes into a definition, and those of bodies into their own; return all.
+
+    `around` are the handles of the conditions of the nodes around it, `seen` is what was put somewhere and where.
+    """
+    ordered = in_order(ends)
+    where = "the graph" if outer is None else f"a body of {outer.label}"
+    for node in ordered:
+        if node in seen:
+            raise GraphError(f"{node.label} is in {where} and in {seen[node]}, and can be in one place only; nodes of "
+                             "a body depend on nodes of the same body")
+        seen[node] = where
+    # All conditions first: a kernel before the conditional node sets it.
+    conditions: dict[Condition, Any] = {}
+    for node in ordered:
+        if isinstance(node, ConditionalNode):
+            if node.condition in seen:
+                raise GraphError(f"{node.label}: its condition decides about another node already, and CUDA allows one")
+            seen[node.condition] = where
+            conditions[node.condition] = definition.create_condition(node.condition.default)
+    handles = {**around, **{each: int(made.handle) for each, made in conditions.items()}}
+    works = [(node, work_of(node, lambda condition, node=node: _handle(node, condition, handles))) for node in ordered]
+    placed = place(definition, works, conditions, handles, inside=outer is not None)
+    inner: list[Placed] = []
+    for each in placed:
+        if isinstance(each.node, ConditionalNode):
+            for body, inside in zip(each.node.bodies, _branches(each.core), strict=True):
+                if not body:
+                    raise GraphError(f"{each.node.label}: its body has no node")
+                inner += _fill_parameters(inside, body, handles, seen, each.node)
+    return placed + inner
+
+
+def _branches(core: Any) -> tuple[Any, ...]:
+    """The bodies of cuda.core's conditional node; on older drivers `branches` is empty, and the names remain."""
+    names = ("body",) if hasattr(core, "body") else ("then", "else_")
+    return tuple(getattr(core, name) for name in names if hasattr(core, name))
+
+
+def _handle(node: Node, condition: Condition, handles: dict[Condition, int]) -> int:
+    if condition not in handles:
+        raise GraphError(f"{node.label} gets a condition that decides about no node around it: an IfNode or WhileNode "
+                         "with it must be in the same graph, or be the one in whose body the kernel is")
+    return handles[condition]
+
+
+def _current_context() -> int:
+    """The handle of this thread's CUDA context, made current as numba does before a launch."""
+    error, current = driver().cuCtxGetCurrent()
+    if not error and int(current):
+        return int(current)
+    return int(numba_module("api").current_context().handle)
+
+
+def _new_definition() -> Any:
+    definition = getattr(getattr(core(), "graph", None), "GraphDefinition", None)
+    if definition is None:
+        version = importlib.metadata.version("cuda-core")
+        raise GraphError(f"cuda-core {version} has no graph definitions; 1.1 and newer have")
+    return definition()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import inspect
-import signal
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from kernelscope._native import core
+from kernelscope.native import core
+from kernelscope.native.log import ThreadState, from_signal_handler
 from kernelscope.probes.sink import Sink
 
 #: How much of a launch is recorded: its two ends, or every phase boundary between them.
@@ -137,7 +139,7 @@ class Patches:
         name : str
             The attribute.
         make : callable
-            Given a callable that does what the attribute did until now, returns the `kernelscope._native` hook.
+            Given a callable that does what the attribute did until now, returns the `kernelscope.native` hook.
         take : bool
             False for a hook that calls something else than what it is given: the attribute is replaced.
 
@@ -394,17 +396,6 @@ def hide_frame(error: BaseException) -> None:
         error.__traceback__ = error.__traceback__.tb_next
 
 
-def from_signal_handler(error: BaseException) -> bool:
-    """Whether an exception came out of the user's signal handler, which ran in the middle of our code."""
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    entry = error.__traceback__
-    while entry is not None:
-        if entry.tb_frame.f_code in handlers:
-            return True
-        entry = entry.tb_next
-    return False
-
-
 #: How often `insist` tries: more often than anybody presses Ctrl-C within one call.
 _MOST_TRIES = 1000
 
@@ -436,15 +427,6 @@ def insist(undo: Callable[[], object]) -> BaseException | None:
     raise interrupt  # it comes each time, and so from no signal
 
 
-def _code_of(handler: Any) -> CodeType | None:
-    while isinstance(handler, functools.partial):
-        handler = handler.func
-    function = getattr(handler, "__func__", handler)
-    if not hasattr(function, "__code__"):
-        function = vars(type(function)).get("__call__")
-    return getattr(function, "__code__", None)
-
-
 #: Code objects of hooks on the user's call path; `without_frames` takes them out of tracebacks.
 hook_codes: set[CodeType] = {_hand_over.__code__}
 
@@ -452,3 +434,312 @@ hook_codes: set[CodeType] = {_hand_over.__code__}
 def _is_loading(module: ModuleType) -> bool:
     """Whether another import of the module is still under way."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+# What a launch hook does with an exception: its own is kept from the user, and the launch is written all the same.
+
+Found = TypeVar("Found")
+
+# How often writing a launch is begun again after the user's signal handler raised in the middle of it.
+_TRIES = 5
+
+
+def settle(probe: str, sink: Sink, state: ThreadState, ended: bool, error: BaseException,
+           write: Callable[[], None]) -> bool:
+    """Deal with an exception in a launch's hook; return whether it was ours and the launch itself is fine.
+
+    Parameters
+    ----------
+    probe : str
+        The name that errors and dropped launches are counted under.
+    sink : Sink
+        Where they are counted.
+    state : ThreadState
+        The calling thread's; its `launch_config` is None once the launch is written.
+    ended : bool
+        Whether the framework's own function had returned.
+    error : BaseException
+        What was raised in the hook.
+    write : callable
+        Writes the launch the slow way.
+    """
+    # Ours are raised by the hook's own lookups and its look for room. What has a deeper frame was raised by a
+    # signal handler, and what is of another type by a thread that interrupts this one: the user's, both.
+    alone = error.__traceback__ is None or error.__traceback__.tb_next is None
+    ours = ended and alone and isinstance(error, (KeyError, BufferError))
+    if state.launch_config is None:
+        return False  # it was written already
+    users: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            write()
+        except Exception as problem:
+            if state.launch_config is None:  # written, and then interrupted
+                users = problem
+            elif from_signal_handler(problem):
+                users = problem
+                continue
+            else:  # our own: the user's launch must not notice
+                sink.swallow(probe, problem)
+                sink.dropped[probe] += 1
+        except BaseException:
+            if state.launch_config is not None:
+                sink.dropped[probe] += 1
+            state.launch_config = None
+            raise
+        break
+    else:
+        sink.dropped[probe] += 1
+    state.launch_config = None
+    if users is not None:
+        raise users from None
+    return ours
+
+
+def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found | None, BaseException | None]:
+    """Look something up in the middle of a user's launch; what goes wrong with it is ours, and is counted.
+
+    Parameters
+    ----------
+    probe : str
+        The name that errors and dropped launches are counted under.
+    sink : Sink
+        Where they are counted.
+    look : callable
+        Looks up; it is called again where a signal handler raised in the middle of it, after a Ctrl-C once.
+
+    Returns
+    -------
+    tuple of object or None and BaseException or None
+        What was found, None where nothing could be; and what the user's signal handler raised meanwhile.
+    """
+    users: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            return look(), users
+        except Exception as problem:
+            if not from_signal_handler(problem):
+                sink.swallow(probe, problem)
+                break
+            users = problem
+        except BaseException as problem:  # a Ctrl-C; with a second one the user wants to get out, whatever it waits for
+            is_second, users = users is not None, problem
+            if is_second:
+                break
+    sink.dropped[probe] += 1
+    return None, users
+
+
+def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int]]) -> tuple[Any, ...] | None:
+    """Look up two ids for a native hook whose launch has ended; see `looked_up`.
+
+    Returns
+    -------
+    tuple or None
+        The ids, and as a third value what the user's signal handler raised meanwhile; None where they cannot be had.
+
+    Raises
+    ------
+    BaseException
+        What the user's signal handler raised, where the ids cannot be had.
+    """
+    found, users = looked_up(probe, sink, look)
+    if users is None:
+        return found
+    if found is None:
+        raise users from None
+    return *found, users
+
+
+# Functions that cannot lend their code, such as compiled ones: replaced wherever a name is bound to them.
+#
+# ``from library import launch`` copies a reference, so that replacing ``library.launch`` alone would miss it. Here
+# every
+# namespace, closure and ``functools.partial`` that holds the function is given the hook instead, and gets the
+# function
+# back. What holds it otherwise (a local variable of a running function, a tuple, an attribute of a slotted object)
+# goes
+# on calling it.
+
+#: The attribute of a hook that names what it stands for.
+_ORIGINAL = "_kernelscope_original"
+#: Modules whose namespaces, and copies of them, are hooks' own.
+_OUR_PROBES = "kernelscope.probes."
+
+
+Place = tuple[Any, str]
+
+
+class Bindings:
+    """One function, replaced by a hook for a while.
+
+    A search for what holds a function looks at every object that the garbage collector knows: 10 ms in a small process,
+    100 ms in a large one. So the places are remembered, and are looked for again only where the function's reference
+    count says that something has changed.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    hook : function
+        What is called instead.
+    kept : callable
+        Given a namespace, returns whether it keeps the function: another probe records what it calls.
+    """
+
+    def __init__(self, function: Any, hook: Any, kept: Callable[[dict[str, Any]], bool] = lambda _: False) -> None:
+        self._function = function
+        self._hook = hook
+        self._kept = kept
+        self._own = {id(hook), *map(id, hook.__closure__ or ())}
+        self._places: list[Place] = []
+        self._left: list[Place] = []
+        self._count = 0
+        setattr(hook, _ORIGINAL, function)
+
+    def put(self) -> None:
+        """Replace the function by the hook everywhere."""
+        known = _remembered.get(id(self._function))
+        if known is not None and known[0] == sys.getrefcount(self._function) and _hold(self._function, known[1]):
+            places = known[1]
+        else:
+            places = _search(self._function)
+        # A native hook holds the function itself: kept among the places, it would be counted below.
+        places = [place for place in places if id(place[0]) not in self._own]
+        for place in places:
+            if isinstance(place[0], dict) and self._kept(place[0]):
+                self._left.append(place)
+                continue
+            self._places.append(place)  # before: what a Ctrl-C interrupts is taken back too
+            _bind(place, self._hook)
+        self._count = sys.getrefcount(self._hook)
+
+    def take_back(self) -> None:
+        """Replace the hook by the function everywhere, also where it was bound to a name meanwhile."""
+        places = self._places
+        if sys.getrefcount(self._hook) != self._count or not _hold(self._hook, places):
+            places = _search(self._hook)
+        for place in places:
+            _bind(place, self._function)
+        places = places + self._left  # which another recording may not keep
+        self._places, self._left = [], []
+        # Closures and namespaces of modules only: what others hold would be kept alive for it.
+        modules = _namespaces()
+        if all(id(holder) in modules or isinstance(holder, CellType) for holder, _ in places):
+            _remembered[id(self._function)] = sys.getrefcount(self._function), places
+        else:
+            _remembered.pop(id(self._function), None)
+
+
+#: For a function's id its reference count after a hook was taken back, and the places that held it.
+_remembered: dict[int, tuple[int, list[Place]]] = {}
+
+
+def without_hook(function: Any) -> Any:
+    """Return what a hook stands for; any other function as it is, also one that was given a hook's attributes."""
+    native = core is not None and isinstance(function, core.Hook)
+    if native or getattr(function, "__code__", None) in hook_codes:
+        return getattr(function, _ORIGINAL, function)
+    return function
+
+
+def _search(function: Any) -> list[Place]:
+    """Each namespace with the name, each closure's cell, each partial and each earlier hook that holds a function."""
+    modules = _namespaces()
+    found: list[Place] = []
+    for holder in gc.get_referrers(function):
+        if isinstance(holder, dict):
+            ours = str(holder.get("__name__")).startswith(_OUR_PROBES)
+            if (id(holder) in modules or "__builtins__" in holder) and not ours:
+                found += [(holder, name) for name, value in list(holder.items()) if value is function]
+        elif isinstance(holder, CellType) or type(holder) is functools.partial or _is_hook(holder, function):
+            found.append((holder, ""))
+    return found
+
+
+def _is_hook(holder: Any, function: Any) -> bool:
+    """Whether it is a native hook that `Bindings` has put in, of a recording that somebody has kept it from."""
+    if core is None or not isinstance(holder, core.Hook) or _ORIGINAL not in vars(holder):
+        return False
+    original = vars(holder)[_ORIGINAL]
+    return original is function or original is getattr(function, _ORIGINAL, None)
+
+
+def _namespaces() -> set[int]:
+    """Identities of the modules' namespaces; anything may stand in `sys.modules`."""
+    found: list[Any] = list(sys.modules.values())
+    return {id(vars(module)) for module in found if isinstance(module, ModuleType)}
+
+
+def _hold(function: Any, places: list[Place]) -> bool:
+    return all(_bound(place) is function for place in places)
+
+
+def _bound(place: Place) -> Any:
+    holder, name = place
+    if isinstance(holder, dict):
+        return holder.get(name)
+    if isinstance(holder, CellType):
+        return holder.cell_contents
+    return holder.func if isinstance(holder, functools.partial) else holder.original
+
+
+def _bind(place: Place, function: Any) -> None:
+    holder, name = place
+    if isinstance(holder, dict):
+        holder[name] = function
+    elif isinstance(holder, CellType):
+        holder.cell_contents = function
+    elif core is not None and isinstance(holder, core.Hook):
+        holder.original = function
+    else:
+        holder.__setstate__((function, holder.args, holder.keywords, holder.__dict__ or None))
+
+
+# Probes of other packages: the entry-point group ``kernelscope.probes``.
+
+GROUP = "kernelscope.probes"
+_METHODS = ("install", "uninstall", "synchronize", "describe", "attach", "cost_per_launch_ns")
+
+
+def plugin_probes(taken: Collection[str]) -> tuple[list[Probe], list[dict[str, Any]]]:
+    """Return a new probe for each entry point, and rows of ``health`` for those that gave none.
+
+    An entry point names a class, or a function without arguments, that makes the probe. The packages that are
+    installed are looked through once a process.
+
+    Parameters
+    ----------
+    taken : collection of str
+        Names of the probes that there are already; another one of such a name is refused.
+    """
+    probes: list[Probe] = []
+    problems: list[dict[str, Any]] = []
+    for entry in _entries():
+        try:
+            probe = _made(entry.load())
+            if probe.name in {*taken, *(each.name for each in probes)}:
+                raise ValueError(f"there is a probe called {probe.name!r} already")
+        except Exception as problem:
+            where = entry.dist.name if entry.dist is not None else entry.value
+            problems.append({"probe": entry.name, "status": "unavailable",
+                             "message": f"the probe of {where} is left out: {type(problem).__name__}: {problem}",
+                             "fix": f"pip install --upgrade {where}, or uninstall it"})
+        else:
+            probes.append(probe)
+    return probes, problems
+
+
+def _made(maker: Callable[[], Any]) -> Probe:
+    probe = maker()
+    missing = [name for name in _METHODS if not callable(getattr(probe, name, None))]
+    if not isinstance(getattr(probe, "name", None), str):
+        missing.insert(0, "name")
+    if missing:
+        raise TypeError(f"{type(probe).__name__} has no {', no '.join(missing)}")
+    return probe
+
+
+@functools.cache
+def _entries() -> tuple[importlib.metadata.EntryPoint, ...]:
+    return tuple(sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from kernelscope.probes.base import ImportHook, Patches, from_signal_handler, hook_codes
+from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.base import ImportHook, Patches, hook_codes
 from kernelscope.probes.functions import function_facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN

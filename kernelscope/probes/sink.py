@@ -1,22 +1,308 @@
-"""Where probes write: launches to a log (`kernelscope.probes.launch_log`), interned rows, and rare events as dicts."""
+"""Where probes write: launches to a log, interned rows, rare events, and columns of the GPU's side."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any
+from typing import Any, Protocol, overload
+
+import numpy as np
+import pyarrow as pa
 
 from kernelscope.clock import Clock, in_seconds, now
-from kernelscope.probes.build_rows import BuildRows
-from kernelscope.probes.driver_calls import DriverCalls
-from kernelscope.probes.gpu import GpuColumns
-from kernelscope.probes.graph_rows import GraphRows
-from kernelscope.probes.launch_log import LaunchLog, PythonLog, ThreadState
+from kernelscope.native.log import LaunchLog, PythonLog, ThreadState
 from kernelscope.schema import UNKNOWN
+
+# Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
+#
+# CUPTI has one subscriber a process, which is `kernelscope.probes.cupti`'s; in a dry run the null driver calls back.
+# Both
+# hand over the address of what CUPTI calls ``CUpti_CallbackData``, before and after a call that is watched.
+
+#: Where a callback is, in its call.
+BEFORE, AFTER = 0, 1
+
+
+class CallData(ctypes.Structure):
+    """The beginning of ``CUpti_CallbackData``; `params` points to the call's parameters, in order."""
+
+    _fields_ = (("site", ctypes.c_int), ("name", ctypes.c_char_p), ("params", ctypes.c_void_p),
+                ("result", ctypes.POINTER(ctypes.c_int)), ("symbol", ctypes.c_char_p), ("context", ctypes.c_void_p),
+                ("context_id", ctypes.c_uint32), ("kept", ctypes.POINTER(ctypes.c_uint64)),
+                ("correlation_id", ctypes.c_uint32))
+
+
+class Source(Protocol):
+    """Tells of the driver's calls."""
+
+    #: Names of the functions that it can tell of.
+    functions: frozenset[str]
+
+    def switch(self, functions: Iterable[str], on: bool) -> None:
+        """Tell of calls of these functions, or no more."""
+        ...
+
+    def exec_id(self, handle: int) -> int | None:
+        """A number that no other executable graph of the process has; the one that activities name it by."""
+        ...
+
+    def node_number(self, handle: int) -> int | None:
+        """The number of a definition's node that activities of its executable graph name it by."""
+        ...
+
+
+class Listener(Protocol):
+    """Is told of the driver's calls."""
+
+    def begin(self, source: Source) -> None:
+        """Have the source tell of what it wants."""
+        ...
+
+    def end(self) -> None:
+        """Want no more; the source goes."""
+        ...
+
+    def called(self, data: int) -> None:
+        """Hear of one call: the address of its `CallData`, before and after it. Raises nothing."""
+        ...
+
+
+class DriverCalls:
+    """Brings a source and a listener together, whichever comes first.
+
+    Attributes
+    ----------
+    source : Source or None
+        The one that is there.
+    heard : Callable or None
+        What the source calls, with the address of a `CallData`; None while nobody listens.
+    is_capturing : Callable
+        Whether a capture is under way as far as the listener knows, which asks the driver: also one that began before
+        there was a source to tell.
+    """
+
+    def __init__(self) -> None:
+        self.source: Source | None = None
+        self.heard: Callable[[int], None] | None = None
+        self.is_capturing: Callable[[], bool] = lambda: False
+        self._listener: Listener | None = None
+
+    def offer(self, source: Source) -> None:
+        """Have `source` tell whoever listens; the first one stays."""
+        if self.source is None:
+            self.source = source
+            self._begin()
+
+    def withdraw(self, source: Source) -> None:
+        """Have `source` tell no more."""
+        if self.source is source:
+            self._end()
+            self.source = None
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` from now on."""
+        self._listener = listener
+        self._begin()
+
+    def leave(self, listener: Listener) -> None:
+        """Tell `listener` no more."""
+        if self._listener is listener:
+            self._end()
+            self._listener = None
+
+    def _begin(self) -> None:
+        if self.source is not None and self._listener is not None:
+            self.heard = self._listener.called
+            self._listener.begin(self.source)
+
+    def _end(self) -> None:
+        if self.source is not None and self._listener is not None:
+            self._listener.end()
+        self.heard = None
+
+
+# What the probes of the GPU's side hand over: columns of numbers and what their codes stand for.
+
+#: Kinds of activity, by code.
+KERNEL, MEMCPY, MEMSET, SYNC = range(4)
+
+ACTIVITY = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes", "memory",
+            "cupti_graph_id", "cupti_node_id", "regs", "shape")
+CALL = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
+#: Of one end of an NVTX range, or of a mark: `names` indices, the thread's ident (its lower 32 bits), flags, ids.
+MARKER = ("flags", "time_ns", "id", "ident", "name", "domain")
+#: What some of them have beside it.
+MARKER_DATA = ("id", "color", "category")
+
+Columns = dict[str, np.ndarray]
+
+
+def _empty(names: tuple[str, ...]) -> Columns:
+    return {name: np.empty(0, np.int64) for name in names}
+
+
+@dataclass
+class GpuColumns:
+    """Activities and calls on the host clock; see `kernelscope.recording.joins.RawActivities`."""
+
+    activities: Columns = field(default_factory=lambda: _empty(ACTIVITY))
+    calls: Columns = field(default_factory=lambda: _empty(CALL))
+    markers: Columns = field(default_factory=lambda: _empty(MARKER))
+    marker_data: Columns = field(default_factory=lambda: _empty(MARKER_DATA))
+    names: list[str] = field(default_factory=list)
+    entries: list[str] = field(default_factory=list)
+    shapes: list[tuple[int | None, ...]] = field(default_factory=list)
+    has_correlation: bool = True
+
+    def extend(self, activities: list[Columns], calls: list[Columns], markers: Sequence[Columns] = (),
+               marker_data: Sequence[Columns] = ()) -> None:
+        """Add rows; columns that a part leaves out are unknown."""
+        held = (_joined(self.activities, activities, "kind"), _joined(self.calls, calls, "name"),
+                _joined(self.markers, markers, "id"), _joined(self.marker_data, marker_data, "id"))
+        # Together: a Ctrl-C comes before or after.
+        self.activities, self.calls, self.markers, self.marker_data = held
+
+
+class Words:
+    """Gives each text of a list its place in it."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+        self._places = {text: place for place, text in enumerate(texts)}
+
+    def place(self, text: str) -> int:
+        """The text's place, which is the end of the list where it is new."""
+        found = self._places.get(text)
+        if found is None:
+            found = self._places[text] = len(self._texts)
+            self._texts.append(text)
+        return found
+
+
+def constant(value: int, count: int) -> np.ndarray:
+    """Return a column of one value, which takes no memory and cannot be written to."""
+    return np.broadcast_to(np.int32(value), count)
+
+
+def translated(values: np.ndarray, number: Callable[[int], int]) -> np.ndarray:
+    """Return ``number(value)`` of each value as int32; it is asked once for each of them, in order of their first row.
+
+    By hashing, no sort; where all values are the same the column takes no memory.
+    """
+    if len(values) and (values == values[0]).all():
+        return constant(number(int(values[0])), len(values))
+    encoded = pa.array(values).dictionary_encode()
+    found = np.array([number(value) for value in encoded.dictionary.to_pylist()], np.int32)
+    return found[encoded.indices.to_numpy()]
+
+
+def _joined(held: Columns, parts: Sequence[Columns], whole: str) -> Columns:
+    """All rows; `whole` is a column that no part leaves out."""
+    filled = [part for part in (held, *parts) if len(part[whole])]
+    if not filled:
+        return held
+    return {name: _concatenated([part.get(name, len(part[whole])) for part in filled]) for name in held}
+
+
+def _concatenated(parts: list[np.ndarray | int]) -> np.ndarray:
+    """One column; a part that does not have it gives its length instead."""
+    known = [constant(-1, part) if isinstance(part, int) else part for part in parts]
+    if len(known) == 1:
+        return known[0]
+    if all(not any(part.strides) and part[0] == known[0][0] for part in known):
+        return np.broadcast_to(known[0][0], sum(map(len, known)))
+    return np.concatenate(known)
+
+
+# Requests to a library's build cache, as they ended: hits are many, and so are kept as three numbers each.
+
+Row = dict[str, Any]
+#: A hit: when it was asked for and answered (ns), and the number that `BuildRows.know` has returned for it.
+Hit = tuple[int, int, int]
+
+
+class BuildRows(Sequence[Row]):
+    """Rows of the table ``builds`` in order of their ends: a sequence of dicts that can only grow.
+
+    Attributes
+    ----------
+    append : callable
+        Takes a row as a dict, or a hit on something that is known as a tuple of three numbers, which costs the garbage
+        collector nothing. It is atomic, so that threads need no lock.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Row | Hit] = []
+        self._known: list[Row] = []
+        self.append: Callable[[Row | Hit], None] = self._kept.append
+
+    def know(self, row: Row) -> int:
+        """Return the number of something that further hits are to be on; `row` is what each has but its times."""
+        self._known.append(row)  # other threads append as well, but never the same dict
+        return next(at for at in range(len(self._known) - 1, -1, -1) if self._known[at] is row)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Row]: ...
+    def __getitem__(self, at: int | slice) -> Row | list[Row]:
+        """Return a row, or a list of rows; those of hits are made anew."""
+        return [self._row(each) for each in self._kept[at]] if isinstance(at, slice) else self._row(self._kept[at])
+
+    def _row(self, kept: Row | Hit) -> Row:
+        if isinstance(kept, dict):
+            return kept
+        start, end, known = kept
+        return {**self._known[known], "start_ns": start, "end_ns": end}
+
+
+# What probes of graphs hand over: graphs with their nodes and edges, events, and launches as columns of numbers.
+
+#: Of one graph launch: the position in `GraphRows.events` of what made the executable graph (-1 unknown), the stream's
+#: handle, the thread's ident (its lower 32 bits), when the call was entered and returned (ns), and its result.
+LAUNCH = ("exec", "stream", "ident", "start_ns", "end_ns", "result")
+
+
+@dataclass
+class GraphRows:
+    """Graphs and their lives, as a session sees them.
+
+    Attributes
+    ----------
+    graphs, nodes, edges : list of dict
+        Rows of the tables ``graphs``, ``graph_nodes`` and ``graph_edges``; ids are positions in these lists.
+    events : list of dict
+        Rows of ``graph_events`` but launches, as they happened, with ``thread_ident`` for the thread and stream handles
+        as ``streams``, a list, for captures that others joined; ``exec_id``, ``source_event_id`` and ``rebuild_of`` are
+        positions in this list.
+    launches : dict of str to ndarray of int64
+        `LAUNCH`, where they were seen otherwise than by CUPTI.
+    execs : dict of int to int
+        For CUPTI's id of an executable graph the position in `events` of what made it.
+    nodes_of : dict of (int, int) to int
+        For a graph's id and the number of a node in it that CUPTI gives to an activity, the position in `nodes`.
+    """
+
+    graphs: list[Row] = field(default_factory=list)
+    nodes: list[Row] = field(default_factory=list)
+    edges: list[Row] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+    launches: dict[str, np.ndarray] = field(
+        default_factory=lambda: {name: np.empty(0, np.int64) for name in LAUNCH})
+    execs: dict[int, int] = field(default_factory=dict)
+    nodes_of: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+# Where probes write: launches to a log (`kernelscope.native.log`), interned rows, and rare events as dicts.
 
 #: What happened, in an NVTX event: a push/pop range was opened; one was closed of which the domain is known, or the
 #: whole label; a mark. Start/end ranges have numbers from `RANGE_START` on.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kernelscope.pytest_plugin.report import Report
+    from kernelscope.pytest_plugin.checks import Report
 
 MARKER = "kernelscope"
 _OPTION = "kernelscope_report"
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if path.is_dir():
         raise pytest.UsageError(f"--kernelscope-report {str(path)!r}: that is a folder")
     if not config.option.collectonly:
-        from kernelscope.pytest_plugin.report import Report
+        from kernelscope.pytest_plugin.checks import Report
 
         # A test may change the working folder.
         config.pluginmanager.register(Report(path.expanduser().absolute()), _REPORT)
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     path = _report_path(config)
     if not marked and path is None:
         return
-    from kernelscope.pytest_plugin.limits import LimitError, limits_of
+    from kernelscope.pytest_plugin.checks import LimitError, limits_of
 
     for item in marked:
         try:
@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     with warnings.catch_warnings():
         # What other packages warn of while they are imported is not the tests' affair.
         warnings.simplefilter("ignore")
-        from kernelscope.pytest_plugin.recording import CallRecorder
+        from kernelscope.pytest_plugin.checks import CallRecorder
     report: Report | None = config.pluginmanager.get_plugin(_REPORT)
     keeps = None if path is None else path.suffix.lower()
     config.pluginmanager.register(CallRecorder(report, keeps, hasattr(config, "workerinput")), "kernelscope-recorder")

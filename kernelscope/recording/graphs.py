@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.arrow import make_table, table_of_rows
-from kernelscope.recording.captures import Capturing, captured_launches, nodes_of_launches
-from kernelscope.recording.columns import THREAD_BITS, Columns, Row, cell_finder, thread_rows
-from kernelscope.recording.graph_launches import GraphCalls
-from kernelscope.recording.spans import FOREVER, Spans
+from kernelscope.recording.calls import Capturing, GraphCalls, captured_launches, nodes_of_launches
+from kernelscope.recording.columns import FOREVER, THREAD_BITS, Columns, Row, Spans, cell_finder, thread_rows
+from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.schema import TABLES, UNKNOWN
 
 #: Of one graph launch: the position in `RawGraphs.events` of what made the executable graph (-1 unknown), the stream's
@@ -35,7 +33,7 @@ _CALLS = ("instantiate", "update", "upload", "define", "close")
 
 @dataclass
 class RawGraphs:
-    """What probes saw of graphs, before it is tables; see `kernelscope.probes.graph_rows.GraphRows`.
+    """What probes saw of graphs, before it is tables; see `kernelscope.probes.sink.GraphRows`.
 
     Attributes
     ----------

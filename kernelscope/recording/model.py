@@ -1,10 +1,10 @@
-"""`Recording`: what was recorded, as plain tables and metadata. It needs neither a GPU nor a framework."""
+"""`Recording`: what was recorded, as plain tables and metadata, and parts of it as recordings of their own."""
 
 from __future__ import annotations
 
 import copy
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.arrow import arrow_schema, empty_table
+from kernelscope.errors import UnknownCellError
+from kernelscope.recording.integrity import FIRST, REFERENCES, own_id
+from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
 from kernelscope.schema import TABLES, UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 #: What every output of a dry run says.
 DRY_RUN_NOTICE = "dry run: kernels did not execute"
@@ -25,15 +28,15 @@ SIMULATOR_NOTICE = "CUDA simulator: times say nothing about a GPU"
 
 # A recording names its views and does not import them, so that the renderers stay above this module.
 _VIEWS = {
-    "summary": ("kernelscope.renderers.text", "summary"),
-    "card": ("kernelscope.renderers.html", "card"),
-    "write_page": ("kernelscope.widgets.page", "write_page"),
-    "specializations": ("kernelscope.analysis.specialization_table", "specialization_table"),
+    "summary": ("kernelscope.views.card.text", "summary"),
+    "card": ("kernelscope.views.card.html", "card"),
+    "write_page": ("kernelscope.views.page", "write_page"),
+    "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
-    "to_perfetto": ("kernelscope.renderers.perfetto", "to_perfetto"),
-    "to_parquet": ("kernelscope.renderers.tables", "to_parquet"),
+    "to_perfetto": ("kernelscope.views.timeline.perfetto", "to_perfetto"),
+    "to_parquet": ("kernelscope.views.exports", "to_parquet"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
-    "to_csv": ("kernelscope.renderers.tables", "to_csv"),
+    "to_csv": ("kernelscope.views.exports", "to_csv"),
 }
 
 _PANDAS_NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
@@ -162,7 +165,7 @@ class Recording:
     def specializations(self) -> pd.DataFrame:
         """One row a compiled overload, with its kernel, arguments, launches, occupancy and reason beside the columns.
 
-        See `kernelscope.analysis.specialization_table`; ``table("specializations")`` has the schema's columns only.
+        See `kernelscope.views.inspector.model`; ``table("specializations")`` has the schema's columns only.
         """
         return _view("specializations")(self)
 
@@ -258,7 +261,7 @@ class Recording:
         RecordingFileError
             The file exists and `overwrite` is false, or cannot be written.
         """
-        from kernelscope.recording.io import save
+        from kernelscope.recording.file import save
 
         return save(self, path, paths=paths, overwrite=overwrite)
 
@@ -304,15 +307,15 @@ class Recording:
         return _view("by_range")(self)
 
     def to_perfetto(self, path: str | Path, **options: Any) -> Path:
-        """Write a trace for the Perfetto UI and return its path: see `kernelscope.renderers.perfetto.to_perfetto`."""
+        """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
         return _view("to_perfetto")(self, path, **options)
 
     def to_parquet(self, folder: str | Path, **options: Any) -> Path:
-        """Write one Parquet file a table into a folder: see `kernelscope.renderers.tables.to_parquet`."""
+        """Write one Parquet file a table into a folder: see `kernelscope.views.exports.to_parquet`."""
         return _view("to_parquet")(self, folder, **options)
 
     def to_csv(self, folder: str | Path, **options: Any) -> Path:
-        """Write one CSV file a table into a folder: see `kernelscope.renderers.tables.to_csv`."""
+        """Write one CSV file a table into a folder: see `kernelscope.views.exports.to_csv`."""
         return _view("to_csv")(self, folder, **options)
 
     def __repr__(self) -> str:
@@ -336,3 +339,217 @@ def _masked(array: pa.ChunkedArray, dtype: str) -> Any:
     if dtype == "boolean":
         return pd.arrays.BooleanArray(array.fill_null(False).to_numpy().astype(bool), mask)
     return pd.arrays.IntegerArray(np.array(array.fill_null(0).to_numpy()), mask)
+
+
+# Parts of a recording as recordings of their own: one cell's, or what its launches and compilations use.
+
+_EVENTS = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "passes", "ranges")
+
+#: An array that gives for each old row number the new one, or -1 where the row is left out.
+Renumbering = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def select_cell(recording: Recording, cell_id: int) -> Recording:
+    """Return the sub-recording of one cell.
+
+    It has the cell's launches, activities, API calls, compilations, builds and events of graphs, the compilations and
+    builds inside those launches and the passes of all of these, and the rows of the other tables that they name, all
+    renumbered. A parent launch or a requesting launch in another cell becomes null. What made an executable graph in
+    another cell becomes a ``before``, as it would in a recording of this cell alone; a capture that began there stays
+    where one of the launches went into it. Ranges and marks stay that were open at any time while the cell ran. A pass
+    that belongs to no compilation is the cell's if it began while the cell ran. Health is of the recording as a whole
+    and stays, with ``total_cost_ns`` in proportion to the launches. Metadata stay as they are.
+
+    Parameters
+    ----------
+    recording : Recording
+        Where to take it from; it is not changed.
+    cell_id : int
+        A row number of its table ``cells``.
+
+    Raises
+    ------
+    UnknownCellError
+        There is no such cell.
+    """
+    cells = recording.arrow("cells").num_rows
+    if not 0 <= cell_id < cells:
+        known = f"0 to {cells - 1}" if cells else "none"
+        raise UnknownCellError(f"no cell {cell_id} in recording {recording.name!r}; known: {known}")
+    keep = _masks(recording, ("health",))
+    keep["cells"][cell_id] = True
+    keep["launches"] = recording.column("launches", "cell_id") == cell_id
+    for table in ("compilations", "activities", "api_calls", "builds", "graph_events"):
+        keep[table] = recording.column(table, "cell_id") == cell_id
+    _mark(recording, keep, "launches", "compilations")
+    keep["builds"] |= np.append(keep["launches"], False)[recording.column("builds", "launch_id")]
+    keep["passes"] = _passes(recording, cell_id, keep["compilations"])
+    keep["ranges"] = _ranges(recording, cell_id)
+    for table in ("launches", "activities"):
+        _mark(recording, keep, table, "graph_events")
+    earlier = _earlier(recording, keep["graph_events"])
+    keep["graph_events"][earlier] = True
+    tables = _part(_with_before(recording, earlier, cell_id), keep)
+    launches = recording.arrow("launches").num_rows
+    share = tables["launches"].num_rows / launches if launches else 0.0
+    health = tables["health"].to_pydict()
+    health["total_cost_ns"] = [None if cost is None else cost * share for cost in health["total_cost_ns"]]
+    tables["health"] = make_table("health", health)
+    return Recording(tables, recording.metadata)
+
+
+def keep_used(recording: Recording) -> Recording:
+    """Return the recording without the rows that none of its launches, activities, compilations and so on names.
+
+    Threads, devices, dispatchers, specializations, configurations, occupancies and graphs can be of other recordings
+    that ran at the same time; those that stay are renumbered. It returns a new recording and leaves the given one as it
+    is.
+    """
+    return Recording(_part(recording, _masks(recording, ("cells", "health", *_EVENTS))), recording.metadata)
+
+
+def renumbered(table: pa.Table, name: str, renumbering: dict[str, Renumbering]) -> pa.Table:
+    """Return the rows of the table called `name` with new ids in the columns that name other rows.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows. Their own ids stay: see `numbered`.
+    name : str
+        Which table of the schema it is.
+    renumbering : dict of str to array
+        For each table its old ids' new ones. An id that has none becomes null.
+    """
+    for index, column in enumerate(TABLES[name].columns):
+        old = table.column(index)
+        if column.name in REFERENCES and column.name != own_id(name) and old.null_count < len(old):
+            new = _new_ids(old, renumbering[REFERENCES[column.name]])
+            field = table.schema.field(index)
+            table = table.set_column(index, field, pa.array(new, field.type, mask=new == UNKNOWN))
+    return table
+
+
+def numbered(table: pa.Table, name: str) -> pa.Table:
+    """Return the rows of the table called `name` with its own ids, if it has any, counted from 0."""
+    if own_id(name) is None:
+        return table
+    field = table.schema.field(0)
+    return table.set_column(0, field, pa.array(np.arange(table.num_rows), field.type))
+
+
+def _masks(recording: Recording, whole: Sequence[str]) -> dict[str, Any]:
+    """For each table a mask of the rows that stay: all of the tables in `whole`, none of the others yet."""
+    return {name: np.full(recording.arrow(name).num_rows, name in whole) for name in TABLES}
+
+
+def _part(recording: Recording, keep: dict[str, Any]) -> dict[str, pa.Table]:
+    """The tables with the kept launches, compilations, passes and ranges and with what these name, renumbered."""
+    for referring in _EVENTS:
+        for referred in ("graphs", "graph_nodes"):
+            _mark(recording, keep, referring, referred)
+    _mark(recording, keep, "graph_nodes", "graphs")
+    for table in ("graph_nodes", "graph_edges"):
+        keep[table] = keep["graphs"][recording.column(table, "graph_id")]
+    for referring in (*_EVENTS, "graph_nodes"):
+        for referred in ("threads", "devices", "specializations", "configurations", "dispatchers"):
+            _mark(recording, keep, referring, referred)
+    _mark(recording, keep, "specializations", "dispatchers")
+    keep["occupancies"][:] = True
+    for column in ("specialization_id", "configuration_id", "device_id"):
+        keep["occupancies"] &= keep[REFERENCES[column]][recording.column("occupancies", column)]
+    specialization = recording.column("code", "specialization_id")
+    # The last row of specializations stands in for a null, whose answer is not used.
+    own = np.append(keep["specializations"], True)[specialization]
+    keep["code"] = keep["dispatchers"][recording.column("code", "dispatcher_id")] & own
+    renumbering = {name: _renumbering(mask) for name, mask in keep.items()}
+    order = _order(recording, keep["graph_events"])
+    if order is not None:
+        kept = np.flatnonzero(keep["graph_events"])[order]
+        renumbering["graph_events"][kept] = np.arange(len(kept))
+    tables = {name: renumbered(_filtered(recording.arrow(name), keep[name]), name, renumbering) for name in TABLES}
+    if order is not None:
+        tables["graph_events"] = tables["graph_events"].take(pa.array(order)).combine_chunks()
+    return {name: numbered(table, name) for name, table in tables.items()}
+
+
+def _order(recording: Recording, kept: Any) -> Any:
+    """The order of kept events of graphs by start; None where they are in it."""
+    starts = recording.arrow("graph_events").column("start_ns").fill_null(FIRST).to_numpy()[kept]
+    return np.argsort(starts, kind="stable") if (starts[1:] < starts[:-1]).any() else None
+
+
+def _mark(recording: Recording, keep: dict[str, Any], referring: str, referred: str) -> None:
+    """Keep the rows of `referred` that kept rows of `referring` name."""
+    for column in TABLES[referring].names:
+        if REFERENCES.get(column) == referred and column != own_id(referring):
+            ids = recording.column(referring, column)[keep[referring]]
+            keep[referred][ids[ids != UNKNOWN]] = True
+
+
+def _earlier(recording: Recording, kept: Any) -> Any:
+    """The events that made what kept events launch, update or rebuild, and are not kept themselves."""
+    named = np.concatenate([recording.column("graph_events", name)[kept] for name in ("exec_id", "rebuild_of")])
+    named = np.unique(named[named != UNKNOWN])
+    return named[~kept[named]]
+
+
+def _with_before(recording: Recording, earlier: Any, cell_id: int) -> Recording:
+    """The recording with these events as ``before``, the graphs as they were when the cell began, not in order yet."""
+    if not len(earlier):
+        return recording
+    events = recording.arrow("graph_events")
+    graph, execs = (recording.column("graph_events", name).copy() for name in ("graph_id", "exec_id"))
+    starts = recording.column("graph_events", "start_ns")
+    words = (recording.column("graph_events", name) for name in ("kind", "outcome"))
+    updates = np.logical_and(*(column == word for column, word in zip(words, ("update", "ok"), strict=True)))
+    begin = recording.arrow("cells").column("start_ns")[cell_id].as_py()
+    updates = np.flatnonzero(updates & (execs != UNKNOWN) & (starts < begin))
+    graph[execs[updates]] = graph[updates]  # of several assignments to one place the last one stays
+    rows = events.take(pa.array(earlier)).to_pylist()
+    is_earlier = np.zeros(events.num_rows, bool)
+    is_earlier[earlier] = True
+    made = table_of_rows("graph_events", [
+        {"graph_event_id": row["graph_event_id"], "kind": "before", "exec_id": row["graph_event_id"], "outcome": "ok",
+         "graph_id": None if at == UNKNOWN else at, "attributes": row["attributes"]}
+        for row, at in zip(rows, graph[earlier].tolist(), strict=True)])
+    # In their old places: ids are renumbered by these, and the rows put in order afterwards.
+    position = np.where(is_earlier, events.num_rows + np.cumsum(is_earlier) - 1, np.arange(events.num_rows))
+    whole = pa.concat_tables([events, made]).unify_dictionaries().combine_chunks().take(pa.array(position))
+    tables = {name: recording.arrow(name) for name in TABLES} | {"graph_events": whole}
+    return Recording(tables, recording.metadata)
+
+
+def _passes(recording: Recording, cell_id: int, compilations: Any) -> Any:
+    """A mask of the passes of the kept compilations, and of those that began while the cell ran and have none."""
+    compilation = recording.column("passes", "compilation_id")
+    cell = recording.arrow("cells").slice(cell_id, 1).to_pylist()[0]
+    end = cell["end_ns"] if cell["synchronized_ns"] is None else cell["synchronized_ns"]
+    began = recording.column("passes", "start_ns")
+    known = recording.arrow("passes").column("start_ns").is_valid().to_numpy()
+    alone = compilation == UNKNOWN
+    found = alone & known & (began >= cell["start_ns"]) & (began <= end)
+    found[~alone] = compilations[compilation[~alone]]
+    return found
+
+
+def _ranges(recording: Recording, cell_id: int) -> Any:
+    """A mask of the ranges that were open while the cell ran; its launches can be in those of earlier cells."""
+    cell = recording.arrow("cells").slice(cell_id, 1).to_pylist()[0]
+    ranges = recording.arrow("ranges")
+    starts = ranges.column("start_ns").fill_null(FIRST).to_numpy()
+    ends = ranges.column("end_ns").fill_null(np.iinfo(np.int64).max).to_numpy()
+    return (starts <= cell["end_ns"]) & (ends >= cell["start_ns"])
+
+
+def _renumbering(mask: Any) -> Renumbering:
+    return np.where(mask, np.cumsum(mask) - 1, UNKNOWN)
+
+
+def _filtered(table: pa.Table, mask: Any) -> pa.Table:
+    return table if mask.all() else table.filter(pa.array(mask)).combine_chunks()
+
+
+def _new_ids(old: pa.ChunkedArray, new: Renumbering) -> Renumbering:
+    ids = (old.fill_null(UNKNOWN) if old.null_count else old).to_numpy()
+    # The value at the end is what -1 takes.
+    return np.append(new, UNKNOWN)[ids]

@@ -1,29 +1,364 @@
-"""A recording that can be shown to others: without source, code, and any name that a user gave.
-
-`RULES` decides on every text column of the schema. Words of KernelScope, CUDA and numba stay (``compiled``,
-``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays distinct, such as ``kernel_2``, or is
-left out. A column that no rule names is emptied. Numbers stay: times, sizes, line numbers, launch configurations.
-
-Neutral names are counted by recording: merge first, then redact.
-"""
+"""A recording that can be shown to others: without paths, and on request without source, code and names."""
 
 from __future__ import annotations
 
+import base64
 import builtins
 import hashlib
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.arrow import empty_table, table_of_rows
+from kernelscope import cubin
+from kernelscope.errors import CubinError
+from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
-from kernelscope.recording.redact_metadata import PROBES, WITHHELD, is_number, mapping, shown_metadata
-from kernelscope.recording.redact_types import Names, neutral_types
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.recording.parquet import empty_table, table_of_rows
+from kernelscope.schema import TABLES, UNKNOWN, Column
+
+# What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
+#
+# `shareable` decides for every way out of a recording: files, tables, traces, pages, what is printed, and the cards
+# and
+# pictures that a notebook saves. `shareable_values` decides for what is no recording, and `shareable_code` for one
+# text
+# of code.
+#
+# - Columns that the schema marks as paths keep the file's name.
+# - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, a path keeps the file's name.
+# - Code keeps of each source file the name: PTX, SASS, LLVM, MLIR and types. What a debugger needs is left out of
+# PTX,
+#   and so is a cubin with line information: both hold paths that cannot be cut.
+# - In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working folder
+# ``.``.
+#
+# So source keeps a path that its author typed, unless it leads into one of these two folders;
+# ``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into
+# one
+# of the two folders. A user's or host's name is not looked for outside of paths.
+
+_MESSAGES = ("error", "reason", "fix", "message")
+
+# The folders of a path, not of a URL and not of a ratio such as ns/op; what follows is the file's name.
+_POSIX_FOLDERS = re.compile(r"""(?<![\w/~.])(?:file://|[~.])?/(?:[^\s/"'`<>|:;,()\[\]{}]+/)+(?=[^\s/])""")
+_WINDOWS_FOLDERS = re.compile(r"""(?<!\w)[A-Za-z]:[\\/](?:[^\s\\/"'`<>|:;,]+[\\/]+)+(?=[^\s\\/])""")
+# In quotes it may have blanks.
+_QUOTED_FOLDERS = re.compile(r"""(?<=['"])(?:[~.]?/|[A-Za-z]:[\\/])[^'"\n]*[\\/](?=[^'"\n\\/]+['"])""")
+
+# What was made of a recording, and for which folders; None where nothing had to be cut.
+_made: WeakKeyDictionary[Recording, tuple[Any, Recording | None]] = WeakKeyDictionary()
+
+# A debugger's sections in PTX hold paths as bytes.
+_DEBUG_SECTION = re.compile(r"^([ \t]*\.section[ \t]+\.debug_\w+)\s*\{.*?^[ \t]*\}", re.MULTILINE | re.DOTALL)
+_SOURCE_FILE = re.compile(r'(\.file[ \t]+\d+[ \t]+|//## File |inlined at |\bfilename: )"([^"\n]*)"')
+_MLIR_FILE = re.compile(r'(\bloc\()"([^"\n]*)"(?=:\d)')
+_MLIR_FOLDER = re.compile(r'(\bdi_file<"[^"\n]*" in )"[^"\n]*"')
+_LLVM_FOLDER = re.compile(r'\bdirectory: "[^"]*"')
+
+
+def shareable(recording: Recording, *, paths: bool = False) -> Recording:
+    """Return the recording as it leaves the machine: without paths, unless they are asked for.
+
+    Whatever writes, prints or draws a recording takes it from here. What is asked for again is not made again.
+
+    Parameters
+    ----------
+    recording : Recording
+        It is not changed, and returned itself where it holds no paths.
+    paths : bool
+        Keep full paths of the machine.
+    """
+    if paths:
+        return recording
+    folders = _own_folders()
+    found = _made.get(recording)
+    if found is not None and found[0] == folders:
+        return recording if found[1] is None else found[1]
+    held = {name: recording.arrow(name) for name in TABLES}
+    tables = {name: _cut_table(name, table, folders) for name, table in held.items()}
+    metadata = cast("dict[str, Any]", _cut_values(dict(recording.metadata), partial(_cut_prose, folders)))
+    if metadata == recording.metadata and all(tables[name] is table for name, table in held.items()):
+        _made[recording] = folders, None  # itself would keep it alive
+        return recording
+    made = Recording(tables, metadata)
+    _made[recording], _made[made] = (folders, made), (folders, None)
+    return made
+
+
+def shareable_values(values: Any, code: Collection[str] = ()) -> Any:
+    """Return JSON values as they leave the machine: without paths, as in messages.
+
+    Parameters
+    ----------
+    values : Any
+        What JSON can hold.
+    code : collection of str, optional
+        The keys of texts that are code: what its author typed stays, as in the source of cells.
+    """
+    folders = _own_folders()
+    return _cut_values(values, partial(_cut_prose, folders), code, partial(_cut_folders, folders))
+
+
+def shareable_code(kind: str, text: str) -> str:
+    """Return a text of code as it leaves the machine; `kind` is as in the table ``code``."""
+    return _CODE_CUTTERS.get(kind, _cut_folders)(_own_folders(), text)
+
+
+def _own_folders() -> list[tuple[re.Pattern[str], str]]:
+    """Patterns for the working and the home folder in the spellings they can have, and what stands for each."""
+    found: dict[str, str] = {}
+    for find, sign in ((Path.cwd, "."), (Path.home, "~")):
+        try:
+            folder = find()
+        except (OSError, RuntimeError):
+            continue
+        for path in (folder, Path(os.path.realpath(folder))):
+            # The root is no one's own folder, and every path begins with it.
+            if path != Path(path.anchor):
+                for text in (str(path), path.as_posix(), json.dumps(str(path))[1:-1]):
+                    found.setdefault(text, sign)
+    # The longer first: the working folder is often inside the home folder.
+    return [(re.compile(re.escape(text) + r"(?![\w-])"), found[text]) for text in sorted(found, key=len, reverse=True)]
+
+
+def _cut_table(name: str, table: pa.Table, folders: list[tuple[re.Pattern[str], str]]) -> pa.Table:
+    if not table.num_rows:
+        return table
+    if name == "code":
+        table = _cut_code(table, folders)
+    for index, column in enumerate(TABLES[name].columns):
+        if column.dtype not in ("string", "category"):
+            continue
+        cut = _cut_column(table.column(index), _cutter(column, folders))
+        if cut is not None:
+            table = table.set_column(index, table.schema.field(index), cut)
+    return table
+
+
+def _cut_code(table: pa.Table, folders: list[tuple[re.Pattern[str], str]]) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    before: list[dict[str, Any]] = table.to_pylist()
+    for row in before:
+        if row["kind"] == "cubin" and _has_paths(row["text"]):
+            continue
+        rows.append({**row, "text": _CODE_CUTTERS.get(row["kind"], _cut_folders)(folders, row["text"])})
+    return table if rows == before else table_of_rows("code", rows)
+
+
+def _has_paths(text: str) -> bool:
+    """Whether the machine code holds paths; what cannot be read may."""
+    try:
+        return cubin.read(base64.b64decode(text, validate=True)).has_line_info
+    except (CubinError, ValueError):
+        return True
+
+
+def _cut_code_text(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    """PTX, SASS or LLVM; what names a source file is quoted, so that its path can have blanks."""
+    text = _LLVM_FOLDER.sub('directory: ""', text)
+    text = _SOURCE_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', text)
+    return _cut_prose(folders, _DEBUG_SECTION.sub(r"\1\t// left out: it can hold paths", text))
+
+
+def _cut_mlir(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    text = _MLIR_FOLDER.sub(r'\1""', text)
+    text = _MLIR_FILE.sub(lambda found: f'{found[1]}"{_file_name(found[2])}"', text)
+    return _cut_prose(folders, text)
+
+
+def _cutter(column: Column, folders: list[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:
+    if column.is_path:
+        return _file_name
+    if column.name in JSON_COLUMNS:
+        return partial(_cut_json, folders)
+    if column.name in _MESSAGES:
+        return partial(_cut_prose, folders)
+    return partial(_cut_folders, folders)
+
+
+def _cut_column(column: pa.ChunkedArray, cut: Callable[[str], str]) -> pa.ChunkedArray | None:
+    """The column with each distinct text cut, or None where that changes nothing."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    chunks: list[Any] = []
+    changed = False
+    for chunk in encoded.chunks:
+        before: list[str] = chunk.dictionary.to_pylist()
+        after = [cut(text) for text in before]
+        changed = changed or after != before
+        # Two paths can have become one name; a dictionary holds each text once.
+        distinct = {text: code for code, text in enumerate(dict.fromkeys(after))}
+        codes = pa.array([distinct[text] for text in after], pa.int32())
+        chunks.append(pa.DictionaryArray.from_arrays(codes.take(chunk.indices), pa.array(list(distinct), pa.string())))
+    if not changed:
+        return None
+    return pa.chunked_array(chunks, encoded.type).cast(column.type)
+
+
+def _file_name(text: str) -> str:
+    return re.split(r"[\\/]", text.rstrip("\\/"))[-1]
+
+
+def _cut_folders(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    for pattern, sign in folders:
+        text = pattern.sub(lambda _, sign=sign: sign, text)
+    return text
+
+
+def _cut_prose(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    text = _QUOTED_FOLDERS.sub("", _cut_folders(folders, text))
+    return _WINDOWS_FOLDERS.sub("", _POSIX_FOLDERS.sub("", text))
+
+
+def _cut_json(folders: list[tuple[re.Pattern[str], str]], text: str) -> str:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return _cut_prose(folders, text)
+    cut = _cut_values(content, partial(_cut_prose, folders))
+    return text if cut == content else json.dumps(cut, ensure_ascii=False)
+
+
+def _cut_values(value: Any, cut: Callable[[str], str], code: Collection[str] = (),
+                cut_code: Callable[[str], str] = str) -> Any:
+    """JSON values with every text in them cut, keys included; what has one of the keys `code` is cut as code is."""
+    if isinstance(value, str):
+        return cut(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {cut(key) if isinstance(key, str) else key:
+                _cut_values(item, cut_code if key in code else cut, code, cut_code) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_cut_values(item, cut, code, cut_code) for item in cast("list[Any]", value)]
+    return value
+
+
+_CODE_CUTTERS: dict[str, Callable[[list[tuple[re.Pattern[str], str]], str], str]] = {
+    "types": _cut_json, "mlir": _cut_mlir, "llvm": _cut_code_text, "ptx": _cut_code_text, "sass": _cut_code_text}
+
+
+# Neutral names, and numba's types with neutral names in the place of a user's.
+
+# A digit first is a number, a dimension such as 2d, or an address.
+_TOKEN = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+d?|0x[0-9a-f]+|\d+e\d+")
+_NUMERIC = re.compile(r"(?:u?int|float|complex|bfloat|bool|fp)\d*(?:_\d+|_?e\dm\d(?:fn|fnuz|fnu)?)?"
+                      r"|[<>|=]?[iufcbSUV]\d+")
+_WORDS = frozenset(_TOKEN.findall(
+    "array Array readonly unaligned mutable aligned boolean bool none None void x C F A True False nestedarray "
+    "UniTuple Tuple NamedTuple NamedUniTuple StarArgTuple StarArgUniTuple Record type offset Optional OptionalType "
+    "omitted default Literal LiteralStrKey int str float complex unicode_type bytes undefined pyobject "
+    "IntEnumMember EnumMember IntEnumClass EnumClass Enum class function CUDADispatcher Dispatcher type at Function "
+    "Module RawPointer CPointer voidptr uintp intp size_t DType dtype slice range_state_int32 range_state_int64 "
+    "range_iter_int32 range_iter_int64 datetime64 timedelta64 NPDatetime NPTimedelta ns us ms s m h D W M Y "
+    "List Set Dict reflected list set dict DictType ListType cuda dim3 Dim3 grid_group GridGroup random "
+    "xoroshiro128p_type xoroshiro128p curand"))
+
+
+class Names:
+    """Neutral names that stay distinct: the same text of the same kind gets the same name, ``kernel_1`` and on."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, str]] = {}
+        self._counted: dict[str, int] = {}
+
+    def of(self, kind: str, text: str) -> str:
+        """Return the name that stands for a text."""
+        held = self._held.setdefault(kind, {})
+        if text not in held:
+            self._counted[kind] = self._counted.get(kind, 0) + 1
+            held[text] = f"{kind}_{self._counted[kind]}"
+        return held[text]
+
+    def same(self, kind: str, text: str, name: str) -> None:
+        """Let a text of this kind have a name that another kind gave; the first one stays."""
+        self._held.setdefault(kind, {}).setdefault(text, name)
+
+
+def neutral_types(names: Names, text: str) -> str:
+    """Return a signature in which record fields, enumerations, functions and strings have neutral names.
+
+    Numbers stay, those of literal types included.
+    """
+
+    def neutral(found: re.Match[str]) -> str:
+        token = found.group()
+        if token in _WORDS or _NUMBER.fullmatch(token) or _NUMERIC.fullmatch(token):
+            return token
+        return names.of("name", token)
+
+    return _TOKEN.sub(neutral, text)
+
+
+# What may be shown of a recording's metadata: versions and what was on.
+
+#: What stands where a text that cannot be null is left out.
+WITHHELD = "withheld"
+
+_DETAILS = ("launch", "phases")
+_RECORDER = {"backend": ("native", "python"), "mode": ("grow", "ring", "stop"), "capacity": (), "kept": (), "lost": ()}
+#: The probes' names, which are words of KernelScope.
+PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "events", "scripted", "cuda.core", "cuda.compute",
+          "numba-cuda-mlir", "quadrants")
+_PACKAGES = ("numba-cuda", "numba", "cuda-core", "cuda-bindings", "numpy", "nvtx", "ipython", "cupti-python",
+             "numba-cuda-mlir", "cuda-cccl", "quadrants", "pandas", "pyarrow", "kernelscope")
+_VERSION = r"\d+(?:\.\d+){0,4}(?:(?:a|b|rc|\.dev|\.post)\d+)?"
+
+
+def shown_metadata(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the versions and what was on; keys that are not known here are left out."""
+    kept: dict[str, Any] = {"name": "redacted", "redacted": True}
+    for key in ("schema_version", "cpus", "merged", "dry_run", "simulator"):
+        if isinstance(held.get(key), bool | int):
+            kept[key] = held[key]
+    for key, pattern in (("created", r"[\d:T+Z.-]+"), ("detail", "|".join(_DETAILS)), ("python", _VERSION),
+                         ("driver_version", _VERSION), ("platform", r"(Linux|Windows|macOS)(?:-.*)?")):
+        found = re.fullmatch(pattern, held[key], re.DOTALL) if isinstance(held.get(key), str) else None
+        if found:  # of the platform, the build's name can be a machine's own
+            kept[key] = found[1] if found.lastindex else found[0]
+    if isinstance(held.get("probes"), list):
+        kept["probes"] = [each for each in held["probes"] if each in PROBES]
+    kept["packages"] = {name: version for name, version in mapping(held.get("packages")).items()
+                        if name in _PACKAGES and isinstance(version, str) and re.fullmatch(_VERSION, version)}
+    clock = mapping(held.get("clock"))
+    kept["clock"] = {key: clock[key] for key in ("host_ns", "wall_ns", "error_ns") if is_number(clock.get(key))}
+    if gpu := mapping(held.get("gpu")):
+        kept["gpu"] = {"source": gpu.get("source") if gpu.get("source") in PROBES else WITHHELD}
+        if is_number(gpu.get("clock_error_ns")):
+            kept["gpu"]["clock_error_ns"] = gpu["clock_error_ns"]
+    if known := {name: mapping(facts).get("kind") for name, facts in mapping(held.get("own_cost")).items()}:
+        kept["own_cost"] = {name: {"kind": kind} for name, kind in known.items() if name in PROBES
+                            and re.fullmatch("(partly )?calibrated|estimated", str(kind))}
+    recorder = {key: value for key, value in mapping(held.get("recorder")).items()
+                if key in _RECORDER and (value in _RECORDER[key] or is_number(value))}
+    return kept | ({"recorder": recorder} if recorder else {})
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, and an empty one for anything else."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number or a truth value."""
+    return isinstance(value, int | float)
+
+
+# A recording that can be shown to others: without source, code, and any name that a user gave.
+#
+# `RULES` decides on every text column of the schema. Words of KernelScope, CUDA and numba stay (``compiled``,
+# ``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays distinct, such as ``kernel_2``,
+# or is
+# left out. A column that no rule names is emptied. Numbers stay: times, sizes, line numbers, launch configurations.
+#
+# Neutral names are counted by recording: merge first, then redact.
 
 #: Makes of a text what may be shown of it; None leaves it out.
 Rule = Callable[[Names, str], str | None]

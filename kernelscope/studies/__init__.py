@@ -18,18 +18,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelscope.studies.anatomy import anatomy as anatomy
-    from kernelscope.studies.case import Case as Case
+    from kernelscope.studies.breakdown import anatomy as anatomy
+    from kernelscope.studies.calibration import calibrate as calibrate
+    from kernelscope.studies.cases import Case as Case
     from kernelscope.studies.cases import case as case
     from kernelscope.studies.cases import catalogue as catalogue
     from kernelscope.studies.cases import select as select
     from kernelscope.studies.compare import compare as compare
+    from kernelscope.studies.environments import Workspace as Workspace
     from kernelscope.studies.environments import prepare as prepare
     from kernelscope.studies.measured import Measured as Measured
     from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
     from kernelscope.studies.overhead import against as against
     from kernelscope.studies.overhead import launch_overhead as launch_overhead
-    from kernelscope.studies.own_cost import calibrate as calibrate
     from kernelscope.studies.result import StudyResult as StudyResult
     from kernelscope.studies.result import load as load
     from kernelscope.studies.statistics import judge as judge
@@ -37,18 +38,17 @@ if TYPE_CHECKING:
     from kernelscope.studies.suite import suite as suite
     from kernelscope.studies.target import Target as Target
     from kernelscope.studies.target import parse_target as parse_target
-    from kernelscope.studies.workspace import Workspace as Workspace
 
 _HOMES = {
-    "Case": "case",
+    "Case": "cases",
     "Measured": "measured",
     "StudyInterrupted": "overhead",
     "StudyResult": "result",
     "Target": "target",
-    "Workspace": "workspace",
+    "Workspace": "environments",
     "against": "overhead",
-    "anatomy": "anatomy",
-    "calibrate": "own_cost",
+    "anatomy": "breakdown",
+    "calibrate": "calibration",
     "case": "cases",
     "catalogue": "cases",
     "compare": "compare",

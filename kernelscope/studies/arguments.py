@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.renderers.base import clean, shorten
+from kernelscope.views.base import clean, shorten
 
 MOST_PROCESSES = 10_000
 MOST_LAUNCHES = 10_000_000

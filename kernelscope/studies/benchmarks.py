@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError, StudyFileError
-from kernelscope.renderers.base import clean, shorten
 from kernelscope.studies.arguments import paths
 from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
+from kernelscope.views.base import clean, shorten
 
 if TYPE_CHECKING:
     from kernelscope.studies.result import StudyResult

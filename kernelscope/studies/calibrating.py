@@ -27,10 +27,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope import _native
+from kernelscope import native
 from kernelscope.studies.bench import machine
 from kernelscope.studies.bench.framework import Framework, find
-from kernelscope.studies.bench.quiet import Quiet
+from kernelscope.studies.bench.machine import Quiet
 from kernelscope.studies.bench.timed import TimedCase, freeze_garbage
 
 #: Launches after a hook has come or gone, before any is timed.
@@ -113,7 +113,7 @@ class Calibrator:
 
 def backends() -> list[str]:
     """Return the recorders that this KernelScope has: the Python one, and the native one where it was built."""
-    return ["python"] if _native.core is None else ["python", "native"]
+    return ["python"] if native.core is None else ["python", "native"]
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ def _recording(backend: str | None, detail: str | None) -> Any:
     if backend is None or detail is None:
         yield
         return
-    from kernelscope.recorder import Recorder
+    from kernelscope.recorder.recorder import Recorder
 
     recorder = Recorder("calibration", detail=detail, gpu="none", backend=backend).start()
     try:

@@ -1,19 +1,179 @@
-"""A study as a card and as a page: verdicts first, then every interval around the baseline, then the method."""
+"""A study as a card and as a page: verdicts first, then every interval, then the method."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from kernelscope.renderers.base import escape
-from kernelscope.renderers.charts_html import figures_html
-from kernelscope.renderers.elements import folded, heading, name_of, table_of
-from kernelscope.renderers.style import PAGE, style
-from kernelscope.studies import forest, words
-from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference, Estimate
-from kernelscope.studies.measured import Measured
+from kernelscope.studies import text
+from kernelscope.studies.measured import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    Difference,
+    Estimate,
+    Measured,
+)
 from kernelscope.studies.numbers import difference, difference_interval, median, median_interval, share
 from kernelscope.studies.result import StudyResult
+from kernelscope.views.base import escape
+from kernelscope.views.charts import figures_html
+from kernelscope.views.html import PAGE, folded, heading, name_of, style, table_of
+
+# Intervals in the rows of a table, around a line at zero: a forest plot that needs no script and knows no theme.
+#
+# A row's picture is an SVG as wide and high as its cell: places are percent of the width, so that it fits cards of
+# any
+# width and its letters keep their size.
+
+#: The baseline's color, and those of the other targets in their order; the colors of the study's figures.
+TARGET_COLORS = ("#8a8f98", "#2b7bba", "#e69f00", "#009e73", "#c66fa0", "#5bbcea", "#d55e00", "#9a6fb8")
+
+#: Where a color does not say it: what a row's sheet needs.
+STYLE = """
+.kscope table.ks-table :is(td, th).ks-forest { position: relative; min-width: 126px; }
+.kscope .ks-forest svg { position: absolute; inset: 0 0 0 12px; width: calc(100% - 12px); height: 100%;
+  overflow: hidden; }
+.kscope .ks-forest svg svg { position: static; overflow: visible; }
+.kscope th.ks-forest svg { top: auto; height: 18px; overflow: visible; }
+.kscope .ks-forest line.ks-grid { stroke: var(--ks-line); stroke-width: 1; }
+.kscope .ks-forest line.ks-zero { stroke: var(--ks-soft); stroke-width: 1; }
+.kscope .ks-forest text { fill: var(--ks-soft); font-size: 11px; }
+"""
+
+# What every second number of a crowded axis has.
+_OF_TWO = ' class="ks-odd"'
+
+# The axis has at least this, so that noise of a tenth of a percent does not fill it.
+_LEAST_PERCENT = 1.0
+_MARGIN = 0.05
+_MUCH_WIDER = 2.0
+_MOST_TICKS = 5
+_MOST_NARROW = 4
+_EDGE = 9.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Percent on a line: its ends, and where numbers stand on it."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def place(self, value: float) -> float:
+        """Return where a value is, in percent of the axis' width; what is beyond an end is at the end."""
+        if math.isnan(value):
+            return self.place(0.0)
+        return 100 * (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+
+
+def axis(differences: Iterable[Difference]) -> Axis:
+    """Return an axis with room for all differences and their intervals, and for zero.
+
+    Where others tell more, much wider intervals of what is too noisy are cut off at the ends.
+    """
+    held = list(differences)
+    telling = [each for each in held if each.verdict != TOO_NOISY] or held
+    values = [0.0, *(each.percent for each in held)]
+    values += [value for each in telling for value in (each.low_percent, each.high_percent)]
+    finite = [value for value in values if math.isfinite(value) and abs(value) < 1e9]
+    most = _MUCH_WIDER * max(_LEAST_PERCENT, *map(abs, finite))
+    finite += [value for each in held for value in (each.low_percent, each.high_percent) if abs(value) <= most]
+    low, high = min(finite), max(finite)
+    if high - low < 2 * _LEAST_PERCENT:
+        low, high = min(low, -_LEAST_PERCENT), max(high, _LEAST_PERCENT)
+    room = (high - low) * _MARGIN
+    low, high = low - room, high + room
+    return Axis(low, high, _ticks(low, high))
+
+
+def forest_head(scale: Axis) -> str:
+    """Return the axis' numbers as a picture for the table's head."""
+    zero = scale.ticks.index(0)
+    # A narrow table has no room for many numbers.
+    crowded = len(scale.ticks) > _MOST_NARROW
+    # Where a notebook is not trusted, its pictures are taken away and their texts are left.
+    texts = " ".join(f'<text{_OF_TWO * (crowded and (place - zero) % 2)} x="{scale.place(tick):.2f}%" y="12" '
+                    f'text-anchor="{_anchor(scale.place(tick))}">{_tick(tick)}</text>'
+                    for place, tick in enumerate(scale.ticks))
+    return f'<svg aria-hidden="true">{texts}</svg>'
+
+
+def row(scale: Axis, each: Difference, color: str) -> str:
+    """Return a difference with its interval as a picture: hollow where no difference is established."""
+    low, high = scale.place(each.low_percent), scale.place(each.high_percent)
+    middle = scale.place(each.percent)
+    dashes = ' stroke-dasharray="3 3"' if each.verdict == TOO_NOISY else ""
+    fill = color if each.verdict in (SLOWER, FASTER) else "var(--ks-ground)"
+    label = (f"{share(each.percent, signed=True)} %, interval {share(each.low_percent, signed=True)} to "
+             f"{share(each.high_percent, signed=True)} %, {each.verdict}")
+    return (
+        f'<svg role="img" aria-label="{escape(label)}">{_grid(scale)}'
+        f'<line x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%" stroke="{color}" stroke-width="2"{dashes}/>'
+        f"{_end(low, each.low_percent < scale.low, color, -1)}{_end(high, each.high_percent > scale.high, color, 1)}"
+        f'<circle cx="{middle:.2f}%" cy="50%" r="4" fill="{fill}" stroke="{color}" stroke-width="2"/></svg>'
+    )
+
+
+def baseline_row(scale: Axis) -> str:
+    """Return the baseline's picture: it is at zero."""
+    zero = scale.place(0.0)
+    mark = f'<path d="M0 -5 L5 0 L0 5 L-5 0 Z" fill="{TARGET_COLORS[0]}"/>'
+    return f'<svg aria-hidden="true">{_grid(scale)}<svg x="{zero:.2f}%" y="50%">{mark}</svg></svg>'
+
+
+def empty_row(scale: Axis) -> str:
+    """Return the picture of a row without a difference."""
+    return f'<svg aria-hidden="true">{_grid(scale)}</svg>'
+
+
+def color_of(place: int) -> str:
+    """Return the color of a target by its place in the study."""
+    return TARGET_COLORS[0] if not place else TARGET_COLORS[1 + (place - 1) % (len(TARGET_COLORS) - 1)]
+
+
+def _grid(scale: Axis) -> str:
+    return "".join(f'<line class="ks-{"grid" if tick else "zero"}" x1="{scale.place(tick):.2f}%" '
+                   f'x2="{scale.place(tick):.2f}%" y1="0" y2="100%"/>' for tick in scale.ticks)
+
+
+def _end(place: float, is_cut: bool, color: str, side: int) -> str:
+    """An interval's end: a bar, or an arrow where it goes on beyond the axis."""
+    shape = f"M{-7 * side} -4 L0 0 L{-7 * side} 4" if is_cut else "M0 -4 L0 4"
+    return f'<svg x="{place:.2f}%" y="50%"><path d="{shape}" fill="none" stroke="{color}" stroke-width="2"/></svg>'
+
+
+def _ticks(low: float, high: float) -> tuple[float, ...]:
+    """Round numbers from `low` to `high`, zero among them."""
+    step = _round_up((high - low) / _MOST_TICKS)
+    return tuple(step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1))
+
+
+def _round_up(value: float) -> float:
+    size = 10.0 ** math.floor(math.log10(value))
+    return next(size * part for part in (1, 2, 5, 10) if size * part >= value * 0.999)
+
+
+def _anchor(place: float) -> str:
+    """Where a number's letters go: at the ends not over the next column's heading."""
+    return "start" if place < _EDGE else "end" if place > 100 - _EDGE else "middle"
+
+
+def _tick(value: float) -> str:
+    return f"{value:+,.10g} %" if value else "0"
+
+
+def bar_width(value: float, values: Sequence[float]) -> float:
+    """Return how wide a bar from zero is, in percent of the widest one's."""
+    most = max((each for each in values if math.isfinite(each)), default=0.0)
+    return 100 * min(max(value / most, 0.0), 1.0) if most > 0 and math.isfinite(value) else 0.0
+
+
+# A study as a card and as a page: verdicts first, then every interval around the baseline, then the method.
 
 #: As many cases as are in sight; the others are folded.
 MOST_CASES = 12
@@ -68,9 +228,9 @@ _STYLE = """
 def card(result: StudyResult) -> str:
     """Return the study as a self-contained fragment of HTML, for notebooks; it has no script and no id."""
     measured = result.measured
-    top = head(words.title(measured), measured, words.notice(measured), words.ending(measured))
+    top = head(text.title(measured), measured, text.notice(measured), text.ending(measured))
     errors = "".join(f'<div class="ks-error"><b>{escape(label)}</b> {escape(why)}</div>'
-                     for label, why in words.failures(measured))
+                     for label, why in text.failures(measured))
     return framed("".join([top, errors, _conclusions(result), _against(result), _within(result), _remarks(result),
                            _targets(result), _foot(result)]))
 
@@ -78,8 +238,8 @@ def card(result: StudyResult) -> str:
 def page(result: StudyResult) -> str:
     """Return a self-contained HTML document: the card, and the study's figures."""
     figures = result.figures()
-    drawn = figures_html(figures, words.notice(result.measured)) if figures else ""
-    return document(words.title(result.measured), f"{card(result)}\n{drawn}")
+    drawn = figures_html(figures, text.notice(result.measured)) if figures else ""
+    return document(text.title(result.measured), f"{card(result)}\n{drawn}")
 
 
 def document(title: str, inside: str) -> str:
@@ -94,7 +254,7 @@ def document(title: str, inside: str) -> str:
 
 def framed(inside: str) -> str:
     """Return a card of these parts, with its style."""
-    return (f"<style>{style()}{HEAD_STYLE}{forest.STYLE}{_STYLE}</style>"
+    return (f"<style>{style()}{HEAD_STYLE}{STYLE}{_STYLE}</style>"
             f'<div class="kscope"><div class="ks-study">{inside}</div></div>')
 
 
@@ -102,7 +262,7 @@ def head(title: str, measured: Measured, notice: str, ending: str = "") -> str:
     """Return a card's head: its title, how it ended where that was early, its GPU, and what must be said first."""
     chip = f'<span class="ks-chip ks-bad">{escape(ending)}</span>' if ending else ""
     gpu = measured.gpu.get("name")
-    maker = escape(" · ".join(part for part in ("KernelScope", words.name(gpu) if gpu else "") if part))
+    maker = escape(" · ".join(part for part in ("KernelScope", text.name(gpu) if gpu else "") if part))
     said = f'<div class="ks-notice" role="note">{escape(notice)}</div>' if notice else ""
     return (f'<div class="ks-top"><span class="ks-title" role="heading" aria-level="3">{escape(title)}</span>{chip}'
             f' <span class="ks-maker">{maker}</span></div>{said}')
@@ -129,14 +289,14 @@ def differences_table(
     cost : callable, optional
         What stands between a target's name and its picture: text.
     """
-    scale, rows = forest.axis(found), list[str]()
+    scale, rows = axis(found), list[str]()
     places = {target: place for place, target in enumerate(targets)}
     for case, against in dict.fromkeys((each.case, each.baseline if each.within else "") for each in found):
-        said = f'<span class="ks-more">against {escape(words.name(against))}</span>' if against else ""
+        said = f'<span class="ks-more">against {escape(text.name(against))}</span>' if against else ""
         rows.append(_case_row(name_of(case) + said, scale, 2 if cost else 1))
         for each in found:
             if (each.case, each.baseline if each.within else "") == (case, against):
-                color = forest.color_of(places.get(each.target, 0))
+                color = color_of(places.get(each.target, 0))
                 shown = f"<td>{escape(cost(each))}</td>" if cost else ""
                 rows.append(f'><td class="ks-left">{_name(each.target, color)}</td>{shown}'
                             f"{_picture(scale, each, color)}{_change(each)}{_verdict(each, False, '')}")
@@ -145,7 +305,7 @@ def differences_table(
 
 
 def _conclusions(result: StudyResult) -> str:
-    return listed(words.conclusions(result))
+    return listed(text.conclusions(result))
 
 
 def _against(result: StudyResult) -> str:
@@ -154,7 +314,7 @@ def _against(result: StudyResult) -> str:
                                                        for target in result.targets)]
     if not cases:
         return ""
-    scale = forest.axis(found) if found else None
+    scale = axis(found) if found else None
     shown, rest = cases[:MOST_CASES], cases[MOST_CASES:]
     note = ("medians of a launch, the picture in percent of the baseline, bars are intervals" if found
             else "medians of a launch, with their intervals of 95 %")
@@ -164,7 +324,7 @@ def _against(result: StudyResult) -> str:
     return html
 
 
-def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None) -> str:
+def _table(result: StudyResult, cases: Sequence[str], scale: Axis | None) -> str:
     costs = [each.median_us for each in result.estimates]
     rows: list[str] = []
     for case in cases:
@@ -173,12 +333,12 @@ def _table(result: StudyResult, cases: Sequence[str], scale: forest.Axis | None)
             estimate = result.by_place.get((target.label, case))
             if estimate is None and place and target.error is not None:
                 continue
-            name = _name(target.label, forest.color_of(place))
-            cells = f'<td class="ks-left">{name}</td>{_cost(estimate, costs, forest.color_of(place))}'
+            name = _name(target.label, color_of(place))
+            cells = f'<td class="ks-left">{name}</td>{_cost(estimate, costs, color_of(place))}'
             each = result.against_baseline.get((target.label, case))
             if scale is not None:
                 why = target.unavailable.get(case, "") if estimate is None else ""
-                color = forest.color_of(place)
+                color = color_of(place)
                 cells += (_picture(scale, each, color, is_baseline=not place) + _change(each)
                           + _verdict(each, not place, why))
             rows.append(f">{cells}")
@@ -195,31 +355,31 @@ def _within(result: StudyResult) -> str:
     return heading("Cases compared within a target") + differences_table(found, [each.label for each in result.targets])
 
 
-def _case_row(name: str, scale: forest.Axis | None, columns: int) -> str:
+def _case_row(name: str, scale: Axis | None, columns: int) -> str:
     """The row above those of a case's targets; its name has the `columns` before the picture."""
-    cells = f'<td class="ks-forest">{forest.empty_row(scale)}</td><td></td><td></td>' if scale is not None else ""
+    cells = f'<td class="ks-forest">{empty_row(scale)}</td><td></td><td></td>' if scale is not None else ""
     return f' class="ks-first"><td class="ks-left" colspan="{columns}">{name}</td>{cells}'
 
 
-def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: forest.Axis | None) -> str:
+def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: Axis | None) -> str:
     """A table with the axis in the head of its pictures; rows bring their own attributes."""
     html = table_of(columns, []).replace("<tbody></tbody>", "<tbody>" + "".join(f"<tr{row}</tr>" for row in rows)
                                          + "</tbody>")
     if scale is None:
         return html
     # The picture's heading is the only one without words.
-    return html.replace("<th></th>", f'<th class="ks-forest">{forest.head(scale)}</th>', 1)
+    return html.replace("<th></th>", f'<th class="ks-forest">{forest_head(scale)}</th>', 1)
 
 
 def _remarks(result: StudyResult) -> str:
-    said = listed(words.remarks(result))
+    said = listed(text.remarks(result))
     return heading("To know") + said if said else ""
 
 
 def _targets(result: StudyResult) -> str:
-    rows = [f'<td class="ks-left">{_name(each.label, forest.color_of(place))}</td>'
-            f'<td class="ks-left">{escape(words.source(each))}</td>'
-            f'<td class="ks-left">{escape(words.versions(each))}</td><td>{each.processes}</td>'
+    rows = [f'<td class="ks-left">{_name(each.label, color_of(place))}</td>'
+            f'<td class="ks-left">{escape(text.source(each))}</td>'
+            f'<td class="ks-left">{escape(text.versions(each))}</td><td>{each.processes}</td>'
             for place, each in enumerate(result.targets)]
     columns = [("", "target", ""), ("", "from", ""), ("third", "versions", ""), ("number", "processes", "")]
     summary = "<b>1</b> target, its versions" if len(rows) == 1 else f"<b>{len(rows)}</b> targets, their versions"
@@ -227,7 +387,7 @@ def _targets(result: StudyResult) -> str:
 
 
 def _foot(result: StudyResult) -> str:
-    lines = [" ".join(words.method(result.measured)), words.machine(result.measured)]
+    lines = [" ".join(text.method(result.measured)), text.machine(result.measured)]
     return f'<div class="ks-foot">{"".join(f"<div>{_kept(line)}</div>" for line in lines if line)}</div>'
 
 
@@ -242,16 +402,16 @@ def _name(label: str, color: str) -> str:
 
 def _cost(each: Estimate | None, costs: Sequence[float], color: str) -> str:
     if each is None:
-        return f'<td><span class="ks-soft">{words.NOT_MEASURED}</span></td>'
-    wide = forest.bar_width(each.median_us, costs)
+        return f'<td><span class="ks-soft">{text.NOT_MEASURED}</span></td>'
+    wide = bar_width(each.median_us, costs)
     return (f'<td>{median(each)} <span class="ks-more">{median_interval(each)}</span>'
             f'<div class="ks-cost" style="width:{wide:.1f}%;background:{color}"></div></td>')
 
 
-def _picture(scale: forest.Axis, each: Difference | None, color: str, *, is_baseline: bool = False) -> str:
+def _picture(scale: Axis, each: Difference | None, color: str, *, is_baseline: bool = False) -> str:
     if each is not None:
-        return f'<td class="ks-forest">{forest.row(scale, each, color)}</td>'
-    return f'<td class="ks-forest">{forest.baseline_row(scale) if is_baseline else forest.empty_row(scale)}</td>'
+        return f'<td class="ks-forest">{row(scale, each, color)}</td>'
+    return f'<td class="ks-forest">{baseline_row(scale) if is_baseline else empty_row(scale)}</td>'
 
 
 def _change(each: Difference | None) -> str:

@@ -1,23 +1,398 @@
-"""The cases that a study knows, which of them are meant, and a line for one of one's own."""
+"""The cases that a study knows: ways of launching, declared as data, and a line for one of one's own."""
 
 from __future__ import annotations
 
 import inspect
 import linecache
 import re
+import string
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from types import CodeType
 from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError
 from kernelscope.studies.arguments import is_whole, paths, shown, text
-from kernelscope.studies.case import Case
-from kernelscope.studies.catalogue_arguments import args_name, argument_cases, empty
-from kernelscope.studies.catalogue_ways import graph, launches, recorded, unrecorded, way_cases
 from kernelscope.suggestions import did_you_mean
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way of launching, as source text that the process of a target runs, or as a callable of this process.
+
+    The texts run in one namespace, which has ``cuda`` (``numba.cuda``, or ``numba_cuda_mlir.cuda``), ``np``, and
+    ``Unavailable``, an exception whose text says why the case cannot be had in this target.
+
+    Attributes
+    ----------
+    name : str
+        What to call it; unique in a study.
+    statement : str
+        What one launch is. It is timed many times in a loop.
+    setup : str
+        What comes before, once in each process: kernels, arrays, launch configurations.
+    args : int or None
+        How many arguments the kernel gets, where that is what tells cases apart.
+    group : str
+        Which cases it belongs with: ``empty``, ``arguments``, ``many``, ``signature``, ``configure``, ``stream``,
+        ``callbacks``, ``capture``, ``launch-config``, ``graph``, ``recording``, or ``own``.
+    against : str or None
+        The name of a case that this one is also compared with, in the same target.
+    before, after : str
+        What comes directly before and after each batch of loops, untimed: begin a capture, end it.
+    most_loops : int or None
+        The most loops that a batch may have, such as nodes of a capture.
+    needs : tuple of str
+        Modules that a target must have, besides the framework and NumPy.
+    function : callable or None
+        In the place of `statement`: a callable of this process, which only this process can measure.
+    """
+
+    name: str
+    statement: str = ""
+    setup: str = ""
+    args: int | None = None
+    group: str = "own"
+    against: str | None = None
+    before: str = ""
+    after: str = ""
+    most_loops: int | None = None
+    needs: tuple[str, ...] = ()
+    function: Callable[[], Any] | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is a callable of this process."""
+        return self.function is not None
+
+
+# Cases that tell arguments apart: how many there are, of which kind, and what their signature was known from.
+
+#: What the kinds of arguments are compared with: as many device arrays.
+ARRAYS = 4
+
+
+def empty(count: int) -> Case:
+    """Return the case of an empty kernel with `count` device arrays of one float32, launched 1x1."""
+    names = [f"a{number}" for number in range(count)]
+    return Case(args_name(count), f"held({', '.join(names)})", _kernel(names) + _arrays(names), count, "empty")
+
+
+def args_name(count: int) -> str:
+    """Return what the case of an empty kernel with `count` arguments is called."""
+    return f"{count} arg" if count == 1 else f"{count} args"
+
+
+def argument_cases() -> list[Case]:
+    """Return the cases of the groups ``arguments``, ``many`` and ``signature``."""
+    four = [f"a{number}" for number in range(ARRAYS)]
+    reference = args_name(ARRAYS)
+
+    def kind(name: str, values: str, needs: tuple[str, ...] = ()) -> Case:
+        return Case(name, f"held({', '.join(four)})", _kernel(four) + values, ARRAYS, "arguments", reference,
+                    needs=needs)
+
+    return [
+        kind("4 ints", "a0, a1, a2, a3 = 1, 2, 3, 4\n"),
+        kind("4 floats", "a0, a1, a2, a3 = 1.5, 2.5, 3.5, 4.5\n"),
+        kind("4 tuples", "a0, a1, a2, a3 = (1, 2), (3, 4), (5, 6), (7, 8)\n"),
+        kind("4 host arrays", "".join(f"{name} = np.zeros(1, np.float32)\n" for name in four)),
+        kind("4 torch tensors", _TORCH, ("torch",)),
+        kind("4 cupy arrays", _CUPY, ("cupy",)),
+        kind("mixed", _arrays(four[:2]) + "a2, a3 = 3, 4.5\n"),
+        _many(),
+        Case("eager signature", f"held({', '.join(four)})",
+             _kernel(four, '"void(float32[::1], float32[::1], float32[::1], float32[::1])"') + _arrays(four), ARRAYS,
+             "signature", reference),
+    ]
+
+
+def _many() -> Case:
+    letters = list(string.ascii_lowercase)
+    return Case("26 args", f"held({', '.join(letters)})", _kernel(letters) + _arrays(letters), 26, "many",
+                args_name(ARRAYS))
+
+
+def _kernel(names: list[str], signature: str = "") -> str:
+    decorator = f"@cuda.jit({signature})" if signature else "@cuda.jit"
+    return f"{decorator}\ndef kernel({', '.join(names)}):\n    pass\n\nheld = kernel[1, 1]\n"
+
+
+def _arrays(names: list[str]) -> str:
+    return "".join(f"{name} = cuda.device_array(1, np.float32)\n" for name in names)
+
+
+# Both libraries can be installed where they cannot be used: without CUDA in the build, or on a dry run.
+_TORCH = """\
+import torch
+
+if not torch.cuda.is_available():
+    raise Unavailable("torch is there, and sees no GPU")
+a0, a1, a2, a3 = (torch.zeros(1, dtype=torch.float32, device="cuda") for _ in range(4))
+"""
+
+_CUPY = """\
+import cupy
+
+try:
+    a0, a1, a2, a3 = (cupy.zeros(1, np.float32) for _ in range(4))
+except Exception as error:
+    raise Unavailable(f"cupy is there, and cannot make an array: {type(error).__name__}: {error}") from None
+"""
+
+
+# Cases that tell ways of launching apart, with the same four device arrays: configured, streams, graphs, recorded.
+
+_REFERENCE = args_name(ARRAYS)
+_LAUNCH = empty(ARRAYS).statement
+_SETUP = empty(ARRAYS).setup
+_STREAM = _SETUP + "stream = cuda.stream()\nheld = kernel[1, 1, stream]\n"
+
+#: KernelScope's recorders, and what each keeps of a launch.
+BACKENDS, DETAILS = ("python", "native"), ("launch", "phases")
+#: Launches after which the interpreter has adapted to a recorder's hooks that came or went. The Python recorder gives
+#: functions other code; the native one leaves code and call sites as they are.
+_ADAPTED = {"python": 800, "native": 100}
+#: A capture of more nodes takes long to end, and 1,000 launches take some milliseconds.
+_MOST_NODES = 1000
+
+
+def way_cases() -> list[Case]:
+    """Return the cases of all groups but those that tell arguments apart."""
+    return [
+        Case("configured each time", "kernel[1, 1](a0, a1, a2, a3)", _SETUP, ARRAYS, "configure", _REFERENCE),
+        Case("explicit stream", _LAUNCH, _STREAM, ARRAYS, "stream", _REFERENCE),
+        _callbacks(1),
+        _callbacks(4),
+        Case("capturing stream", _LAUNCH, _STREAM + _CAPTURE, ARRAYS, "capture", "explicit stream",
+             before="begin_capture()", after="end_capture()", most_loops=_MOST_NODES),
+        Case("launch-config sensitive", _LAUNCH, _sensitive(_SETUP), ARRAYS, "launch-config", _REFERENCE),
+        graph(1),
+        graph(20),
+        launches(20),
+        unrecorded(),
+        *(recorded(backend, detail) for backend in BACKENDS for detail in DETAILS),
+    ]
+
+
+def graph(kernels: int) -> Case:
+    """Return the case of one launch of a CUDA graph of `kernels` empty kernels with four arrays, one after the other.
+
+    It is compared with `launches` of as many kernels; for one kernel, with an explicit stream.
+
+    Raises
+    ------
+    ValueError
+        If `kernels` is less than 1.
+    """
+    _check(kernels)
+    name = f"graph of {kernels} kernel{'' if kernels == 1 else 's'}"
+    against = "explicit stream" if kernels == 1 else f"{kernels} launches"
+    return Case(name, "graph.launch(graph_stream)", f"{_SETUP}KERNELS = {kernels}\n{_GRAPH}", ARRAYS, "graph", against)
+
+
+def launches(kernels: int) -> Case:
+    """Return the case of `kernels` launches of an empty kernel with four arrays on one stream.
+
+    Its time is that of all of them together, so that it can be compared with the graph of as many.
+
+    Raises
+    ------
+    ValueError
+        If `kernels` is less than 1.
+    """
+    _check(kernels)
+    if kernels == 1:
+        return Case("1 launch", _LAUNCH, _STREAM, ARRAYS, "graph")
+    # Written out: a loop in the statement would be counted too.
+    return Case(f"{kernels} launches", "\n".join([_LAUNCH] * kernels), _STREAM, ARRAYS, "graph",
+                most_loops=max(1, _MOST_NODES // kernels))
+
+
+def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
+    """Return the case of an empty kernel with `count` device arrays whose launches KernelScope records, without CUPTI.
+
+    It is compared with `unrecorded` of as many. What a recording does once is in no timed loop: it looks up a kernel at
+    its first launch, and the interpreter adapts its instructions anew where hooks come and go.
+
+    Parameters
+    ----------
+    backend : str
+        The recorder: ``python`` or ``native``.
+    detail : str
+        ``launch`` or ``phases``, as `Recorder` has them.
+    count : int
+        Arrays that the kernel takes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such recorder or detail.
+    """
+    if backend not in BACKENDS or detail not in DETAILS:
+        raise ValueError(f"a recorder {backend!r} with the detail {detail!r}: it has {', '.join(BACKENDS)} and "
+                         f"{', '.join(DETAILS)}")
+    bare = empty(count)
+    warm = _repeated(bare.statement, _ADAPTED[backend])
+    setup = f"{bare.setup}BACKEND, DETAIL = {backend!r}, {detail!r}\n{_RECORDED.format(launch=bare.statement)}"
+    return Case(f"{bare.name} + {backend} recorder ({detail})", bare.statement, setup, count, "recording",
+                unrecorded(count).name, before=f"begin_recording()\n{warm}\ncuda.synchronize()",
+                after=f"recorder.stop()\n{warm}", needs=("kernelscope",))
+
+
+def unrecorded(count: int = ARRAYS) -> Case:
+    """Return the case that `recorded` is compared with: `empty`, launched as often before its timed loops."""
+    bare = empty(count)
+    warm = _repeated(bare.statement, min(_ADAPTED.values()))
+    return Case(f"{bare.name} + no recorder", bare.statement, bare.setup, count, "recording",
+                before=f"{warm}\ncuda.synchronize()", after=warm)
+
+
+def _repeated(statement: str, times: int) -> str:
+    return f"for _ in range({times}):\n    {statement}"
+
+
+def _check(kernels: int) -> None:
+    if kernels < 1:
+        raise ValueError(f"a graph of {kernels} kernels: it needs at least 1")
+
+
+def _callbacks(count: int) -> Case:
+    name = "1 pre-launch callback" if count == 1 else f"{count} pre-launch callbacks"
+    return Case(name, _LAUNCH, f"{_SETUP}CALLBACKS = {count}\n{_CALLBACKS}", ARRAYS, "callbacks", _REFERENCE)
+
+
+def _sensitive(setup: str) -> str:
+    """Return `setup` with a kernel that is marked as launch-config sensitive while it is compiled."""
+    return _SENSITIVE + setup.replace("def kernel(", "def sensitive_kernel(").replace(
+        "kernel[1, 1]", "sensitive_kernel[1, 1]")
+
+
+# The configuration is no other case's, although configurations are cached: its kernel is not.
+_CALLBACKS = """\
+if not hasattr(held, "pre_launch_callbacks"):
+    raise Unavailable("its launch configurations have no pre_launch_callbacks (numba-cuda has them since 0.30)")
+
+def callback(kernel, launch_config):
+    pass
+
+held.pre_launch_callbacks.extend([callback] * CALLBACKS)
+"""
+
+# With the driver's own calls, which all versions have: a GraphBuilder is no stream in some of them.
+_CAPTURE = """\
+try:
+    from cuda.bindings import driver
+except ImportError:
+    raise Unavailable("it has no cuda.bindings, which capture a stream") from None
+
+def checked(answer):
+    if int(answer[0]) != 0:
+        raise RuntimeError(f"the driver answers {answer[0]!r}")
+    return answer[1] if len(answer) > 1 else None
+
+handle = getattr(stream, "handle", 0)
+handle = int(getattr(handle, "value", handle) or 0)
+if not handle:
+    raise Unavailable(f"its stream, a {type(stream).__name__}, has no handle to capture")
+capturing = driver.CUstream(handle)
+
+def begin_capture():
+    checked(driver.cuStreamBeginCapture(capturing, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+
+def end_capture():
+    checked(driver.cuGraphDestroy(checked(driver.cuStreamEndCapture(capturing))))
+
+held(a0, a1, a2, a3)
+stream.synchronize()
+"""
+
+_GRAPH = """\
+try:
+    from cuda.core import Device
+except ImportError:
+    try:
+        from cuda.core.experimental import Device
+    except ImportError:
+        raise Unavailable("it has no cuda.core, which builds the graph") from None
+
+held(a0, a1, a2, a3)
+cuda.synchronize()
+device = Device()
+device.set_current()
+graph_stream = device.create_stream()
+if not hasattr(device, "create_graph_builder"):
+    raise Unavailable("its cuda.core has no graphs")
+builder = device.create_graph_builder()
+builder.begin_building()
+captured = kernel[1, 1, cuda.external_stream(int(builder.stream.handle))]
+for _ in range(KERNELS):
+    captured(a0, a1, a2, a3)
+builder.end_building()
+graph = builder.complete()
+graph.upload(graph_stream)
+graph.launch(graph_stream)
+graph_stream.sync()
+"""
+
+# What a launch-config sensitive kernel reads of its launch does not matter to how it is launched: it is marked and no
+# more, where extensions do so, and by the name of the function, because an extension sees every kernel.
+_SENSITIVE = """\
+if cuda.__name__.startswith("numba_cuda_mlir"):
+    try:
+        from numba_cuda_mlir.extending import WholeFunctionPlanner, register_planner, require_launch_config
+    except ImportError:
+        raise Unavailable("it has no launch-config sensitive kernels") from None
+
+    @register_planner
+    class Marks(WholeFunctionPlanner):
+        def run(self):
+            if self.state.func_ir.func_id.func_name == "sensitive_kernel":
+                require_launch_config(self.state)
+            return False
+else:
+    try:
+        from numba.cuda import launchconfig
+        from numba.cuda.core.rewrites import Rewrite, register_rewrite
+    except ImportError:
+        raise Unavailable("it has no launch-config sensitive kernels (numba-cuda has them since 0.30)") from None
+
+    @register_rewrite("after-inference")
+    class Marks(Rewrite):
+        def match(self, func_ir, block, typemap, calltypes):
+            if func_ir.func_id.func_name == "sensitive_kernel":
+                launchconfig.ensure_current_launch_config().dispatcher.mark_launch_config_sensitive()
+            return False
+
+"""
+
+_RECORDED = """\
+try:
+    from kernelscope import Recorder
+    from kernelscope import native
+except Exception as error:
+    raise Unavailable(f"kernelscope cannot be imported there: {{type(error).__name__}}: {{error}}") from None
+if BACKEND == "native" and native.core is None:
+    raise Unavailable(f"kernelscope has no native recorder there: {{native.why_missing()}}")
+
+def begin_recording():
+    global recorder
+    recorder = Recorder("study", detail=DETAIL, gpu="none", backend=BACKEND)
+    recorder.start()
+
+begin_recording()
+{launch}
+recorder.stop()
+seen = recorder.recording
+if len(seen.launches) != 1:
+    told = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
+    raise Unavailable(f"kernelscope does not record launches there: {{told or 'none was seen'}}")
+"""
+
+
+# The cases that a study knows, which of them are meant, and a line for one of one's own.
 
 #: The numbers of arguments that are measured where nothing else is said.
 DEFAULT_ARGS = "0-4"
@@ -89,7 +464,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
     if not texts["statement"].strip():
         raise StudyArgumentError("a case needs something to time: its statement is empty")
     for part, code in texts.items():
-        _check(code, part, name)
+        _check_case(code, part, name)
     return Case(name, texts["statement"], texts["setup"], args, against=against, before=texts["before"],
                 after=texts["after"], most_loops=most_loops, needs=needs)
 
@@ -224,7 +599,7 @@ def _check_facts(name: str | None, args: int | None, against: str | None, most_l
         raise StudyArgumentError(f"most_loops={shown(most_loops)} is no number of loops from 1")
 
 
-def _check(code: str, part: str, name: str) -> None:
+def _check_case(code: str, part: str, name: str) -> None:
     """Raise `StudyArgumentError` if `code` is no Python, or leaves the loop that it is put into."""
     try:
         compile(code, f"<{part} of {name}>", "exec")

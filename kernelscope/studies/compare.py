@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.renderers.base import shorten
-from kernelscope.renderers.elements import heading
-from kernelscope.renderers.layout import columns, with_notice, wrap
-from kernelscope.studies import files, words
+from kernelscope.studies import files
+from kernelscope.studies import text as studies_text
 from kernelscope.studies.arguments import path, shown
-from kernelscope.studies.judged import Difference, Judgement
-from kernelscope.studies.limits import LimitCheck, check
-from kernelscope.studies.measured import Measured, TargetReport
+from kernelscope.studies.measured import Difference, Judgement, Measured, TargetReport
 from kernelscope.studies.numbers import median
-from kernelscope.studies.result import StudyResult
+from kernelscope.studies.result import LimitCheck, StudyResult, check
+from kernelscope.views.base import columns, shorten, with_notice, wrap
+from kernelscope.views.html import heading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,7 +185,7 @@ def changes(old: Measured, new: Measured) -> list[str]:
         if target.label in known:
             said += _target_changes(known[target.label], target)
     names = dict.fromkeys(name for each in (old.settings, new.settings) for name in each if name not in _NO_SETTINGS)
-    return said + _changed(old.settings, new.settings, {name: f"setting {words.name(name)}" for name in names})
+    return said + _changed(old.settings, new.settings, {name: f"setting {studies_text.name(name)}" for name in names})
 
 
 def text(comparison: Comparison, width: int | None = None) -> str:
@@ -201,7 +199,7 @@ def text(comparison: Comparison, width: int | None = None) -> str:
         lines += ["", differences_table(comparison.differences, "case", {}, width)]
     for title, sentences in _facts(comparison):
         lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
-    notice = words.NOTICE if comparison.is_dry_run else ""
+    notice = studies_text.NOTICE if comparison.is_dry_run else ""
     return with_notice(notice, "\n".join(lines))
 
 
@@ -213,7 +211,7 @@ def card(comparison: Comparison) -> str:
         return ", ".join(median(study.by_place[each.target, each.case]) for study in (comparison.old, comparison.new))
 
     new = comparison.new
-    parts = [head(_title(comparison), new.measured, words.NOTICE if comparison.is_dry_run else ""),
+    parts = [head(_title(comparison), new.measured, studies_text.NOTICE if comparison.is_dry_run else ""),
              listed(_conclusions(comparison))]
     if comparison.differences:
         targets = [each.label for each in new.targets]
@@ -247,7 +245,7 @@ def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
 
 
 def _title(comparison: Comparison) -> str:
-    dates, names = _dates(comparison), [words.name(each) for each in comparison.files]
+    dates, names = _dates(comparison), [studies_text.name(each) for each in comparison.files]
     told = ["the older study", "the newer study"]
     for place in range(2):
         if names[place] and names[0] != names[1]:
@@ -282,15 +280,16 @@ def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
         found = [each for each in comparison.differences if each.target == target.label]
         if found:
             # A target may be called "old" as well.
-            said.append((words.name(target.label), words.conclusion(
+            said.append((studies_text.name(target.label), studies_text.conclusion(
                 [dataclasses.replace(each, baseline="the old study") for each in found])))
     return said
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
     known: list[str] = [] if comparison.differences else ["No target and case is in both studies: nothing is compared."]
-    known += [f"{words.name(name)} is not compared: {words.brief(why)}" for name, why in comparison.missing.items()]
-    known += [words.brief(each) for each in comparison.notes]
+    known += [f"{studies_text.name(name)} is not compared: {studies_text.brief(why)}"
+              for name, why in comparison.missing.items()]
+    known += [studies_text.brief(each) for each in comparison.notes]
     facts = [("Changed besides, so that a difference may not be the code's", list(comparison.changes)),
              ("To know", known)]
     return [(title, sentences) for title, sentences in facts if sentences]
@@ -316,8 +315,8 @@ def _missing(old: StudyResult, new: StudyResult, found: Sequence[Difference]) ->
 
 
 def _target_changes(old: TargetReport, new: TargetReport) -> list[str]:
-    label = words.name(new.label)
-    said = _changed(old.versions, new.versions, {name: f"{words.name(name)} of {label}"
+    label = studies_text.name(new.label)
+    said = _changed(old.versions, new.versions, {name: f"{studies_text.name(name)} of {label}"
                                                  for name in dict.fromkeys([*old.versions, *new.versions])})
     for what in ("framework", "source", "revision"):
         said += _changed(vars(old), vars(new), {what: f"{what} of {label}"})
@@ -332,4 +331,4 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str,
 def _shown(value: Any) -> str:
     if value is None or value == "":
         return "unknown"
-    return shorten(words.name(value if isinstance(value, str) else json.dumps(value, default=str)), _MOST_TEXT)
+    return shorten(studies_text.name(value if isinstance(value, str) else json.dumps(value, default=str)), _MOST_TEXT)

@@ -1,22 +1,593 @@
-"""How targets become interpreters that can be started: worktrees, virtual environments, and what processes inherit."""
+"""How targets become interpreters: worktrees, virtual environments and the folder that holds them."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import json
 import os
 import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import checkouts, commands, venvs, worktrees
-from kernelscope.studies.checkouts import Package
+from kernelscope.private_folders import make_private, why_not_private
+from kernelscope.studies import target as studies_target
 from kernelscope.studies.measured import TargetReport
-from kernelscope.studies.target import FORMS, KINDS, Target, framework_of
-from kernelscope.studies.workspace import Workspace
+from kernelscope.studies.target import FORMS, KINDS, Package, Target, framework_of
+
+# How long what was told to end may take before it is killed.
+_GRACE_S = 3.0
+_MOST_INTERRUPTIONS = 100
+_ERROR = re.compile(r"^\s*(?:\w+\.)*(?:error|fatal|fatal error|\w*Error)\s*:", re.IGNORECASE)
+_DIAGNOSIS = re.compile(r"^[^\s:]+:\d+(?::\d+)?:\s*(?:fatal )?error:")  # a compiler's, with file and line
+# Lines of pip that only say that something failed, which an earlier line says better.
+_VAGUE = re.compile(r"subprocess-exited-with-error|Failed (?:to build|building)|Could not build wheels|No matching "
+                    r"distribution|metadata-generation-failed|failed-wheel-build|failed to build", re.IGNORECASE)
+# What no other line says better: what comes after it only follows.
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|unable to write file")
+_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_LONGEST = 300
+
+COLORS = ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "PY_COLORS")
+"""What asks programs for colours although no terminal is there; a notebook's kernel sets some of them."""
+
+
+class Finished(NamedTuple):
+    """How a command ended: its exit status, and what it wrote."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run(command: Sequence[str | Path], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None,
+        timeout_s: float | None = None) -> Finished:
+    """Run a command to its end, in a process group of its own.
+
+    An exception meanwhile, such as Ctrl-C's, ends the whole group before it goes on.
+
+    Raises
+    ------
+    StudyError
+        It cannot be started, or did not end in `timeout_s` seconds.
+    """
+    try:
+        process = subprocess.Popen(
+            command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, encoding="utf-8", errors="replace", start_new_session=True)
+    except OSError as problem:
+        raise StudyError(f"{str(command[0])!r} cannot be run: {problem.strerror or problem}") from problem
+    try:
+        output, errors = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        end(process)
+        raise StudyError(f"{str(command[0])!r} did not end in {timeout_s:g} seconds") from None
+    except BaseException:
+        end(process)
+        raise
+    return Finished(process.returncode, output, errors)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process that leads a group, and all of the group; first asked, then killed."""
+    _signal(process, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def to_the_end(action: Callable[[], object]) -> None:
+    """Do what must be done however impatient the user is: after a Ctrl-C once more, and what was raised is raised then.
+
+    One that is held down comes 30 times a second. `action` must be one that goes on where it was interrupted.
+    """
+    interrupted: KeyboardInterrupt | None = None
+    for _ in range(_MOST_INTERRUPTIONS):
+        try:
+            action()
+            break
+        except KeyboardInterrupt as again:
+            interrupted = again
+    if interrupted is not None:
+        raise interrupted
+
+
+def last_words(finished: Finished) -> str:
+    """Return the one line of a failed command's output that says best why it failed."""
+    written = _COLOR.sub("", f"{finished.output}\n{finished.errors}")
+    lines = [line.strip() for line in written.splitlines() if line.strip()]
+    told = [line for line in lines if _ERROR.match(line)]
+    clear = [line for line in told if not _VAGUE.search(line)]
+    diagnosed = [line for line in lines if _DIAGNOSIS.match(line)][:1]  # those after it follow from it, mostly
+    full = [line for line in lines if _FULL.search(line)]
+    line = (full or diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
+    line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
+    line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
+    line = re.sub(r"\(from versions: [^,()]+(?:, [^,()]+)+, ([^,()]+)\)", r"(the newest is \1)", line)  # or versions
+    return line if len(line) <= _LONGEST else line[:_LONGEST - 1] + "…"
+
+
+def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+# The temporary folder of a study, which goes with everything in it, however the study ends.
+
+PREFIX = "kernelscope-study-"
+# Locked as long as the study lives: what has it unlocked was left by one that was killed.
+_OWNER = "owner"
+_TREES = "worktrees"
+# A file's name has at most 255 bytes, and labels and git refs may be longer; a path has 4096.
+_LONGEST_NAME = 80
+
+
+class Workspace:
+    """A temporary folder with everything that a study makes: worktrees, environments, working folders.
+
+    A context manager: leaving it removes the folder, and git's records of the worktrees in it, also after Ctrl-C or
+    another exception. What a study that was killed has left is removed by the next one.
+
+    Parameters
+    ----------
+    parent : Path, optional
+        The folder to make it in; that of temporary files by default.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    held : ExitStack
+        What else is let go at the end, such as the locks of environments in use.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent or Path(tempfile.gettempdir())
+        self._owner: IO[Any] | None = None
+        self.path = Path()
+        self.held = ExitStack()
+
+    def __enter__(self) -> Workspace:
+        sweep(self._parent)
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent)).resolve()
+            # Locked under another name, as an unlocked one would be swept away by another study.
+            self._owner = (self.path / "locked").open("w")
+            fcntl.flock(self._owner, fcntl.LOCK_EX)
+            (self.path / "locked").rename(self.path / _OWNER)
+        except OSError as problem:
+            raise StudyError(f"no folder for the study can be made in {str(self._parent)!r}: {problem.strerror}; set "
+                             "TMPDIR to another folder") from problem
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        to_the_end(self.close)
+
+    def close(self) -> None:
+        """Remove everything."""
+        if self._owner is None:
+            return
+        _remove(self.path)
+        self.held.close()
+        self._owner.close()
+        self._owner = None
+
+    def folder(self, *names: str) -> Path:
+        """Make a new, empty folder, named after `names`, and return it."""
+        *parents, name = [re.sub(r"[^A-Za-z0-9._-]+", "-", each)[:_LONGEST_NAME].strip("-.") or "target"
+                          for each in names]
+        parent = self.path.joinpath(*parents)
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 10_000):
+            made = parent / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                made.mkdir()
+                return made
+        raise StudyError(f"{str(parent)!r} has too many folders called {name!r}")
+
+    def worktree(self, repo: Path, ref: str) -> tuple[Path, str]:
+        """Make a worktree of a ref of a repository; return its folder and the commit, or raise `StudyError`."""
+        return add(repo, ref, self.folder(_TREES, ref))
+
+
+def sweep(parent: Path) -> None:
+    """Remove what studies of this user that were killed have left in a folder. Never fails."""
+    with contextlib.suppress(OSError):
+        for left in list(parent.glob(f"{PREFIX}*")):
+            with contextlib.suppress(OSError):
+                _sweep(left)
+
+
+def _sweep(left: Path) -> None:
+    status = left.lstat()
+    if left.is_symlink() or status.st_uid != os.getuid():
+        return
+    with (left / _OWNER).open("r+") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)  # or it is another study that is still at work
+        _remove(left.resolve())
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for slot in list((folder / _TREES).iterdir()):
+            remove(slot)
+    for _ in range(3):  # a process that is just ending may write another file
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+
+
+# Git worktrees of a study: made from a ref, and removed with git's record of them, whatever happened meanwhile.
+
+# Beside a worktree: the path of the repository's .git folder, which has git's record of it. It is written before git
+# is asked, so that nothing is left behind by a study that was killed.
+_REPOSITORY = "repository"
+_TREE = "tree"
+# What makes git look at another repository than that of the folder that it is called in; a hook of git has them set.
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX",
+              "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE")
+_DIGITS = 12
+
+
+def add(repo: Path, ref: str, slot: Path) -> tuple[Path, str]:
+    """Make a worktree of a ref, and return its folder and the commit.
+
+    Parameters
+    ----------
+    repo : Path
+        A folder of the repository.
+    ref : str
+        A branch, a tag, a commit, ``HEAD~3``.
+    slot : Path
+        An empty folder, which `remove` takes; the worktree is in it.
+
+    Raises
+    ------
+    StudyError
+        `repo` is no repository, it has no such ref, or git fails.
+    """
+    commit = commit_of(repo, ref)
+    common = Path(_asked(repo, "rev-parse", "--git-common-dir"))
+    (slot / _REPOSITORY).write_text(str((repo / common).resolve()), encoding="utf-8")
+    tree = slot / _TREE
+    # The user's hooks are for the user's checkouts.
+    finished = _git(repo, "-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", str(tree), commit)
+    if finished.status:
+        raise StudyError(f"git cannot make a worktree of {ref!r}: {last_words(finished)}")
+    return tree, commit
+
+
+def remove(slot: Path) -> None:
+    """Remove the worktree in a slot, or what there is of it, and git's record of it. Never fails."""
+    tree, note = slot / _TREE, slot / _REPOSITORY
+    with contextlib.suppress(OSError):
+        records = Path(note.read_text(encoding="utf-8")) / "worktrees"
+        for record in list(records.iterdir()):
+            if _belongs(record, tree):
+                shutil.rmtree(record, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            records.rmdir()  # only if it is empty, as git does
+    shutil.rmtree(slot, ignore_errors=True)
+
+
+def commit_of(repo: Path, ref: str) -> str:
+    """Return the commit that a ref of a repository names; raises `StudyError`."""
+    if not repo.is_dir():
+        raise StudyError(f"there is no folder {str(repo)!r} with a git repository")
+    if ref.startswith("-"):
+        raise StudyError(f"a git ref cannot begin with a dash, as {ref!r} does")
+    is_shallow = _asked(repo, "rev-parse", "--is-shallow-repository") == "true"
+    found = _git(repo, "rev-parse", "--verify", "--quiet", ref)  # on its own, as :/words takes all that follows
+    finished = _git(repo, "rev-parse", "--verify", "--quiet", f"{found.output.strip()}^{{commit}}")
+    if found.status or finished.status:
+        step = ("it is a shallow clone, and  git fetch --unshallow  gets the rest, in GitHub Actions fetch-depth: 0"
+                if is_shallow else "see  git log --oneline  and  git branch --all")
+        raise StudyError(f"the git repository in {str(repo)!r} has no commit {ref!r}: {step}")
+    return finished.output.strip()
+
+
+def revision(folder: Path) -> str | None:
+    """Return the commit that a folder has checked out, with ``+changes`` if it has some; None where git knows none."""
+    try:
+        head = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+        status = _git(folder, "status", "--porcelain", "--", ".")
+    except StudyError:
+        return None
+    if head.status or status.status:
+        return None
+    return short(head.output.strip()) + ("+changes" if status.output.strip() else "")
+
+
+def leaves_out_changes(folder: Path, commit: str) -> bool:
+    """Whether a folder has this commit checked out with changes, which a worktree of the commit has not."""
+    head = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return head.output.strip() == commit and not status.status and bool(status.output.strip())
+
+
+def short(commit: str) -> str:
+    """Return a commit's first digits, as a report has them."""
+    return commit[:_DIGITS]
+
+
+def _belongs(record: Path, tree: Path) -> bool:
+    """Whether a record of git is that of a worktree."""
+    try:
+        written = record / (record / "gitdir").read_text(encoding="utf-8").strip()  # absolute, or relative to it
+    except OSError:
+        return False
+    return written.parent.resolve() == tree.resolve()
+
+
+def _asked(repo: Path, *arguments: str) -> str:
+    finished = _git(repo, *arguments)
+    if finished.status:
+        raise StudyError(f"git cannot use {str(repo)!r}: {last_words(finished)}")
+    return finished.output.strip()
+
+
+def _git(folder: Path, *arguments: str) -> Finished:
+    environ = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    environ |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+    return run(["git", *arguments], cwd=folder, environ=environ)
+
+
+# Virtual environments of a study's targets: made for the study, or kept for the next one where that gives the same.
+
+FOLDER = "KERNELSCOPE_STUDY_ENVIRONMENTS"
+"""The environment variable that names the folder of the environments that are kept."""
+
+# An environment that no study has used for so long is removed by the next one that makes one.
+_FORGOTTEN_S = 30 * 24 * 3600
+_MAKING = ".making-"
+# Of one that is not kept, as somebody else could change what is.
+_ALONE = "kernelscope-environment-"
+_STAMP = "used"
+# What pip says where it cannot reach its index. A requirement that does not exist has a list of versions after "from".
+_OFFLINE = re.compile(r"NewConnectionError|ConnectTimeout|ProxyError|NameResolutionError|from versions: none|"
+                      r"Temporary failure in name resolution|Connection refused")
+# The first pip that can install into another environment.
+_OWN_PIP = (22, 3)
+
+
+def make(where: Path) -> Path:
+    """Make a virtual environment of this interpreter in a folder, without packages; return its interpreter.
+
+    Raises
+    ------
+    StudyError
+        There is no module venv, or it fails.
+    """
+    options = [] if _pip_of_this() is None else ["--without-pip"]
+    finished = run([sys.executable, "-m", "venv", *options, where])
+    if finished.status:
+        hint = "; on Debian and Ubuntu: apt-get install python3-venv" if "ensurepip" in _all(finished) else ""
+        raise StudyError(f"{sys.executable} cannot make a virtual environment: {last_words(finished)}{hint}")
+    return where / "bin" / "python"
+
+
+def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_links: Sequence[str] = (),
+            no_index: bool = False) -> None:
+    """Install requirements into the environment of an interpreter that `make` returned.
+
+    Parameters
+    ----------
+    python : Path
+        The environment's interpreter.
+    requirements : sequence of str
+        As pip takes them on its command line, ``--editable`` and a folder among them.
+    scratch : Path
+        The folder for pip's temporary files, which are left if it is interrupted.
+    find_links : sequence of str, optional
+        Folders or pages with wheels.
+    no_index : bool, optional
+        Whether to look at nothing else.
+
+    Raises
+    ------
+    StudyError
+        pip fails.
+    """
+    pip = [sys.executable, "-m", "pip", "--python", str(python)] if _pip_of_this() else [str(python), "-m", "pip"]
+    options = ["--disable-pip-version-check", "--no-input", "--quiet", "--retries", "2"]
+    links = [word for link in find_links for word in ("--find-links", link)]
+    finished = run([*pip, *options, "install", *(["--no-index"] if no_index else []), *links, *requirements],
+                   cwd=scratch, environ=_environ_of_pip(scratch))
+    if finished.status:
+        raise StudyError(f"pip cannot install {_told(requirements)}: {last_words(finished)}"
+                         f"{_next_step(finished, no_index, requirements)}")
+
+
+def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held: ExitStack,
+         progress: Callable[[str], None]) -> Path:
+    """Return the folder of an environment that is kept, which is made where there is none yet.
+
+    It is kept only where nobody but the user can change it; else it goes with `held`, and `progress` is told why.
+    It is made under another name, and renamed when it is complete, so that none is left half-made. It is locked as long
+    as `held` is open: another study may use it meanwhile, but nothing removes it.
+
+    Parameters
+    ----------
+    name : str
+        What its folder's name begins with.
+    request : sequence of str
+        Everything that it is made from: another request is another environment.
+    build : callable
+        Given a folder that does not exist yet, makes the environment there.
+    held : ExitStack
+        What the lock is let go with.
+    progress : callable
+        Given a line on what takes time.
+    """
+    key = hashlib.sha256(json.dumps([sys.version, os.path.realpath(sys.executable), *request]).encode()).hexdigest()
+    folder = environments_folder()
+    made = folder / f"{name}-{key[:16]}"
+    why = why_not_private(folder)
+    if why is None:
+        try:
+            make_private(folder)
+        except OSError as problem:
+            raise _cannot_be_kept(folder, problem) from problem
+        # Again, as somebody else may have made one of that name; and what is run from it must be the user's as well.
+        why = why_not_private(folder) or why_not_private(made) or why_not_private(made / "bin")
+    if why is not None:
+        progress(f"making the environment of {name} for this study only: {why}")
+        alone = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=_ALONE))) / "environment"
+        build(alone)
+        return alone
+
+    def waiting() -> None:
+        progress(f"waiting for another study that makes the environment of {name}")
+
+    try:
+        forget(older_than_s=_FORGOTTEN_S, but=made)
+        lock = held.enter_context(_shared(folder / f"{made.name}.lock", waiting))
+    except OSError as problem:
+        raise _cannot_be_kept(folder, problem) from problem
+    if not _is_usable(made):
+        _lock(lock, fcntl.LOCK_EX, waiting)
+        if not _is_usable(made):  # nobody else has made it meanwhile
+            _build(made, build)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    (made / _STAMP).touch()
+    return made
+
+
+def _cannot_be_kept(folder: Path, problem: OSError) -> StudyError:
+    return StudyError(f"environments cannot be kept in {str(folder)!r}: {problem.strerror}; set {FOLDER} to another "
+                      "folder")
+
+
+def forget(older_than_s: float = 0.0, but: Path | None = None) -> list[Path]:
+    """Remove kept environments that no study uses now, or none has used for so long; return their folders."""
+    folder, removed = environments_folder(), list[Path]()
+    if not folder.is_dir():
+        return removed
+    for lock in sorted(folder.glob("*.lock")):
+        made = folder / lock.name.removesuffix(".lock")
+        stamp = made / _STAMP
+        if made == but or (stamp.exists() and time.time() - stamp.stat().st_mtime < older_than_s):
+            continue
+        with lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            shutil.rmtree(folder / f"{_MAKING}{made.name}", ignore_errors=True)
+            if made.exists():
+                removed.append(made)
+                shutil.rmtree(made, ignore_errors=True)
+                lock.unlink(missing_ok=True)  # without an environment, a study may be about to make it
+    return removed
+
+
+def environments_folder() -> Path:
+    """Return the folder of the environments that are kept: one in the user's cache, or what `FOLDER` names."""
+    chosen = os.environ.get(FOLDER)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelscope" / "study-environments"
+
+
+def _build(made: Path, build: Callable[[Path], None]) -> None:
+    """Make an environment under another name, which it has until it is complete."""
+    making = made.with_name(f"{_MAKING}{made.name}")
+    for left in (made, making):
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        build(making)
+        making.rename(made)
+    except BaseException:
+        shutil.rmtree(making, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _shared(path: Path, waiting: Callable[[], None]) -> Generator[IO[Any]]:
+    """Lock a file against removing what it stands for."""
+    while True:
+        with path.open("a") as lock:
+            _lock(lock, fcntl.LOCK_SH, waiting)
+            # Between opening and locking it may have been removed, with the environment.
+            if path.exists() and path.stat().st_ino == os.fstat(lock.fileno()).st_ino:
+                yield lock
+                return
+
+
+def _lock(file: IO[Any], how: int, waiting: Callable[[], None]) -> None:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        waiting()
+        fcntl.flock(file, how)
+
+
+def _is_usable(made: Path) -> bool:
+    """Whether it is there and its interpreter runs: that which it was made with may be gone."""
+    python = made / "bin" / "python"
+    if not python.exists():
+        return False
+    return run([python, "-I", "-c", ""], timeout_s=60).status == 0
+
+
+def _pip_of_this() -> str | None:
+    """The version of this environment's pip, if it has one that can install into another environment."""
+    try:
+        version = importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    return version if numbers >= _OWN_PIP else None
+
+
+def _environ_of_pip(scratch: Path) -> dict[str, str]:
+    """What pip inherits of this process's environment: no settings that would install elsewhere."""
+    dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
+               "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
+    environ = {name: value for name, value in os.environ.items() if name not in dropped}
+    return environ | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
+
+
+def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) -> str:
+    if no_index:
+        fill = "" if requirements[0] == "--editable" else (
+            f": where there is a network,  pip download -d FOLDER {shlex.join(requirements)}  gets all that it needs")
+        return f" (only folders of --find-links were looked at, as --no-index asks{fill})"
+    if _OFFLINE.search(_all(finished)):
+        return " (the package index cannot be reached, or does not have it: name a folder of wheels with --find-links)"
+    return ""
+
+
+def _told(requirements: Sequence[str]) -> str:
+    """What was to be installed, in words: a checkout's folder may be a worktree that nobody knows."""
+    return "the checkout" if requirements[0] == "--editable" else " ".join(requirements)
+
+
+def _all(finished: Finished) -> str:
+    return finished.output + finished.errors
+
+
+# How targets become interpreters that can be started: worktrees, virtual environments, and what processes inherit.
 
 # What releases of numba-cuda fail with is not looked for on every installation: NumPy 2.5 has no row_stack, which
 # those up to 0.30.4 at least call. numba-cuda-mlir gets the same NumPy, so that it is no difference between the two.
@@ -27,7 +598,7 @@ _PINNED = re.compile(r"[A-Za-z0-9._-]+\s*(\[[^\]]*\])?\s*==\s*[^\s*,;]+")
 # What a user may have set for an interpreter of his own, and what makes one target's processes differ from another's.
 _OF_THIS_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "__PYVENV_LAUNCHER__",
                    "PYTHONEXECUTABLE", "PYTHONPLATLIBDIR")
-_NEVER = ("PYTHONHASHSEED", "PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONWARNINGS", *commands.COLORS)
+_NEVER = ("PYTHONHASHSEED", "PYTHONINSPECT", "PYTHONSTARTUP", "PYTHONWARNINGS", *COLORS)
 _COMPARED = ("python", "numpy", "numba", "llvmlite", "cuda-bindings", "cuda-core")
 _LONGEST_PYTHON_S = 60.0
 # Any Python understands it.
@@ -102,7 +673,7 @@ def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_
         Where worktrees and environments are made.
     install : bool, optional
         Whether checkouts and refs are installed. If not, this environment's interpreter runs them, with all of its
-        packages, and they need no compiling: see `kernelscope.studies.checkouts`.
+        packages, and they need no compiling: see `kernelscope.studies.target`.
     find_links : sequence of str or Path, optional
         Folders or pages with wheels, for pip.
     no_index : bool, optional
@@ -202,8 +773,8 @@ class _Request:
     def venv(self, *requirements: str, where: Path | None = None) -> Path:
         """An environment with these requirements and NumPy, in the workspace or in a folder; its interpreter."""
         where = where or self.workspace.folder("environments", self.target.label) / "venv"
-        python = venvs.make(where)
-        venvs.install(python, [*requirements, *self.also], find_links=self.find_links, no_index=self.no_index,
+        python = make(where)
+        install(python, [*requirements, *self.also], find_links=self.find_links, no_index=self.no_index,
                       scratch=self.workspace.folder("pip"))
         return python
 
@@ -218,12 +789,12 @@ def _python(request: _Request) -> Prepared:
     if not python.exists():
         raise StudyError(f"there is no interpreter {shortened(str(python))!r}")
     environ = _environ(own=True)
-    finished = commands.run([python, "-c", _VERSION], environ=environ, cwd=request.workspace.path,
+    finished = run([python, "-c", _VERSION], environ=environ, cwd=request.workspace.path,
                             timeout_s=_LONGEST_PYTHON_S)
     version = re.fullmatch(r"Python (\d+)\.(\d+)", finished.output.strip())
     if finished.status or version is None:
         raise StudyError(f"{shortened(str(python))!r} is no Python interpreter, or does not start: "
-                         f"{commands.last_words(finished)}")
+                         f"{last_words(finished)}")
     if (int(version[1]), int(version[2])) < _OLDEST:
         raise StudyError(f"{shortened(str(python))!r} is {version[0]}, and a study measures in Python "
                          f"{'.'.join(map(str, _OLDEST))} or newer")
@@ -243,7 +814,7 @@ def _requirement(request: _Request) -> Prepared:
         def build(where: Path) -> None:
             request.venv(*wanted, where=where)
 
-        python = venvs.kept(framework, sources, build, request.workspace.held, request.progress) / "bin" / "python"
+        python = kept(framework, sources, build, request.workspace.held, request.progress) / "bin" / "python"
     else:
         python = request.venv(*wanted)
     return request.prepared(python, _environ(own=True, isolated=True), framework=framework,
@@ -254,7 +825,7 @@ def _checkout(request: _Request) -> Prepared:
     folder = Path(request.target.value).expanduser().absolute()
     if not folder.is_dir():
         raise StudyError(f"there is no folder {shortened(str(folder))!r}")
-    return _source(request, folder, worktrees.revision(folder))
+    return _source(request, folder, revision(folder))
 
 
 def _ref(request: _Request) -> Prepared:
@@ -262,12 +833,12 @@ def _ref(request: _Request) -> Prepared:
     repo = Path(target.repo or ".").expanduser().absolute()
     tree, commit = request.workspace.worktree(repo, target.value)
     said = ["The repository has changes that are not committed, and so not measured: name its folder as a target."]
-    return _source(request, tree, worktrees.short(commit), said if worktrees.leaves_out_changes(repo, commit) else [])
+    return _source(request, tree, short(commit), said if leaves_out_changes(repo, commit) else [])
 
 
 def _source(request: _Request, folder: Path, revision: str | None, warnings: Sequence[str] = ()) -> Prepared:
     """A folder with source, installed or as it is."""
-    package = checkouts.find_package(folder)
+    package = studies_target.find_package(folder)
     if package is None:
         raise StudyError("it has not the source of numba-cuda or numba-cuda-mlir: there is no numba_cuda, "
                          "src/numba_cuda_mlir or the like")
@@ -277,7 +848,7 @@ def _source(request: _Request, folder: Path, revision: str | None, warnings: Seq
                               *_bounds(package.framework, package.version or ""))
         return request.prepared(python, _environ(own=True, isolated=True), revision=revision, package=package,
                                 warnings=warnings)
-    package, notes = checkouts.usable_as_is(package, request.workspace.folder("copies", request.target.label))
+    package, notes = studies_target.usable_as_is(package, request.workspace.folder("copies", request.target.label))
     environ = _environ(own=False)
     first = str(package.path.parent)
     if os.pathsep in first:

@@ -1,40 +1,400 @@
-"""A study as Plotly figures: intervals by argument count and target, distributions over processes, drift over time.
-
-A figure holds at most 2,000 marks. Its ground is transparent, its ink can be read on white and on black, and labels of
-targets and cases are shown literally, whatever they hold.
-"""
+"""A study as Plotly figures: intervals, distributions over processes, drift, and batches over time."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from kernelscope.analysis.units import counted
 from kernelscope.errors import StudyArgumentError
-from kernelscope.renderers.figures import label, sentence
 from kernelscope.studies.arguments import shown
-from kernelscope.studies.figure_parts import (
-    LINE,
-    Look,
-    Study,
-    axes,
-    cases_of,
-    heading,
-    looks_of,
-    micros,
-    named,
-    short,
-    study_figure,
-)
-from kernelscope.studies.figures_batches import distributions as distributions
-from kernelscope.studies.figures_batches import drift as drift
-from kernelscope.studies.judged import FASTER, SLOWER, Difference, Estimate
+from kernelscope.studies.card import color_of
+from kernelscope.studies.measured import BATCH, FASTER, SLOWER, Difference, Estimate, Measured
+from kernelscope.studies.statistics import counting
 from kernelscope.suggestions import did_you_mean
+from kernelscope.units import counted
+from kernelscope.views.base import clean, shorten
+from kernelscope.views.charts import MOST_MARKS, figure_of, label, sentence, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+
+#: Beside colors, for those who cannot tell them apart, and for more targets than colors. Each has an open twin.
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "hexagon", "star", "x")
+#: What is drawn of grid and frames.
+LINE = "rgba(127,127,127,.28)"
+
+_NAME_WIDTH = 26
+# What a page's width leaves for a figure, in pixels; only the height of the legend is reckoned from it.
+_WIDTH = 760
+_LETTER = 7.2
+_LETTERS = 104
+_LEGEND_LINE = 21
+_DRY_RUN = "dry run: the driver call is a stub"
+
+
+class Study(Protocol):
+    """What a figure needs of a study's result."""
+
+    @property
+    def measured(self) -> Measured:
+        """What was measured."""
+        ...
+
+    @property
+    def estimates(self) -> Sequence[Estimate]:
+        """What a launch of each case costs in each target."""
+        ...
+
+    @property
+    def differences(self) -> Sequence[Difference]:
+        """What differs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a target is drawn.
+
+    Attributes
+    ----------
+    name : str
+        Its label, as Plotly shows it literally.
+    color, symbol : str
+        As Plotly has them.
+    shift : float
+        Where it is drawn beside the other targets, in the space of one row or argument count: from -0.5 to 0.5.
+    """
+
+    name: str
+    color: str
+    symbol: str
+    shift: float
+
+    def marker(self, *, filled: bool = True, size: float = 8) -> dict[str, Any]:
+        """Return Plotly's marker; a hollow one where it is not `filled`."""
+        symbol = self.symbol if filled else f"{self.symbol}-open"
+        return {"color": self.color, "symbol": symbol, "size": size, "line": {"width": 0 if filled else 1.6}}
+
+
+def looks_of(result: Study, spread: float = 0.62) -> dict[str, Look]:
+    """Return how each target that was measured is drawn, by its label and in the study's order."""
+    known = [each.label for each in result.measured.targets]
+    kept = {each.target for each in result.estimates}
+    shown = [each for each in known if each in kept] + sorted(kept - {*known})
+    # A target keeps its color where another one failed.
+    places = {name: at for at, name in enumerate([*known, *sorted(kept - {*known})])}
+    step = spread / max(len(shown), 1)
+    return {
+        name: Look(short(name), color_of(places[name]),
+                   SYMBOLS[places[name] % len(SYMBOLS)], (at - (len(shown) - 1) / 2) * step)
+        for at, name in enumerate(shown)
+    }
+
+
+def cases_of(result: Study, wanted: Sequence[str] | None = None) -> list[str]:
+    """Return the cases that were measured, in the order of the tables; of those that are `wanted`."""
+    kept = {each.case for each in result.estimates}
+    known = [each.name for each in result.measured.cases if each.name in kept]
+    known += sorted(kept - {*known})
+    return known if wanted is None else [each for each in known if each in wanted]
+
+
+def study_figure(
+    title: str, about: Iterable[str], height: int, looks: Mapping[str, Look], result: Study, *,
+    has_legend: bool = True,
+) -> go.Figure:
+    """Return an empty figure with what is shown said below its title, and with room for the legend.
+
+    `height` is that of the axes, in pixels.
+    """
+    lines = _joined([*about, *([_DRY_RUN] if result.measured.is_dry_run else [])])
+    has_legend = has_legend and len(looks) > 1
+    top, bottom = 56 + 15 * len(lines), 50 + (legend_height(looks) if has_legend else 0)
+    figure = figure_of(title, height + top + bottom)
+    small = "".join(f'<br><span style="font-size:11px">{label(line)}</span>' for line in lines)
+    figure.update_layout(title_text=f"<b>{label(title)}</b>{small}", margin={"t": top, "b": bottom},
+                         showlegend=has_legend)
+    # Plotly aligns the middle of several lines where it would align one.
+    figure.update_layout(title_pad_t=20)
+    return figure
+
+
+def _joined(said: Iterable[str]) -> list[str]:
+    """As few lines as fit on a narrow page."""
+    lines: list[str] = []
+    for each in said:
+        if lines and len(lines[-1]) + len(each) < _LETTERS:
+            lines[-1] += f"; {each}"
+        else:
+            lines.append(each)
+    return lines
+
+
+def legend_height(looks: Mapping[str, Look]) -> int:
+    """Return how many pixels the legend takes at the width of a narrow page."""
+    if len(looks) < 2:
+        return 0
+    widest = max(len(each.name) for each in looks.values()) * _LETTER + 44
+    a_line = max(int(_WIDTH // widest), 1)
+    return math.ceil(len(looks) / a_line) * _LEGEND_LINE
+
+
+def short(name: str, width: int = _NAME_WIDTH) -> str:
+    """Return a name cut to a label's width, as Plotly shows it literally."""
+    return label(shorten(clean(name), width))
+
+
+def axes(figure: go.Figure, number: int, x: Mapping[str, Any], y: Mapping[str, Any]) -> None:
+    """Lay out the axes of one part of a figure, numbered from 1."""
+    at = "" if number == 1 else str(number)
+    shared = {"gridcolor": LINE, "zerolinecolor": LINE, "linecolor": LINE, "automargin": True}
+    figure.update_layout({f"xaxis{at}": {**shared, "anchor": f"y{at}", **x},
+                          f"yaxis{at}": {**shared, "anchor": f"x{at}", **y}})
+
+
+def named(number: int) -> dict[str, str]:
+    """Return which axes a trace of part `number` is drawn on."""
+    return {"xaxis": f"x{number}" if number > 1 else "x", "yaxis": f"y{number}" if number > 1 else "y"}
+
+
+def heading(figure: go.Figure, text: str, x: float, y: float) -> None:
+    """Write a part's name above its upper left corner, at a place of the paper."""
+    figure.add_annotation(text=f"<b>{text}</b>", x=x, y=y, xref="paper", yref="paper", xanchor="left",
+                          yanchor="bottom", showarrow=False, font={"size": 11.5}, yshift=2)
+
+
+@dataclass
+class Samples:
+    """What was measured of one case in one target: a value a process, and where in the study it lies.
+
+    Attributes
+    ----------
+    process : list of int
+        Its number.
+    us : list of float
+        The median over its batches, in microseconds a launch.
+    at_ns : list of float
+        The middle of its batches, since the study's start.
+    batches : list of list of (float, float)
+        The batches of each process: since the study's start in nanoseconds, and microseconds a launch.
+    """
+
+    process: list[int] = field(default_factory=list[int])
+    us: list[float] = field(default_factory=list[float])
+    at_ns: list[float] = field(default_factory=list[float])
+    batches: list[list[tuple[float, float]]] = field(default_factory=list[list[tuple[float, float]]])
+
+
+def samples_of(measured: Measured) -> dict[tuple[str, str], Samples]:
+    """Return the values of processes, and the batches that count in the order of time, by target and case."""
+    places = [list(BATCH).index(name) for name in ("target", "case", "process", "start_ns", "loops", "host_ns")]
+    found: dict[tuple[str, str], dict[int, list[tuple[float, float]]]] = {}
+    for row in counting(measured):
+        target, case, process, start, loops, host = (row[at] for at in places)
+        if loops:
+            by_process = found.setdefault((str(target), str(case)), {})
+            by_process.setdefault(int(process), []).append((float(start), float(host) / float(loops) / 1_000))
+    made: dict[tuple[str, str], Samples] = {}
+    for key, by_process in found.items():
+        made[key] = samples = Samples()
+        for process, batches in sorted(by_process.items()):
+            samples.process.append(process)
+            samples.us.append(statistics.median(us for _, us in batches))
+            samples.at_ns.append(statistics.fmean(at for at, _ in batches))
+            samples.batches.append(sorted(batches))
+    return made
+
+
+def micros(value: float) -> str:
+    """Return microseconds with the digits that count: ``4.10 µs``, ``123 µs``."""
+    return f"{value:.{2 if abs(value) < 99.5 else 1 if abs(value) < 999.5 else 0}f} µs"
+
+
+# What a study's verdicts rest on, as Plotly figures: the values of processes, and batches over the study's time.
+
+#: As many cases as a figure has parts for, unless cases are named.
+MOST_CASES = 12
+
+_BATCHES_WIDTH = 34
+_NARROW = 22
+_BATCHES_BETWEEN = 66
+_DRIFT_HEIGHT = 150
+# Batches that took longer than so many deviations above their median are drawn at the upper edge: one that was
+# interrupted would press all others into a line.
+_DEVIATIONS = 8.0
+_LEAST_MARGIN = 0.1
+
+
+def distributions(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
+    """Return how processes of a target differ: a point a process, the median of its batches, over a box of quartiles.
+
+    Each case is a part of its own, with its own scale. Processes are what intervals are made from: batches of one
+    process are more alike than processes are. Of more than 12 cases the first ones are shown, unless `cases` names
+    others.
+    """
+    title = "Launch overhead, by process"
+    shown, more = _shown(result, cases)
+    looks, samples = looks_of(result), samples_of(result.measured)
+    if not shown or not samples:
+        return sentence(title, "Nothing was measured, so there is nothing to show.")
+    height = max(len(looks) * 26 + 14, 60)
+    about = ["a point is a process: the median of its batches, in µs a launch", *more]
+    # Each row has its target's name, which a legend would only repeat.
+    figure, parts = _grid(title, about, shown, looks, result, height, has_legend=False)
+    points = sum(len(samples[target, case].us) for case in shown for target in looks if (target, case) in samples)
+    is_few = points + len(shown) * len(looks) <= MOST_MARKS
+    for number, case, domain in parts:
+        for place, (target, look) in enumerate(looks.items()):
+            if (target, case) in samples:
+                _strip(figure, samples[target, case], look, place, case, number, with_points=is_few)
+        labels = [each.name for each in looks.values()] if not domain[0] else [""] * len(looks)
+        axes(figure, number, {"domain": domain[:2], "nticks": 5},
+             {"domain": domain[2:], "range": [len(looks) - 0.5, -0.5], "tickmode": "array", "showgrid": False,
+              "tickvals": list(range(len(looks))), "ticktext": labels, "ticksuffix": " ", "zeroline": False})
+    figure.update_layout(boxmode="overlay")
+    return figure
+
+
+def drift(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
+    """Return the batches that count over the time of the study, by target: what hits all alike is the machine's.
+
+    Each case is a part of its own. Where there are more than 2,000 batches, a mark is the median of as many that
+    follow each other in a process, or of as many processes, as it takes. What lies far above the others is marked at
+    the upper edge.
+    """
+    title = "Launch overhead over the study's time"
+    shown, more = _shown(result, cases)
+    looks, samples = looks_of(result), samples_of(result.measured)
+    if not shown or not samples:
+        return sentence(title, "Nothing was measured, so there is nothing to show.")
+    kept = {key: each for key, each in samples.items() if key[0] in looks and key[1] in shown}
+    what, drawn = _thinned(kept)
+    last = max(at for marks in drawn.values() for at, _ in marks)
+    scale, unit = unit_of(last)
+    quiet = " at quiet moments" if result.measured.host.get("quiet") is not None else ""
+    figure, parts = _grid(title, [f"a mark is {what}{quiet}, in µs a launch; triangles lie above", *more], shown, looks,
+                          result, _DRIFT_HEIGHT)
+    in_legend: set[str] = set()
+    for number, case, domain in parts:
+        limit = _limit([[us for _, us in drawn[target, case]] for target in looks if (target, case) in drawn])
+        for at, (target, look) in enumerate(looks.items()):
+            if (target, case) not in drawn:
+                continue
+            marks = drawn[target, case]
+            symbols = ["triangle-up-open" if us > limit else look.symbol for _, us in marks]
+            figure.add_scatter(
+                x=[start / scale for start, _ in marks], y=[min(us, limit) for _, us in marks], mode="markers",
+                name=look.name, legendgroup=f"target {at}", showlegend=target not in in_legend,
+                marker={"color": look.color, "symbol": symbols, "size": 5, "opacity": 0.75},
+                customdata=[f"{look.name}, {short(case, _BATCHES_WIDTH)}<br>"
+                            f"at {start / scale:,.3g} {unit}: {micros(us)}"
+                            for start, us in marks],
+                hovertemplate="%{customdata}<extra></extra>", **named(number))
+            in_legend.add(target)
+        axes(figure, number,
+             {"domain": domain[:2], "range": [-0.02 * last / scale, 1.02 * last / scale], "tickangle": 0,
+              "nticks": 5 if unit == "s" else 3, "ticksuffix": f" {unit}", "zeroline": False},
+             {"domain": domain[2:], "nticks": 6})
+    figure.update_layout(legend_itemsizing="constant")
+    return figure
+
+
+def _shown(result: Study, cases: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """The cases to show, and what there is to say of the others."""
+    known = cases_of(result, cases)
+    if cases is not None or len(known) <= MOST_CASES:
+        return known, []
+    return known[:MOST_CASES], [f"the first {MOST_CASES} of {len(known)} cases"]
+
+
+def _grid(
+    title: str, about: Sequence[str], cases: Sequence[str], looks: Mapping[str, Look], result: Study, height: int,
+    *, has_legend: bool = True,
+) -> tuple[go.Figure, Iterator[tuple[int, str, list[float]]]]:
+    """A figure with a part a case, named above it; each with its number and its place: left, right, bottom, top."""
+    columns = 1 if len(cases) == 1 else 2 if len(cases) in (2, 4) else 3
+    lines = math.ceil(len(cases) / columns)
+    whole = lines * height + (lines - 1) * _BATCHES_BETWEEN
+    figure = study_figure(title, about, whole, looks, result, has_legend=has_legend)
+    gap = 0.075 if columns == 3 else 0.05  # room for numbers like 0.19 where the figure is 600 pixels wide
+    width = (1 - gap * (columns - 1)) / columns
+
+    def parts() -> Iterator[tuple[int, str, list[float]]]:
+        for at, case in enumerate(cases):
+            line, column = divmod(at, columns)
+            top = 1 - line * (height + _BATCHES_BETWEEN) / whole
+            left = column * (width + gap)
+            heading(figure, short(case, _NARROW if columns == 3 else _BATCHES_WIDTH), left, top)
+            yield at + 1, case, [left, min(left + width, 1), max(top - height / whole, 0), top]
+
+    return figure, parts()
+
+
+def _strip(
+    figure: go.Figure, samples: Samples, look: Look, place: int, case: str, number: int, *, with_points: bool,
+) -> None:
+    """A target's box and its points."""
+    values = samples.us
+    low, middle, high = (statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3)
+    red, green, blue = (int(look.color[at:at + 2], 16) for at in (1, 3, 5))
+    figure.add_box(
+        y=[place], lowerfence=[min(values)], q1=[low], median=[middle], q3=[high], upperfence=[max(values)],
+        name=look.name, orientation="h", width=0.62, marker={"color": look.color}, line={"width": 1.3},
+        fillcolor=f"rgba({red},{green},{blue},.16)", hoverinfo="skip", whiskerwidth=0, **named(number))
+    if with_points:
+        # Spread by the golden ratio: evenly, and the same in every drawing.
+        y = [place + ((process * 0.618034) % 1 - 0.5) * 0.5 for process in samples.process]
+        hover = [f"{look.name}, {short(case, _BATCHES_WIDTH)}<br>process {process}: {micros(us)}"
+                 for process, us in zip(samples.process, values, strict=True)]
+        figure.add_scatter(x=values, y=y, mode="markers", name=look.name, customdata=hover,
+                           marker={"color": look.color, "symbol": look.symbol, "size": 5, "opacity": 0.85},
+                           hovertemplate="%{customdata}<extra></extra>", **named(number))
+
+
+def _thinned(
+    samples: Mapping[tuple[str, str], Samples],
+) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]]:
+    """What a mark is, and the marks: when and µs a launch; not more than 2,000 of them."""
+    processes = [each for of in samples.values() for each in of.batches]
+    together = 1
+    while sum(math.ceil(len(each) / together) for each in processes) > MOST_MARKS and len(processes) <= MOST_MARKS:
+        together += 1
+    if len(processes) <= MOST_MARKS:
+        what = "a batch" if together == 1 else f"the median of {together} batches"
+        return what, {key: [mark for batches in each.batches for mark in _medians(batches, together)]
+                      for key, each in samples.items()}
+    while sum(math.ceil(len(each.us) / together) for each in samples.values()) > MOST_MARKS:
+        together += 1
+    return f"the median of {together} processes", {
+        key: _medians(list(zip(each.at_ns, each.us, strict=True)), together) for key, each in samples.items()}
+
+
+def _medians(marks: Sequence[tuple[float, float]], together: int) -> list[tuple[float, float]]:
+    """Marks that follow each other, as many as that together, as one: their middle in time and their median."""
+    parts = [marks[at:at + together] for at in range(0, len(marks), together)]
+    return [(statistics.fmean(at for at, _ in part), statistics.median(us for _, us in part)) for part in parts]
+
+
+def _limit(targets: Sequence[Sequence[Any]]) -> float:
+    """The most that is drawn in its place: the upper edge."""
+    highest = 0.0
+    for values in targets:
+        middle = statistics.median(values)
+        deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
+        highest = max(highest, middle + max(_DEVIATIONS * deviation, _LEAST_MARGIN * middle))
+    return highest
+
+
+# A study as Plotly figures: intervals by argument count and target, distributions over processes, drift over time.
+#
+# A figure holds at most 2,000 marks. Its ground is transparent, its ink can be read on white and on black, and labels
+# of
+# targets and cases are shown literally, whatever they hold.
 
 TITLE = "Launch overhead"
 
@@ -42,7 +402,7 @@ _FOUND = (FASTER, SLOWER)
 _GAP = 0.06
 _LINES_HEIGHT = 290
 _BETWEEN = 92
-_CASE_WIDTH = 28
+_FIGURE_CASE_WIDTH = 28
 # Shares of the axis of argument counts: between the marks of two targets, and beside the outermost numbers.
 _APART, _EDGE = 0.022, 0.07
 # From here on a linear axis shows only the longest case.
@@ -205,7 +565,8 @@ def _rows(result: Study, cases: Sequence[str], looks: Mapping[str, Look]) -> go.
             found = [each for each in within if each.target == target]
             _marks(figure, found, look, [places[each.case, each.baseline] + look.shift for each in found], number=3,
                    upright=False, group=target_key(looks, target))
-        texts = [f"{short(case, _CASE_WIDTH)}<br>against {short(against, _CASE_WIDTH)}" for case, against in pairs]
+        texts = [f"{short(case, _FIGURE_CASE_WIDTH)}<br>against {short(against, _FIGURE_CASE_WIDTH)}"
+                 for case, against in pairs]
         axes(figure, 3, {**_percent_axis(), "domain": [0, 1]}, {**_row_axis(len(pairs), texts), "domain": lower})
         heading(figure, "% against another case of the same target", 0, lower[1])
     return figure
@@ -224,7 +585,7 @@ def _estimate_rows(
             name=look.name, legendgroup=target_key(looks, target), marker=look.marker(),
             customdata=[_estimate_hover(each, look) for each in found], hovertemplate="%{customdata}<extra></extra>")
     axes(figure, 1, {**_scale(result, cases), "domain": [0, right]},
-         {**_row_axis(len(cases), [short(each, _CASE_WIDTH) for each in cases]), "domain": domain})
+         {**_row_axis(len(cases), [short(each, _FIGURE_CASE_WIDTH) for each in cases]), "domain": domain})
     heading(figure, "µs a launch", 0, 1)
 
 
@@ -298,13 +659,14 @@ def _estimate_hover(each: Estimate, look: Look) -> str:
     interval = (f"95 %: {micros(each.low_us)} to {micros(each.high_us)}" if _is_known(each.low_us, each.high_us)
                 else "its interval is not known")
     return "<br>".join((
-        f"{look.name}, {short(each.case, _CASE_WIDTH)}", f"median {micros(each.median_us)} a launch", interval,
+        f"{look.name}, {short(each.case, _FIGURE_CASE_WIDTH)}", f"median {micros(each.median_us)} a launch", interval,
         f"mean {micros(each.mean_us)} ± {micros(each.sd_us)}",
         f"{counted(each.processes, 'process', 'processes')}, {counted(each.batches, 'batch', 'batches')}"))
 
 
 def _difference_hover(each: Difference, look: Look) -> str:
-    lines = [f"{look.name}, {short(each.case, _CASE_WIDTH)}", f"against {short(each.baseline, _CASE_WIDTH)}:"]
+    lines = [f"{look.name}, {short(each.case, _FIGURE_CASE_WIDTH)}",
+             f"against {short(each.baseline, _FIGURE_CASE_WIDTH)}:"]
     if _is_known(each.low_percent, each.high_percent):
         lines += [f"{each.percent:+.1f} % ({each.low_percent:+.1f} to {each.high_percent:+.1f} %)",
                   f"{each.difference_us:+.3f} µs ({each.low_us:+.3f} to {each.high_us:+.3f} µs)"]

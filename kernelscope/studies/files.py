@@ -22,11 +22,18 @@ from typing import Any, TypeVar, cast
 
 import kernelscope
 from kernelscope.errors import RecordingFileError, StudyFileError
-from kernelscope.recording.privacy import shareable_code, shareable_values
-from kernelscope.renderers.files import whole_file
-from kernelscope.studies.judged import Difference, Estimate
-from kernelscope.studies.measured import BATCH, BatchRow, CaseReport, Measured, TargetReport
+from kernelscope.recording.redact import shareable_code, shareable_values
+from kernelscope.studies.measured import (
+    BATCH,
+    BatchRow,
+    CaseReport,
+    Difference,
+    Estimate,
+    Measured,
+    TargetReport,
+)
 from kernelscope.suggestions import did_you_mean_file
+from kernelscope.views.base import whole_file
 
 FORMAT = "kernelscope-study"
 VERSION = 2

@@ -11,17 +11,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from kernelscope.errors import StudyError
-from kernelscope.renderers.base import clean, shorten
-from kernelscope.session import Session
+from kernelscope.recorder.session import Session
 from kernelscope.studies.bench import machine
 from kernelscope.studies.bench.framework import Framework, find
-from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, frozen_garbage
-from kernelscope.studies.bench.warming import warm_up
-from kernelscope.studies.case import Case
+from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, frozen_garbage, warm_up
+from kernelscope.studies.cases import Case
 from kernelscope.studies.measured import Measured
-from kernelscope.studies.plan import LEAST_GENERATIONS, Plan, as_data
-from kernelscope.studies.running import Stop, Tell
-from kernelscope.studies.samples import quiet_share
+from kernelscope.studies.runner import LEAST_GENERATIONS, Plan, Stop, Tell, as_data
+from kernelscope.studies.statistics import quiet_share
+from kernelscope.views.base import clean, shorten
 
 _NOISE_MS = 50
 _CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numba_cuda.core.config")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from kernelscope.analysis.units import MISSING
-from kernelscope.studies.judged import Difference, Estimate
+from kernelscope.studies.measured import Difference, Estimate
+from kernelscope.units import MISSING
 
 
 def micros(value: float, half_width: float | None = None, *, signed: bool = False) -> str:
     """Return microseconds without their unit: ``4.10``; more digits where the value or its interval is small."""
-    return _number(value, _decimals(abs(value) if half_width is None else half_width * 10), signed)
+    return _rounded(value, _decimals(abs(value) if half_width is None else half_width * 10), signed)
 
 
 def difference(each: Difference) -> str:
@@ -35,7 +35,7 @@ def median_interval(each: Estimate) -> str:
     return f"[{micros(each.low_us, half)}, {micros(each.high_us, half)}]"
 
 
-def percent(each: Difference, *, signed: bool = False) -> str:
+def difference_percent(each: Difference, *, signed: bool = False) -> str:
     """Return a difference in percent of the baseline: ``51.2 %``; without `signed`, how large it is."""
     return f"{share(each.percent if signed else abs(each.percent), signed=signed)} %"
 
@@ -47,7 +47,7 @@ def percent_interval(each: Difference) -> str:
 
 def share(value: float, *, signed: bool = False) -> str:
     """Return percent without the sign of percent: ``51.2``; whole numbers from 1000."""
-    return _number(value, 0 if abs(value) >= 999.95 else 1, signed)
+    return _rounded(value, 0 if abs(value) >= 999.95 else 1, signed)
 
 
 def plain_share(value: float) -> str:
@@ -55,7 +55,7 @@ def plain_share(value: float) -> str:
     return f"{share(value, signed=True)}%" if math.isfinite(value) else "?"
 
 
-def _number(value: float, decimals: int, signed: bool) -> str:
+def _rounded(value: float, decimals: int, signed: bool) -> str:
     if math.isnan(value):
         return MISSING
     if math.isinf(value):

@@ -11,25 +11,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kernelscope import dryrun
-from kernelscope.dryrun.settings import read_switch
+from kernelscope.dryrun.switch import read_switch
 from kernelscope.errors import StudyArgumentError, StudyError
-from kernelscope.studies import host, start
+from kernelscope.studies import process
 from kernelscope.studies.arguments import check_settings, paths, shown
-from kernelscope.studies.case import Case
-from kernelscope.studies.cases import select
-from kernelscope.studies.environments import add_version_warnings, prepare
+from kernelscope.studies.cases import Case, select
+from kernelscope.studies.environments import Workspace, add_version_warnings, prepare
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
-from kernelscope.studies.plan import HALF_WIDTH, PROCESSES, REPEATS, Member, Plan
-from kernelscope.studies.progress import Tell, showing
-from kernelscope.studies.running import Run, homeless
-from kernelscope.studies.schedule import parse_loops
-from kernelscope.studies.stopping import Narrow
+from kernelscope.studies.runner import (
+    HALF_WIDTH,
+    PROCESSES,
+    REPEATS,
+    Member,
+    Narrow,
+    Plan,
+    Run,
+    Tell,
+    homeless,
+    parse_loops,
+    showing,
+)
 from kernelscope.studies.target import Target, parse_targets
-from kernelscope.studies.workspace import Workspace
 
 if TYPE_CHECKING:
-    from kernelscope.studies.anatomy_result import AnatomyResult
+    from kernelscope.studies.breakdown import AnatomyResult
     from kernelscope.studies.result import StudyResult
+
 
 Cases = str | Case | Callable[[], Any] | Iterable[str | Case | Callable[[], Any]]
 Targets = str | Path | Target | Iterable[str | Path | Target] | Mapping[str, str]
@@ -140,9 +147,9 @@ def launch_overhead(
                         created=datetime.now(UTC).isoformat(timespec="seconds"), is_live=is_live)
     dry_run = is_dry_run() if dry_run is None else dry_run
     plan = Plan(tuple(chosen), by_name, repeats, processes, limit_s=limit_s, timeout_s=timeout_s, seed=seed,
-                cores=host.choose_cores() if pin and not is_live else (), together=host.together(len(wanted)),
+                cores=process.choose_cores() if pin and not is_live else (), together=process.together(len(wanted)),
                 hello=hello_of(chosen, dry_run and not is_live))
-    measured.host.update(host.describe(plan.cores))
+    measured.host.update(process.describe(plan.cores))
     try:
         with showing(progress) as tell:
             if is_live:
@@ -214,7 +221,7 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
             if prepared.expected is not None and prepared.expected.is_relative_to(workspace.path):
                 # Each of its processes would compile the framework's Python again, for seconds.
                 prepared.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-            members.append(Member(prepared.report, start.command(prepared), prepared.environ, prepared.cwd,
+            members.append(Member(prepared.report, process.command(prepared), prepared.environ, prepared.cwd,
                                   prepared.framework, prepared.expected))
     return members
 
@@ -264,9 +271,9 @@ def is_dry_run() -> bool:
 
 def hello_of(cases: Sequence[Case], dry_run: bool) -> dict[str, Any]:
     """Return what the first request to each process says besides the core."""
-    fields: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
+    fields: dict[str, Any] = dict(process.dry_run_fields()) if dry_run else {}
     if any(case.group == "recording" for case in cases):
-        fields["kernelscope"] = start.package_folder()
+        fields["kernelscope"] = process.package_folder()
     return fields
 
 
@@ -278,6 +285,6 @@ def report_of(case: Case) -> CaseReport:
 
 def done(measured: Measured) -> Measured:
     """Say what is known at the end."""
-    measured.host["load_after"] = host.load()
+    measured.host["load_after"] = process.load()
     add_version_warnings(measured.targets)
     return measured

@@ -1,27 +1,209 @@
-"""A benchmark process of a target: started, asked, and ended, whatever it does meanwhile.
-
-Requests and answers are JSON objects, one a line, over two pipes of their own, so that a target may print what it
-likes. What it prints is kept for the message, should it crash. It leads a process group of its own: a Ctrl-C in
-the terminal does not reach it, and it ends together with whatever it has started.
-"""
+"""A benchmark process of a target: started, asked and ended; and the machine that it ran on."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import platform
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import kernelscope
 from kernelscope.errors import StudyError
-from kernelscope.renderers.base import clean, shorten
-from kernelscope.studies.commands import to_the_end
+from kernelscope.recorder.overhead import processor
+from kernelscope.studies.environments import to_the_end
+from kernelscope.views.base import clean, shorten
+
+_SAMPLE_S = 0.1
+_MOST_CORES = 16  # that are tried in turn
+_IDLE = (3, 4)  # the places of idle and iowait among a core's times in /proc/stat
+
+
+def describe(cores: Sequence[int], root: Path = Path("/")) -> dict[str, Any]:
+    """Return what is known of this machine, as `Measured.host` has it.
+
+    Parameters
+    ----------
+    cores : sequence of int
+        The cores that processes are put on; none where they are not.
+    root : Path
+        Where ``/proc`` and ``/sys`` are.
+    """
+    usable = usable_cores()
+    first = [*cores, *usable, 0][0]
+    return {
+        "processor": processor(root),
+        "cores": os.cpu_count(),
+        "usable_cores": len(usable) or None,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "governor": _read(root / f"sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor"),
+        "load_before": load(),
+    }
+
+
+def load() -> float | None:
+    """Return how many processes ran or waited to run, on average over the last minute."""
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
+def usable_cores() -> list[int]:
+    """Return the processor cores that this process may use; none where the system does not tell."""
+    try:
+        return sorted(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return []
+
+
+def choose_cores(root: Path = Path("/")) -> tuple[int, ...]:
+    """Return cores to be on, the one first that was idle most just now; none where processes cannot be put on a core.
+
+    Not the first core, which serves interrupts, where there are others; and those only that are as near to memory and
+    devices as the first that is returned: the others of its NUMA node.
+    """
+    cores = usable_cores()
+    if not cores:
+        return ()
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError:
+        return ()
+    before = idle_times(root)
+    time.sleep(_SAMPLE_S)
+    after = idle_times(root)
+    choice = cores[1:] or cores
+    choice.sort(key=lambda core: (before.get(core, 0) - after.get(core, 0), -core))
+    near = _node(choice[0], root)
+    return tuple(core for core in choice if near is None or core in near)[:_MOST_CORES]
+
+
+def together(targets: int) -> int:
+    """Return of how many generations the processes of so many targets may start side by side.
+
+    A process keeps one core busy while it starts. More than four generations would save little, and each process holds
+    some hundred megabytes of the GPU.
+    """
+    return max(1, min(4, len(usable_cores()) // max(1, targets)))
+
+
+def idle_times(root: Path = Path("/")) -> dict[int, int]:
+    """Return how long each core was idle, in the system's ticks."""
+    times: dict[int, int] = {}
+    for line in (_read(root / "proc/stat") or "").splitlines():
+        name, *numbers = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and len(numbers) > max(_IDLE):
+            with suppress(ValueError):
+                times[int(name[3:])] = sum(int(numbers[place]) for place in _IDLE)
+    return times
+
+
+def _node(core: int, root: Path) -> set[int] | None:
+    """The cores of a core's NUMA node, or None where the system does not tell."""
+    for path in sorted((root / "sys/devices/system/node").glob("node[0-9]*/cpulist")):
+        held: set[int] = set()
+        for part in (_read(path) or "").split(","):
+            first, _, last = part.partition("-")
+            with suppress(ValueError):
+                held.update(range(int(first), int(last or first) + 1))
+        if core in held:
+            return held
+    return None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+# How a benchmark process is started in a target's interpreter.
+#
+# The process gets this package's folder ``bench`` as a package of its own, ``_kernelscope_bench``, loaded from its
+# files: ``sys.path`` holds what the target's environment has and nothing of KernelScope's, so that no module of a
+# target is hidden by one of ours, and a target's packages are what is measured. The current folder is not on
+# ``sys.path`` either.
+
+BENCH = Path(__file__).parent / "bench"
+
+
+class Startable(Protocol):
+    """What a command needs of a target that is prepared."""
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        ...
+
+
+#: Arguments: the folder of the package, and the file descriptors of requests and of answers.
+_BOOTSTRAP = """\
+import sys
+if sys.path and sys.path[0] == '':
+    del sys.path[0]
+from importlib.util import module_from_spec, spec_from_file_location
+folder, requests, answers = sys.argv[1:]
+del sys.argv[1:]
+spec = spec_from_file_location('_kernelscope_bench', folder + '/__init__.py', submodule_search_locations=[folder])
+sys.modules[spec.name] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules[spec.name])
+from _kernelscope_bench.main import main
+main(int(requests), int(answers))
+"""
+
+
+def command(prepared: Startable) -> list[str]:
+    """Return the command that starts a benchmark process of a target.
+
+    Two arguments follow it: the file descriptors that requests come from and that answers go to, which the process must
+    inherit (``pass_fds``). What it prints is not buffered, so that a process that is killed has said all it had to.
+
+    Parameters
+    ----------
+    prepared
+        The target's environment: its interpreter is what is started, with `Prepared.environ` as the whole environment
+        and in the folder `Prepared.cwd`.
+    """
+    return [str(prepared.python), "-u", "-c", _BOOTSTRAP, str(BENCH)]
+
+
+def dry_run_fields() -> dict[str, str]:
+    """Return what a hello says to have a dry run: the folder of this KernelScope, and the null driver's file.
+
+    The driver is built here if it is not yet, so that targets need neither a compiler nor ``cuda.h``.
+
+    Raises
+    ------
+    DryRunError
+        If it cannot be built.
+    """
+    from kernelscope.dryrun import build, is_enabled, status
+
+    library = status().library if is_enabled() else str(build.build(lambda line: print(line, file=sys.stderr)))
+    return {"dryrun": package_folder(), "library": library or ""}
+
+
+def package_folder() -> str:
+    """Return the folder that holds the package kernelscope, for ``hello``'s ``dryrun`` and ``kernelscope``."""
+    return str(Path(kernelscope.__file__).resolve().parent.parent)
+
+
+# A benchmark process of a target: started, asked, and ended, whatever it does meanwhile.
+#
+# Requests and answers are JSON objects, one a line, over two pipes of their own, so that a target may print what it
+# likes. What it prints is kept for the message, should it crash. It leads a process group of its own: a Ctrl-C in
+# the terminal does not reach it, and it ends together with whatever it has started.
 
 #: An answer that is longer is none.
 LONGEST_ANSWER = 16 * 2**20

@@ -1,51 +1,603 @@
-"""What a study found: estimates, differences and verdicts, computed from batches alone.
-
-How a difference is judged, and why so:
-
-- **The unit is a process.** Two processes of one version differ, by 1 to 2 %, as hash seeds and places in memory do,
-  and nothing that is repeated inside a process tells by how much. So there are several processes of each target, and
-  each gives one value: the median of its batches.
-- **They are paired.** The n-th processes of all targets run side by side, their batches in turn. What is compared is
-  taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a while,
-  or from some time on, hits both.
-- **The difference** is the trimmed mean of the pairs' (one in 8 left out at each end), which a process that a
-  neighbour disturbed hardly moves. It is close to the difference of the two medians, and need not be equal to it.
-- **Its interval** is a bootstrap-t interval: `kernelscope.studies.resampling` says how. All differences of a study, of
-  all cases and targets, hold within theirs together with 95 %: this is the correction for their number.
-- **The verdict** follows from it. Without zero: faster or slower. With zero: too noisy, if half of its width is more
-  than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
-
-What it assumes: that differences between processes of one version are as likely up as down, and that pairs are
-independent of one another. What it cannot know: what all processes of a target have in common and its next
-installation has not (where a library was built, what is beside it in memory at every start); what another day or
-temperature would bring. Fewer than 8 processes make wide intervals, honestly so.
-
-On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at most 5 of
-100 studies of equal targets find any difference, at least 94 % of intervals hold a difference that is there, and 2 %
-are found.
-"""
+"""What a study found: estimates, differences and verdicts, computed from batches alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from kernelscope.studies.advice import Situation, device_bound, ruled_out, what_would_help
-from kernelscope.studies.judged import (
+from kernelscope.studies.measured import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
     TOO_NOISY,
+    BatchRow,
     Difference,
     Estimate,
     Judgement,
+    Measured,
 )
-from kernelscope.studies.measured import Measured
-from kernelscope.studies.resampling import Column, Part, intervals, median_interval
-from kernelscope.studies.samples import Sample, middle, paired, samples
+from kernelscope.units import percent
+
+# From batches to what intervals are computed of: one value a process, one difference a pair of processes.
+#
+# Batches at quiet moments are what counts: those beside which a short loop, the same always, took hardly longer than
+# it
+# does at best in that target (`kernelscope.studies.bench.quiet` says why). Which they are is decided by that loop
+# alone
+# and never by what a launch took. Where they are less than half of a process's batches, the quieter half counts.
+
+#: How many blocks the batches of a single process are divided into, where there is no other process to compare.
+BLOCKS = 16
+#: A moment is quiet where the reference takes at most so many times as long as at best. On the host of an H100 it took
+#: up to 1.2 times as long while nobody was beside it, and 1.5 to 2 times as long else.
+QUIET = 1.2
+
+# One of so many batches counts at least. With fewer than half, differences on a busy host varied by a quarter more.
+_ONE_OF = 2
+# The share of a target's references that are taken for the best ones.
+_BEST = 0.05
+
+Rounds = dict[int, float]
+
+
+@dataclass
+class Sample:
+    """The batches of one case in one target.
+
+    Attributes
+    ----------
+    processes : dict of int to dict of int to float
+        Microseconds a launch, by round, by process.
+    slowness : dict of int to dict of int to float
+        How many times as long as at best the reference took, by round, by process; of what is not in it, 1.
+    waits : list of float
+        Of each batch: the wait for the device after it, as a share of the time of its launches.
+    """
+
+    processes: dict[int, Rounds] = field(default_factory=dict[int, Rounds])
+    slowness: dict[int, Rounds] = field(default_factory=dict[int, Rounds])
+    waits: list[float] = field(default_factory=list[float])
+
+    @property
+    def batches(self) -> int:
+        """How many there are."""
+        return sum(len(rounds) for rounds in self.processes.values())
+
+    @property
+    def device_share(self) -> float:
+        """The median of `waits`."""
+        return statistics.median(self.waits)
+
+    def counted(self, process: int) -> list[float]:
+        """Return the batches of a process that count, in microseconds a launch."""
+        rounds = self.processes[process]
+        return [rounds[number] for number in quiet_rounds(self.slow(process, rounds))]
+
+    def slow(self, process: int, rounds: Sequence[int] | Rounds) -> Rounds:
+        """Return how slow the core was in rounds of a process."""
+        known = self.slowness.get(process, {})
+        return {number: known.get(number, 1.0) for number in rounds}
+
+    def medians(self) -> Values:
+        """The median of each process's batches, in microseconds a launch."""
+        return np.array([statistics.median(self.counted(process)) for process in sorted(self.processes)])
+
+
+def samples(measured: Measured) -> dict[tuple[str, str], Sample]:
+    """Return the batches of each target and case that was measured, in the order of the study's targets and cases.
+
+    The processes of a study that was made in the running process are blocks of its batches: there is only one process.
+    """
+    best = _best(measured)
+    found: dict[tuple[str, str], Sample] = {}
+    for target, case, process, number, _, _, loops, host_ns, sync_ns, _, reference_ns in measured.batches:
+        # A clock that did not advance has measured nothing.
+        if loops > 0 and host_ns > 0:
+            sample = found.setdefault((target, case), Sample())
+            sample.processes.setdefault(process, {})[number] = host_ns / loops / 1e3
+            sample.waits.append(sync_ns / host_ns)
+            if reference_ns:
+                sample.slowness.setdefault(process, {})[number] = reference_ns / best[target]
+    if measured.is_live:
+        for sample in found.values():
+            if len(sample.processes) == 1:
+                (process,) = sample.processes
+                slowness = sample.slow(process, sample.processes[process])
+                sample.slowness, sample.processes = _blocks(slowness), _blocks(sample.processes[process])
+    order = [(target.label, case.name) for target in measured.targets for case in measured.cases]
+    return {key: found[key] for key in order if key in found}
+
+
+def quiet_rounds(slowness: Mapping[int, float]) -> list[int]:
+    """Return the rounds that count, of those whose slowness is given: the quiet ones, and the quieter half at least."""
+    quiet = [number for number, slow in slowness.items() if slow <= QUIET]
+    least = math.ceil(len(slowness) / _ONE_OF)
+    return quiet if len(quiet) >= least else sorted(slowness, key=slowness.__getitem__)[:least]
+
+
+def counting(measured: Measured) -> list[BatchRow]:
+    """Return the batches that count, each for itself: in a pair of processes both of a round have to be quiet."""
+    best = _best(measured)
+    processes: dict[tuple[str, str, int], list[BatchRow]] = {}
+    for row in measured.batches:
+        processes.setdefault(row[:3], []).append(row)
+    kept: list[BatchRow] = []
+    for (target, _, _), rows in processes.items():
+        slowness = {place: row[10] / best[target] if row[10] else 1.0 for place, row in enumerate(rows)}
+        kept += [rows[place] for place in quiet_rounds(slowness)]
+    return kept
+
+
+def quiet_share(measured: Measured) -> float | None:
+    """Return the share of batches at quiet moments, 0 to 1; None where nothing tells."""
+    best = _best(measured)
+    known = [row[10] <= QUIET * best[row[0]] for row in measured.batches if row[10]]
+    return sum(known) / len(known) if known else None
+
+
+def paired(sample: Sample, other: Sample) -> tuple[Values, list[int]]:
+    """Return how much more `sample` takes than `other`, in microseconds a launch, and in which processes.
+
+    The batches of a round ran directly after one another, so that what disturbs one often disturbs the other as well:
+    the value of a pair of processes is the median of the rounds' differences. Without common rounds, it is the
+    difference of medians.
+    """
+    values: list[float] = []
+    shared = sorted(sample.processes.keys() & other.processes.keys())
+    for process in shared:
+        mine, others = sample.processes[process], other.processes[process]
+        rounds = sorted(mine.keys() & others.keys())
+        if rounds:
+            one, two = sample.slow(process, rounds), other.slow(process, rounds)
+            counted = quiet_rounds({number: max(one[number], two[number]) for number in rounds})
+            values.append(statistics.median([mine[number] - others[number] for number in counted]))
+        else:
+            values.append(statistics.median(sample.counted(process)) - statistics.median(other.counted(process)))
+    return np.array(values), shared
+
+
+def middle(sample: Sample, processes: Sequence[int] | None = None) -> float:
+    """Return the median of processes' medians, in microseconds a launch: of those that are named, or of all."""
+    chosen = sample.processes if processes is None else processes
+    return statistics.median(statistics.median(sample.counted(process)) for process in chosen)
+
+
+def _best(measured: Measured) -> dict[str, float]:
+    """Return what the reference takes at best in each target, in nanoseconds."""
+    references: dict[str, list[int]] = {}
+    for row in measured.batches:
+        if row[10]:
+            references.setdefault(row[0], []).append(row[10])
+    return {target: float(np.quantile(held, _BEST)) for target, held in references.items()}
+
+
+def _blocks(rounds: Rounds) -> dict[int, Rounds]:
+    """Return batches of one process as at most `BLOCKS` blocks of rounds that followed one another."""
+    # By the round's number, so that the blocks of all cases hold the same rounds.
+    length = -(-(max(rounds) + 1) // BLOCKS)
+    blocks: dict[int, Rounds] = {}
+    for number, value in rounds.items():
+        blocks.setdefault(number // length, {})[number] = value
+    return blocks
+
+
+# Intervals that hold together for many means of few values: a wild bootstrap-t with a common critical value.
+#
+# `intervals` is what the rest of the package calls; it knows nothing of launches. Its parts and where they come from:
+#
+# - The middle of values that are few and have outliers is a trimmed mean; its standard error comes from the
+# winsorized
+#   variance (Tukey and McLaughlin 1963; Yuen 1974).
+# - Each standard error is drawn halfway towards the one that is usual among the columns, in units of each column's
+#   scale: with 16 values each is known to a fifth only, and noise of one host is much alike (as in moderated t, Smyth
+#   2004). What is lost where columns are unlike is power, not coverage, since the resamples are treated alike.
+# - Each resample flips the signs of the deviations from the middle at random (the wild bootstrap: Wu 1986, Liu 1988,
+#   Mammen 1993), the same signs in all columns of a generation, so that what makes columns alike stays. It needs
+#   deviations that are as likely up as down, which differences between two processes of one kind are.
+# - The critical value is the quantile of the largest studentized deviation of any column (max-T: Westfall and Young
+# 1993;
+#   Romano and Wolf 2005), so that all intervals hold together.
+# - Too few values have too few patterns of signs. They get Student's t, divided by the number of columns
+# (Bonferroni).
+
+Values = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+
+#: Of this many values, one is trimmed at each end.
+TRIM_ONE_OF = 8
+#: How far a standard error is drawn towards what is usual among the columns.
+POOLED = 0.5
+#: Critical values are taken at this share of the error that may be made: at 0.95, as if 0.97 were asked for. Sign flips
+#: of 16 values with outliers miss a little more often than they say (6 % for 5 %), and so does a study that stops once
+#: its intervals are narrow, which is where they came out too narrow.
+SHARE_OF_ERROR = 0.6
+
+_RESAMPLES = 2000
+_MOST_RESAMPLES = 40_000
+# At least this many resamples, and patterns of signs, should be beyond the critical value.
+_BEYOND = 20
+_PATTERNS_BEYOND = 3
+_SIGNS = np.array([-1.0, 1.0])
+# Numbers that one step of resampling holds at once: 32 MB.
+_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """Values of one sample.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (n,)
+        What was measured, one for each generation.
+    places : ndarray of int64, shape (n,)
+        Which generation each is of, from 0: those of one generation are resampled alike in all columns.
+    """
+
+    values: Values
+    places: Places
+
+
+@dataclass(frozen=True)
+class Column:
+    """What an interval is asked for: the middle of one sample, or the difference of the middles of two.
+
+    Attributes
+    ----------
+    first : Part
+        The sample.
+    minus : Part or None
+        The sample that is subtracted, independent of the first.
+    scale : float
+        In what size of numbers its noise is like that of others, such as the time that it is a difference of; above 0.
+    """
+
+    first: Part
+    minus: Part | None = None
+    scale: float = 1.0
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Its samples, one or two."""
+        return (self.first,) if self.minus is None else (self.first, self.minus)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each of them has."""
+        return tuple(len(part.values) for part in self.parts)
+
+
+def intervals(columns: Sequence[Column], confidence: float = 0.95, seed: int = 0) -> tuple[Values, Values]:
+    """Return the middle of each column, and half of its interval's width.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        None may be without values. Columns with as many values as each other are treated together; each such group has
+        a share of the error that is as large as its share of the columns.
+    confidence : float
+        How probable it is that all intervals hold.
+    seed : int
+        For the resampling: the same columns and seed give the same intervals.
+
+    Returns
+    -------
+    middles, half_widths : ndarray of float64, shape (len(columns),)
+        Infinitely wide where there is one value only.
+    """
+    middles, halves = np.zeros(len(columns)), np.full(len(columns), np.inf)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index, column in enumerate(columns):
+        groups.setdefault(column.sizes, []).append(index)
+    for sizes, members in sorted(groups.items()):
+        chosen = [columns[index] for index in members]
+        centres, errors = _middles(chosen)
+        middles[members] = centres
+        if min(sizes) < 2:
+            continue
+        error = SHARE_OF_ERROR * (1 - confidence) * len(chosen) / len(columns)
+        if 2 ** (min(sizes) - 1) * error < _PATTERNS_BEYOND:
+            # With the fewer values as degrees of freedom, Welch's t for two samples is on the safe side.
+            halves[members] = student_quantile(1 - error / len(chosen) / 2, min(sizes) - 1) * errors
+        else:
+            scales = np.array([column.scale for column in chosen])
+            pooled = _pooled(errors, scales)
+            critical = _critical(chosen, centres, scales, error, seed) if pooled.any() else 0.0
+            halves[members] = [critical * each if each else 0.0 for each in pooled]  # an infinity times nothing
+    return middles, halves
+
+
+def trimmed(values: Values) -> tuple[Values, Values]:
+    """Return the trimmed mean along the last axis, and its standard error (NaN for one value).
+
+    One value in `TRIM_ONE_OF` is left out at each end; below that number, none is.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (..., n)
+        At least one.
+    """
+    size = values.shape[-1]
+    cut = size // TRIM_ONE_OF
+    kept = size - 2 * cut
+    if cut:
+        values = np.sort(values, axis=-1)
+        inner = values[..., cut:size - cut]
+        total = inner.sum(-1)
+        # Winsorized: those that were cut count as the last that was kept.
+        lowest, highest = inner[..., 0], inner[..., -1]
+        winsorized = (total + cut * (lowest + highest)) / size
+        squares = ((inner - winsorized[..., None]) ** 2).sum(-1)
+        squares += cut * ((lowest - winsorized) ** 2 + (highest - winsorized) ** 2)
+    else:
+        total = values.sum(-1)
+        squares = ((values - (total / size)[..., None]) ** 2).sum(-1)
+    if size == 1:
+        return total, np.full_like(total, np.nan)
+    return total / kept, np.sqrt(squares / (kept * (kept - 1)))
+
+
+def student_quantile(probability: float, degrees: int) -> float:
+    """Return the quantile of Student's t distribution for a whole number of degrees of freedom.
+
+    Parameters
+    ----------
+    probability : float
+        Above 0.5 and below 1.
+    degrees : int
+        At least 1.
+    """
+    low, high = 0.0, 1.0
+    while student_below(high, degrees) < probability:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if student_below(middle, degrees) < probability:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def student_below(value: float, degrees: int) -> float:
+    """Return how probable a value of Student's t below `value` is (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
+    angle = math.atan(value / math.sqrt(degrees))
+    cosine = math.cos(angle) ** 2
+    odd = degrees % 2
+    term = series = 1.0
+    for step in range(1 + odd, degrees - 1, 2):
+        term *= cosine * step / (step + 1)
+        series += term
+    if not odd:
+        within = math.sin(angle) * series
+    elif degrees == 1:
+        within = 2 * angle / math.pi
+    else:
+        within = 2 / math.pi * (angle + math.sin(angle) * math.cos(angle) * series)
+    return 0.5 + within / 2
+
+
+def median_interval(values: Values, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
+    """Return the bootstrap interval of a median, or Student's around it for fewer than 6 values.
+
+    Its ends are percentiles of resampled medians, a little farther out than those that are asked for, since resamples
+    of few values scatter too little (the expanded percentile interval: Hesterberg 2015). The whole range of 5 values
+    holds the median with 94 % only, so that no resampling of them can reach 95 %.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        At least one; for one, the interval is infinite.
+    """
+    middle = float(np.median(values))
+    if len(values) < 2:
+        return -math.inf, math.inf
+    if len(values) < 6:
+        half = student_quantile(0.5 + confidence / 2, len(values) - 1) * float(trimmed(values)[1])
+        return middle - half, middle + half
+    drawn = np.random.default_rng(seed).integers(0, len(values), (_RESAMPLES, len(values)))
+    farther = student_quantile(0.5 + confidence / 2, len(values) - 1) * math.sqrt(len(values) / (len(values) - 1))
+    outside = NormalDist().cdf(-farther)
+    low, high = np.quantile(np.median(values[drawn], axis=1), [outside, 1 - outside])
+    return float(low), float(high)
+
+
+def _middles(columns: Sequence[Column],
+             change: Callable[[int, Values, Places], Values] | None = None) -> tuple[Values, Values]:
+    """Return the middles and standard errors of columns of the same sizes, on the last axis of both.
+
+    `change` makes other values of those of a part: of its number, values of shape (columns, n) and their places.
+    """
+    middles: Values | None = None
+    squares: Values | None = None
+    for number in range(len(columns[0].parts)):
+        values = np.stack([column.parts[number].values for column in columns])
+        if change is not None:
+            values = change(number, values, np.stack([column.parts[number].places for column in columns]))
+        middle, error = trimmed(values)
+        middles = middle if middles is None else middles - middle
+        squares = error ** 2 if squares is None else squares + error ** 2
+    assert middles is not None and squares is not None
+    return middles, np.sqrt(squares)
+
+
+def _pooled(errors: Values, scales: Values) -> Values:
+    """Return standard errors of columns, on the last axis, drawn towards what is usual among them."""
+    squares = (errors / scales) ** 2
+    usual = np.median(squares, axis=-1, keepdims=True)
+    return np.sqrt((1 - POOLED) * squares + POOLED * usual) * scales
+
+
+def _critical(columns: Sequence[Column], centres: Values, scales: Values, error: float, seed: int) -> float:
+    """Return what the largest studentized deviation of the columns exceeds with the probability `error`."""
+    generator = np.random.default_rng(seed)
+    count = min(max(_RESAMPLES, math.ceil(_BEYOND / error)), _MOST_RESAMPLES)
+    parts = range(len(columns[0].parts))
+    generations = [1 + max(int(column.parts[number].places.max()) for column in columns) for number in parts]
+    own = [trimmed(np.stack([column.parts[number].values for column in columns]))[0] for number in parts]
+    at_once = max(1, _AT_ONCE // (len(columns) * max(columns[0].sizes)))
+    largest: list[Values] = []
+    for begin in range(0, count, at_once):
+        signs = [generator.choice(_SIGNS, (min(at_once, count - begin), size)) for size in generations]
+
+        def flipped(number: int, values: Values, places: Places, signs: Sequence[Values] = signs) -> Values:
+            return (values - own[number][:, None]) * signs[number][:, places]
+
+        middles, errors = _middles(columns, flipped)
+        errors = _pooled(errors, scales)
+        # Where nothing scatters, either nothing deviates or all values do alike.
+        ratios = np.divide(np.abs(middles), errors, out=np.where(middles == 0, 0.0, np.inf), where=errors > 0)
+        largest.append(ratios.max(axis=1))
+    return float(np.quantile(np.concatenate(largest), 1 - error, method="higher"))
+
+
+# What to say besides a verdict: what would help where it is too noisy, what is ruled out where none is seen.
+
+#: Of fewer processes, intervals are wide whatever is measured.
+FEW = 8
+
+# A wait for the device, as a share of the launches before it, from which the device is what was waited for: its queue
+# holds about a thousand launches, and a batch has some thousands.
+_DEVICE_BOUND = 0.1
+# More processes than these are no advice.
+_MOST_PROCESSES = 100
+# The share of the time that may go to others.
+_QUIET = 0.02
+# The share of batches that may be the quiet ones.
+_OFTEN = 0.5
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known about a difference besides its interval.
+
+    Attributes
+    ----------
+    pairs : int
+        How many pairs of processes there are.
+    low_percent, high_percent : float
+        The interval.
+    limit_percent : float
+        Above which half of its width is too wide.
+    device_share : float
+        The wait for the device, as a share of the launches before it.
+    is_live : bool
+        Whether it was measured in the running process.
+    """
+
+    pairs: int
+    low_percent: float
+    high_percent: float
+    limit_percent: float
+    device_share: float = 0.0
+    is_live: bool = False
+
+
+def ruled_out(situation: Situation) -> str:
+    """Say what difference there cannot be."""
+    most = max(-situation.low_percent, situation.high_percent)
+    # Rounded up: what is written is outside of the interval.
+    steps = 1000 if most < 9.9 else 100
+    return f"more than {percent(math.ceil(most * steps / 100) / steps)} is ruled out"
+
+
+def device_bound(situation: Situation) -> str:
+    """Say that the host waited for the device, if it did; else nothing."""
+    if situation.device_share < _DEVICE_BOUND:
+        return ""
+    return (f"the wait for the device after a batch was {percent(situation.device_share)} of the batch: "
+            f"the device may set this pace, not the host")
+
+
+def what_would_help(situation: Situation, host: dict[str, Any]) -> str:
+    """Say what would make the interval narrower.
+
+    Parameters
+    ----------
+    situation : Situation
+        Of the difference.
+    host : dict
+        `Measured.host`.
+    """
+    one, many = ("block of batches", "blocks of batches") if situation.is_live else ("process", "processes")
+    if situation.pairs < 2:
+        return (f"one {one} of each cannot tell a difference of versions from that between {many}: "
+                f"measure at least {FEW}")
+    half = (situation.high_percent - situation.low_percent) / 2
+    needed = math.ceil(situation.pairs * (half / situation.limit_percent) ** 2)
+    hints = [f"the interval is {percent(half / 100)} to each side"]
+    if situation.pairs < FEW:
+        hints.append(f"{situation.pairs} {many} are few: measure at least {FEW}")
+    elif needed <= _MOST_PROCESSES:
+        hints.append(f"about {needed} {many} instead of {situation.pairs} would bring it below "
+                     f"{percent(situation.limit_percent / 100)}")
+    else:
+        hints.append(f"more {many} alone would not do")
+    return "; ".join([*hints, *noise(host)])
+
+
+def noise(host: dict[str, Any]) -> list[str]:
+    """Say what makes a host noisy.
+
+    Parameters
+    ----------
+    host : dict
+        `Measured.host`; what it does not say is not guessed.
+    """
+    hints: list[str] = []
+    lost = host.get("noise")
+    if isinstance(lost, int | float) and lost > _QUIET:
+        hints.append(f"{percent(lost)} of the processor's time went to others: close what else runs")
+    quiet = host.get("quiet")
+    if isinstance(quiet, int | float) and quiet < _OFTEN:
+        hints.append(f"only {percent(quiet)} of the batches ran at quiet moments")
+    if "pinned_to" in host and host["pinned_to"] is None:
+        hints.append("the processes were not pinned to a processor")
+    governor = host.get("governor")
+    if isinstance(governor, str) and governor not in ("", "performance"):
+        hints.append(f"the frequency governor is {governor}, not performance")
+    return hints
+
+
+# What a study found: estimates, differences and verdicts, computed from batches alone.
+#
+# How a difference is judged, and why so:
+#
+# - **The unit is a process.** Two processes of one version differ, by 1 to 2 %, as hash seeds and places in memory
+# do,
+#   and nothing that is repeated inside a process tells by how much. So there are several processes of each target,
+#   and
+#   each gives one value: the median of its batches.
+# - **They are paired.** The n-th processes of all targets run side by side, their batches in turn. What is compared
+# is
+#   taken from the rounds of such a pair: the median of the rounds' differences. What slows the host down for a while,
+#   or from some time on, hits both.
+# - **The difference** is the trimmed mean of the pairs' (one in 8 left out at each end), which a process that a
+#   neighbour disturbed hardly moves. It is close to the difference of the two medians, and need not be equal to it.
+# - **Its interval** is a bootstrap-t interval: the resampling above says how. All differences of a study,
+# of
+#   all cases and targets, hold within theirs together with 95 %: this is the correction for their number.
+# - **The verdict** follows from it. Without zero: faster or slower. With zero: too noisy, if half of its width is
+# more
+#   than 5 % of the baseline (and more than 0.05 µs); else no difference seen, with what is ruled out.
+#
+# What it assumes: that differences between processes of one version are as likely up as down, and that pairs are
+# independent of one another. What it cannot know: what all processes of a target have in common and its next
+# installation has not (where a library was built, what is beside it in memory at every start); what another day or
+# temperature would bring. Fewer than 8 processes make wide intervals, honestly so.
+#
+# On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at most 5
+# of
+# 100 studies of equal targets find any difference, at least 94 % of intervals hold a difference that is there, and 2
+# %
+# are found.
 
 #: Half of an interval may be this wide before it is too noisy, in microseconds a launch, whatever its share.
 FLOOR_US = 0.05

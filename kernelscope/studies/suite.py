@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernelscope.errors import StudyError
-from kernelscope.renderers.base import clean, shorten
-from kernelscope.studies import benchmarks, commands, host, overhead, running, start
+from kernelscope.studies import benchmarks, environments, overhead
+from kernelscope.studies import process as studies_process
+from kernelscope.studies import runner as studies_runner
 from kernelscope.studies.arguments import check_settings, paths
 from kernelscope.studies.benchmarks import BenchmarkFile
 from kernelscope.studies.benchmarks import read_benchmarks as read_benchmarks
+from kernelscope.studies.environments import Workspace
 from kernelscope.studies.measured import Measured, TargetReport
-from kernelscope.studies.plan import Member
 from kernelscope.studies.process import BenchProcess, close_all
-from kernelscope.studies.progress import Tell, showing
+from kernelscope.studies.runner import Member, Tell, showing
 from kernelscope.studies.target import Target
-from kernelscope.studies.workspace import Workspace
+from kernelscope.views.base import clean, shorten
 
 if TYPE_CHECKING:
     from kernelscope.studies.result import StudyResult
@@ -119,9 +120,10 @@ def suite(
     overhead.refuse_simulator()
     wanted = overhead.targets_of(targets, str(repo))
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
-    cores = host.choose_cores()[:1] if pin else ()
-    measured = Measured([TargetReport(each.label, each.kind, running.homeless(str(each))) for each in wanted], [],
-                        host={**host.describe(cores), "pinned_to": list(cores) or None},
+    cores = studies_process.choose_cores()[:1] if pin else ()
+    reports = [TargetReport(each.label, each.kind, studies_runner.homeless(str(each))) for each in wanted]
+    measured = Measured(reports, [],
+                        host={**studies_process.describe(cores), "pinned_to": list(cores) or None},
                         settings={"suite": keyword or "all", "processes": processes, "max_time_s": max_time_s,
                                   "install": install, "pin": pin, "timeout_s": timeout_s},
                         created=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -131,7 +133,7 @@ def suite(
         with showing(progress) as tell, Workspace() as workspace:
             members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
                                         find_links=links, also=TOOLS)
-            dry: dict[str, Any] = dict(start.dry_run_fields()) if dry_run else {}
+            dry: dict[str, Any] = dict(studies_process.dry_run_fields()) if dry_run else {}
             runners += [_Runner(member) for member in members]
             _introduce(runners, measured, dry, timeout_s)
             _lay_out(runners, measured, workspace,
@@ -155,10 +157,10 @@ def _introduce(runners: Sequence[_Runner], measured: Measured, dry: Mapping[str,
             continue
         try:
             answer = _hello(member, dry, timeout_s)
-            wrong = running._wrong_module(answer.get("module"), member.expected)
+            wrong = studies_runner._wrong_module(answer.get("module"), member.expected)
             if wrong:
                 raise StudyError(wrong)
-            looked = commands.run([member.command[0], "-c", _LOOK, SUITE], cwd=member.cwd, environ=member.environ,
+            looked = environments.run([member.command[0], "-c", _LOOK, SUITE], cwd=member.cwd, environ=member.environ,
                                   timeout_s=timeout_s)
             found = json.loads(looked.output.splitlines()[-1]) if looked.status == 0 else {}
             missing = {"pytest", "pytest_benchmark"} - set(found.get("tools", ()))
@@ -166,7 +168,7 @@ def _introduce(runners: Sequence[_Runner], measured: Measured, dry: Mapping[str,
                 raise StudyError(f"it has no {' and no '.join(sorted(missing)).replace('_', '-')}: install them there, "
                                  f"{Path(member.command[0]).name} -m pip install pytest pytest-benchmark")
         except (StudyError, ValueError, IndexError) as error:
-            report.error = running.homeless(str(error))
+            report.error = studies_runner.homeless(str(error))
             continue
         runner.own = Path(found["folder"]) if found.get("folder") else None
         report.framework = str(answer.get("framework") or "")
@@ -241,7 +243,7 @@ def _run(runners: Sequence[_Runner], options: Sequence[str], processes: int, tim
                 runner.files.append(_one_run(runner, options, timeout_s))
                 runner.report.processes += 1
             except StudyError as error:
-                runner.report.error = running.homeless(str(error))
+                runner.report.error = studies_runner.homeless(str(error))
 
 
 def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> BenchmarkFile:
@@ -252,8 +254,8 @@ def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> Bench
     # Those of a pytest that this runs in are for that one: beside xdist's, pytest-benchmark measures nothing.
     environ = {name: value for name, value in runner.member.environ.items() if not name.startswith("PYTEST_")}
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    finished = commands.run([runner.member.command[0], "-m", "pytest", *options], cwd=runner.folder, environ=environ,
-                            timeout_s=timeout_s)
+    finished = environments.run([runner.member.command[0], "-m", "pytest", *options], cwd=runner.folder,
+                                environ=environ, timeout_s=timeout_s)
     try:
         outcome = json.loads((runner.folder / "outcome.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -265,7 +267,7 @@ def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> Bench
             runner.report.unavailable[name] = shorten(clean(f"{how}: {why}"), 300)
     if not written.exists():
         why = next(iter(outcome["failed"].values()), None) or next(iter(outcome["skipped"].values()), None)
-        raise StudyError(f"no benchmark ran: {shorten(clean(why), 300) if why else commands.last_words(finished)}")
+        raise StudyError(f"no benchmark ran: {shorten(clean(why), 300) if why else environments.last_words(finished)}")
     return benchmarks.read_file(written)
 
 
@@ -281,5 +283,5 @@ def _collect(measured: Measured, runners: Sequence[_Runner], began: float) -> No
     for number, _, runner, each in order:
         measured.batches += benchmarks.batch_rows(each, runner.report.label, number, len(measured.batches),
                                                   benchmarks.since(each, first))
-    measured.host["load_after"] = host.load()
+    measured.host["load_after"] = studies_process.load()
     measured.seconds = round(time.monotonic() - began, 1)

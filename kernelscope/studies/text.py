@@ -1,13 +1,23 @@
-"""A study as text: the table that people who work on launch paths know, then intervals, verdicts and the method."""
+"""A study as text, and the sentences that its card prints too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from kernelscope.renderers.base import clean, shorten, width_of
-from kernelscope.renderers.layout import INDENT, columns, table, with_notice, wrap
-from kernelscope.studies import words
-from kernelscope.studies.judged import NO_DIFFERENCE, Difference, Estimate
+from kernelscope.recording.model import DRY_RUN_NOTICE
+from kernelscope.studies.measured import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    CaseReport,
+    Difference,
+    Estimate,
+    Measured,
+    TargetReport,
+)
 from kernelscope.studies.numbers import (
     difference,
     difference_interval,
@@ -17,6 +27,274 @@ from kernelscope.studies.numbers import (
     share,
 )
 from kernelscope.studies.result import StudyResult
+from kernelscope.units import count, counted, duration
+from kernelscope.units import percent as share_of_one
+from kernelscope.views.base import INDENT, clean, columns, shorten, table, width_of, with_notice, wrap
+
+NOTICE = f"{DRY_RUN_NOTICE}, and the driver call is a stub: a real one adds to every time"
+METHOD = ("A difference is of the medians of processes that ran side by side, and its interval holds for all "
+          "differences of the study together with 95 %.")
+#: What a table has in the place of a case that was not measured in a target.
+NOT_MEASURED = "-"
+
+_ENDED = {
+    "narrow enough": "all intervals were narrow enough", "all processes": "all processes were measured",
+    "time limit": "the time limit was reached", "interrupted": "it was interrupted", "failed": "it failed",
+}
+#: Endings with which the study is all that was asked for.
+_GOOD_ENDINGS = ("narrow enough", "all processes", "")
+_MOST_TEXT = 600
+# Of more cores, their number is said.
+_MOST_CORES = 8
+_NAME_WIDTH = 80
+_MOST_FAILED = 3
+
+
+def title(measured: Measured) -> str:
+    """Return what was measured."""
+    cases = counted(len(measured.cases), "case")
+    return f"Launch overhead of {counted(len(measured.targets), 'target')} in {cases}"
+
+
+def ending(measured: Measured) -> str:
+    """Return in a word or two how the study ended before its time; empty where it did not."""
+    return "" if measured.ended in _GOOD_ENDINGS else name(measured.ended)
+
+
+def notice(measured: Measured) -> str:
+    """Return what every output of the study must say, or an empty string."""
+    return NOTICE if measured.is_dry_run else ""
+
+
+def by_args(cases: Sequence[CaseReport]) -> bool:
+    """Whether the number of arguments tells the cases apart."""
+    counts = [each.args for each in cases]
+    return bool(counts) and None not in counts and len(set(counts)) == len(counts)
+
+
+def name(text: object) -> str:
+    """Return a name of the user's as a sentence shows it: no control characters, and not too long."""
+    return shorten(clean(text), _NAME_WIDTH)
+
+
+def conclusions(result: StudyResult) -> list[tuple[str, str]]:
+    """Return for each target but the baseline its label, and in words how it compares with the baseline."""
+    said: list[tuple[str, str]] = []
+    for target in result.targets[1:]:
+        found = [each for each in result.differences if each.target == target.label and not each.within]
+        if found:
+            said.append((name(target.label), conclusion(found)))
+        elif target.error is None:
+            said.append((name(target.label), f"not compared: it has no case in common with {name(result.baseline)}"))
+    return said
+
+
+def conclusion(found: Sequence[Difference]) -> str:
+    """Return in words how a target compares with its baseline, from its differences by case."""
+    parts: list[str] = []
+    for verdict in (SLOWER, FASTER, NO_DIFFERENCE, TOO_NOISY):
+        same = [each for each in found if each.verdict == verdict]
+        if not same:
+            continue
+        where = _where(len(same), len(found))
+        if verdict == NO_DIFFERENCE:
+            most = max(max(abs(each.low_percent), abs(each.high_percent)) for each in same)
+            none = where.replace("in all", "in any of").replace("both", "any of 2")
+            parts.append(f"no difference seen{none} (more than {share(most)} % is ruled out)")
+        elif verdict == TOO_NOISY:
+            widest = max(same, key=lambda each: each.high_percent - each.low_percent)
+            parts.append(f"too noisy to tell{where}" + (f" ({brief(widest.advice)})" if widest.advice else ""))
+        else:
+            by = _span(abs(each.percent) for each in same)
+            parts.append(f"{verdict} than {name(same[0].baseline)}{where}, by {by}")
+    return "; ".join(parts)
+
+
+def failures(measured: Measured) -> list[tuple[str, str]]:
+    """Return the targets that did not finish, and why."""
+    said: list[tuple[str, str]] = []
+    for each in measured.targets:
+        if each.error is not None:
+            kept = f" {_processes(each.processes)} before that are kept." if each.processes else ""
+            said.append((name(each.label), f"failed: {brief(each.error)}{'' if not kept else '.' + kept}"))
+    return said
+
+
+def remarks(result: StudyResult) -> list[tuple[str, str]]:
+    """Return what else to know: a label, or nothing, and a sentence."""
+    measured = result.measured
+    said: list[tuple[str, str]] = []
+    for each in measured.targets:
+        for why, cases in _grouped(each.unavailable).items():
+            said.append((name(each.label), f"without {', '.join(cases)}: {brief(why)}"))
+        said += [(name(each.label), brief(warning)) for warning in each.warnings]
+    return said + [("", brief(note)) for note in (*measured.notes, *result.notes)]
+
+
+def method(measured: Measured) -> list[str]:
+    """Return how it was measured: sentences."""
+    if not measured.batches:
+        return ["Nothing was measured."]
+    said = [_amounts(measured), *_conditions(measured)]
+    if measured.targets[1:] and not measured.is_live:
+        said.append(METHOD)
+    took = f" after {duration(measured.seconds * 1e9)}" if measured.seconds else ""
+    said.append(f"It ended{took}: {_ended(measured)}.")
+    return said
+
+
+def machine(measured: Measured) -> str:
+    """Return what it was measured on."""
+    host, gpu = measured.host, measured.gpu
+    parts = [_said(host.get("processor")), _with(host.get("cores"), "{} cores"), _said(host.get("system")),
+             _with(host.get("governor"), "governor {}"), _said(gpu.get("name")), _with(gpu.get("driver"), "driver {}"),
+             _with(gpu.get("cuda"), "CUDA {}"), _clocks(gpu.get("clocks_mhz"))]
+    return ", ".join(part for part in parts if part)
+
+
+def versions(target: TargetReport) -> str:
+    """Return the versions of what a target has, its framework's first."""
+    held = sorted(target.versions.items(), key=lambda each: (each[0] != target.framework, each[0].lower() == "python"))
+    return ", ".join(f"{name(package)} {name(version)}" for package, version in held)
+
+
+def source(target: TargetReport) -> str:
+    """Return where a target comes from."""
+    revision = f" at {name(target.revision)}" if target.revision else ""
+    return f"{name(target.source)}{revision}"
+
+
+def _where(part: int, whole: int) -> str:
+    if whole == 1:
+        return ""
+    if part == whole:
+        return " in both cases" if whole == 2 else f" in all {whole} cases"
+    return f" in {part} of {whole} cases"
+
+
+def _span(values: Iterable[float]) -> str:
+    texts = [share(each) for each in sorted(values)]
+    return f"{texts[0]} %" if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]} %"
+
+
+def _processes(number: int) -> str:
+    return "Results of the process" if number == 1 else f"Results of the {number} processes"
+
+
+def _grouped(unavailable: dict[str, str]) -> dict[str, list[str]]:
+    reasons: dict[str, list[str]] = {}
+    for case, why in unavailable.items():
+        reasons.setdefault(why, []).append(name(case))
+    return reasons
+
+
+def _amounts(measured: Measured) -> str:
+    processes: dict[str, set[int]] = {}
+    batches: dict[tuple[str, str, int], int] = {}
+    for target, case, process, *_ in measured.batches:
+        processes.setdefault(target, set()).add(process)
+        batches[target, case, process] = batches.get((target, case, process), 0) + 1
+    loops = [row[6] for row in measured.batches]
+    counts = [len(each) for each in processes.values()]
+    several = "s" if max(counts) > 1 else ""
+    of = " of each target" if len(processes) > 1 else ""
+    return (f"{_from_to(counts)} process{'e' * bool(several)}{several}{of}, in each {_from_to(batches.values())} "
+            f"batch{'es' * (max(batches.values()) > 1)} a case, of {_from_to(loops)} launch{'es' * (max(loops) > 1)}.")
+
+
+def _ended(measured: Measured) -> str:
+    why = _ENDED.get(measured.ended, clean(measured.ended))
+    failed = [name(each.label) for each in measured.targets if each.error is not None]
+    if not failed or measured.ended not in _GOOD_ENDINGS:
+        return why
+    if len(failed) == len(measured.targets):
+        return "no target was left, all had failed"
+    more = f" and {len(failed) - _MOST_FAILED} more" if failed[_MOST_FAILED:] else ""
+    return f"{why}, but for those of {', '.join(failed[:_MOST_FAILED])}{more}, which failed"
+
+
+def _conditions(measured: Measured) -> list[str]:
+    host, said = measured.host, list[str]()
+    cores = host.get("pinned_to")
+    if isinstance(cores, list | tuple) and cores:
+        said.append(_cores(cores, host.get("moves")))
+    elif cores is not None and not isinstance(cores, list | tuple):
+        said.append(f"Pinned to core {_said(cores)}.")
+    elif "pinned_to" in host:
+        said.append("Not pinned to a core.")
+    lost = _number(host.get("noise"))
+    if lost is not None:
+        said.append(f"Others took {share_of_one(lost)} of the time from a loop that does nothing.")
+    quiet = _number(host.get("quiet"))
+    if quiet is not None:
+        said.append(f"{share_of_one(quiet)} of the batches ran at quiet moments, which are those that count.")
+    said += _taken_off(measured)
+    resolution, reading = _number(host.get("clock_resolution_ns")), _number(host.get("clock_read_ns"))
+    if resolution is not None and reading is not None:
+        said.append(f"The clock's resolution is {duration(resolution)}, and reading it takes {duration(reading)}.")
+    before, after = _number(host.get("load_before")), _number(host.get("load_after"))
+    if before is not None and after is not None:
+        said.append(f"The machine's load was {before:.1f} before and {after:.1f} after.")
+    return said
+
+
+def _cores(cores: Sequence[Any], moves: Any) -> str:
+    listed = ", ".join(_said(each) for each in cores)
+    if len(cores) == 1:
+        return f"Pinned to core {listed}."
+    if len(cores) > _MOST_CORES:
+        listed = f"{len(cores)} cores"
+    often = _number(moves)
+    moved = "" if often is None else f", moved {count(int(often))} time{'s' * (often != 1)} to one that was quieter"
+    return f"Pinned to one core at a time, of {listed}{moved}."
+
+
+def _taken_off(measured: Measured) -> list[str]:
+    waited_ns = sum(row[9] for row in measured.batches)
+    if waited_ns:
+        share = waited_ns / (waited_ns + sum(row[7] for row in measured.batches))
+        return [f"While other processes had the processor, {share_of_one(share)} of the batches' time, is taken off."]
+    if measured.host.get("sees_waits") is False:
+        return ["The system does not tell how long other processes had the processor: it is in the times."]
+    return []
+
+
+def _from_to(values: Iterable[int]) -> str:
+    held = list(values)
+    low, high = min(held), max(held)
+    return count(low) if low == high else f"{count(low)} to {count(high)}"
+
+
+def _number(value: Any) -> float | None:
+    """A number, where the file has one that makes sense."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else None
+
+
+def _said(value: Any) -> str:
+    """A fact as text, whatever a file has there."""
+    if value is None or value == "":
+        return ""
+    return name(value if isinstance(value, str | int | float) else json.dumps(value, default=str))
+
+
+def _with(value: Any, words: str) -> str:
+    said = _said(value)
+    return words.replace("{}", said) if said else ""
+
+
+def _clocks(value: Any) -> str:
+    if not isinstance(value, dict):
+        return _with(value, "{} MHz")
+    held = [f"{name(which)} {_said(mhz)}" for which, mhz in value.items() if mhz is not None]
+    return f"clocks {', '.join(held)} MHz" if held else ""
+
+
+def brief(message: str) -> str:
+    """Return a message on one line, and not too long."""
+    return shorten(clean(" ".join(message.split())), _MOST_TEXT)
+
+
+# A study as text: the table that people who work on launch paths know, then intervals, verdicts and the method.
 
 # The field's table: a column for the case, then one for each target.
 _CASE_WIDTH, _TARGET_WIDTH = 6, 20
@@ -37,7 +315,7 @@ def text(result: StudyResult, width: int | None = None) -> str:
     width = columns(width)
     parts = [overhead(result, width), _conclusions(result, width), _against(result, width), _within(result, width),
              _facts(result, width)]
-    return with_notice(words.notice(result.measured), "\n\n".join(part for part in parts if part))
+    return with_notice(notice(result.measured), "\n\n".join(part for part in parts if part))
 
 
 def overhead(result: StudyResult, width: int) -> str:
@@ -48,13 +326,13 @@ def overhead(result: StudyResult, width: int) -> str:
 
     def cost(target: str, case: str) -> str:
         each = result.by_place.get((target, case))
-        return f"{each.mean_us:.{digits}f} +/- {each.sd_us:.{digits}f}" if each else words.NOT_MEASURED
+        return f"{each.mean_us:.{digits}f} +/- {each.sd_us:.{digits}f}" if each else NOT_MEASURED
 
     def delta(target: str, case: str) -> str:
         if target == result.baseline:
             return ""
         each = result.against_baseline.get((target, case))
-        return f"{_signless(each.difference_us, digits)} ({plain_share(each.percent)})" if each else words.NOT_MEASURED
+        return f"{_signless(each.difference_us, digits)} ({plain_share(each.percent)})" if each else NOT_MEASURED
 
     first = max(_CASE_WIDTH, max((width_of(each) for each in (heading, *names.values())), default=0) + 2)
     needed = {target: 2 + max([width_of(label), *(width_of(make(target, case)) for make in (cost, delta)
@@ -80,7 +358,7 @@ def overhead(result: StudyResult, width: int) -> str:
 
 def case_names(result: StudyResult) -> tuple[str, dict[str, str]]:
     """Return the heading of the cases' column, and how each case is called in it: by arguments where that is enough."""
-    if words.by_args(result.cases):
+    if by_args(result.cases):
         return "args", {each.name: str(each.args) for each in result.cases}
     return "case", {each.name: _ascii(each.name) for each in result.cases}
 
@@ -103,7 +381,7 @@ def differences_table(
     grouped : bool
         Whether they lie below lines with the target and what they are compared with, and not beside their target.
     """
-    found = _grouped(differences) if grouped else list(differences)
+    found = _grouped_rows(differences) if grouped else list(differences)
     groups = [f"{_short(each.target)}, against {_short(each.baseline)}:" if grouped else "" for each in found]
     rows = [[*(() if grouped else (_short(each.target),)),
              INDENT * grouped + names.get(each.case, _short(each.case)),
@@ -123,7 +401,7 @@ def differences_table(
     return table(headers, rows, width, left=left, flexible=flexible, below=below, above=above)
 
 
-def _grouped(differences: Sequence[Difference]) -> list[Difference]:
+def _grouped_rows(differences: Sequence[Difference]) -> list[Difference]:
     """Those of one target beside each other, and of these those that are compared with the same."""
     targets = list(dict.fromkeys(each.target for each in differences))
     places = {place: number for number, place in enumerate(dict.fromkeys(
@@ -137,7 +415,7 @@ def _advice(each: Difference) -> str:
 
 
 def _conclusions(result: StudyResult, width: int) -> str:
-    said = words.failures(result.measured) + words.conclusions(result)
+    said = failures(result.measured) + conclusions(result)
     return "\n".join(wrap(f"{label}: {sentence}", width) for label, sentence in said)
 
 
@@ -165,10 +443,10 @@ def _within(result: StudyResult, width: int) -> str:
 
 def _facts(result: StudyResult, width: int) -> str:
     measured = result.measured
-    targets = [(words.name(each.label), "; ".join(part for part in (words.source(each), words.versions(each)) if part))
+    targets = [(name(each.label), "; ".join(part for part in (source(each), versions(each)) if part))
                for each in result.targets]
-    parts = [("To know", words.remarks(result)), ("Targets", targets),
-             ("Measured", [("", " ".join(words.method(measured))), ("", words.machine(measured))])]
+    parts = [("To know", remarks(result)), ("Targets", targets),
+             ("Measured", [("", " ".join(method(measured))), ("", machine(measured))])]
     said: list[str] = []
     for heading, lines in parts:
         wrapped = [wrap(f"{label}: {line}" if label else line, width, 2, hanging=2) for label, line in lines if line]

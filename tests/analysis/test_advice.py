@@ -7,7 +7,7 @@ import pytest
 from graph_stories import GraphScript, rebuilt
 from handmade import MS, Script
 
-from kernelscope.analysis.overview import overview
+from kernelscope.views.card.model import overview
 
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01}
 TIME = r"[\d.,]+ (?:ns|µs|ms|s)"

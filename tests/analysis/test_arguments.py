@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.arguments import argument_name, argument_names, known_name, named_arguments
+from kernelscope.analysis.signatures import argument_name, argument_names, known_name, named_arguments
 
 
 @pytest.mark.parametrize(("text", "names"), [

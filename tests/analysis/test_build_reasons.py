@@ -9,7 +9,7 @@ import pytest
 from counting import lines_run
 from handmade import MS, Script
 
-from kernelscope.analysis.build_reasons import REASON_CODES, differing_parts, explain_builds, part_kind
+from kernelscope.analysis.builds import REASON_CODES, differing_parts, explain_builds, part_kind
 from kernelscope.recording.model import Recording
 
 BASE = {

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.analysis.busy import busy, busy_by_cell, busy_over_time, busy_table
-from kernelscope.analysis.intervals import union
+from kernelscope.analysis.activities import busy, busy_by_cell, busy_over_time, busy_table
+from kernelscope.analysis.columns import union
 
 
 def story(script: Any) -> Any:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.cache_reasons import CODES, disk_hit, failed_in_cache, fix_for_cache, with_disk
-from kernelscope.analysis.reasons import REASON_CODES, explain
+from kernelscope.analysis.caches import CODES, disk_hit, failed_in_cache, fix_for_cache, with_disk
+from kernelscope.analysis.compiles import REASON_CODES, explain
 
 FLOAT32 = "(array(float32, 1d, C), int64)"
 NONE: dict[str, Any] = {}

@@ -9,17 +9,18 @@ import pytest
 from graph_stories import rebuilt, with_builds
 from handmade import Script
 
-from kernelscope.analysis.cells import by_cell
-from kernelscope.analysis.configurations import by_configuration
-from kernelscope.analysis.correlate import correlate, join
-from kernelscope.analysis.execution import by_execution
-from kernelscope.analysis.inspection import inspect_kernels
-from kernelscope.analysis.kernels import by_kernel
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.phases import launch_phases
+from kernelscope.analysis.activities import by_execution, correlate, join
+from kernelscope.analysis.launches import (
+    by_cell,
+    by_configuration,
+    by_kernel,
+    by_specialization,
+    launch_phases,
+)
 from kernelscope.analysis.ranges import by_range
-from kernelscope.analysis.specializations import by_specialization
 from kernelscope.recording.model import Recording
+from kernelscope.views.card.model import overview
+from kernelscope.views.inspector.model import inspect_kernels
 
 
 @pytest.fixture
@@ -112,8 +113,8 @@ def test_a_hidden_launch_configuration_is_unknown(script: type[Script]) -> None:
     assert (hidden.blocks, hidden.threads_per_block) == (None, None)
     kernel, = by_kernel(recording)
     assert (kernel.most_blocks, kernel.partial_warps, kernel.shared_bytes) == (0, (0, 0), None)
-    from kernelscope.renderers.html import card
-    from kernelscope.renderers.text import launches_table, summary
+    from kernelscope.views.card.html import card
+    from kernelscope.views.card.text import launches_table, summary
 
     for output in (card(recording), summary(recording), launches_table(recording)):
         assert "unknown" in output

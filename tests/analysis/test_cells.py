@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.analysis.cells import by_cell
+from kernelscope.analysis.launches import by_cell
 
 
 def test_cells_in_order_and_what_ran_between_them(script: Any) -> None:

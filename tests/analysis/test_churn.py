@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.churn import churn_advice, find_churn
+from kernelscope.analysis.advice import churn_advice, find_churn
 
 MS = 1_000_000
 

@@ -1,4 +1,4 @@
-"""`kernelscope.analysis.code_lines` on real code with line information, and on forms that it can have."""
+"""`kernelscope.views.inspector.model` on real code with line information, and on forms that it can have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from counting import lines_run
 from numba import cuda, float32, int64
 
-from kernelscope import nvdisasm
-from kernelscope.analysis.code_lines import line_map
+from kernelscope import cubin as kernelscope_cubin
+from kernelscope.views.inspector.model import line_map
 
 
 @cuda.jit(device=True, lineinfo=True)
@@ -38,7 +38,8 @@ def code() -> dict[str, str]:
     library = kernel.compile((float32[::1], float32[::1], int64))._codelibrary
     cubin, = library._cubin_cache.values()
     ptx, = library._ptx_cache.values()
-    return {"ptx": "\n".join(ptx), "llvm": library.get_llvm_str(), "sass": nvdisasm.disassemble(bytes(cubin.code))}
+    return {"ptx": "\n".join(ptx), "llvm": library.get_llvm_str(),
+            "sass": kernelscope_cubin.disassemble(bytes(cubin.code))}
 
 
 @pytest.mark.parametrize("kind", ["ptx", "sass", "llvm"])
@@ -76,7 +77,7 @@ def test_only_instructions_have_a_line(code):
 def test_without_line_information_there_are_none(kind):
     library = cuda.jit(kernel.py_func).compile((float32[::1], float32[::1], int64))._codelibrary
     text = {"ptx": "\n".join(next(iter(library._ptx_cache.values()))),
-            "sass": nvdisasm.disassemble(bytes(next(iter(library._cubin_cache.values())).code))}[kind]
+            "sass": kernelscope_cubin.disassemble(bytes(next(iter(library._cubin_cache.values())).code))}[kind]
     found = line_map(kind, text)
     assert found.files == ()
     assert found.is_empty

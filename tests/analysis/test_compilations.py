@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.analysis.compilations import compilations, compile_ns
+from kernelscope.analysis.compiles import compilations, compile_ns
 
 
 def test_compiles_come_longest_first_with_their_reasons(script: Any) -> None:

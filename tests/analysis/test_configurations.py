@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.analysis.configurations import Configurations, by_configuration, configurations_of
-from kernelscope.analysis.kernels import by_kernel
+from kernelscope.analysis.launches import Configurations, by_configuration, by_kernel, configurations_of
 
 
 def _recording(script: Any) -> Any:
@@ -84,8 +83,8 @@ def test_a_captured_launch_has_the_occupancy_of_its_shape(script: Any) -> None:
 
 
 def test_the_default_streams_of_two_devices_are_two(script: Any) -> None:
-    from kernelscope.analysis.overview import overview
-    from kernelscope.renderers.text import configuration_columns
+    from kernelscope.views.card.model import overview
+    from kernelscope.views.card.text import configuration_columns
 
     made = script()
     for ordinal in (1, 3):
@@ -115,7 +114,7 @@ def test_a_dry_run_on_the_default_streams_of_two_devices(run_python: Any) -> Non
     run_python("""
 import kernelscope, numpy as np
 from numba import cuda
-from kernelscope.analysis.configurations import by_configuration
+from kernelscope.analysis.launches import by_configuration
 
 @cuda.jit
 def step(a):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.analysis.correlate import correlate, join, kernel_dispatchers
+from kernelscope.analysis.activities import correlate, join, kernel_dispatchers
 
 
 def test_queue_and_execute(script: Any) -> None:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.differences import SEVERITY, differences
-from kernelscope.analysis.signatures import parse_signature
+from kernelscope.analysis.signatures import SEVERITY, differences, parse_signature
 
 PACKED = "Record(a[type=int8;offset=0],b[type=float32;offset=1];5;False)"
 ALIGNED = "Record(a[type=int8;offset=0],b[type=float32;offset=4];8;True)"

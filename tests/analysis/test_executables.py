@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from graph_stories import GraphScript, rebuilt
 
-from kernelscope.analysis.executables import executables
+from kernelscope.analysis.graphs import executables
 
 
 def test_each_with_what_became_of_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.analysis.execution import by_execution, execution_table, spread
+from kernelscope.analysis.activities import by_execution, execution_table, spread
 
 
 def story(script: Any) -> Any:

@@ -3,9 +3,14 @@ from __future__ import annotations
 import pytest
 from handmade import MS, Script
 
-from kernelscope.analysis.find_kernels import find_kernels, find_specialization, sort_kernels
-from kernelscope.analysis.inspection import Kernel, inspect_kernels
 from kernelscope.errors import UnknownKernelError
+from kernelscope.views.inspector.model import (
+    Kernel,
+    find_kernels,
+    find_specialization,
+    inspect_kernels,
+    sort_kernels,
+)
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from kernelscope.analysis.activities import windows
-from kernelscope.analysis.gaps import gap_table, gaps, largest_gaps
-from kernelscope.analysis.host import STATES, host_states
+from kernelscope.analysis.gpu import STATES, gap_table, gaps, host_states, largest_gaps
 
 
 def story(script: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 from handmade import MS, US
 
 from kernelscope.analysis.gpu import gpu_summary
-from kernelscope.analysis.overview import overview
+from kernelscope.views.card.model import overview
 
 
 def test_nothing_where_the_gpu_was_not_recorded(script: Any) -> None:

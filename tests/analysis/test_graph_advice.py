@@ -5,7 +5,7 @@ from typing import Any
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import MS, US, Script
 
-from kernelscope.analysis.overview import overview
+from kernelscope.views.card.model import overview
 
 
 def _advice(made: Any) -> dict[str, str]:

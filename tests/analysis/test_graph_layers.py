@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelscope.analysis.graph_layers import MOST_BENDS, PITCH, Layered, layered
+from kernelscope.views.graph.layout import MOST_BENDS, PITCH, Layered, layered
 
 Edges = list[tuple[int, int]]
 

@@ -8,9 +8,9 @@ import pytest
 from counting import lines_run
 from drawn_graphs import chain, every_kind, independent, nested, script, strange, tangle
 
-from kernelscope.analysis.graph_layout import DEEPEST, MOST_IN_BODY, MOST_NODES, Layout, lay_out
-from kernelscope.analysis.graph_nodes import TOP, read_graph
 from kernelscope.recording.model import Recording
+from kernelscope.views.graph.layout import DEEPEST, MOST_IN_BODY, MOST_NODES, Layout, lay_out
+from kernelscope.views.graph.model import TOP, read_graph
 
 
 def laid_out(recording: Recording) -> Layout:

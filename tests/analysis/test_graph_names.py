@@ -3,8 +3,7 @@ from __future__ import annotations
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import Script
 
-from kernelscope.analysis.graph_names import build_names, event_names, run_names
-from kernelscope.analysis.graph_runs import graph_runs
+from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
 
 
 def test_events_are_named_by_kind_outcome_and_graph() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from drawn_graphs import chain, every_kind, script, strange
 
-from kernelscope.analysis.graph_nodes import TOP, find_graph, read_graph
 from kernelscope.errors import UnknownGraphError
+from kernelscope.views.graph.model import TOP, find_graph, read_graph
 
 
 def test_nodes_have_names_configurations_and_places() -> None:

@@ -8,10 +8,9 @@ import re
 import pytest
 from drawn_graphs import chain, every_kind, independent, nested, script, strange, tangle
 
-from kernelscope.analysis.graph_layout import HEIGHT, lay_out
-from kernelscope.analysis.graph_nodes import TOP, Graph, read_graph
-from kernelscope.analysis.graph_place import Frame, Placed, place
 from kernelscope.recording.model import Recording
+from kernelscope.views.graph.layout import HEIGHT, Frame, Placed, lay_out, place
+from kernelscope.views.graph.model import TOP, Graph, read_graph
 
 RECORDINGS = {
     "every kind": every_kind, "chain": lambda: chain(60), "independent": lambda: independent(50),

@@ -6,7 +6,7 @@ import numpy as np
 from graph_stories import GraphScript
 from handmade import US, Script
 
-from kernelscope.analysis.graph_runs import graph_runs
+from kernelscope.analysis.graphs import graph_runs
 
 
 def test_a_launch_with_its_nodes() -> None:

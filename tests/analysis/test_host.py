@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.analysis.host import STATES, dominant, host_states
-from kernelscope.analysis.intervals import union
+from kernelscope.analysis.columns import union
+from kernelscope.analysis.gpu import STATES, dominant, host_states
 from kernelscope.recording.model import Recording
 
 ORDER = ("submit", "prepare", "dispatch", "finish", "compile", "unsplit", "call", "wait")

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelscope.analysis.intervals import Intervals, joined, union
+from kernelscope.analysis.columns import Intervals, joined, union
 
 LAST = 120
 

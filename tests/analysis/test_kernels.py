@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.kernels import by_kernel
+from kernelscope.analysis.launches import by_kernel
 
 
 def _recording(script: Any) -> Any:
@@ -58,7 +58,7 @@ def test_shapes_of_grids_and_blocks(script: Any) -> None:
 
 
 def test_totals_by_kernel_add_up_to_all(script: Any, many: Any) -> None:
-    from kernelscope.analysis.phases import phase_totals
+    from kernelscope.analysis.launches import phase_totals
 
     recording = many(5_000, 40)
     kernels = by_kernel(recording)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.nearest import Shape, ShapeIndex, SignatureIndex
+from kernelscope.analysis.signatures import Shape, ShapeIndex, SignatureIndex
 
 
 def _nearest(wanted: str, known: list[str]) -> str | None:

@@ -8,8 +8,8 @@ import pytest
 from handmade import Script
 from many_cubins import CAPABILITIES, cubin
 
-from kernelscope.analysis.inspection import inspect_kernels
 from kernelscope.analysis.occupancy import limited_by, occupancy
+from kernelscope.views.inspector.model import inspect_kernels
 
 H100 = {"compute_capability": "9.0", "max_threads_per_multiprocessor": 2048, "max_blocks_per_multiprocessor": 32,
         "registers_per_multiprocessor": 65536, "shared_per_multiprocessor_bytes": 228 * 1024,

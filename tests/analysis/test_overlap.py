@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.analysis.overlap import overlap, overlap_table
+from kernelscope.analysis.activities import overlap, overlap_table
 
 
 def story(script: Any) -> Any:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.phases import PhaseTotals
+from kernelscope.analysis.launches import PhaseTotals
+from kernelscope.views.card.model import overview
 
 
 def test_an_empty_recording(script: Any) -> None:

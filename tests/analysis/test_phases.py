@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.phases import PHASES, PhaseTotals, launch_phases, phase_totals
+from kernelscope.analysis.launches import PHASES, PhaseTotals, launch_phases, phase_totals
 
 
 def _base(script: Any, **metadata: Any) -> Any:

@@ -6,8 +6,8 @@ import json
 
 from handmade import Script
 
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.quadrants_graphs import graph_kernels, plain_launch_advice
+from kernelscope.analysis.advice import graph_kernels, plain_launch_advice
+from kernelscope.views.card.model import overview
 
 HOST = "the backend x64 makes no graphs"
 

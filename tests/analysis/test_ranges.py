@@ -7,13 +7,13 @@ import pytest
 from counting import lines_run
 from handmade import Script, many_launches
 
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.phases import PHASES
+from kernelscope.analysis.launches import PHASES
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities, by_range
-from kernelscope.recording.arrow import make_table
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import make_table
 from kernelscope.schema import TABLES
+from kernelscope.views.card.model import overview
 
 
 def recording_of(ranges: list[dict[str, Any]], launches: list[tuple[int, int]]) -> Recording:

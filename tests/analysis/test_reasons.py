@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from counting import lines_run
 
-from kernelscope.analysis.reasons import REASON_CODES, explain
+from kernelscope.analysis.compiles import REASON_CODES, explain
 
 FLOAT32 = "(array(float32, 1d, C), int64)"
 PACKED = "Record(a[type=int8;offset=0],b[type=float32;offset=1];5;False)"

@@ -5,7 +5,7 @@ import json
 from handmade import MS, Script
 
 from kernelscope import Recording
-from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.redaction import redacted
 
 

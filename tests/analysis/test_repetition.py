@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from handmade import Script
 
-from kernelscope.analysis.repetition import longest_rounds, repetition
+from kernelscope.analysis.advice import longest_rounds, repetition
 
 
 @pytest.mark.parametrize(("keys", "found"), [

@@ -7,8 +7,8 @@ import pytest
 from handmade import MS, Script
 
 from kernelscope import Recording
-from kernelscope.analysis.inspection import inspect_kernels
 from kernelscope.schema import TABLES
+from kernelscope.views.inspector.model import inspect_kernels
 
 MORE = ["kernel", "arguments", "launches", "captured", "compile_ns", "median_ns", "configurations", "occupancy",
         "limited_by", "cache_file", "reason_code"]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelscope.analysis.inspection import inspect_kernels
-from kernelscope.analysis.specializations import by_specialization
+from kernelscope.analysis.launches import by_specialization
+from kernelscope.views.inspector.model import inspect_kernels
 
 
 def test_overloads_by_kernel_with_most_launches_first(script: Any) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.type_words import short_arguments, short_type
+from kernelscope.analysis.signatures import short_arguments, short_type
 
 
 @pytest.mark.parametrize(("text", "short"), [

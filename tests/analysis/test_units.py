@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.units import MISSING, brief, count, counted, duration, percent, size
+from kernelscope.units import MISSING, brief, count, counted, duration, percent, size
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope import cli as command_line
-from kernelscope import magic_line, studies
-from kernelscope.probes import plugins
+from kernelscope import studies
+from kernelscope.commands import cli, session
+from kernelscope.probes import base
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -95,11 +95,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
                  for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))]
         (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
         importlib.invalidate_caches()
-        plugins._entries.cache_clear()
+        base._entries.cache_clear()
 
     yield put
     monkeypatch.undo()
-    plugins._entries.cache_clear()
+    base._entries.cache_clear()
 
 
 def test_the_guide_s_probe_records_and_undoes(toy: Any) -> None:
@@ -175,14 +175,14 @@ def unmentioned(parser: argparse.ArgumentParser, text: str) -> list[str]:
 
 
 def test_the_guide_of_the_command_line_has_every_verb_and_option() -> None:
-    verbs, text = parsers(command_line._parser()), sections(DOCS / "guides" / "command-line.md")
+    verbs, text = parsers(cli._parser()), sections(DOCS / "guides" / "command-line.md")
     assert sorted(text) == sorted([*verbs, "Exit codes"])
     assert [(verb, name) for verb, parser in verbs.items() for name in unmentioned(parser, text[verb])] == []
 
 
 def test_the_guide_of_the_magics_has_every_word_and_option() -> None:
     text = (DOCS / "guides" / "cells-and-magics.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(magic_line.COMMANDS)
+    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(session.COMMANDS)
     cell = sections(DOCS / "guides" / "cells-and-magics.md")["One cell"]
-    wanted = {option for action in magic_line.cell_arguments.parser._actions for option in action.option_strings}
+    wanted = {option for action in session.cell_arguments.parser._actions for option in action.option_strings}
     assert [option for option in sorted(wanted) if not re.search(rf"`{option}\b", cell)] == []

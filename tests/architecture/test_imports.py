@@ -27,7 +27,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert _python(code).split() == []
 
 
-@pytest.mark.parametrize("home", ["recording.io", "analysis", "renderers.text", "renderers.html"])
+@pytest.mark.parametrize("home", ["recording.file", "analysis", "views.card.text", "views.card.html"])
 def test_finished_recordings_need_no_framework(home: str) -> None:
     code = f"import sys; sys.modules.update(numba=None, cuda=None, cupti=None); import kernelscope.{home}; print('ok')"
     assert _python(code).strip() == "ok"

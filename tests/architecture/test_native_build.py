@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = f"kernelscope/_native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+LIBRARY = f"kernelscope/native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 #: What stands in the environment where no compiler is found, and where none is on the PATH either.
 NO_COMPILER = {"CC": "/nonexistent/cc"}
@@ -22,8 +22,8 @@ EMPTY_PATH = {"PATH": "/nonexistent"}
 
 ASK = """
 import json
-from kernelscope import _native
-print(json.dumps([_native.__file__, _native.core is not None, _native.why_missing()]))
+from kernelscope import native
+print(json.dumps([native.__file__, native.core is not None, native.why_missing()]))
 """
 
 # A recording and its card, by the probe that needs no framework: what the package does where nothing is compiled.
@@ -88,9 +88,9 @@ def test_with_a_compiler(install: Install, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     site = tmp_path / "site"
     assert (site / LIBRARY).is_file()
-    assert answer(ASK, site) == f'["{site}/kernelscope/_native/__init__.py", true, null]'
-    assert not (site / "kernelscope" / "_native" / "csrc").exists()
-    assert (site / "kernelscope" / "_native" / "_core.pyi").is_file()
+    assert answer(ASK, site) == f'["{site}/kernelscope/native/__init__.py", true, null]'
+    assert not (site / "kernelscope" / "native" / "csrc").exists()
+    assert (site / "kernelscope" / "native" / "_core.pyi").is_file()
     (wheel,) = site.glob("*.dist-info/WHEEL")
     assert "Root-Is-Purelib: false" in wheel.read_text()
 
@@ -106,10 +106,10 @@ def test_without_a_compiler(install: Install, tmp_path: Path, without: dict[str,
 
 
 def test_an_error_of_the_compiler_fails_nothing(install: Install, source: Path, tmp_path: Path) -> None:
-    (source / "kernelscope" / "_native" / "csrc" / "broken.c").write_text("int main(void) { return nothing; }\n")
+    (source / "kernelscope" / "native" / "csrc" / "broken.c").write_text("int main(void) { return nothing; }\n")
     done = install("--verbose")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert 'building extension "kernelscope._native._core" failed' in done.stdout + done.stderr
+    assert 'building extension "kernelscope.native._core" failed' in done.stdout + done.stderr
     assert list((tmp_path / "site").rglob("_core*.so")) == []
     assert answer(RECORD, tmp_path / "site") == "1"
 
@@ -117,7 +117,7 @@ def test_an_error_of_the_compiler_fails_nothing(install: Install, source: Path, 
 @pytest.mark.parametrize("code", ["int main(void) { return nothing; }", "int unused(int a) { return 0; }"],
                          ids=["an error", "a warning"])
 def test_strictly_it_fails(install: Install, source: Path, code: str) -> None:
-    (source / "kernelscope" / "_native" / "csrc" / "broken.c").write_text(f"{code}\n")
+    (source / "kernelscope" / "native" / "csrc" / "broken.c").write_text(f"{code}\n")
     done = install("--verbose", KERNELSCOPE_STRICT="1")
     assert done.returncode != 0
     assert "broken.c:1" in done.stdout + done.stderr
@@ -129,7 +129,7 @@ def test_editable(install: Install, source: Path, tmp_path: Path, without: dict[
     assert done.returncode == 0, done.stdout + done.stderr
     assert (source / LIBRARY).is_file() is not bool(without)
     said = answer(ASK, tmp_path / "site")
-    assert said.startswith(f'["{source}/kernelscope/_native/__init__.py", {"false" if without else "true"}, ')
+    assert said.startswith(f'["{source}/kernelscope/native/__init__.py", {"false" if without else "true"}, ')
     assert said.endswith(f'pip install --editable {source}"]' if without else "null]")
     assert answer(RECORD, tmp_path / "site") == "1"
 
@@ -140,7 +140,7 @@ def test_the_source_distribution_can_be_compiled(source: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stdout + done.stderr
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    native = ROOT / "kernelscope" / "_native"
+    native = ROOT / "kernelscope" / "native"
     wanted = [path for kind in ("*.py", "*.pyi", "csrc/*.c", "csrc/*.h") for path in native.glob(kind)]
     assert {"setup.py", *(str(path.relative_to(ROOT)) for path in wanted)} <= names
     assert [name for name in names if name.endswith(".so")] == []
@@ -149,7 +149,7 @@ def test_the_source_distribution_can_be_compiled(source: Path, tmp_path: Path) -
 def test_an_installation_without_a_compiler_is_mended_by_the_command_that_it_names(
         install: Install, source: Path, tmp_path: Path) -> None:
     assert install("--editable", **NO_COMPILER).returncode == 0
-    said = answer("from kernelscope import _native; print(_native.command())", tmp_path / "site")
+    said = answer("from kernelscope import native; print(native.command())", tmp_path / "site")
     assert said == f"pip install --editable {source}"
     assert install("--upgrade", "--editable").returncode == 0
     assert answer(ASK, tmp_path / "site").endswith("true, null]")

@@ -34,8 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_wheel_has_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
-    wanted = {path for pattern in ("kernelscope/**/*.py", "kernelscope/dryrun/csrc/*", "kernelscope/widgets/static/*",
-                                   "kernelscope/_native/*.pyi")
+    wanted = {path for pattern in ("kernelscope/**/*.py", "kernelscope/dryrun/csrc/*", "kernelscope/static/*",
+                                   "kernelscope/native/*.pyi")
               for path in ROOT.glob(pattern)} | {ROOT / "kernelscope/py.typed"}
     missing = {str(path.relative_to(ROOT)) for path in wanted} - set(wheel.namelist())
     assert missing == set()
@@ -46,8 +46,8 @@ def test_wheel_has_the_package_only(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"kernelscope", f"kernelscope-{kernelscope.__version__}.dist-info"}
     unwanted = {name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".kscope"))}
-    assert unwanted <= {f"kernelscope/_native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"}
-    assert [name for name in wheel.namelist() if name.startswith("kernelscope/_native/csrc")] == []
+    assert unwanted <= {f"kernelscope/native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"}
+    assert [name for name in wheel.namelist() if name.startswith("kernelscope/native/csrc")] == []
 
 
 def test_wheel_states_version_license_and_script(wheel: zipfile.ZipFile) -> None:
@@ -56,7 +56,7 @@ def test_wheel_states_version_license_and_script(wheel: zipfile.ZipFile) -> None
     assert f"\nVersion: {kernelscope.__version__}\n" in metadata
     assert "\nLicense-Expression: Apache-2.0\n" in metadata
     points = wheel.read(f"{info}/entry_points.txt").decode()
-    assert "[console_scripts]\nkernelscope = kernelscope.cli:main\n" in points
+    assert "[console_scripts]\nkernelscope = kernelscope.commands.cli:main\n" in points
     assert "[pytest11]\nkernelscope = kernelscope.pytest_plugin\n" in points
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 

@@ -16,15 +16,15 @@ from handmade_anatomies import anatomy
 from inspected import inspected
 
 import kernelscope
-from kernelscope.analysis.inspection import inspect_kernels
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.cells import cells_card
-from kernelscope.renderers.html import card as recording_card
-from kernelscope.studies import anatomy_card
-from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies import breakdown_views
+from kernelscope.studies.breakdown import AnatomyResult
 from kernelscope.studies.card import card, document
 from kernelscope.studies.result import StudyResult
-from kernelscope.widgets.inspector_static import static_html
+from kernelscope.views.card.html import card as recording_card
+from kernelscope.views.cells import cells_card
+from kernelscope.views.inspector.html import static_html
+from kernelscope.views.inspector.model import inspect_kernels
 
 pytestmark = pytest.mark.browser
 
@@ -66,7 +66,7 @@ CARDS: dict[str, Callable[[], str]] = {
     "study": study(handmade.measured), "troubled study": study(handmade.troubled),
     "hostile study": study(handmade.hostile), "dry study": study(handmade.dry_run),
     "one target": study(lambda: handmade.measured({"only": {0: 4.0, "own": 0.4}})),
-    "anatomy": lambda: anatomy_card.card(AnatomyResult(anatomy({
+    "anatomy": lambda: breakdown_views.card(AnatomyResult(anatomy({
         "baseline": {"dispatch": 1.0}, "v2": {"dispatch": 900.0}, "a target with a long name": {"dispatch": 2.0}}))),
     "everything": lambda: recording_card(everything()), "long": lambda: recording_card(long()),
     "builds": recorded("cuda_compute"), "cells": lambda: cells_card([everything(), long()]), "inspector": twin,

@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, HELPERS)
 from handmade_anatomies import anatomy
 from handmade_studies import measured
-from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.breakdown import AnatomyResult
 from kernelscope.studies.result import StudyResult
 
 result = StudyResult(measured(processes=8))

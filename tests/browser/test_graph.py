@@ -17,11 +17,10 @@ from drawn_graphs import chain, every_kind, independent, nested, script, strange
 from jupyter_pages import Opened, Server
 
 import kernelscope
-from kernelscope.analysis.graph_layout import lay_out
-from kernelscope.analysis.graph_nodes import TOP, read_graph
-from kernelscope.analysis.graph_place import place
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.graph_svg import graph_svg, small
+from kernelscope.views.graph.layout import lay_out, place
+from kernelscope.views.graph.model import TOP, read_graph
+from kernelscope.views.graph.svg import graph_svg, small
 
 pytestmark = pytest.mark.browser
 

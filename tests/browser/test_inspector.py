@@ -12,7 +12,7 @@ from inspector_pages import Inspector
 from inspector_server import inspections, pictures
 from jupyter_pages import Opened, Server, until
 
-from kernelscope.analysis.units import MISSING
+from kernelscope.units import MISSING
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,7 @@ from handmade import MS, US, Script
 from jupyter_pages import ROOT, Opened, Server, svg_of, until
 
 import kernelscope
-from kernelscope.analysis.phases import launch_phases
+from kernelscope.analysis.launches import launch_phases
 
 pytestmark = pytest.mark.browser
 
@@ -320,7 +320,7 @@ SLOW = """
 import time
 import kernelscope
 from IPython.display import HTML, display
-from kernelscope.widgets import timeline as module
+from kernelscope.views.timeline import widget as module
 calls, pack = [], module.pack
 def slowly(recording):
     calls.append(recording)

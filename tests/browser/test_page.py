@@ -12,10 +12,10 @@ from everything import everything
 from graph_stories import rebuilt, with_builds
 from handmade import US, Script, many_launches
 
-from kernelscope.analysis.phases import PHASES, phase_totals
+from kernelscope.analysis.launches import PHASES, phase_totals
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.style import PHASE_COLORS
-from kernelscope.widgets.picture import picture
+from kernelscope.views.html import PHASE_COLORS
+from kernelscope.views.timeline.svg import picture
 
 pytestmark = pytest.mark.browser
 

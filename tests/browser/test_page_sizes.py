@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from browsing import Timeline
 
-from kernelscope.widgets.packing import pack
+from kernelscope.views.timeline.model import pack
 
 pytestmark = pytest.mark.browser
 

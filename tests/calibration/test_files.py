@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from calibrations import HERE, TODAY, calibration, cost
 
-from kernelscope.calibration import calibration_file, store, stored
-from kernelscope.calibration.files import measuring
 from kernelscope.errors import CalibrationError
+from kernelscope.recorder.overhead import calibration_file, measuring, store, stored
 
 
 @pytest.fixture
@@ -197,7 +196,7 @@ def test_many_that_store_at_once_lose_nothing(path: Path) -> None:
 
 
 def test_the_oldest_go_when_there_are_too_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelscope.calibration.files._MOST", 3)
+    monkeypatch.setattr("kernelscope.recorder.overhead._MOST", 3)
     for day in range(5):
         store([calibration(machine=f"m{day}", measured=TODAY - timedelta(days=day))], path)
     assert [each.setting.machine for each in stored(path).calibrations] == ["m0", "m1", "m2"]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from calibrations import HERE, TODAY, calibration, cost
 
-from kernelscope.calibration import Calibration, Interval
-from kernelscope.calibration.model import MOST_DAYS
+from kernelscope.recorder.overhead import MOST_DAYS, Calibration, Interval
 
 
 @pytest.mark.parametrize(("interval", "is_seen", "counted"), [

@@ -10,8 +10,9 @@ import pytest
 from calibrations import HERE, TODAY, calibration, cost
 
 import kernelscope
-from kernelscope.calibration import Calibration, Stored, here, stated, store
 from kernelscope.probes.scripted import Launch, ScriptedProbe
+from kernelscope.recorder import overhead
+from kernelscope.recorder.overhead import Calibration, Stored, store
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact
@@ -19,7 +20,7 @@ from kernelscope.studies.calibrating import backends
 
 
 def test_a_cost_that_was_measured() -> None:
-    found = stated.calibrated(calibration())
+    found = overhead.calibrated(calibration())
     assert found.message == "calibrated on this machine on 2026-11-22: 95 ns a launch with detail 'phases' (90 to 101)"
     assert found.cost_ns == 95.0
     assert found.facts == {"kind": "calibrated", "measured": "2026-11-22T09:00:00+00:00", "low_ns": 90.0,
@@ -27,7 +28,7 @@ def test_a_cost_that_was_measured() -> None:
 
 
 def test_a_cost_that_was_not_seen_counts_as_its_upper_end() -> None:
-    found = stated.calibrated(calibration(cost(2.0, -9.0, 13.0), detail="launch"))
+    found = overhead.calibrated(calibration(cost(2.0, -9.0, 13.0), detail="launch"))
     assert found.message == ("calibrated on this machine on 2026-11-22: no difference seen with detail 'launch' "
                              "(-9 to 13 ns a launch), counted as 13 ns")
     assert found.cost_ns == 13.0
@@ -35,21 +36,21 @@ def test_a_cost_that_was_not_seen_counts_as_its_upper_end() -> None:
 
 
 def test_an_estimate_says_so() -> None:
-    found = stated.estimated(411.4, "phases")
+    found = overhead.estimated(411.4, "phases")
     assert (found.message, found.facts) == ("estimated: 411 ns a launch with detail 'phases'", {"kind": "estimated"})
 
 
 @pytest.fixture
 def on_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, as the calibrations by hand have it."""
-    monkeypatch.setattr(here.platform, "node", lambda: HERE.machine)
-    monkeypatch.setattr(here, "processor", lambda: HERE.processor)
-    monkeypatch.setattr(here.platform, "python_version", lambda: HERE.python)
-    monkeypatch.setattr(here, "_numba_cuda", lambda: HERE.numba_cuda)
+    monkeypatch.setattr(overhead.platform, "node", lambda: HERE.machine)
+    monkeypatch.setattr(overhead, "processor", lambda: HERE.processor)
+    monkeypatch.setattr(overhead.platform, "python_version", lambda: HERE.python)
+    monkeypatch.setattr(overhead, "_numba_cuda", lambda: HERE.numba_cuda)
 
 
 def known(held: list[Calibration], *gpus: str | None) -> Calibration | None:
-    return stated.known(gpus, "python", "phases", Stored(Path("x"), tuple(held)), TODAY)
+    return overhead.known(gpus, "python", "phases", Stored(Path("x"), tuple(held)), TODAY)
 
 
 def test_of_several_gpus_the_dearest_counts_and_all_must_be_known(on_the_box: None) -> None:
@@ -63,17 +64,17 @@ def test_of_several_gpus_the_dearest_counts_and_all_must_be_known(on_the_box: No
 
 
 def test_this_process_has_a_setting() -> None:
-    made = here.setting(None, "python", "launch")
+    made = overhead.setting(None, "python", "launch")
     assert made.kernelscope == kernelscope.__version__
     assert all((made.machine, made.processor, made.python, made.numba_cuda))
     assert (made.gpu, made.backend, made.detail) == (None, "python", "launch")
 
 
 def test_a_machine_that_does_not_tell_its_processor(tmp_path: Path) -> None:
-    assert here.processor(tmp_path)
+    assert overhead.processor(tmp_path)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\nmodel name\t: Fast(R) 9000\n")
-    assert here.processor(tmp_path) == "Fast(R) 9000"
+    assert overhead.processor(tmp_path) == "Fast(R) 9000"
 
 
 @pytest.fixture
@@ -94,9 +95,9 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         return recorder.recording
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    stated.of_process.cache_clear()
+    overhead.of_process.cache_clear()
     yield record
-    stated.of_process.cache_clear()
+    overhead.of_process.cache_clear()
 
 
 def cost_row(recording: Recording) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def cost_row(recording: Recording) -> dict[str, Any]:
 
 @pytest.mark.parametrize("backend", backends())
 def test_recordings_state_what_was_measured(launched: Any, backend: str) -> None:
-    mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, backend, "phases"))
+    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, backend, "phases"))
     row = cost_row(launched(mine, backend=backend))
     assert row["message"].startswith("calibrated on this machine on ")
     assert (row["cost_ns"], row["total_cost_ns"]) == (95.0, 475.0)
@@ -114,12 +115,12 @@ def test_recordings_state_what_was_measured(launched: Any, backend: str) -> None
 
 @pytest.mark.usefixtures("native_recorder")
 def test_each_recorder_has_a_cost_of_its_own(launched: Any) -> None:
-    mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, "native", "phases"))
+    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "native", "phases"))
     assert cost_row(launched(mine))["message"].startswith("estimated: ")
 
 
 def test_another_detail_is_estimated(launched: Any) -> None:
-    mine = calibration(measured=stated.datetime.now(TODAY.tzinfo), here=here.setting(None, "python", "phases"))
+    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "python", "phases"))
     recording = launched(mine, detail="launch")
     assert cost_row(recording)["message"].startswith("estimated: ")
     assert cost_row(recording)["cost_ns"] > 0
@@ -145,7 +146,7 @@ def test_the_file_is_read_once_a_process_and_not_before_a_recording_stops(
             opened.append("recording" if recorder.is_recording else "stopping")
         return real(path, *arguments, **named)
 
-    monkeypatch.setattr("kernelscope.calibration.files.os.open", watch)
+    monkeypatch.setattr("kernelscope.recorder.overhead.os.open", watch)
     for _ in range(2):
         recorder = kernelscope.Recorder("x", gpu="none").start()
         recorder.stop()
@@ -161,9 +162,9 @@ def test_where_nothing_is_hooked_no_cost_is_stated(launched: Any) -> None:
 
 def test_merged_and_redacted_recordings_say_how_the_cost_is_known(launched: Any) -> None:
     estimated = launched()
-    stated.of_process.cache_clear()
-    now = stated.datetime.now(TODAY.tzinfo)
-    measured = launched(calibration(measured=now, here=here.setting(None, "python", "phases")))
+    overhead.of_process.cache_clear()
+    now = overhead.datetime.now(TODAY.tzinfo)
+    measured = launched(calibration(measured=now, here=overhead.setting(None, "python", "phases")))
     facts = measured.metadata["own_cost"]["numba-cuda"]
     assert merge([measured, measured]).metadata["own_cost"]["numba-cuda"] == facts
     assert merge([measured, estimated]).metadata["own_cost"]["numba-cuda"] == {"kind": "partly calibrated"}

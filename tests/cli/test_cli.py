@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope import cli as command_line
+from kernelscope.commands import cli as commands_cli
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -96,9 +96,9 @@ def test_version_and_help(cli: Any) -> None:
 
 
 def test_main_returns_the_exit_code(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command_line.main(["show", str(recorded), "--cells"]) == 0
+    assert commands_cli.main(["show", str(recorded), "--cells"]) == 0
     assert "first" in capsys.readouterr().out
-    assert command_line.main(["show", "missing"]) == 1
+    assert commands_cli.main(["show", "missing"]) == 1
 
 
 def test_an_interrupt_is_one_line(recorded: Path, monkeypatch: pytest.MonkeyPatch,
@@ -106,6 +106,6 @@ def test_an_interrupt_is_one_line(recorded: Path, monkeypatch: pytest.MonkeyPatc
     def interrupted(arguments: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kernelscope.cli_show.main", interrupted)
-    assert command_line.main(["show", str(recorded)]) == 130
+    monkeypatch.setattr("kernelscope.commands.show.main", interrupted)
+    assert commands_cli.main(["show", str(recorded)]) == 130
     assert capsys.readouterr().err == "kernelscope: interrupted\n"

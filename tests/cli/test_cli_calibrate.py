@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from calibrations import HERE, TODAY, calibration, cost
 
-from kernelscope import cli_calibrate
-from kernelscope.calibration import Calibration, Stored, here, store, stored
+from kernelscope.commands import doctor
 from kernelscope.errors import CalibrationError
-from kernelscope.studies import own_cost
+from kernelscope.recorder import overhead
+from kernelscope.recorder.overhead import Calibration, Stored, store, stored
+from kernelscope.studies import calibration as studies_calibration
 
 AGO = timedelta(days=3)
 
@@ -22,12 +23,12 @@ AGO = timedelta(days=3)
 @pytest.fixture(autouse=True)
 def on_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, as the calibrations by hand have it."""
-    monkeypatch.setattr(here, "setting", lambda gpu, backend, detail: calibration(
+    monkeypatch.setattr(overhead, "setting", lambda gpu, backend, detail: calibration(
         gpu=gpu, backend=backend, detail=detail).setting)
 
 
 def said(*held: Calibration, gpus: tuple[str | None, ...] = (None,), problems: tuple[str, ...] = ()) -> list[str]:
-    return cli_calibrate.lines(cli_calibrate.examine(gpus, Stored(Path("c.json"), held, problems), TODAY))
+    return doctor.calibration_lines(doctor.examine_calibration(gpus, Stored(Path("c.json"), held, problems), TODAY))
 
 
 def test_nothing_is_stored() -> None:
@@ -72,7 +73,7 @@ def test_a_damaged_file_is_shown_with_the_reason() -> None:
 
 def test_json_has_everything() -> None:
     held = calibration(measured=TODAY - AGO), calibration(python="3.11.7")
-    found = json.loads(json.dumps(cli_calibrate.examine([None], Stored(Path("c.json"), held), TODAY)))
+    found = json.loads(json.dumps(doctor.examine_calibration([None], Stored(Path("c.json"), held), TODAY)))
     first, second = found["calibrations"]
     assert (first["days"], first["ignored"], first["costs"][0]["added"]["middle_ns"]) == (3.0, None, 95.0)
     assert second["ignored"] == "of Python 3.11.7, and this is 3.12.1"
@@ -81,10 +82,10 @@ def test_json_has_everything() -> None:
 
 
 def test_doubts_are_told() -> None:
-    busy = "\n".join(cli_calibrate.measured_lines(calibration(cost(same=(8.0, 5.0, 9.0)), quiet=False)))
+    busy = "\n".join(doctor.measured_lines(calibration(cost(same=(8.0, 5.0, 9.0)), quiet=False)))
     assert "the machine was busy with something else: repeat it" in busy
     assert "two times not recording differ by more than they should" in busy
-    sound = cli_calibrate.measured_lines(calibration(cost(), cost(arguments=0)))
+    sound = doctor.measured_lines(calibration(cost(), cost(arguments=0)))
     assert sound == [
         "dry run, python recorder, detail 'phases'",
         "  4 device arrays: +95 ns (+90 to +101 ns); launches of 5.0 µs",
@@ -98,12 +99,12 @@ def test_doubts_are_told() -> None:
 def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Nothing is measured; the file is in the test's folder."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(own_cost, "calibrate", lambda **_: (calibration(), calibration(detail="launch")))
+    monkeypatch.setattr(studies_calibration, "calibrate", lambda **_: (calibration(), calibration(detail="launch")))
     return tmp_path / "kernelscope" / "calibration.json"
 
 
 def calibrate(as_json: bool = False) -> int:
-    return cli_calibrate.main(argparse.Namespace(seconds=20.0, json=as_json))
+    return doctor.calibrate_main(argparse.Namespace(seconds=20.0, json=as_json))
 
 
 def test_what_was_measured_is_printed_and_stored(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +129,7 @@ def test_what_cannot_be_stored_is_printed_all_the_same(
     def full(*_: Any) -> None:
         raise CalibrationError("No space left on device")
 
-    monkeypatch.setattr("kernelscope.calibration.files.store", full)
+    monkeypatch.setattr("kernelscope.recorder.overhead.store", full)
     with pytest.raises(CalibrationError, match="No space left"):
         calibrate(as_json)
     printed = capsys.readouterr().out

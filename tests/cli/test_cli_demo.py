@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kernelscope import cli_demo
+from kernelscope.commands import demo
 from kernelscope.errors import KernelScopeError
 
 KERNEL = """@cuda.jit
@@ -79,18 +79,18 @@ def test_what_is_no_notebook_is_one_line(cli: Any, tmp_path: Path) -> None:
 
 def test_the_quickstart_is_found_in_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = tmp_path / "kernelscope"
-    monkeypatch.setattr(cli_demo.kernelscope, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(demo.kernelscope, "__file__", str(package / "__init__.py"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(KernelScopeError, match="run the demo in a checkout"):
-        cli_demo.find_notebook(None)
+        demo.find_notebook(None)
     (tmp_path / "notebooks").mkdir()
     quickstart = write_notebook(tmp_path / "notebooks" / "00_quickstart.ipynb", "x = 1")
-    assert cli_demo.find_notebook(None) == quickstart
+    assert demo.find_notebook(None) == quickstart
 
 
 def test_missing_packages_are_named_with_the_command(cli: Any, tmp_path: Path) -> None:
     write_notebook(tmp_path / "good.ipynb", "x = 1")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['nbclient'] = None\n")
-    root = str(Path(cli_demo.__file__).parents[1])
+    root = str(Path(demo.__file__).parents[1])
     ran = cli("demo", "--notebook", "good.ipynb", code=1, PYTHONPATH=f"{tmp_path}:{root}")
     assert ran.stderr == "kernelscope: the demo needs nbclient: pip install 'kernelscope[notebook]'\n"

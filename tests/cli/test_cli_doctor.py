@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kernelscope import _native, cli_doctor, cli_machine
+from kernelscope import native
+from kernelscope.commands import doctor
 
 SECTIONS = ("GPU", "dry run", "recorder", "probes", "own cost", "CUDA", "packages", "missing")
 
@@ -41,7 +42,7 @@ def bare(tmp_path: Path) -> Path:
 
 
 def test_a_machine_on_which_nothing_works(cli: Any, bare: Path) -> None:
-    root = Path(cli_doctor.__file__).parents[1]
+    root = Path(doctor.__file__).parents[2]
     ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, PYTHONPATH=f"{bare}{os.pathsep}{root}")
     assert "does not work: " in ran.stdout
     assert ran.stdout.endswith("Recording is not possible here: see what is missing above.\n")
@@ -67,13 +68,13 @@ FOUND = {
 
 
 def test_a_machine_with_a_gpu() -> None:
-    text = "\n".join(cli_doctor.lines(FOUND))
+    text = "\n".join(doctor.lines(FOUND))
     assert "NVIDIA X, compute capability 9.0" in text
     assert "CUDA driver 13.0; a launch was recorded" in text
     assert "numba-cuda: degraded, part; fix: upgrade" in text
     assert text.endswith("Recording works here, on the GPU.")
     failing = {**FOUND, "gpu": {**FOUND["gpu"], "trial": {"problem": "it broke"}}, "can_record": False}  # type: ignore[dict-item]
-    assert "a launch failed: it broke" in "\n".join(cli_doctor.lines(failing))
+    assert "a launch failed: it broke" in "\n".join(doctor.lines(failing))
 
 
 @pytest.mark.parametrize(("recorder", "said"), [
@@ -90,7 +91,7 @@ def test_a_machine_with_a_gpu() -> None:
 ])
 def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     found = {**FOUND, "recorder": {**FOUND["recorder"], **recorder}}  # type: ignore[dict-item]
-    shown = cli_doctor.lines(found)
+    shown = doctor.lines(found)
     place = next(index for index, line in enumerate(shown) if line.startswith("recorder"))
     assert [line[11:] for line in shown[place:place + len(said)]] == said
     assert shown[place + len(said)].startswith("probes")
@@ -100,17 +101,17 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
 def test_where_the_native_recorder_is(cli: Any) -> None:
     found = json.loads(cli("doctor", "--json", KERNELSCOPE_RECORDER=None).stdout)
     recorder = found["recorder"]
-    assert _native.core is not None
-    assert recorder.pop("native") == _native.core.__file__
+    assert native.core is not None
+    assert recorder.pop("native") == native.core.__file__
     assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler"))
-    assert recorder == {"problem": None, "asked": None, "clock": _native.core.CLOCK, "old": None}
+    assert recorder == {"problem": None, "asked": None, "clock": native.core.CLOCK, "old": None}
     assert not [row for row in found["missing"] if "recorder" in row["what"]]
 
 
 def test_why_the_native_recorder_is_missing(cli: Any, tmp_path: Path) -> None:
     """It is no reason for another exit status."""
-    root = Path(cli_doctor.__file__).parents[1]
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['kernelscope._native._core'] = None\n")
+    root = Path(doctor.__file__).parents[2]
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['kernelscope.native._core'] = None\n")
     hidden = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}", "KERNELSCOPE_RECORDER": "python"}
     found = json.loads(cli("doctor", "--json", **hidden).stdout)
     assert found["can_record"] is True
@@ -123,18 +124,18 @@ def test_why_the_native_recorder_is_missing(cli: Any, tmp_path: Path) -> None:
 
 
 def test_children_that_fail_are_problems() -> None:
-    assert cli_machine.ask("raise ValueError('no')", {}) == {"problem": "ValueError: no"}
-    assert cli_machine.ask("import os; os._exit(3)", {}) == {"problem": "exit code 3"}
-    assert cli_machine.ask("print('not json')", {})["problem"]
-    assert cli_machine.ask("print('{\"a\": 1}')", {}) == {"a": 1}
+    assert doctor.ask("raise ValueError('no')", {}) == {"problem": "ValueError: no"}
+    assert doctor.ask("import os; os._exit(3)", {}) == {"problem": "exit code 3"}
+    assert doctor.ask("print('not json')", {})["problem"]
+    assert doctor.ask("print('{\"a\": 1}')", {}) == {"a": 1}
 
 
 def test_a_child_that_hangs_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_machine, "_TIMEOUT_S", 0.2)
-    assert cli_machine.ask("import time; time.sleep(60)", {}) == {"problem": "no answer within 0.2 s"}
+    monkeypatch.setattr(doctor, "_TIMEOUT_S", 0.2)
+    assert doctor.ask("import time; time.sleep(60)", {}) == {"problem": "no answer within 0.2 s"}
 
 
 def test_the_gpu_is_asked_in_another_process() -> None:
-    found = cli_machine.gpu()
+    found = doctor.gpu()
     assert set(found) == {"problem", "driver", "devices"}
     assert bool(found["devices"]) is not bool(found["problem"])

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from perfetto_trace import read
 
-from kernelscope import load, magic_export
+from kernelscope import load
+from kernelscope.commands import export
 from kernelscope.errors import KernelScopeError
 from kernelscope.schema import TABLES
 
@@ -34,8 +35,8 @@ def test_perfetto_as_json(cli: Any, two: Path) -> None:
 
 
 def test_without_the_perfetto_package(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelscope.renderers.perfetto.has_package", lambda: False)
-    said = magic_export.exported(load(two), "perfetto", None, str(two))
+    monkeypatch.setattr("kernelscope.views.timeline.perfetto.has_package", lambda: False)
+    said = export.exported(load(two), "perfetto", None, str(two))
     assert said.startswith(f"wrote {two.with_suffix('.json')} (Chrome JSON, since the perfetto package is missing: ")
 
 
@@ -86,8 +87,8 @@ def test_errors_are_one_line(cli: Any, two: Path, arguments: list[str], code: in
 
 def test_a_long_export_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    monkeypatch.setattr(magic_export, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    tell = magic_export.teller()
+    monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    tell = export.teller()
     for second, share in ((0.5, 0.1), (1.2, 0.2), (1.5, 0.3), (2.5, 0.5), (9.0, 1.0)):
         now[0] = second
         tell(share, "writing out.pftrace")
@@ -98,12 +99,12 @@ def test_a_long_export_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_the_format_of_a_name() -> None:
-    assert [magic_export.format_of(f"a{suffix}") for suffix in (".pftrace", ".json", ".html")] == [
+    assert [export.format_of(f"a{suffix}") for suffix in (".pftrace", ".json", ".html")] == [
         "perfetto", "perfetto", "html"]
     with pytest.raises(KernelScopeError, match=r"'a.txt' does not say which format: end it in .pftrace, .json or"):
-        magic_export.format_of("a.txt")
+        export.format_of("a.txt")
 
 
 def test_default_names() -> None:
-    assert magic_export.default_name("x/a.kscope", "csv") == "x/a-csv"
-    assert magic_export.default_name("x/run.1", "perfetto") == "x/run.1.pftrace"
+    assert export.default_name("x/a.kscope", "csv") == "x/a-csv"
+    assert export.default_name("x/run.1", "perfetto") == "x/run.1.pftrace"

@@ -9,9 +9,8 @@ import pytest
 from drawn_graphs import chain, every_kind, script
 
 from kernelscope import load
-from kernelscope.cli import main
-from kernelscope.renderers.graph_dot import to_dot
-from kernelscope.renderers.graph_text import graph_text
+from kernelscope.commands.cli import main
+from kernelscope.views.graph.text import graph_text, to_dot
 
 
 @pytest.fixture

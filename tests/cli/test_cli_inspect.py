@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from handmade import MS, Script
 
-from kernelscope import cli_inspect, load
-from kernelscope.cli import main
-from kernelscope.renderers.inspection import inspection_text
+from kernelscope import load
+from kernelscope.commands import inspect
+from kernelscope.commands.cli import main
+from kernelscope.views.inspector.text import inspection_text
 
 TYPES = [{"line": 3, "name": "x", "type": "array(float32, 1d, C)", "expr": "arg(0, name=x)"},
          {"line": 4, "name": "$2", "type": "int64", "expr": ""}]
@@ -84,7 +85,7 @@ def test_code_that_was_not_recorded_says_how(capsys: Any, file: Path) -> None:
 
 
 def test_sass_comes_from_the_recorded_machine_code(capsys: Any, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_inspect, "disassemble", lambda cubin: f"SASS of {cubin.decode()}")
+    monkeypatch.setattr(inspect, "disassemble", lambda cubin: f"SASS of {cubin.decode()}")
     assert out(capsys, file, "axpy", "--code", "sass") == "SASS of machine\n"
     assert out(capsys, file, "axpy", "--code", "sass", "--specialization", 2, code=1) == ""
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope.cli import main
-from kernelscope.recorder import Recorder
-from kernelscope.session import Session
+from kernelscope.commands.cli import main
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.session import Session
 
 Write = Callable[..., Path]
 ROOT = str(Path(__file__).resolve().parents[2])

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kernelscope import cli_show, load
+from kernelscope import load
+from kernelscope.commands import show
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,8 +55,8 @@ def test_json_has_everything(cli: Any, recorded: Path, monkeypatch: pytest.Monke
     first = found["summary"][0]
     assert (first["label"], first["status"], first["launches"], first["host_ns"]) == ("In [1] first", "ok", 3, 30_000)
     assert [first[f"{phase}_ns"] for phase in ("prepare", "submit", "finish")] == [6000, 9000, 12_000]
-    monkeypatch.setattr(cli_show, "_ROWS_AT_ONCE", 2)
-    assert json.loads("".join(cli_show.json_parts(recording))) == found
+    monkeypatch.setattr(show, "_ROWS_AT_ONCE", 2)
+    assert json.loads("".join(show.json_parts(recording))) == found
 
 
 @pytest.mark.parametrize("option", ["--json", "--launches"])

@@ -14,14 +14,14 @@ import pytest
 from handmade_studies import COSTS, measured, troubled
 from stand_in_studies import Studies
 
-from kernelscope import cli_study, studies
-from kernelscope.cli import main
+from kernelscope import studies
+from kernelscope.commands import study as commands_study
+from kernelscope.commands.cli import main
 from kernelscope.errors import StudyError
-from kernelscope.studies import venvs
-from kernelscope.studies.anatomy_parts import Dissected
-from kernelscope.studies.anatomy_result import AnatomyResult
-from kernelscope.studies.plan import BATCH_MS, HALF_WIDTH
+from kernelscope.studies import environments
+from kernelscope.studies.breakdown import AnatomyResult, Dissected
 from kernelscope.studies.result import StudyResult
+from kernelscope.studies.runner import BATCH_MS, HALF_WIDTH
 
 Captured = pytest.CaptureFixture[str]
 
@@ -290,7 +290,7 @@ def test_clean_removes_kept_environments_but_none_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured,
 ) -> None:
     folder = tmp_path / "kept"
-    monkeypatch.setenv(venvs.FOLDER, str(folder))
+    monkeypatch.setenv(environments.FOLDER, str(folder))
     assert main(["study", "clean"]) == 0
     assert capsys.readouterr().out == f"0 environments removed from {folder}\n"
     for name in ("free-1", "used-2"):
@@ -308,7 +308,7 @@ def test_clean_removes_kept_environments_but_none_in_use(
 def test_clean_says_what_it_cannot_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured,
 ) -> None:
-    monkeypatch.setenv(venvs.FOLDER, str(tmp_path))
+    monkeypatch.setenv(environments.FOLDER, str(tmp_path))
     (tmp_path / "torn.lock").mkdir()
     assert main(["study", "clean"]) == 1
     assert capsys.readouterr().err.startswith(f"kernelscope: environments cannot be removed from {str(tmp_path)!r}: ")
@@ -357,7 +357,7 @@ def test_help_has_the_defaults_of_the_library(capsys: Captured) -> None:
 
 
 def test_help_imports_no_study(run_python: Any) -> None:
-    ran = run_python("import sys, kernelscope.cli as cli\n"
+    ran = run_python("import sys, kernelscope.commands.cli as cli\n"
                      "try:\n    cli.main(['study', 'launch', '--help'])\nexcept SystemExit:\n    pass\n"
                      "print([name for name in sys.modules if name.split('.')[0] in ('numpy', 'numba', 'pyarrow')\n"
                      "       or name.startswith('kernelscope.studies')])", KERNELSCOPE_DRYRUN="0")
@@ -367,11 +367,12 @@ def test_help_imports_no_study(run_python: Any) -> None:
 def test_every_option_of_the_command_is_used() -> None:
     import argparse
 
-    from kernelscope.cli_study_parser import fill
+    from kernelscope.commands.study import fill
 
     parser = argparse.ArgumentParser()
     fill(parser)
-    known = {*cli_study._PARAMETERS, "install", "pin", "half_width", "no_index", "dryrun", "quiet", "targets", "cases",
-             "list_cases", "fail_over", "output", "html", "json", "help", "refs", "file", "old", "new", "files"}
+    known = {*commands_study._PARAMETERS, "install", "pin", "half_width", "no_index", "dryrun", "quiet", "targets",
+             "cases", "list_cases", "fail_over", "output", "html", "json",
+             "help", "refs", "file", "old", "new", "files"}
     verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     assert {action.dest for verb in verbs.choices.values() for action in verb._actions} == known

@@ -9,7 +9,7 @@ import pytest
 from stand_in_studies import Studies
 
 from kernelscope import studies
-from kernelscope.cli import main
+from kernelscope.commands.cli import main
 
 Captured = pytest.CaptureFixture[str]
 

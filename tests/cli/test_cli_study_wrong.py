@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.cli import main
+from kernelscope.commands.cli import main
 
 Captured = pytest.CaptureFixture[str]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelscope.dryrun import build
 from kernelscope.dryrun import build as building
-from kernelscope.dryrun import headers
 from kernelscope.errors import DryRunError
 
 QUICKLY = """
@@ -42,7 +42,7 @@ def lines() -> tuple[list[str], Callable[[str], None]]:
 
 def test_the_driver_compiles_without_a_warning(tmp_path: Path) -> None:
     output = tmp_path / "libcuda.so.1"
-    header = headers.find_header()
+    header = build.find_header()
     units = sorted(str(path) for path in building.SOURCES.glob("*.c"))
     done = subprocess.run(
         [
@@ -333,8 +333,8 @@ def test_without_any_private_folder(quick: Path, tmp_path: Path, monkeypatch: py
 @pytest.fixture
 def only_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """CUDA_HOME as the only place with a header."""
-    monkeypatch.setattr(headers, "_pathfinder_folders", list)
-    monkeypatch.setattr(headers, "_DEFAULT_ROOT", str(tmp_path / "none"))
+    monkeypatch.setattr(build, "_pathfinder_folders", list)
+    monkeypatch.setattr(build, "_DEFAULT_ROOT", str(tmp_path / "none"))
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     (tmp_path / "include").mkdir()
@@ -342,29 +342,29 @@ def only_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_the_header_of_this_environment() -> None:
-    header = headers.find_header()
+    header = build.find_header()
     assert (Path(header.folder) / "cuda.h").is_file()
-    assert header.version >= headers.OLDEST_VERSION
+    assert header.version >= build.OLDEST_VERSION
 
 
 def test_the_header_of_cuda_home(only_home: Path) -> None:
     (only_home / "cuda.h").write_text("/* CUDA */\n#define CUDA_VERSION 13000\n")
-    assert headers.find_header() == (str(only_home), 13000)
+    assert build.find_header() == (str(only_home), 13000)
 
 
 def test_no_header(only_home: Path) -> None:
     with pytest.raises(DryRunError, match=r"needs cuda.h .*pip install 'kernelscope\[cu13\]'") as caught:
-        headers.find_header()
+        build.find_header()
     assert f"looked in {only_home}, " in str(caught.value)
 
 
 def test_a_header_that_is_too_old(only_home: Path) -> None:
     (only_home / "cuda.h").write_text("#define CUDA_VERSION 12040\n")
     with pytest.raises(DryRunError, match=r"include \(CUDA 12\.4\)"):
-        headers.find_header()
+        build.find_header()
 
 
 def test_a_header_without_a_version(only_home: Path) -> None:
     (only_home / "cuda.h").write_text("#define SOMETHING_ELSE 1\n")
     with pytest.raises(DryRunError, match="needs cuda.h"):
-        headers.find_header()
+        build.find_header()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.dryrun.settings import CAPABILITIES, read_settings, read_switch
+from kernelscope.dryrun.switch import CAPABILITIES, read_settings, read_switch
 from kernelscope.errors import DryRunError
 
 PREFIX = "KERNELSCOPE_DRYRUN_"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kernelscope import dryrun
-from kernelscope.dryrun import build, headers
+from kernelscope.dryrun import build
+from kernelscope.dryrun import build as dryrun_build
 
 SUCCESS, NOT_FOUND = 0, 500
 FOUND, NO_SYMBOL, TOO_OLD = 0, 1, 2
@@ -35,7 +36,7 @@ def missing() -> list[tuple[str, int]]:
 
 def published() -> dict[str, set[int]]:
     """Function names of cudaTypedefs.h and the versions of their interfaces."""
-    text = (Path(headers.find_header().folder) / "cudaTypedefs.h").read_text()
+    text = (Path(dryrun_build.find_header().folder) / "cudaTypedefs.h").read_text()
     versions: dict[str, set[int]] = {}
     for name, version in re.findall(r"\*PFN_(cu[A-Z]\w*?)_v(\d+)\)", text):
         versions.setdefault(name, set()).add(int(version))
@@ -55,7 +56,7 @@ def test_versions_are_the_published_ones() -> None:
     wrong = [
         (name, version)
         for name, version in listed
-        if name in known and version not in known[name] and version <= headers.find_header().version
+        if name in known and version not in known[name] and version <= dryrun_build.find_header().version
     ]
     assert wrong == []
     assert len(set(listed)) == len(listed)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.studies.anatomy import DEFAULT_CASES, anatomy
-from kernelscope.studies.anatomy_parts import LAUNCH, UNATTRIBUTED
-from kernelscope.studies.case import Case
+from kernelscope.studies.breakdown import DEFAULT_CASES, LAUNCH, UNATTRIBUTED, anatomy
+from kernelscope.studies.cases import Case
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope.analysis.quadrants_graphs import graph_kernels
+from kernelscope.analysis.advice import graph_kernels
 
 pytestmark = pytest.mark.gpu
 qd = pytest.importorskip("quadrants")

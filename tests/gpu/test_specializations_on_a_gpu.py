@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope import cubin, nvdisasm
-from kernelscope.analysis.inspection import inspect_kernels
+from kernelscope import cubin
+from kernelscope import cubin as kernelscope_cubin
 from kernelscope.analysis.occupancy import occupancy
+from kernelscope.views.inspector.model import inspect_kernels
 
 pytestmark = pytest.mark.gpu
 cuda = pytest.importorskip("numba.cuda")
@@ -102,7 +103,7 @@ def test_the_rules_of_occupancy_give_the_drivers_blocks():
     assert different == []
 
 
-@pytest.mark.skipif(nvdisasm.find() is None, reason="needs nvdisasm: pip install nvidia-cuda-nvdisasm")
+@pytest.mark.skipif(kernelscope_cubin.find() is None, reason="needs nvdisasm: pip install nvidia-cuda-nvdisasm")
 def test_sass_is_that_of_the_loaded_cubin():
     names = ("plain", "spilled", "with_lines", "shared")
     with kernelscope.record(gpu="none", code=True) as r:
@@ -118,7 +119,7 @@ def test_sass_is_that_of_the_loaded_cubin():
         held = {row["kind"]: row["text"] for row in rows if row["specialization_id"] == number}
         assert list(library._cufunc_cache) == [cuda.get_current_device().id]
         assert base64.b64decode(held["cubin"]) == code.code
-        assert held["sass"] == nvdisasm.disassemble(bytes(code.code))
+        assert held["sass"] == kernelscope_cubin.disassemble(bytes(code.code))
         assert "EXIT" in held["sass"]
         assert held["ptx"] == "\n\n".join(next(iter(library._ptx_cache.values())))
 

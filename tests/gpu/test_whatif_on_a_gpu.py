@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope.graphs import trial, whatif
+from kernelscope.graphs import comparison, whatif
 
 pytestmark = pytest.mark.gpu
 cuda = pytest.importorskip("numba.cuda")
@@ -91,7 +91,7 @@ def test_twenty_empty_launches_as_a_hand_made_test_times_them(empty):
 def test_the_same_twice_is_no_difference(empty):
     """The graph replaced by the launches themselves."""
     array = cuda.to_device(np.zeros(1000))
-    original = trial.Captured
+    original = comparison.Captured
 
     class Same(original):
         def __init__(self, steps):
@@ -107,13 +107,12 @@ def test_the_same_twice_is_no_difference(empty):
 
             self.graph = Graph()
 
-    from kernelscope.graphs import comparing
 
-    comparing.Captured = Same
+    comparison.Captured = Same
     try:
         result = whatif(lambda: [empty[1, 32](array) for _ in range(LAUNCHES)], samples=200)
     finally:
-        comparing.Captured = original
+        comparison.Captured = original
     print(result)
     assert abs(result.host.saved.median_ns) < 0.03 * result.host.eager.median_ns
 
@@ -192,7 +191,7 @@ def test_several_streams_give_equal_results(axpy):
 
 def test_an_interruption_leaves_no_capture(axpy, monkeypatch):
     x, out = cuda.to_device(np.ones(1000, np.float32)), cuda.to_device(np.zeros(1000, np.float32))
-    original, calls = trial._Stopwatch.on_host, []
+    original, calls = comparison._Stopwatch.on_host, []
 
     def interrupted(*args):
         calls.append(1)
@@ -200,7 +199,7 @@ def test_an_interruption_leaves_no_capture(axpy, monkeypatch):
             raise KeyboardInterrupt
         return original(*args)
 
-    monkeypatch.setattr(trial._Stopwatch, "on_host", interrupted)
+    monkeypatch.setattr(comparison._Stopwatch, "on_host", interrupted)
     with pytest.raises(KeyboardInterrupt):
         whatif(lambda: axpy[4, 256](out, 1.0, x))
     assert (out.copy_to_host() == 1).all()

@@ -90,7 +90,7 @@ def recorded() -> Callable[..., Any]:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """A what-if compares and times on the null driver too, as it does where there is a GPU."""
-    monkeypatch.setattr("kernelscope.graphs.comparing.dryrun", SimpleNamespace(is_enabled=lambda: False))
+    monkeypatch.setattr("kernelscope.graphs.comparison.dryrun", SimpleNamespace(is_enabled=lambda: False))
 
 
 @pytest.fixture

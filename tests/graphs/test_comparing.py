@@ -10,7 +10,7 @@ import pytest
 
 import kernelscope
 from kernelscope.errors import GraphError
-from kernelscope.graphs import trial, whatif
+from kernelscope.graphs import comparison, whatif
 from kernelscope.graphs.watching import Step
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
@@ -115,8 +115,8 @@ def test_eager_launches_that_do_not_repeat(cuda, step, array, monkeypatch) -> No
     def changing(steps: Any) -> None:
         array.copy_to_device(np.full(4, float(next(values))))
 
-    monkeypatch.setattr("kernelscope.graphs.comparing.run", changing)
-    original = trial.differences
+    monkeypatch.setattr("kernelscope.graphs.comparison.run", changing)
+    original = comparison.differences
     calls: list[int] = []
 
     def differs(after: Any, arrays: Any) -> Any:
@@ -125,7 +125,7 @@ def test_eager_launches_that_do_not_repeat(cuda, step, array, monkeypatch) -> No
         calls.append(1)
         return original(after, arrays)
 
-    monkeypatch.setattr("kernelscope.graphs.comparing.differences", differs)
+    monkeypatch.setattr("kernelscope.graphs.comparison.differences", differs)
     result = whatif(lambda: step[1, 1](array), samples=SAMPLES)
     assert (result.equal, result.eager_repeats) == (False, False)
     assert "the graph need not be the reason" in str(result)
@@ -194,7 +194,7 @@ def test_inside_a_recording(cuda, step, array) -> None:
 
 
 def test_long_work_is_timed_less_often(cuda, step, array, monkeypatch) -> None:
-    monkeypatch.setattr("kernelscope.graphs.comparing.LIMIT_S", 0.0)
+    monkeypatch.setattr("kernelscope.graphs.comparison.LIMIT_S", 0.0)
     assert whatif(lambda: step[1, 1](array), samples=50).samples == 5
 
 

@@ -43,7 +43,7 @@ def test_a_cell_that_defines_its_kernel(cuda, array, recorded) -> None:
 
 def test_the_array_s_variable_is_named(cuda, step, array, monkeypatch, recorded) -> None:
     found: list[Any] = []
-    monkeypatch.setattr("kernelscope.graphs.comparing.differences",
+    monkeypatch.setattr("kernelscope.graphs.comparison.differences",
                         lambda _, arrays: found.extend(arrays.values()) or [])
     names = {"step": step, "_hidden": array, "mine": array}
     from_recording(recorded("step[1, 1](mine)", names), namespace=names, samples=SAMPLES)
@@ -63,7 +63,7 @@ for turn in range(30):
 
 def test_one_round_of_a_loop(cuda, step, scale, array, counted, recorded) -> None:
     """The launches that the advice on the recording calls a round, from one wait to the next."""
-    from kernelscope.analysis.repetition import repetition
+    from kernelscope.analysis.advice import repetition
 
     names = {"step": step, "scale": scale, "cuda": cuda, "a": array}
     recording = recorded(LOOP, names)
@@ -109,7 +109,7 @@ def test_rounds_that_no_graph_can_hold(cuda, step, scale, array, recorded) -> No
     "for turn in range(25):\n    step[1, 1](a[turn % 2::2])\n    scale[1, 1](a, turn % 3 or 1.5, a)\n",
 ])
 def test_no_plain_loop_is_one_graph(source, cuda, step, scale, array, recorded) -> None:
-    from kernelscope.analysis.repetition import repetition
+    from kernelscope.analysis.advice import repetition
 
     recording = recorded(source, names := {"step": step, "scale": scale, "a": array})
     result = from_recording(recording, namespace=names, samples=SAMPLES)
@@ -148,7 +148,7 @@ def test_sources_that_cannot_run(source, message, cuda, step, array) -> None:
 def test_cells_of_others() -> None:
     from handmade import Script
 
-    from kernelscope.graphs.cells import prepared
+    from kernelscope.graphs.watching import prepared
 
     def script(framework: str = "numba-cuda", *, foreign: bool = False, launched: bool = True,
                replayed: bool = False) -> Any:
@@ -180,7 +180,7 @@ def test_cells_of_others() -> None:
 def test_cells_with_graphs_of_their_own_are_not_run() -> None:
     from handmade import Script
 
-    from kernelscope.graphs.cells import prepared
+    from kernelscope.graphs.watching import prepared
 
     def script(kind: str, **row: Any) -> Any:
         made = Script()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs import trial, whatif
+from kernelscope.graphs import comparison, whatif
 from kernelscope.graphs.watching import Step
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left", "measured")
@@ -123,7 +123,7 @@ def test_no_room_for_the_copies(cuda, step, array, monkeypatch) -> None:
             ran.append("caught")
         ran.append("end")
 
-    monkeypatch.setattr("kernelscope.graphs.snapshots.Snapshot.cover", full)
+    monkeypatch.setattr("kernelscope.graphs.comparison.Snapshot.cover", full)
     with pytest.raises(GraphError, match="no room"):
         whatif(function)
     assert ran == ["end"]
@@ -166,17 +166,17 @@ def test_interruptions(place, cuda, step, array, monkeypatch, capturing) -> None
             raise KeyboardInterrupt
         return originals[place](*_)
 
-    from kernelscope.graphs import comparing
 
-    originals = {"onto": Step.onto, "on_host": trial._Stopwatch.on_host, "differences": comparing.differences}
+    originals = {"onto": Step.onto, "on_host": comparison._Stopwatch.on_host,
+                 "differences": comparison.differences}
     if place == "onto":
         monkeypatch.setattr(Step, "onto", interrupted)
     elif place == "on_host":
-        monkeypatch.setattr(trial._Stopwatch, "on_host", interrupted)
+        monkeypatch.setattr(comparison._Stopwatch, "on_host", interrupted)
     elif place == "differences":
-        monkeypatch.setattr(comparing, "differences", interrupted)
+        monkeypatch.setattr(comparison, "differences", interrupted)
     else:
-        class Interrupted(trial.Captured):
+        class Interrupted(comparison.Captured):
             def __init__(self, steps: Any) -> None:
                 super().__init__(steps)
                 graph = self.graph
@@ -189,7 +189,7 @@ def test_interruptions(place, cuda, step, array, monkeypatch, capturing) -> None
 
                 self.graph = Graph()
 
-        monkeypatch.setattr(comparing, "Captured", Interrupted)
+        monkeypatch.setattr(comparison, "Captured", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         whatif(lambda: [step[1, 1](array) for _ in range(4)], samples=SAMPLES)
     assert capturing() == 0

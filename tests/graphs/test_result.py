@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.graphs.report import NOTICE, card, text
-from kernelscope.graphs.result import Timing, Unequal, WhatIf, compare, unequal
+from kernelscope.graphs.comparison import NOTICE, Timing, Unequal, WhatIf, card, compare, text, unequal
 
 
 def result(**changes: Any) -> WhatIf:

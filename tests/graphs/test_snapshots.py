@@ -9,7 +9,7 @@ import pytest
 
 from kernelscope import dryrun
 from kernelscope.errors import GraphError
-from kernelscope.graphs.snapshots import Snapshot, present
+from kernelscope.graphs.comparison import Snapshot, present
 
 
 def address(array) -> int:

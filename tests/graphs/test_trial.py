@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import GraphError
-from kernelscope.graphs.trial import Captured
+from kernelscope.graphs.comparison import Captured
 from kernelscope.graphs.watching import Step
 
 

@@ -110,7 +110,7 @@ def test_an_update_that_cuda_refuses_changes_nothing(cuda, step, array) -> None:
 
 
 def test_a_version_of_cuda_core_that_cannot_change_nodes(step, array, monkeypatch) -> None:
-    from kernelscope.graphs import built
+    from kernelscope.graphs import nodes
 
     def without(*_: Any) -> None:
         raise AttributeError("'KernelNode' object has no attribute 'update'")
@@ -119,7 +119,7 @@ def test_a_version_of_cuda_core_that_cannot_change_nodes(step, array, monkeypatc
     with node.build() as graph:
         node.grid = 2
         changes = iter([without, lambda *_: None])
-        monkeypatch.setattr(built, "change", lambda *args: next(changes)(*args))
+        monkeypatch.setattr(nodes, "change", lambda *args: next(changes)(*args))
         with pytest.raises(GraphError, match="this version of cuda-core cannot do it"):
             graph.update()
 

@@ -235,8 +235,8 @@ CHECKS = {name: check for name, check in list(globals().items()) if name.startsw
 
 def main(file: str) -> None:
     """Check the extension module in a file."""
-    loader = importlib.machinery.ExtensionFileLoader("kernelscope._native._core", file)
-    spec = importlib.util.spec_from_loader("kernelscope._native._core", loader)
+    loader = importlib.machinery.ExtensionFileLoader("kernelscope.native._core", file)
+    spec = importlib.util.spec_from_loader("kernelscope.native._core", loader)
     assert spec is not None
     core = importlib.util.module_from_spec(spec)
     loader.exec_module(core)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelscope.studies import start
+from kernelscope.studies import process
 
 ON_GPU = os.environ.get("KERNELSCOPE_TEST_GPU") == "1"
 
@@ -32,7 +32,7 @@ class Bench:
         self.output = folder / "output.txt"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*start.command(Interpreter(Path(python))), str(requests), str(answers)], cwd=folder, stdout=output,
+                [*process.command(Interpreter(Path(python))), str(requests), str(answers)], cwd=folder, stdout=output,
                 stderr=output, stdin=subprocess.DEVNULL, pass_fds=(requests, answers),
                 env={**clean_environ(), **(environ or {})})
         os.close(requests)
@@ -55,7 +55,7 @@ class Bench:
 
     def hello(self, **fields: Any) -> dict[str, Any]:
         """Say hello, on the dry run unless the tests are on a GPU."""
-        return self.ask("hello", **{**({} if ON_GPU else start.dry_run_fields()), **fields})
+        return self.ask("hello", **{**({} if ON_GPU else process.dry_run_fields()), **fields})
 
     def close(self, timeout: float = 20) -> int:
         """Close the pipe of requests and wait for the end; the exit code."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kernelscope.calibration import Calibration, Cost, Interval, Setting, Tail
+from kernelscope.recorder.overhead import Calibration, Cost, Interval, Setting, Tail
 
 TODAY = datetime(2026, 11, 22, 9, tzinfo=UTC)
 HERE = Setting("box", "Fast 9000", "3.12.1", "0.1.0", "0.30.4", None, "python", "phases")

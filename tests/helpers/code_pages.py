@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kernelscope.widgets.frontend import CODE
+from kernelscope.views.widget import CODE
 
 #: Waits until what was asked for is drawn.
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -45,7 +45,7 @@ JUPYTER = {
 
 
 def static(name: str) -> str:
-    return files("kernelscope.widgets").joinpath("static", name).read_text(encoding="utf-8")
+    return files("kernelscope").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def joined() -> str:

@@ -128,7 +128,7 @@ def _kernel(script: Script, launch: int, at: int, start: int, duration: int) -> 
 
 def _tables(script: Script) -> dict[str, Any]:
     """Tables whose rows are in order of start, their ids and references renumbered."""
-    from kernelscope.recording.arrow import table_of_rows
+    from kernelscope.recording.parquet import table_of_rows
 
     rows = script.rows
     orders = {}

@@ -35,7 +35,7 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
         over; ``core``: on which core a batch was; ``loops``: what a warm-up finds, by process.
     """
     from kernelscope.studies.measured import TargetReport
-    from kernelscope.studies.plan import Member
+    from kernelscope.studies.runner import Member
 
     cwd = folder / label
     cwd.mkdir(parents=True, exist_ok=True)

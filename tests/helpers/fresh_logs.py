@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from kernelscope import _native
+from kernelscope import native
 from kernelscope.clock import now
-from kernelscope.probes.launch_log import LaunchLog
-from kernelscope.probes.make_log import BACKENDS, make_log
+from kernelscope.native.log import BACKENDS, LaunchLog, make_log
 
 #: The recorders that this Python has.
-BACKENDS_HERE = [name for name in BACKENDS if name == "python" or _native.core is not None]
+BACKENDS_HERE = [name for name in BACKENDS if name == "python" or native.core is not None]
 
 
 def new_log(detail: str = "phases") -> LaunchLog:

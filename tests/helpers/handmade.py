@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.recording.arrow import make_table, table_of_rows
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import make_table, table_of_rows
 
 US = 1_000
 MS = 1_000_000

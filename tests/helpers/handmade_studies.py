@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.studies.judged import (
+from kernelscope.studies.measured import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
     TOO_NOISY,
+    BatchRow,
+    CaseReport,
     Difference,
     Estimate,
     Judgement,
+    Measured,
+    TargetReport,
 )
-from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
 
 #: What a launch costs in microseconds, by target and number of arguments: a study like those of the field.
 COSTS: dict[str, dict[int | str, float]] = {

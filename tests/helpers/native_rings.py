@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from kernelscope import _native
+from kernelscope import native
 
 
 class Launches:
     """A ring with a state for each thread that comes, and hooks that write to it."""
 
     def __init__(self, **options: Any) -> None:
-        self.core: Any = _native.core
+        self.core: Any = native.core
         self.ring = self.core.Ring(**options)
         self.states: dict[int, Any] = {}
         self.ring.new_state = self.state
@@ -51,8 +51,8 @@ class Launches:
 
 def made(**options: Any) -> Launches:
     """Return `Launches`; without a native recorder the test is skipped."""
-    if _native.core is None:
-        pytest.skip(f"no native recorder: {_native.why_missing()}")
+    if native.core is None:
+        pytest.skip(f"no native recorder: {native.why_missing()}")
     return Launches(**options)
 
 

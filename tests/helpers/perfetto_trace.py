@@ -14,7 +14,7 @@ from handmade import MS, Script
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
 from kernelscope import Recording
-from kernelscope.renderers.perfetto import to_perfetto
+from kernelscope.views.timeline.perfetto import to_perfetto
 
 OPEN = None
 

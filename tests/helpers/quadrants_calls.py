@@ -9,7 +9,7 @@ import toy_quadrants
 from toy_quadrants import Annotation, Array, NdarrayType
 
 from kernelscope.probes.quadrants import QuadrantsProbe
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
 F32, F64 = Array("f32"), Array("f64")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from kernelscope.probes.cuda_core import CudaCoreProbe
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core.graphs import Memory
 from kernelscope.probes.cupti import CuptiProbe
-from kernelscope.probes.gpu import KERNEL
-from kernelscope.recorder import Recorder
+from kernelscope.probes.sink import KERNEL
+from kernelscope.recorder.recorder import Recorder
 
 
 class Recorded:

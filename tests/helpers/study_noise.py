@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
-from kernelscope.studies.plan import BATCH_MS, PROCESSES, REPEATS
+from kernelscope.studies.runner import BATCH_MS, PROCESSES, REPEATS
 
 #: What a launch takes with 0 to 4 arguments, in microseconds.
 CASES = {"0 arguments": 4.0, "1 argument": 7.0, "2 arguments": 10.0, "3 arguments": 13.0, "4 arguments": 16.0}

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernelscope.studies.bench import launch_path
+from kernelscope.studies.bench import anatomy
 
 #: What each part takes, in nanoseconds.
 TAKES = {"configure": 300, "dispatch": 2000, "set-up": 500, "argument 0": 1000, "argument 1": 1500,
@@ -103,10 +103,10 @@ def toy(folder: Path, source: str = SOURCE, **more: int) -> Iterator[tuple[Modul
         clock.now += takes[part]
 
     module.__dict__["work"] = work
-    known = launch_path.PATHS["numba-cuda"]
-    launch_path.PATHS["toy"] = launch_path.Path("toy_dispatcher", known.entered, known.launched, known.prepares,
+    known = anatomy.PATHS["numba-cuda"]
+    anatomy.PATHS["toy"] = anatomy.Path("toy_dispatcher", known.entered, known.launched, known.prepares,
                                                 known.submits, {})
     try:
         yield module, clock, {"k": module.CUDADispatcher()}
     finally:
-        del sys.modules["toy_dispatcher"], launch_path.PATHS["toy"]
+        del sys.modules["toy_dispatcher"], anatomy.PATHS["toy"]

@@ -1,4 +1,4 @@
-"""Decodes what `kernelscope.widgets.packing.pack` makes, independently of the front end."""
+"""Decodes what `kernelscope.views.timeline.model.pack` makes, independently of the front end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.widgets.packing import Packed
+from kernelscope.views.timeline.model import Packed
 
 
 class Unpacked:

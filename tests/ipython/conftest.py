@@ -22,7 +22,7 @@ import asyncio, sys, time
 import numpy as np
 from numba import cuda
 import numba.cuda.dispatcher as dispatcher
-import kernelscope, kernelscope.recorder, kernelscope.session
+import kernelscope, kernelscope.recorder.recorder, kernelscope.recorder.session
 
 @cuda.jit
 def axpy(out, a, x):
@@ -44,7 +44,7 @@ own_launch_path = launch_path()
 
 # What must hold after every cell, whatever it did.
 LEFT = """
-assert kernelscope.session.Session.active is None, "a recorder was left running"
+assert kernelscope.recorder.session.Session.active is None, "a recorder was left running"
 assert "showtraceback" not in vars(get_ipython()), "showtraceback is still ours"
 assert launch_path() == own_launch_path, "the launch path is still hooked"
 """

@@ -6,11 +6,17 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
 
-from kernelscope import magic_line
-from kernelscope.magic_line import CellOptions, native_options, parse_cell, parse_line, without_heading
-from kernelscope.magic_session import automatic
+from kernelscope.commands import session
+from kernelscope.commands.session import (
+    CellOptions,
+    automatic,
+    native_options,
+    parse_cell,
+    parse_line,
+    without_heading,
+)
+from kernelscope.native.log import BACKENDS, MODES
 from kernelscope.probes.base import DETAILS
-from kernelscope.probes.make_log import BACKENDS, MODES
 
 
 @pytest.mark.parametrize(("line", "options"), [
@@ -122,14 +128,14 @@ def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str
 
 
 def test_details_are_the_probes_own() -> None:
-    assert (magic_line.DETAILS, magic_line.MODES, magic_line.BACKENDS) == (DETAILS, MODES, BACKENDS)
+    assert (session.DETAILS, session.MODES, session.BACKENDS) == (DETAILS, MODES, BACKENDS)
 
 
 def test_help_comes_from_the_code() -> None:
-    cell, line = magic_line.cell_arguments.__doc__ or "", magic_line.line_arguments.__doc__ or ""
+    cell, line = session.cell_arguments.__doc__ or "", session.line_arguments.__doc__ or ""
     assert "%%kernelscope [-n NAME]" in cell
     assert "--no-timeline" in cell
-    assert all(command in line for command in magic_line.COMMANDS)
+    assert all(command in line for command in session.COMMANDS)
 
 
 @pytest.mark.parametrize(("line", "word"), [
@@ -141,11 +147,11 @@ def test_help_is_asked_for_in_several_ways(line: str, word: str | None) -> None:
 
 
 def test_help_has_a_line_for_each_word_and_the_options_of_one() -> None:
-    lines = magic_line.help_text().splitlines()
-    assert [line.split()[0] for line in lines[1:lines.index("")]] == list(magic_line.COMMANDS)
-    assert "%kernelscope help on" not in magic_line.help_text("save")
-    assert magic_line.help_text("save").splitlines()[0] == "%kernelscope save FILE"
-    said = magic_line.help_text("on")
+    lines = session.help_text().splitlines()
+    assert [line.split()[0] for line in lines[1:lines.index("")]] == list(session.COMMANDS)
+    assert "%kernelscope help on" not in session.help_text("save")
+    assert session.help_text("save").splitlines()[0] == "%kernelscope save FILE"
+    said = session.help_text("on")
     assert "-q, --quiet: show no cards" in said and "--no-journal: keep no journal" in said and "--to" not in said
 
 
@@ -213,7 +219,7 @@ def test_indentation_and_prompts_are_no_obstacle(cell: str) -> None:
     manager = TransformerManager()
     manager.cleanup_transforms.append(without_heading)
     assert manager.transform_cell(cell) == "\nx = 1\n"
-    lines = magic_line.cleaned(cell, manager.cleanup_transforms, without_heading)
+    lines = session.cleaned(cell, manager.cleanup_transforms, without_heading)
     assert native_options(lines) == CellOptions(name="a")
 
 
@@ -222,7 +228,7 @@ def test_transforms_with_side_effects_are_not_run_again() -> None:
         raise AssertionError("it was run")
 
     counts.has_side_effects = True  # type: ignore[attr-defined]
-    assert magic_line.cleaned("x\n", [counts, without_heading], without_heading) == ["x\n"]
+    assert session.cleaned("x\n", [counts, without_heading], without_heading) == ["x\n"]
 
 
 @pytest.mark.parametrize(("cell", "manages"), [
@@ -232,4 +238,4 @@ def test_transforms_with_side_effects_are_not_run_again() -> None:
     ("%kernelscopes", False),
 ])
 def test_cells_that_only_manage_are_recognized(cell: str, manages: bool) -> None:
-    assert magic_line.only_manages(cell.splitlines()) is manages
+    assert session.only_manages(cell.splitlines()) is manages

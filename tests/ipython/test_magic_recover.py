@@ -11,9 +11,10 @@ from counting import lines_run
 from handmade_journals import NAME, Handmade, Launch, rows_of_axpy
 from IPython.core.error import UsageError
 
-from kernelscope import _native, magic_recover
-from kernelscope.journal_layout import default_folder
-from kernelscope.magic_line import parse_line
+from kernelscope import native
+from kernelscope.commands import recover
+from kernelscope.commands.session import parse_line
+from kernelscope.native.journal import default_folder
 
 NEWER = "20250103-030405-999999-abcd"
 KERNEL = """
@@ -82,7 +83,7 @@ def test_what_is_wrong_is_one_line(notebook: Any, state: Path, line: str, said: 
     assert said in ran.stderr and ran.kinds == ["stream"]
 
 
-@pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[], Any], tmp_path: Path,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -104,16 +105,16 @@ def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[],
 @pytest.mark.parametrize(("words", "kept"), [("-q", False), ("--journal", True), ("--no-journal", False)])
 def test_without_the_native_recorder_on_keeps_none_unasked(words: str, kept: bool) -> None:
     asked = parse_line(f"on --recorder python {words}")
-    assert magic_recover.journal_for(asked) == (True if kept else None, None)
+    assert recover.journal_for(asked) == (True if kept else None, None)
 
 
-@pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_disk_that_does_not_allow_it_is_said_once(base: Path) -> None:
-    assert magic_recover.journal_for(parse_line("on")) == (True, None)
-    assert magic_recover.journal_for(parse_line(f"on --journal '{base}/a b'")) == (f"{base}/a b", None)
+    assert recover.journal_for(parse_line("on")) == (True, None)
+    assert recover.journal_for(parse_line(f"on --journal '{base}/a b'")) == (f"{base}/a b", None)
     assert list((base / "a b").iterdir()) == []
     base.joinpath("file").write_text("precious")
-    where, problem = magic_recover.journal_for(parse_line(f"on --journal {base}/file"))
+    where, problem = recover.journal_for(parse_line(f"on --journal {base}/file"))
     assert where is None and problem is not None and "file that is no folder; recording goes on in memory" in problem
 
 
@@ -124,19 +125,19 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_nothing_there_is_nothing_said(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert magic_recover.notice() is None
-    assert magic_recover.run_recover(None) is None
+    assert recover.notice() is None
+    assert recover.run_recover(None) is None
     assert "no journals in" in capsys.readouterr().out
     with pytest.raises(UsageError, match="unrecognized arguments: --bad; see %kernelscope help recover"):
-        magic_recover.run_recover("--bad")
+        recover.run_recover("--bad")
 
 
 def test_the_look_is_short(base: Path) -> None:
     for number in range(100):
         Handmade([]).write(base, f"20250102-030405-{number + 4_000_000}-abcd")
-    told = magic_recover.notice()
+    told = recover.notice()
     assert told is not None and "recordings that were cut short are there" in told
-    assert lines_run(magic_recover.notice) < 200 * 100  # two hundred for each of them, as Pythons count them
+    assert lines_run(recover.notice) < 200 * 100  # two hundred for each of them, as Pythons count them
 
 
 def test_the_look_loads_nothing_large(run_python: Callable[..., Any], base: Path) -> None:
@@ -145,7 +146,7 @@ def test_the_look_loads_nothing_large(run_python: Callable[..., Any], base: Path
 import sys
 import IPython.core.error
 before = set(sys.modules)
-from kernelscope.magic_recover import notice
+from kernelscope.commands.recover import notice
 assert notice() is not None
 loaded = set(sys.modules) - before
 assert not {"numpy", "pyarrow", "pandas", "kernelscope.schema"} & loaded, loaded

@@ -146,7 +146,7 @@ from interruptions import handlers, interrupted_at, lines_of
 from IPython.core.interactiveshell import InteractiveShell
 
 import kernelscope
-from kernelscope.session import Session
+from kernelscope.recorder.session import Session
 
 held = handlers()
 next(held)
@@ -244,8 +244,8 @@ def test_output_saves_the_recording(notebook: Any) -> None:
     ("progress", "interrupted: late.kscope was not written"),
 ])
 def test_ctrl_c_after_the_cell_is_one_line(notebook: Any, function: str, said: str) -> None:
-    notebook.ok("from unittest import mock\nimport kernelscope.magic_output\n"
-                f"mock.patch.object(kernelscope.magic_output, {function!r}, side_effect=KeyboardInterrupt).start()")
+    notebook.ok("from unittest import mock\nimport kernelscope.commands.output\n"
+                f"mock.patch.object(kernelscope.commands.output, {function!r}, side_effect=KeyboardInterrupt).start()")
     ran = notebook.ok(f"%%kernelscope -o late.kscope\n{LAUNCH}")
     notebook.ok("mock.patch.stopall()")
     assert ran.stderr == f"kernelscope: {said}\n"
@@ -444,7 +444,8 @@ def test_a_wrong_line_is_not_recorded_while_on(notebook: Any) -> None:
 def test_a_recorder_that_fails_costs_one_line(notebook: Any, method: str, values: int) -> None:
     notebook.ok("%kernelscope attach axpy")
     notebook.ok("from unittest import mock\n"
-                f"broken = mock.patch('kernelscope.recorder.{method}', side_effect=RuntimeError('broken\\nhere'))\n"
+                f"broken = mock.patch('kernelscope.recorder.recorder.{method}', "
+                "side_effect=RuntimeError('broken\\nhere'))\n"
                 "broken.start();")
     ran = notebook.ok("%%kernelscope\n6 * 7")
     notebook.ok("broken.stop();")

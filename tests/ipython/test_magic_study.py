@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from IPython.core.error import UsageError
 
-from kernelscope.magic_study import parse
+from kernelscope.commands.study import parse
 
 HELPERS = Path(__file__).resolve().parents[1] / "helpers"
 SETUP = f"""
@@ -100,7 +100,7 @@ def test_the_other_verbs(notebook: Any, line: str, name: str, asked: str) -> Non
 
 def test_an_anatomy_shows_its_parts_and_where_a_target_spends_more(notebook: Any) -> None:
     notebook.ok("from handmade_anatomies import anatomy\n"
-                "from kernelscope.studies.anatomy_result import AnatomyResult\n"
+                "from kernelscope.studies.breakdown import AnatomyResult\n"
                 "made.result = AnatomyResult(anatomy({'base': {}, 'v2': {'argument 1': 2000.0}}))")
     card, figure = shown(notebook.ok("%kernelscope study anatomy --charts"))
     assert card["text/plain"].startswith("Anatomy of a launch")

@@ -11,12 +11,12 @@ from handmade import Script
 
 from kernelscope import Recorder, Recording
 from kernelscope.clock import FakeClock
+from kernelscope.commands.output import MANY_LAUNCHES, counts, progress, report
+from kernelscope.commands.show import find_cell
 from kernelscope.errors import UnknownCellError
-from kernelscope.magic_output import MANY_LAUNCHES, counts, progress, report
-from kernelscope.magic_tables import find_cell
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
 from kernelscope.recording.merge import merge
-from kernelscope.renderers.cells import cells_card, cells_text
+from kernelscope.views.cells import cells_card, cells_text
 
 
 def recorded(name: str, number: int, *events: Launch | Compile) -> Recording:

@@ -174,7 +174,8 @@ def test_attach(notebook: Any) -> None:
 
 
 def test_attach_reaches_the_recorder(notebook: Any) -> None:
-    notebook.ok("from unittest import mock\nseen = mock.patch.object(kernelscope.recorder.Recorder, 'attach').start()")
+    notebook.ok("from unittest import mock\n"
+                "seen = mock.patch.object(kernelscope.recorder.recorder.Recorder, 'attach').start()")
     notebook.ok("%kernelscope attach axpy")
     notebook.ok("%%kernelscope -q\nbefore = seen.call_args_list[:]\n%kernelscope attach shell.user_ns['axpy']")
     assert notebook.value("[call.args[0] is axpy for call in seen.call_args_list], len(before)") == "([True, True], 1)"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kernelscope import _native
+from kernelscope import native
 
 
 @pytest.fixture
 def core(native_recorder: None) -> ModuleType:
     """The extension module."""
-    assert _native.core is not None
-    return _native.core
+    assert native.core is not None
+    return native.core
 
 
 class Launches:

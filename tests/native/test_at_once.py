@@ -14,7 +14,7 @@ import at_once
 import pytest
 
 HERE = Path(__file__).parent
-SOURCES = HERE.parents[1] / "kernelscope" / "_native" / "csrc"
+SOURCES = HERE.parents[1] / "kernelscope" / "native" / "csrc"
 ASK = """
 import json, sysconfig
 get = sysconfig.get_config_var

@@ -24,7 +24,7 @@ SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "
 #: tests/unit/test_recorder_journal.py kills processes.
 CHILD = """
 import os, sys, threading
-from kernelscope._native import core
+from kernelscope.native import core
 
 mode, capacity, path, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 ring, states = core.Ring(mode=mode, capacity=capacity, path=path), threading.local()

@@ -13,10 +13,10 @@ import pytest
 from counting import lines_run
 from numba import cuda
 
-from kernelscope.probes.launch_log import PythonLog
-from kernelscope.probes.native_log import NativeLog
+from kernelscope.native.log import PythonLog
+from kernelscope.native.ring import NativeLog
 from kernelscope.probes.numba_cuda import measure_cost
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 #: Under valgrind or a sanitizer launches take as long as those take, and memory is given back later.
 WATCHED = "KERNELSCOPE_WATCHED" in os.environ

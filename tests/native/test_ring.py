@@ -117,7 +117,7 @@ def test_a_file_goes_on_in_memory_where_the_disk_is_full(run_python: Any, tmp_pa
     """The limit of a file's size stands for the disk's."""
     run_python("""
 import resource, sys
-from kernelscope._native import core
+from kernelscope.native import core
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 ring = core.Ring(path=sys.argv[1])
 state = core.State(ring, 0)
@@ -131,7 +131,7 @@ assert ring.failure != 0 and ring.is_in_file
     (tmp_path / "slots").unlink()
     run_python("""
 import resource, sys
-from kernelscope._native import core
+from kernelscope.native import core
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 try:
     core.Ring(path=sys.argv[1])

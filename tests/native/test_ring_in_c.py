@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SOURCES = HERE.parents[1] / "kernelscope" / "_native" / "csrc"
+SOURCES = HERE.parents[1] / "kernelscope" / "native" / "csrc"
 GROW, RING, STOP = "0", "1", "2"
 
 pytestmark = pytest.mark.skipif("KERNELSCOPE_WATCHED" in os.environ, reason="it watches itself")

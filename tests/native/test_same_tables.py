@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import cuda
 
-from kernelscope import _native
+from kernelscope import native as kernelscope_native
 from kernelscope.clock import FakeClock
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 
-pytestmark = pytest.mark.skipif(_native.core is None and "CI" not in os.environ, reason="no native recorder")
+pytestmark = pytest.mark.skipif(kernelscope_native.core is None and "CI" not in os.environ, reason="no native recorder")
 
 #: On each Python others are drawn.
 EXAMPLES = 10 if "KERNELSCOPE_WATCHED" in os.environ else 20

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from kernelscope import _native
+from kernelscope import native
 
-STUBS = Path(_native.__file__).with_name("_core.pyi")
+STUBS = Path(native.__file__).with_name("_core.pyi")
 
 
 @pytest.fixture
 def core() -> ModuleType:
-    if _native.core is None:
-        pytest.skip(f"no native recorder: {_native.why_missing()}")
-    return _native.core
+    if native.core is None:
+        pytest.skip(f"no native recorder: {native.why_missing()}")
+    return native.core
 
 
 def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:

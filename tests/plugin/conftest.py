@@ -11,7 +11,7 @@ import pytest
 from handmade import Script
 
 from kernelscope import load
-from kernelscope.pytest_plugin.check import message
+from kernelscope.pytest_plugin.checks import message
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,17 @@ import pytest
 from graph_stories import rebuilt
 from handmade import MS, Script
 
-from kernelscope.pytest_plugin.check import entry, exceeded, kernels_used, message, unrecorded
-from kernelscope.pytest_plugin.limits import LimitError, Limits, limits_of
-from kernelscope.pytest_plugin.recording import _replace
+from kernelscope.pytest_plugin.checks import (
+    LimitError,
+    Limits,
+    _replace,
+    entry,
+    exceeded,
+    kernels_used,
+    limits_of,
+    message,
+    unrecorded,
+)
 from kernelscope.recording.model import Recording
 
 

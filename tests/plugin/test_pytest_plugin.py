@@ -228,8 +228,8 @@ NOT_IMPORTED = """
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(session):
-        heavy = ("numpy", "pandas", "pyarrow", "numba", "IPython", "cuda", "kernelscope.recorder",
-                 "kernelscope.pytest_plugin.recording")
+        heavy = ("numpy", "pandas", "pyarrow", "numba", "IPython", "cuda", "kernelscope.recorder.recorder",
+                 "kernelscope.pytest_plugin.checks")
         print("loaded:", [name for name in heavy if name in sys.modules])
         print("plugin:", session.config.pluginmanager.has_plugin("kernelscope"))
         print("hooked:", session.config.pluginmanager.has_plugin("kernelscope-recorder"))
@@ -352,7 +352,7 @@ import sys
 import pytest
 from pathlib import Path
 from kernelscope import Recorder
-from kernelscope.session import Session
+from kernelscope.recorder.session import Session
 
 Path("test_it.py").write_text("def test_it(): pass")
 

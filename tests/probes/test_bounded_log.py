@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from kernelscope.clock import FakeClock
-from kernelscope.probes import launch_log
-from kernelscope.probes.bounded_log import BoundedLog
-from kernelscope.probes.launch_log import RECORDS_A_CHUNK
+from kernelscope.native import log as native_log
+from kernelscope.native.log import RECORDS_A_CHUNK, BoundedLog
 from kernelscope.probes.sink import Sink
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_log, "RECORDS_A_CHUNK", 8)
+    monkeypatch.setattr(native_log, "RECORDS_A_CHUNK", 8)
 
 
 def bounded(mode: str, capacity: int, clock: Any = None) -> tuple[Sink, BoundedLog]:
@@ -110,7 +109,7 @@ def test_threads_that_end_leave_no_more_than_is_kept(mode):
 
 
 def test_threads_at_once(monkeypatch):
-    monkeypatch.setattr(launch_log, "RECORDS_A_CHUNK", 64)
+    monkeypatch.setattr(native_log, "RECORDS_A_CHUNK", 64)
     log = BoundedLog(mode="ring", capacity=500)
     sink = Sink(log=log)
     numbers = iter(range(10**9))

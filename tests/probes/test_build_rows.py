@@ -6,7 +6,7 @@ import gc
 import threading
 from typing import Any
 
-from kernelscope.probes.build_rows import BuildRows
+from kernelscope.probes.sink import BuildRows
 
 
 def test_hits_are_read_as_rows_of_what_is_known() -> None:

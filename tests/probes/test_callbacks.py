@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from kernelscope.dryrun.build import find_compiler
-from kernelscope.probes.callbacks import guarded
+from kernelscope.probes.driver import guarded
 
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
 _DESTRUCTOR = """

@@ -15,8 +15,8 @@ from numba.cuda.core import config, event
 from numba.cuda.core.compiler_lock import global_compiler_lock
 
 import kernelscope
-from kernelscope.probes.numba_cuda import captured
-from kernelscope.probes.numba_cuda.llvm_text import same_llvm, same_ptx
+from kernelscope.probes.numba_cuda import compile as numba_cuda_compile
+from kernelscope.probes.numba_cuda.compile import same_llvm, same_ptx
 from tests.conftest import ROOT
 
 #: Kernels of `capturing_kernels` whose code does not depend on SCALE.
@@ -133,7 +133,7 @@ def test_what_is_not_checked_is_said(module, array, monkeypatch, cause):
     module.row(module.load(SCALED, FACTOR=2.0, OFFSET=1), array)
     loaded = module.load(SCALED, FACTOR=3.0, OFFSET=1)
     if cause == "budget":
-        monkeypatch.setattr(captured, "BUDGET_NS", -1)
+        monkeypatch.setattr(numba_cuda_compile, "BUDGET_NS", -1)
     elif cause == "listener":
         monkeypatch.setitem(event._registered, "numba:compile", [object()])
     elif cause == "dump":
@@ -142,7 +142,7 @@ def test_what_is_not_checked_is_said(module, array, monkeypatch, cause):
         def lower(*_: Any) -> Any:
             warnings.warn("careful", stacklevel=1)  # is nothing to the user
             raise ValueError("no\nmore")
-        monkeypatch.setattr(captured, "_lower", lower)
+        monkeypatch.setattr(numba_cuda_compile, "_lower", lower)
     row = module.row(loaded, array)
     assert row["reason_code"] == "disk"
     words = {"budget": "no time", "listener": "listeners", "dump": "DUMP_SSA", "error": "ValueError: no"}[cause]
@@ -181,9 +181,9 @@ def test_a_launch_config_sensitive_kernel_is_not_checked(module, array):
 def test_captured_names():
     names: dict[str, Any] = {"np": np, "cuda": cuda, "FACTOR": 2, "DTYPE": np.float32}
     exec("def f(x):\n    x[0] = np.float32(FACTOR) + len(x) + DTYPE(1)\n", names)
-    assert captured.captured_names(names["f"]) == ["FACTOR"]
+    assert numba_cuda_compile.captured_names(names["f"]) == ["FACTOR"]
     exec("def g(x):\n    x[0] = 1\n", names)
-    assert captured.captured_names(names["g"]) == []
+    assert numba_cuda_compile.captured_names(names["g"]) == []
 
     @cuda.jit(device=True)
     def helper(x):
@@ -194,7 +194,7 @@ def test_captured_names():
     def h(x):
         x[0] = helper(x[1]) + FREE
 
-    assert captured.captured_names(h) == ["helper", "helper.FREE"], "the kernel's own closure is in the key"
+    assert numba_cuda_compile.captured_names(h) == ["helper", "helper.FREE"], "the kernel's own closure is in the key"
 
 
 ONE = """; ModuleID = "k$1"

@@ -15,11 +15,11 @@ from compute_calls import IN, OUT, add, launches, no_errors, outcomes, plus, rec
 from standin_compute import Array
 
 import kernelscope
-from kernelscope.analysis.build_reasons import differing_parts, explain_builds
+from kernelscope.analysis.builds import differing_parts, explain_builds
 from kernelscope.probes.cuda_compute import CudaComputeProbe
-from kernelscope.recorder import Recorder
-from kernelscope.recording.arrow import table_of_rows
+from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import table_of_rows
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 

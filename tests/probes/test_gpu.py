@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelscope.probes.gpu import GpuColumns, constant, translated
+from kernelscope.probes.sink import GpuColumns, constant, translated
 
 
 @pytest.mark.parametrize("values", [[], [5], [5, 5, 5], [7, 5, 7, 9, 5, -1]])

@@ -11,10 +11,10 @@ import pytest
 from numba import cuda
 
 import kernelscope
+from kernelscope.commands.inspect import LiveSource, SessionSource
 from kernelscope.errors import KernelScopeError
-from kernelscope.inspector import LiveSource, SessionSource
 from kernelscope.recording.model import Recording
-from kernelscope.widgets.inspector_facts import specialization_keys
+from kernelscope.views.inspector.wire import specialization_keys
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from kernelscope import journal_layout as layout
 from kernelscope.clock import FakeClock
-from kernelscope.probes import journal as writer
-from kernelscope.probes.journal import Journal, make_journal
+from kernelscope.native import journal as native_journal
 from kernelscope.probes.sink import RANGE_POP, RANGE_PUSH, Sink
-from kernelscope.recording.journal_rows import read_rows
+from kernelscope.recorder import journal as recorder_journal
+from kernelscope.recorder.journal import Journal, make_journal
+from kernelscope.recording.journal import read_rows
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def journal(tmp_path: Path) -> Any:
 
 
 def rows(journal: Journal) -> Any:
-    return read_rows(journal.folder / layout.ROWS)
+    return read_rows(journal.folder / native_journal.ROWS)
 
 
 def a_target(sink: Sink, name: str = "axpy") -> int:
@@ -115,7 +115,7 @@ def test_a_cell_is_written_when_it_begins_and_when_it_ends(journal: Journal) -> 
 
 
 def test_a_text_that_is_too_long_is_left_out(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "MAX_ROW_BYTES", 70_000)
+    monkeypatch.setattr(native_journal, "MAX_ROW_BYTES", 70_000)
     journal.cell(0, {"name": "long", "source": "x" * 70_000, "start_ns": 5})
     assert rows(journal).tables["cells"] == {0: {"name": "long", "start_ns": 5}}
 
@@ -128,16 +128,16 @@ def test_folder_and_files_are_for_this_user_only(tmp_path: Path) -> None:
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in journal.folder.iterdir()} == {
         "rows": 0o600, "journal.json": 0o600}
     facts = json.loads((journal.folder / "journal.json").read_text())
-    assert facts["format"] == 1 and facts["pid"] == os.getpid() and facts["boot_id"] == layout.boot_id()
+    assert facts["format"] == 1 and facts["pid"] == os.getpid() and facts["boot_id"] == native_journal.boot_id()
     assert facts["metadata"] == {"detail": "phases", "odd": None} and facts["name"] == "name"
-    assert layout.pid_of(journal.folder.name) == os.getpid()
+    assert native_journal.pid_of(journal.folder.name) == os.getpid()
     journal.close()
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
 def test_two_recordings_in_one_folder_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = iter(["aaaa", "aaaa", "bbbb"])
-    monkeypatch.setattr(writer.secrets, "token_hex", lambda _: next(tokens))
+    monkeypatch.setattr(recorder_journal.secrets, "token_hex", lambda _: next(tokens))
     first = Journal(tmp_path).make()
     (first.folder / "slots").write_bytes(b"precious")
     second = Journal(tmp_path).make()
@@ -249,13 +249,13 @@ def test_rows_that_cannot_be_made_leave_no_folder(tmp_path: Path, monkeypatch: p
 
 def test_the_default_folder_is_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert layout.default_folder() == tmp_path / "kernelscope" / "journals"
+    assert native_journal.default_folder() == tmp_path / "kernelscope" / "journals"
     journal = Journal(True).make()
-    assert journal.folder.parent == layout.default_folder()
+    assert journal.folder.parent == native_journal.default_folder()
     journal.close()
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert layout.default_folder() == tmp_path / ".local" / "state" / "kernelscope" / "journals"
+    assert native_journal.default_folder() == tmp_path / ".local" / "state" / "kernelscope" / "journals"
 
 
 def test_a_forked_child_writes_and_removes_nothing(journal: Journal) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelscope.clock import FakeClock
-from kernelscope.probes.launch_log import (
+from kernelscope.native.log import (
     ENDS,
     ENDS_DTYPE,
     PHASES,
@@ -20,7 +20,7 @@ from kernelscope.probes.launch_log import (
     thread_columns,
 )
 from kernelscope.probes.sink import Sink
-from kernelscope.recording.builder import LAUNCH_COLUMNS
+from kernelscope.recording.build import LAUNCH_COLUMNS
 
 
 @pytest.mark.parametrize(("record", "dtype"), [(PHASES, PHASES_DTYPE), (ENDS, ENDS_DTYPE)])

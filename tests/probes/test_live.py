@@ -1,4 +1,4 @@
-"""`kernelscope.live`: kernels of this process as recordings, and copies with line information."""
+"""`kernelscope.recorder.live`: kernels of this process as recordings, and copies with line information."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from counting import lines_run
 from numba import cuda, float32, float64, int64
 
 import kernelscope
-from kernelscope import live
-from kernelscope.analysis.code_lines import line_map
-from kernelscope.analysis.inspection import code_text, inspect_kernels
 from kernelscope.cubin import read
 from kernelscope.errors import KernelScopeError
+from kernelscope.recorder import live
 from kernelscope.recording.merge import merge
+from kernelscope.views.inspector.model import code_text, inspect_kernels, line_map
 
 
 def test_what_is_a_kernel(kernels):
@@ -29,7 +28,7 @@ def test_what_is_a_kernel(kernels):
 
 
 def test_without_numba_nothing_is_a_kernel(run_python):
-    code = "from kernelscope import live; import sys; print(live.is_kernel(5), 'numba' in sys.modules)"
+    code = "from kernelscope.recorder import live; import sys; print(live.is_kernel(5), 'numba' in sys.modules)"
     assert run_python(code, KERNELSCOPE_DRYRUN="0").stdout == "False False\n"
 
 
@@ -219,5 +218,5 @@ def test_a_copy_that_cannot_be_compiled(array):
 
 
 def test_a_copy_without_a_disassembler(plain, monkeypatch):
-    monkeypatch.setattr("kernelscope.nvdisasm.find", lambda: None)
+    monkeypatch.setattr("kernelscope.cubin.find", lambda: None)
     assert set(live.with_lineinfo(plain, 0)) == {"ptx", "cubin"}

@@ -14,18 +14,19 @@ import pytest
 from numba import cuda
 
 import kernelscope
-from kernelscope import _native, nvdisasm
-from kernelscope.analysis.inspection import code_text, inspect_kernels
+from kernelscope import cubin as kernelscope_cubin
+from kernelscope import native
 from kernelscope.errors import DisassemblerError
-from kernelscope.probes.numba_cuda import code as capture
+from kernelscope.probes.numba_cuda import kernels as numba_cuda_kernels
 from kernelscope.recording.merge import merge
+from kernelscope.views.inspector.model import code_text, inspect_kernels
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 
 @pytest.fixture(autouse=True)
 def time_enough(monkeypatch):
     """A busy machine takes longer to disassemble than a recording waits for it."""
-    monkeypatch.setattr(capture, "SASS_BUDGET_S", 120)
+    monkeypatch.setattr(numba_cuda_kernels, "SASS_BUDGET_S", 120)
 
 
 KINDS = ("source", "types", "llvm", "ptx", "sass", "cubin")
@@ -71,7 +72,7 @@ def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail, recorder
             kernels.axpy[1, 32](array, 2.0, array)
             hooked.append(path())
     assert hooked[0] == hooked[1]
-    unseen = recorder_backend == "native" and _native.core.TAKES_FUNCTIONS and detail == "launch"
+    unseen = recorder_backend == "native" and native.core.TAKES_FUNCTIONS and detail == "launch"
     assert unseen or hooked[0] != path(), "while recording, launches run other code than now"
 
 
@@ -89,7 +90,7 @@ def test_all_of_it_is_what_ran(kernels, array):
         assert code_text(recording, number, "llvm") == library.get_llvm_str()
         assert code_text(recording, number, "ptx") == library._ptx_cache[capability][0]
         assert base64.b64decode(code_text(recording, number, "cubin")) == cubin.code
-        assert code_text(recording, number, "sass") == nvdisasm.disassemble(bytes(cubin.code))
+        assert code_text(recording, number, "sass") == kernelscope_cubin.disassemble(bytes(cubin.code))
         assert row["cubin_bytes"] == len(cubin.code)
     assert {each.code for each in kernel.specializations} == {KINDS}
     source, = rows_of(recording, "source")
@@ -267,7 +268,7 @@ def test_a_ctrl_c_while_it_is_read_loses_no_recording(kernels, array, monkeypatc
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(capture.CodeCapture, "_add_sass", interrupted)
+    monkeypatch.setattr(numba_cuda_kernels.CodeCapture, "_add_sass", interrupted)
     recorder = kernelscope.Recorder(code=True).start()
     kernels.axpy[1, 32](array, 2.0, array)
     with pytest.raises(KeyboardInterrupt):
@@ -283,7 +284,7 @@ def test_a_ctrl_c_while_it_is_read_loses_no_recording(kernels, array, monkeypatc
 
 
 def test_sass_that_is_left_out_for_time_is_said(kernels, array, monkeypatch):
-    monkeypatch.setattr(capture, "SASS_BUDGET_S", 0)
+    monkeypatch.setattr(numba_cuda_kernels, "SASS_BUDGET_S", 0)
     with kernelscope.record(code=True) as r:
         kernels.axpy[1, 32](array, 2.0, array)
     assert {row["kind"] for row in r.recording.rows("code")} == set(KINDS) - {"sass"}
@@ -311,7 +312,7 @@ def test_what_fails_for_one_kernel_spares_the_others(kernels, array, monkeypatch
 
 
 def test_without_a_disassembler(kernels, array, monkeypatch):
-    monkeypatch.setattr(nvdisasm, "find", lambda: None)
+    monkeypatch.setattr(kernelscope_cubin, "find", lambda: None)
     with kernelscope.record(code=True) as r:
         kernels.axpy[1, 32](array, 2.0, array)
     assert {row["kind"] for row in r.recording.rows("code")} == set(KINDS) - {"sass"}
@@ -322,7 +323,7 @@ def test_a_disassembler_that_fails_is_said(kernels, array, monkeypatch):
     def fail(code, timeout_s):
         raise DisassemblerError("it broke")
 
-    monkeypatch.setattr(nvdisasm, "disassemble", fail)
+    monkeypatch.setattr(kernelscope_cubin, "disassemble", fail)
     with kernelscope.record(code=True) as r:
         kernels.axpy[1, 32](array, 2.0, array)
     assert "SASS is missing (it broke): " in str(r.recording.rows("health"))
@@ -336,8 +337,8 @@ def test_disassembling_does_not_hold_the_stop(kernels, array, monkeypatch):
         threading.Event().wait(timeout_s)
         raise DisassemblerError("too slow")
 
-    monkeypatch.setattr(nvdisasm, "disassemble", slow)
-    monkeypatch.setattr(capture, "SASS_BUDGET_S", 0.2)
+    monkeypatch.setattr(kernelscope_cubin, "disassemble", slow)
+    monkeypatch.setattr(numba_cuda_kernels, "SASS_BUDGET_S", 0.2)
     with kernelscope.record(code=True) as r:
         for kind in (np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8):
             kernels.sensitive[1, 32](cuda.to_device(np.zeros(4, kind)))

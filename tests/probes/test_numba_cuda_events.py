@@ -11,7 +11,7 @@ from numba.cuda import dispatcher as numba_dispatcher
 
 import kernelscope
 from kernelscope.probes.numba_cuda import NumbaCudaProbe, events
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 

@@ -18,7 +18,7 @@ from numba.cuda.core.errors import TypingError
 
 import kernelscope
 from kernelscope.errors import ProbeUnavailableError, RecorderStateError
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 
@@ -406,7 +406,7 @@ def test_ctrl_c_in_a_launch_loop(kernels, array, no_garbage, detail):
 
 
 def test_an_error_of_ours_is_counted_and_swallowed(kernels, array, monkeypatch):
-    from kernelscope.probes.numba_cuda.facts import Facts
+    from kernelscope.probes.numba_cuda.kernels import Facts
 
     def broken(*_):
         raise RuntimeError("a defect of ours")
@@ -601,7 +601,7 @@ print(len(r.recording.launches))
 
 def test_a_thread_that_comes_while_the_hooks_go_does_not_put_them_back(kernels, array):
     """A first launch may stand between the hook's code and the thread's state when another thread stops."""
-    from kernelscope.probes.launch_log import ThreadState
+    from kernelscope.native.log import ThreadState
     from kernelscope.probes.numba_cuda import NumbaCudaProbe
     from kernelscope.probes.sink import Sink
 

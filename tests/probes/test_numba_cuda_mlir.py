@@ -11,10 +11,9 @@ from fresh_logs import new_log
 from kernelscope.probes import numba_cuda_mlir as probe_module
 from kernelscope.probes.base import Patches
 from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe, launch_hooks, measure_cost, self_check
-from kernelscope.probes.numba_cuda_mlir.code import mlir_text
-from kernelscope.probes.numba_cuda_mlir.facts import Facts
+from kernelscope.probes.numba_cuda_mlir.kernels import Facts, mlir_text
 from kernelscope.probes.sink import Sink
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 

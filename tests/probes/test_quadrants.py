@@ -13,7 +13,7 @@ from toy_quadrants import Template
 
 import kernelscope
 from kernelscope.probes.quadrants import QuadrantsProbe
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 
@@ -222,7 +222,7 @@ def test_graph_kernel_that_fell_back_says_why(monkeypatch: pytest.MonkeyPatch, a
     qd = toy_quadrants.make(arch=arch)
     toy_quadrants.install(qd, monkeypatch)
     vars(qd.modules["quadrants.lang.kernel"])["_GRAPH_ENABLED"] = graphs_on
-    monkeypatch.setattr("kernelscope.probes.quadrants.facts._capability", lambda: 86)
+    monkeypatch.setattr("kernelscope.probes.quadrants.kernels._capability", lambda: 86)
     qd.Program.get_graph_cache_used_on_last_call = lambda self: False
     kernel = array_kernel(qd, graph=True)
     kernel.graph_do_while_levels = [type("Level", (), {"cond_arg_name": "x", "parent_id": -1})()] * loops

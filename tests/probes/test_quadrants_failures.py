@@ -13,7 +13,7 @@ from quadrants_calls import F32, array_kernel, body, on_cuda, record
 from toy_quadrants import Array, NdarrayType
 
 from kernelscope.probes.quadrants import QuadrantsProbe, measure_cost
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 
@@ -157,7 +157,7 @@ def test_error_of_our_own_is_swallowed(qd: Any, monkeypatch: pytest.MonkeyPatch)
     def broken(*_: Any) -> int:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("kernelscope.probes.quadrants.facts.Facts.target", broken)
+    monkeypatch.setattr("kernelscope.probes.quadrants.kernels.Facts.target", broken)
     kernel = array_kernel(qd)
     results: list[Any] = []
     recording = record(lambda: results.append(kernel(F32, 1.0)))

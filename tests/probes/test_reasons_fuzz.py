@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numba import cuda
 
 import kernelscope
-from kernelscope.analysis.reasons import REASON_CODES
+from kernelscope.analysis.compiles import REASON_CODES
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.probes.functions import definitions
 

@@ -25,7 +25,7 @@ from numba.cuda.dispatcher import CUDADispatcher
 from numba.cuda.extending import overload
 
 import kernelscope
-from kernelscope.analysis.reasons import REASON_CODES
+from kernelscope.analysis.compiles import REASON_CODES
 from kernelscope.probes.functions import definitions
 
 # Host arrays are what is told apart here.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelscope.probes.settling import ids, looked_up
+from kernelscope.probes.base import ids, looked_up
 from kernelscope.probes.sink import Sink
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kernelscope.recording.arrow import make_table, table_of_rows
-from kernelscope.recording.io import save
+from kernelscope.recording.file import save
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.schema import TABLES
 
 MOST = 2**53  # of times and sizes: several of them still add up

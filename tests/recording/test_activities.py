@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from kernelscope.recording.activities import ACTIVITY_COLUMNS, CALL_COLUMNS, Neighbours, RawActivities, join
+from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS, Neighbours, RawActivities, join
 
 NAMES = ["cuLaunchKernel", "cuLaunchKernelEx", "cuMemAlloc_v2", "axpy", "fill", "HtoD"]
 ENTRIES = ["_Zaxpy", "_Zfill"]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kernelscope.recording.arrow import arrow_schema, empty_table, make_table, table_of_rows
+from kernelscope.recording.parquet import arrow_schema, empty_table, make_table, table_of_rows
 from kernelscope.schema import TABLES
 
 

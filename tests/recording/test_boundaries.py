@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelscope.recording.boundaries import add_boundaries, add_devices
+from kernelscope.recording.joins import add_boundaries, add_devices
 
 
 def launches_of(**columns):

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kernelscope.recording.arrow import arrow_schema, make_table
-from kernelscope.recording.builder import LAUNCH_COLUMNS, RawRecording, build
+from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
 from kernelscope.recording.columns import cell_finder
 from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import arrow_schema, make_table
 from kernelscope.schema import TABLES
 
 TARGETS = [{"dispatcher_id": 0, "specialization_id": 0, "device_id": -1, "error": None},

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kernelscope.recorder.session import _made
 from kernelscope.recording import columns
-from kernelscope.recording.arrow import integer_array, make_table
 from kernelscope.recording.columns import cell_finder, looked_up
-from kernelscope.session import _made
+from kernelscope.recording.parquet import integer_array, make_table
 
 ROWS = 3 * columns._PART + 7
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.container import describe, read_members, write_members
+from kernelscope.recording.file import describe, read_members, write_members
 
 MEMBERS = {"manifest.json": b'{"a": 1}', "cells.parquet": b"PAR1" * 50, "launches.parquet": b"", "x.json": b"zz"}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kernelscope
-from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.compiles import explain
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 PATHS = sorted(FOLDER.glob("*.kscope"))
@@ -59,7 +59,7 @@ import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in ("numba", "cuda", "numba_cuda", "llvmlite") or name.startswith(
-                ("kernelscope.recorder", "kernelscope.probes")):
+                ("kernelscope.recorder.recorder", "kernelscope.probes")):
             raise ImportError(f"{name} is blocked")
 
 sys.meta_path.insert(0, Blocked())

@@ -13,10 +13,9 @@ from counting import lines_run
 from handmade import Script
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.arrow import make_table
-from kernelscope.recording.graph_integrity import MAX_GRAPH_DEPTH, check_graphs
-from kernelscope.recording.integrity import check_tables
+from kernelscope.recording.integrity import MAX_GRAPH_DEPTH, check_graphs, check_tables
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import make_table
 from kernelscope.schema import TABLES
 
 Rows = dict[str, list[dict[str, Any]]]

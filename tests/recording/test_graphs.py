@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from counting import lines_run
 
-from kernelscope.recording.activities import ACTIVITY_COLUMNS, CALL_COLUMNS, RawActivities
-from kernelscope.recording.builder import LAUNCH_COLUMNS as RAW_COLUMNS
-from kernelscope.recording.builder import RawRecording, build
+from kernelscope.recording.build import LAUNCH_COLUMNS as RAW_COLUMNS
+from kernelscope.recording.build import RawRecording, build
 from kernelscope.recording.graphs import LAUNCH_COLUMNS, RawGraphs
 from kernelscope.recording.integrity import check_tables
+from kernelscope.recording.joins import ACTIVITY_COLUMNS, CALL_COLUMNS, RawActivities
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.arrow import arrow_schema, table_of_rows
 from kernelscope.recording.integrity import (
     JSON_COLUMNS,
     MAX_JSON_DEPTH,
@@ -17,6 +16,7 @@ from kernelscope.recording.integrity import (
     own_id,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import arrow_schema, table_of_rows
 from kernelscope.schema import TABLES
 
 Rows = dict[str, list[dict[str, Any]]]

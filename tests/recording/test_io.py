@@ -14,10 +14,10 @@ import pytest
 
 import kernelscope
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording import io
-from kernelscope.recording.arrow import empty_table
-from kernelscope.recording.io import load, save
+from kernelscope.recording import file as recording_file
+from kernelscope.recording.file import load, save
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import empty_table
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 Same = Callable[[Recording, Recording], None]
@@ -129,7 +129,7 @@ def test_folder_without_permission_is_refused(tmp_path: Path, full: Recording,
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(io, "open", refuse, raising=False)
+    monkeypatch.setattr(recording_file, "open", refuse, raising=False)
     with pytest.raises(RecordingFileError, match=r"cannot write .*demo\.kscope: Permission denied"):
         save(full, tmp_path / "demo")
     assert list(tmp_path.iterdir()) == []
@@ -146,7 +146,7 @@ def test_interrupted_write_leaves_what_was_there(stage: str, error: Any, path: P
             file.write(b"PK\x03\x04 the first half")
         raise error
 
-    monkeypatch.setattr(*((io, stage) if stage == "write_members" else (os, stage)), interrupt)
+    monkeypatch.setattr(*((recording_file, stage) if stage == "write_members" else (os, stage)), interrupt)
     expected = RecordingFileError if isinstance(error, OSError) else error
     with pytest.raises(expected):
         save(Recording({}, {}), path)
@@ -158,13 +158,13 @@ def test_interrupted_write_leaves_what_was_there(stage: str, error: Any, path: P
 
 def test_file_that_appears_meanwhile_is_kept(tmp_path: Path, full: Recording,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    write = io.write_members
+    write = recording_file.write_members
 
     def write_and_race(*arguments: Any) -> None:
         write(*arguments)
         (tmp_path / "demo.kscope").write_text("another's")
 
-    monkeypatch.setattr(io, "write_members", write_and_race)
+    monkeypatch.setattr(recording_file, "write_members", write_and_race)
     with pytest.raises(RecordingFileError, match="exists"):
         save(full, tmp_path / "demo", overwrite=False)
     assert [found.read_text() for found in tmp_path.iterdir()] == ["another's"]
@@ -196,12 +196,12 @@ def test_recording_that_contradicts_itself_is_not_written(tmp_path: Path, full: 
 
 def test_recording_that_load_would_find_too_large_is_not_written(tmp_path: Path, full: Recording,
                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(io.Budget, "FLOOR_BYTES", 100)
-    monkeypatch.setattr(io.Budget, "FACTOR", 0)
+    monkeypatch.setattr(recording_file.Budget, "FLOOR_BYTES", 100)
+    monkeypatch.setattr(recording_file.Budget, "FACTOR", 0)
     with pytest.raises(RecordingFileError, match="was not written: the recording would take more"):
         save(full, tmp_path / "demo")
     monkeypatch.undo()
-    monkeypatch.setattr(io, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(recording_file, "MAX_FILE_BYTES", 100)
     with pytest.raises(RecordingFileError, match="a file holds at most 100"):
         save(full, tmp_path / "demo")
 
@@ -224,7 +224,7 @@ def test_loads_where_no_framework_can_be_imported(path: Path) -> None:
         class Blocked:
             def find_spec(self, name, *_):
                 if name.split(".")[0] in ("numba", "cuda", "plotly", "pandas") or name in (
-                        "kernelscope.recorder", "kernelscope.probes", "kernelscope.dryrun"):
+                        "kernelscope.recorder.recorder", "kernelscope.probes", "kernelscope.dryrun"):
                     raise ImportError(f"{name} is blocked")
 
         sys.meta_path.insert(0, Blocked())

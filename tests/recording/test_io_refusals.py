@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording import io
-from kernelscope.recording.arrow import make_table
-from kernelscope.recording.io import load, save
+from kernelscope.recording import file
+from kernelscope.recording.file import load, save
 from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import make_table
 from kernelscope.schema import SCHEMA_VERSION, TABLES
 
 Same = Callable[[Recording, Recording], None]
@@ -42,7 +42,7 @@ def test_unreadable_file_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(io, "open", refuse, raising=False)
+    monkeypatch.setattr(file, "open", refuse, raising=False)
     with pytest.raises(RecordingFileError, match=r"demo\.kscope: cannot be read: Permission denied"):
         load(path)
     monkeypatch.undo()
@@ -51,8 +51,8 @@ def test_unreadable_file_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_file_that_is_too_large_is_not_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(io, "MAX_FILE_BYTES", 100)
-    monkeypatch.setattr(io, "open", None, raising=False)
+    monkeypatch.setattr(file, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(file, "open", None, raising=False)
     with pytest.raises(RecordingFileError, match="a recording has at most 100"):
         load(path)
 
@@ -143,7 +143,7 @@ def test_content_is_checked(path: Path, full: Recording, rewrite: Rewrite) -> No
     rows = full.rows("launches")
     rows[2]["dispatcher_id"] = 7
     columns = {name: [row[name] for row in rows] for name in TABLES["launches"].names}
-    rewrite(path, launches=bytes(io.encode("launches", make_table("launches", columns))))
+    rewrite(path, launches=bytes(file.encode("launches", make_table("launches", columns))))
     with pytest.raises(RecordingFileError, match=r"demo\.kscope: column launches\.dispatcher_id has 7 in row 2, which "
                                                  r"is no row of table 'dispatchers': it has 2 rows"):
         load(path)

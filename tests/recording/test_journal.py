@@ -15,8 +15,8 @@ import pytest
 from handmade_journals import START, Handmade, Launch, record, rows_of_axpy
 
 import kernelscope
-from kernelscope import journal_layout as layout
 from kernelscope.errors import JournalError
+from kernelscope.native import journal
 from kernelscope.recording import journal as reader
 from kernelscope.recording.journal import find_journals, look, read_journal, remove_journal
 from kernelscope.recording.model import Recording
@@ -95,7 +95,7 @@ def test_every_view_copes_with_a_launch_without_an_end(tmp_path: Path) -> None:
     assert "unfinished" in (tmp_path / "csv" / "launches.csv").read_text()
     assert kernelscope.timeline(again)._repr_mimebundle_()
     assert len(again.specializations) == 1 and len(again.by_range()) == 1
-    assert "unfinished" in kernelscope.renderers.text.launches_table(again, 30)
+    assert "unfinished" in kernelscope.views.card.text.launches_table(again, 30)
 
 
 def test_what_is_found_is_told_in_numbers(tmp_path: Path) -> None:
@@ -149,12 +149,12 @@ def test_what_is_still_written_is_read_and_never_removed(tmp_path: Path, held: C
     with pytest.raises(JournalError, match="is still being written"):
         remove_journal(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert layout.left_behind(tmp_path) == []
+    assert journal.left_behind(tmp_path) == []
 
 
 def test_what_nobody_writes_is_removed(tmp_path: Path) -> None:
     folder = story().write(tmp_path)
-    assert layout.left_behind(tmp_path) == [folder.name]
+    assert journal.left_behind(tmp_path) == [folder.name]
     remove_journal(folder)
     assert list(tmp_path.iterdir()) == []
 
@@ -170,13 +170,13 @@ def test_other_files_are_never_removed(tmp_path: Path) -> None:
 def test_a_journal_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / f"20250102-030405-{os.getpid()}-abcd"
     folder.mkdir()
-    assert layout.left_behind(tmp_path) == []
+    assert journal.left_behind(tmp_path) == []
     (folder / "slots").write_bytes(Handmade().slots())
-    assert layout.left_behind(tmp_path) == [] and look(folder).is_live
+    assert journal.left_behind(tmp_path) == [] and look(folder).is_live
     with pytest.raises(JournalError, match="is still being written"):
         remove_journal(folder)
     os.utime(folder, (1, 1))
-    assert layout.left_behind(tmp_path) == [folder.name]
+    assert journal.left_behind(tmp_path) == [folder.name]
 
 
 def test_a_pipe_and_links_are_not_opened(tmp_path: Path) -> None:
@@ -193,14 +193,14 @@ def test_a_pipe_and_links_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_process_is_known_by_its_id_and_boot() -> None:
-    assert layout.is_running(os.getpid(), layout.boot_id()) and layout.is_running(os.getpid(), None)
-    assert not layout.is_running(os.getpid(), "another boot")
-    assert not any(layout.is_running(pid, None) for pid in (None, 0, -1, 2**31 - 1, 2**70))
+    assert journal.is_running(os.getpid(), journal.boot_id()) and journal.is_running(os.getpid(), None)
+    assert not journal.is_running(os.getpid(), "another boot")
+    assert not any(journal.is_running(pid, None) for pid in (None, 0, -1, 2**31 - 1, 2**70))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as killed:
-        assert layout.is_running(killed.pid, None)
+        assert journal.is_running(killed.pid, None)
         killed.kill()
         os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
-        assert not layout.is_running(killed.pid, None), "it has ended, although nobody has asked how"
+        assert not journal.is_running(killed.pid, None), "it has ended, although nobody has asked how"
 
 
 # ---- What is damaged ----

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelscope.errors import JournalError
-from kernelscope.recording import journal_rows
-from kernelscope.recording.journal_rows import cleaned, read_rows
+from kernelscope.recording import journal
+from kernelscope.recording.journal import cleaned, read_rows
 from kernelscope.schema import TABLES
 
 RECORDS = [record({"t": "dispatchers", "i": number, "r": {"framework": "numba-cuda", "name": f"k{number}"}})
@@ -128,7 +128,7 @@ def test_nothing_but_beginnings_is_read_in_time(tmp_path: Path) -> None:
 
 
 def test_more_than_is_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_rows, "MAX_BYTES", STARTS[3])
+    monkeypatch.setattr(journal, "MAX_BYTES", STARTS[3])
     found = read(tmp_path, DATA)
     assert len(names(found)) == 3 and found.damaged == 1 and found.skipped_bytes == len(DATA) - STARTS[3]
 
@@ -141,4 +141,4 @@ def test_a_record_that_is_no_plain_json_is_counted(tmp_path: Path, content: byte
 
 
 def test_every_table_of_the_recorder_is_known() -> None:
-    assert set(journal_rows.ROW_TABLES) - {"targets", "range_labels"} < set(TABLES)
+    assert set(journal.ROW_TABLES) - {"targets", "range_labels"} < set(TABLES)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelscope.errors import JournalError
-from kernelscope.recording.journal_slots import SLOT, read_slots, slot_checks
+from kernelscope.recording.journal import SLOT, read_slots, slot_checks
 
 
 def read(tmp_path: Path, data: bytes) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelscope.recording.file import load, save
 from kernelscope.recording.integrity import REFERENCES, check_tables, own_id
-from kernelscope.recording.io import load, save
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from kernelscope.recording.arrow import table_of_rows
 from kernelscope.recording.model import DRY_RUN_NOTICE, SIMULATOR_NOTICE, Recording
+from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import TABLES, UNKNOWN
 
 
@@ -123,8 +123,8 @@ def test_views_are_those_of_the_renderers(full: Recording, monkeypatch: pytest.M
     text, html = types.ModuleType("text"), types.ModuleType("html")
     text.summary = lambda recording: f"text of {recording.name}"  # type: ignore[attr-defined]
     html.card = lambda recording: f"<b>{recording.name}</b>"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kernelscope.renderers.text", text)
-    monkeypatch.setitem(sys.modules, "kernelscope.renderers.html", html)
+    monkeypatch.setitem(sys.modules, "kernelscope.views.card.text", text)
+    monkeypatch.setitem(sys.modules, "kernelscope.views.card.html", html)
     recording = Recording({"threads": table_of_rows("threads", [])}, {"name": "demo"})
     assert recording.summary() == repr(recording) == "text of demo"
     assert recording._repr_html_() == "<b>demo</b>"

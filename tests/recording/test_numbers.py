@@ -13,19 +13,18 @@ import pyarrow as pa
 import pytest
 from everything import everything
 
+from kernelscope.commands.inspect import inspect
 from kernelscope.errors import RecordingFileError
-from kernelscope.inspector import inspect
-from kernelscope.recording.builder import RawRecording, build
+from kernelscope.recording.build import RawRecording, build
+from kernelscope.recording.file import encode, load, save
 from kernelscope.recording.integrity import INSTANTS, REFERENCES, check_tables, own_id
-from kernelscope.recording.io import encode, load, save
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.cells import cells_card, cells_text
-from kernelscope.renderers.charts import gpu_busy, queue_and_execute, time_by_phase
-from kernelscope.renderers.compile_charts import compile_time
-from kernelscope.renderers.text import launches_table
 from kernelscope.schema import TABLES, Column
-from kernelscope.widgets.timeline import timeline
+from kernelscope.views.card.text import launches_table
+from kernelscope.views.cells import cells_card, cells_text
+from kernelscope.views.charts import compile_time, gpu_busy, queue_and_execute, time_by_phase
+from kernelscope.views.timeline.widget import timeline
 
 Rows = dict[str, list[dict[str, Any]]]
 

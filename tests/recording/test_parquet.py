@@ -13,9 +13,8 @@ import pytest
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording import parquet
-from kernelscope.recording.arrow import arrow_schema, empty_table
 from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import Budget, decode, encode, fixed_bytes
+from kernelscope.recording.parquet import Budget, arrow_schema, decode, empty_table, encode, fixed_bytes
 from kernelscope.schema import TABLES
 
 

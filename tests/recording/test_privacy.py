@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kernelscope.recording.file import load, save
 from kernelscope.recording.integrity import JSON_COLUMNS
-from kernelscope.recording.io import load, save
 from kernelscope.recording.model import Recording
-from kernelscope.recording.privacy import shareable
+from kernelscope.recording.redact import shareable
 from kernelscope.schema import TABLES
 
 Rows = dict[str, list[dict[str, Any]]]

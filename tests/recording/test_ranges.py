@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from counting import lines_run
 
-from kernelscope.recording.arrow import make_table, table_of_rows
+from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
 
 Row = dict[str, Any]

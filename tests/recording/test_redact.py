@@ -11,17 +11,16 @@ import pytest
 from everything import everything
 
 from kernelscope import Recording, load
-from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.redaction import redacted
 from kernelscope.recording import redact as redact_module
-from kernelscope.recording.arrow import arrow_schema, empty_table, table_of_rows
 from kernelscope.recording.integrity import JSON_COLUMNS, check_tables
 from kernelscope.recording.merge import merge
-from kernelscope.recording.redact import RULES, redact
-from kernelscope.recording.redact_types import Names, neutral_types
-from kernelscope.recording.select import select_cell
-from kernelscope.renderers.inspection import inspection_text
+from kernelscope.recording.model import select_cell
+from kernelscope.recording.parquet import arrow_schema, empty_table, table_of_rows
+from kernelscope.recording.redact import RULES, Names, neutral_types, redact
 from kernelscope.schema import TABLES, Column, Table
+from kernelscope.views.inspector.text import inspection_text
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 MARK = "Gehe1m"

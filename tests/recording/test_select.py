@@ -10,8 +10,7 @@ from handmade import Script
 from kernelscope.errors import UnknownCellError
 from kernelscope.recording.integrity import check_tables
 from kernelscope.recording.merge import merge
-from kernelscope.recording.model import Recording
-from kernelscope.recording.select import keep_used, select_cell
+from kernelscope.recording.model import Recording, keep_used, select_cell
 from kernelscope.schema import TABLES
 
 Rows = dict[str, list[dict[str, Any]]]

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from kernelscope.recording.spans import FOREVER, Spans
+from kernelscope.recording.columns import FOREVER, Spans
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.recording.thrift import BINARY, BOOL, I16, I32, I64, read_struct
+from kernelscope.recording.parquet import BINARY, BOOL, I16, I32, I64, read_struct
 
 FIELDS: dict[int, Any] = {1: I32, 2: I64, 3: BINARY, 4: BOOL, 5: [I32], 6: {1: BOOL}, 7: I16, 8: [{}], 15: BOOL}
 

@@ -21,26 +21,24 @@ from handmade_journals import Handmade, Launch
 from handmade_studies import measured
 
 import kernelscope
-from kernelscope.cli import main
-from kernelscope.inspector import inspect
-from kernelscope.pytest_plugin.check import entry
-from kernelscope.pytest_plugin.report import Report
-from kernelscope.recording.arrow import table_of_rows
+from kernelscope.commands.cli import main
+from kernelscope.commands.inspect import inspect
+from kernelscope.pytest_plugin.checks import Report, entry
+from kernelscope.recording.file import load, save
 from kernelscope.recording.integrity import JSON_COLUMNS
-from kernelscope.recording.io import load, save
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.cells import cells_card, cells_text
-from kernelscope.renderers.charts_html import charts_html
-from kernelscope.renderers.html import page
-from kernelscope.renderers.text import launches_table
+from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import TABLES
-from kernelscope.studies import anatomy_files
-from kernelscope.studies.anatomy_parts import Dissected, PartReport
-from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies import breakdown
+from kernelscope.studies.breakdown import AnatomyResult, Dissected, PartReport
 from kernelscope.studies.result import StudyResult
-from kernelscope.widgets.graph import graph
-from kernelscope.widgets.timeline import timeline
+from kernelscope.views.card.html import page
+from kernelscope.views.card.text import launches_table
+from kernelscope.views.cells import cells_card, cells_text
+from kernelscope.views.charts import charts_html
+from kernelscope.views.graph.widget import graph
+from kernelscope.views.timeline.widget import timeline
 
 #: The folder's name. It is in no path of pytest's own.
 SECRET = "quillfeather"
@@ -261,7 +259,7 @@ def test_a_study_has_no_path(tmp_path: Path, work: Path) -> None:
     anatomy = AnatomyResult(Dissected(held, [PartReport(target, case, "dispatch", note=f"from {far}/x.py",
                                                         reason=f"{far}/y.py has another line")]))
     shown |= {"anatomy, json": anatomy.to_json(), "anatomy, text": str(anatomy), "anatomy, html": anatomy._repr_html_(),
-              "anatomy, file": anatomy_files.to_json(anatomy.dissected)}
+              "anatomy, file": breakdown.to_json(anatomy.dissected)}
     assert {name: leaks(text) for name, text in shown.items() if leaks(text)} == {}
     assert result.cases[0].setup == "x = np.load('./x.npy')"
     assert result.targets[1].source == "numba-cuda"

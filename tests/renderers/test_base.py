@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.units import MISSING
-from kernelscope.renderers import base
+from kernelscope.units import MISSING
+from kernelscope.views import base
 
 
 @pytest.mark.parametrize(("text", "cleaned"), [

@@ -17,8 +17,8 @@ from handmade import MS, Script, many_launches
 import kernelscope
 from kernelscope import Recording
 from kernelscope.analysis.columns import union_ns
-from kernelscope.renderers import charts
-from kernelscope.renderers.charts_html import charts_html
+from kernelscope.views import charts
+from kernelscope.views.charts import charts_html
 
 FIGURES = [charts.time_by_phase, charts.queue_and_execute, charts.gpu_busy, charts.compile_time]
 

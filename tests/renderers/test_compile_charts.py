@@ -9,9 +9,8 @@ from handmade import MS, Script
 
 from kernelscope import load
 from kernelscope.analysis.compile_time import compile_times
-from kernelscope.renderers import charts
-from kernelscope.renderers.compile_charts import split
-from kernelscope.renderers.figures import MOST_MARKS
+from kernelscope.views import charts
+from kernelscope.views.charts import MOST_MARKS, split
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 PASSES = ["cuda_translate_bytecode", "nopython_type_inference", "cuda_native_lowering"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.renderers.elements import sentence
+from kernelscope.views.html import sentence
 
 
 @pytest.mark.parametrize(("text", "html"), [

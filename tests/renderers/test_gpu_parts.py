@@ -10,25 +10,25 @@ from cards import HOSTILE, Reader
 from counting import lines_run
 from handmade import many_launches
 
-from kernelscope.analysis.overview import overview
-from kernelscope.recording.arrow import make_table
-from kernelscope.recording.io import load
+from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
-from kernelscope.renderers import gpu_words
-from kernelscope.renderers.html import card
-from kernelscope.renderers.text import summary
+from kernelscope.recording.parquet import make_table
 from kernelscope.schema import TABLES
+from kernelscope.views.card import text as card_text
+from kernelscope.views.card.html import card
+from kernelscope.views.card.model import overview
+from kernelscope.views.card.text import summary
 
 
 def test_both_outputs_say_the_same(gpu_story: Any) -> None:
     recording = gpu_story().recording()
     shown = overview(recording)
     read, text = Reader(card(recording)), " ".join(summary(recording, 200).split())
-    for line in gpu_words.lines(shown):
+    for line in card_text.gpu_lines(shown):
         assert line in read.texts
         assert line in text
     assert shown.gpu is not None
-    idle = gpu_words.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns)
+    idle = card_text.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns)
     assert f"thin bar: {idle}" in read.texts
     assert idle in text
     assert "GPU busy" in read.texts
@@ -117,5 +117,5 @@ def test_a_recording_of_a_real_gpu() -> None:
     assert sum(gpu.idle[0].by_state.values()) == gpu.idle[0].idle_ns
     assert (gpu.reversed, gpu.untimed) == (0, 0)
     read = Reader(card(recording))
-    for line in gpu_words.lines(shown):
+    for line in card_text.gpu_lines(shown):
         assert line in read.texts

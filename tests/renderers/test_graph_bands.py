@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from drawn_graphs import chain, independent, script, tangle
 
-from kernelscope.analysis.graph_layout import lay_out
-from kernelscope.analysis.graph_nodes import read_graph
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.graph_bands import Band, bands, group, mostly
+from kernelscope.views.graph.layout import lay_out
+from kernelscope.views.graph.model import read_graph
+from kernelscope.views.graph.svg import Band, bands, group, mostly
 
 
 def grouped(recording: Recording, most: int = 6) -> list[Band]:

@@ -6,11 +6,10 @@ import pytest
 from cards import HOSTILE, Reader
 from graph_stories import GraphScript, rebuilt, with_builds
 
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.units import MISSING
-from kernelscope.renderers.graph_card import MOST_ROWS, TOP_GRAPHS, builds_part, graphs_part
-from kernelscope.renderers.html import card
-from kernelscope.renderers.text import summary
+from kernelscope.units import MISSING
+from kernelscope.views.card.html import MOST_GRAPH_ROWS, TOP_GRAPHS, builds_part, card, graphs_part
+from kernelscope.views.card.model import overview
+from kernelscope.views.card.text import summary
 
 
 def test_the_card_shows_builds_rebuilds_and_launches() -> None:
@@ -83,11 +82,11 @@ def test_a_picture_stands_in_the_card_where_one_is_drawn() -> None:
 
 def test_many_graphs_are_folded_and_cut() -> None:
     made = GraphScript()
-    for at in range(MOST_ROWS + TOP_GRAPHS + 5):
+    for at in range(MOST_GRAPH_ROWS + TOP_GRAPHS + 5):
         graph = made.graph(f"f{at}", f"t{at}")
         made.graph_event("launch", graph, exec_id=made.instantiate(graph))
     html = graphs_part(overview(made.recording()))
-    assert f"{MOST_ROWS + 6:,} more graphs" in html
+    assert f"{MOST_GRAPH_ROWS + 6:,} more graphs" in html
     assert "and 6 more" in html
 
 

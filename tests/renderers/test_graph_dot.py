@@ -8,7 +8,7 @@ import pytest
 from drawn_graphs import chain, every_kind, nested, script, strange
 
 from kernelscope.errors import UnknownGraphError
-from kernelscope.renderers.graph_dot import to_dot
+from kernelscope.views.graph.text import to_dot
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 

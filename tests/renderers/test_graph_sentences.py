@@ -3,9 +3,9 @@ from __future__ import annotations
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import Script
 
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.units import MISSING
-from kernelscope.renderers import graph_sentences
+from kernelscope.units import MISSING
+from kernelscope.views.card import text
+from kernelscope.views.card.model import overview
 
 
 def test_kept_rebuilds_are_told_from_those_that_replace() -> None:
@@ -14,7 +14,7 @@ def test_kept_rebuilds_are_told_from_those_that_replace() -> None:
     made.instantiate(1, rebuild_of=first, change="configuration", changes="grid of axpy 4 to 16")
     made.replay(first)
     graph, = overview(made.recording()).by_topology
-    assert graph_sentences.notes(graph) == [
+    assert text.graph_notes(graph) == [
         "1 rebuild, 400 µs: 1 with another launch configuration or size (grid of axpy 4 to 16); 1 beside one that is "
         "kept",
         "2 graphs of one topology, with other launch configurations or sizes"]
@@ -27,7 +27,7 @@ def test_notes_of_what_is_seldom() -> None:
     made.graph_event("upload", 0)
     made.instantiate(rebuild_of=0, change=None)
     graph = overview(made.recording()).by_graph[0]
-    assert graph_sentences.notes(graph) == ["built before recording began", "1 upload", "1 instantiate failed"]
+    assert text.graph_notes(graph) == ["built before recording began", "1 upload", "1 instantiate failed"]
 
 
 def test_names_and_kernels_are_few() -> None:
@@ -38,8 +38,8 @@ def test_names_and_kernels_are_few() -> None:
     for name in ("a", "b", "c", "d"):
         made.graph_node(0, "kernel", name)
     graph, = overview(made.recording()).by_topology
-    assert graph_sentences.names(graph) == "graphs 0, 1, 2 and 3 more"
-    assert graph_sentences.kernels(graph) == "axpy, a, b and 2 more"
+    assert text.names(graph) == "graphs 0, 1, 2 and 3 more"
+    assert text.graph_kernels(graph) == "axpy, a, b and 2 more"
 
 
 def test_mangled_names_are_short() -> None:
@@ -49,22 +49,22 @@ def test_mangled_names_are_short() -> None:
     for name in ("__main__::axpy(Array<float, 1, C, mutable, aligned>, double)", "void fill<float>"):
         made.graph_node(0, "kernel", name)
     graph, = overview(made.recording()).by_topology
-    assert graph_sentences.kernels(graph) == "axpy, void fill<float>"
+    assert text.graph_kernels(graph) == "axpy, void fill<float>"
 
 
 def test_the_gpu_s_sentence() -> None:
-    assert graph_sentences.ran(overview(rebuilt().recording())) == (
+    assert text.ran(overview(rebuilt().recording())) == (
         "12 graph launches of 2 graphs ran 36 kernels and 12 copies and memsets, 480 µs.")
-    assert graph_sentences.ran(overview(Script().recording())) == ""
+    assert text.ran(overview(Script().recording())) == ""
 
 
 def test_cells_are_named_where_there_are_several() -> None:
     made = rebuilt()
-    assert graph_sentences.cells_of(overview(made.recording()).by_topology[0], overview(made.recording())) == ""
+    assert text.cells_of(overview(made.recording()).by_topology[0], overview(made.recording())) == ""
     made.cell(execution_count=6)
     made.graph_event("launch", 0, exec_id=1, cell_id=1)
     shown = overview(made.recording())
-    assert graph_sentences.cells_of(shown.by_topology[0], shown) == "In [5] replay, In [6]"
+    assert text.cells_of(shown.by_topology[0], shown) == "In [5] replay, In [6]"
 
 
 def test_why_a_request_was_no_hit() -> None:
@@ -72,6 +72,6 @@ def test_why_a_request_was_no_hit() -> None:
     made.build(outcome="failed", error="ValueError: no")
     made.build(reason_code="new_dtype")
     shown = overview(made.recording())
-    assert {graph_sentences.why(each) for each in graph_sentences.misses(shown)} == {
+    assert {text.why(each) for each in text.build_misses(shown)} == {
         "only the operator's name `add2` differs", MISSING, "another thread was building the same", "ValueError: no",
         "new_dtype"}

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from graph_stories import rebuilt, with_builds
 
-from kernelscope.analysis.overview import overview
-from kernelscope.renderers.graph_summary import builds_lines, graphs_lines
-from kernelscope.renderers.text import launches_table, summary
+from kernelscope.views.card.model import overview
+from kernelscope.views.card.text import builds_lines, graphs_lines, launches_table, summary
 
 
 def test_graphs_as_text() -> None:

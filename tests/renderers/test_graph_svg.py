@@ -9,12 +9,12 @@ import pytest
 from counting import lines_run
 from drawn_graphs import chain, every_kind, independent, nested, script, strange, tangle
 
-from kernelscope.analysis.graph_layout import lay_out
-from kernelscope.analysis.graph_nodes import read_graph
 from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.graph_style import KINDS, OTHER
-from kernelscope.renderers.graph_svg import MOST_SMALL, draw, graph_svg, small
+from kernelscope.views.graph.labels import KINDS, OTHER
+from kernelscope.views.graph.layout import lay_out
+from kernelscope.views.graph.model import read_graph
+from kernelscope.views.graph.svg import MOST_SMALL, draw, graph_svg, small
 
 SVG = "{http://www.w3.org/2000/svg}"
 

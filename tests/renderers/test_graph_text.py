@@ -7,7 +7,7 @@ import pytest
 from drawn_graphs import chain, every_kind, nested, script, strange, tangle
 
 from kernelscope.errors import UnknownGraphError
-from kernelscope.renderers.graph_text import graph_text
+from kernelscope.views.graph.text import graph_text
 
 SMALL = """\
 graph 0 · 14 nodes, 13 edges · instantiated once, launched 20 times · 354 µs of GPU time a launch

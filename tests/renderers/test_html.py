@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from cards import HOSTILE, Reader
 
-from kernelscope.analysis.overview import overview
-from kernelscope.analysis.units import count, duration, percent
-from kernelscope.renderers import words
-from kernelscope.renderers.html import MAKES, card, page
-from kernelscope.renderers.style import PHASE_COLORS
-from kernelscope.renderers.text import summary
+from kernelscope.units import count, duration, percent
+from kernelscope.views.card import text as card_text
+from kernelscope.views.card.html import MAKES, card, page
+from kernelscope.views.card.model import overview
+from kernelscope.views.card.text import summary
+from kernelscope.views.html import PHASE_COLORS
 
 
 def _cards(story: Any, script: Any, many: Any, long: Any, hostile: Any) -> list[Any]:
@@ -38,7 +38,7 @@ def test_numbers_agree_with_the_data_and_with_the_text(story: Any, many: Any) ->
     for recording in (story().recording(), many(3_000, 9)):
         shown = overview(recording)
         text, read = summary(recording, 200), Reader(card(recording))
-        for figure in words.figures(shown):
+        for figure in card_text.headline_figures(shown):
             for output in (text, read.text):
                 assert figure.label in output
                 assert figure.value in output
@@ -108,7 +108,8 @@ def test_an_empty_recording_says_what_to_check(script: Any) -> None:
     made.cell(execution_count=2)
     made.health("numba-cuda", "unavailable", message="not installed", fix="pip install numba-cuda")
     read = Reader(card(made.recording()))
-    for part in (words.EMPTY, *words.EMPTY_CHECKS, "numba-cuda: unavailable, not installed", "pip install numba-cuda"):
+    for part in (card_text.EMPTY, *card_text.EMPTY_CHECKS, "numba-cuda: unavailable, not installed",
+                 "pip install numba-cuda"):
         assert part in " ".join(read.texts)
     assert "table" not in read.tags
 
@@ -235,7 +236,8 @@ class Refuse:
             raise ImportError(f"{name} is not there")
 sys.meta_path.insert(0, Refuse())
 from kernelscope.recording.model import Recording
-from kernelscope.renderers import html, text
+from kernelscope.views.card import html
+from kernelscope.views.card import text
 recording = Recording({}, {"dry_run": True})
 assert "dry run" in html.card(recording) and "dry run" in text.summary(recording)
 loaded = {name for name in sys.modules if name.split(".")[0] == "kernelscope"}

@@ -6,8 +6,8 @@ import pytest
 from handmade import MS, Script
 
 from kernelscope import Recording, UnknownKernelError
-from kernelscope.renderers.base import width_of
-from kernelscope.renderers.inspection import inspection_text
+from kernelscope.views.base import width_of
+from kernelscope.views.inspector.text import inspection_text
 
 KEY = '{"griddim": [4, 1, 1], "blockdim": [128, 1, 1], "sharedmem_bytes": 1024}'
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from handmade import Script
 
-from kernelscope.analysis.inspection import inspect_kernels
-from kernelscope.renderers.inspection_diff import code_diff, facts_diff
+from kernelscope.views.inspector.model import inspect_kernels
+from kernelscope.views.inspector.text import code_diff, facts_diff
 
 
 def pair(**row: object):

@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
-from kernelscope.renderers import notebook_figure
-from kernelscope.renderers.figures import figure_of, sentence
-from kernelscope.renderers.notebook_figure import MEDIA_TYPE, NotebookFigure
+from kernelscope.views import notebook_figure
+from kernelscope.views.charts import figure_of, sentence
+from kernelscope.views.notebook_figure import MEDIA_TYPE, NotebookFigure
 
 LIBRARY = 'data-kind="plotly"'
 

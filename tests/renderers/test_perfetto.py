@@ -13,7 +13,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto_trace import Read, Slice, odd, written
 
 from kernelscope import Recording, load
-from kernelscope.analysis.phases import PHASES, launch_phases
+from kernelscope.analysis.launches import PHASES, launch_phases
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "notebooks" / "recordings"
 

@@ -15,9 +15,9 @@ from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 from perfetto_trace import odd, written
 
 from kernelscope import Recording, RecordingFileError
-from kernelscope.renderers import perfetto, perfetto_proto
-from kernelscope.renderers.lanes import OPEN, Slices, Track, Words, always, rows
-from kernelscope.renderers.perfetto import to_perfetto
+from kernelscope.views.timeline import perfetto, protobuf
+from kernelscope.views.timeline.perfetto import to_perfetto
+from kernelscope.views.timeline.trace import OPEN, Slices, Track, Words, always, rows
 
 
 def test_the_bytes_are_those_of_the_packages_builder(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_lane_is_what_the_packages_builder_makes(tmp_path: Path) -> None:
 
 def test_chunks_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = to_perfetto(odd(), tmp_path / "whole").read_bytes()
-    monkeypatch.setattr(perfetto_proto, "_CHUNK", 2)
+    monkeypatch.setattr(protobuf, "_CHUNK", 2)
     assert to_perfetto(odd(), tmp_path / "parts").read_bytes() == whole
 
 
@@ -110,7 +110,7 @@ def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_without_the_package_it_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perfetto, "has_package", lambda: False)
-    monkeypatch.setitem(sys.modules, "kernelscope.renderers.perfetto_proto", None)
+    monkeypatch.setitem(sys.modules, "kernelscope.views.timeline.protobuf", None)
     assert odd().to_perfetto(tmp_path / "trace.pftrace") == tmp_path / "trace.json"
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
@@ -148,7 +148,7 @@ def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
 
 
 def test_microseconds_keep_nanoseconds() -> None:
-    from kernelscope.renderers.perfetto_json import _us
+    from kernelscope.views.timeline.perfetto import _us
 
     assert [_us(time) for time in (0, 7, 1_000, 1_234_567)] == ["0.000", "0.007", "1.000", "1234.567"]
     assert US == 1_000

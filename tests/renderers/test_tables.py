@@ -14,9 +14,9 @@ import pytest
 from handmade import Script, many_launches
 
 from kernelscope import Recording, RecordingFileError, load
-from kernelscope.renderers import files, tables
-from kernelscope.renderers.tables import to_csv, to_parquet
 from kernelscope.schema import SCHEMA_VERSION, TABLES
+from kernelscope.views import base, exports
+from kernelscope.views.exports import to_csv, to_parquet
 
 FILE = Path(__file__).resolve().parents[2] / "notebooks" / "recordings" / "threads.kscope"
 
@@ -88,10 +88,10 @@ def test_what_fails_leaves_the_earlier_export(tmp_path: Path, monkeypatch: pytes
     if moment == "writing":
         def torn(table: Any) -> Any:
             raise KeyboardInterrupt
-        monkeypatch.setattr(tables, "_without_formulas", torn)
+        monkeypatch.setattr(exports, "_without_formulas", torn)
     else:
-        rename = files.os.rename
-        monkeypatch.setattr(files.os, "rename", lambda source, target: _full_disk(rename, source, target))
+        rename = base.os.rename
+        monkeypatch.setattr(base.os, "rename", lambda source, target: _full_disk(rename, source, target))
     with pytest.raises((KeyboardInterrupt, RecordingFileError)):
         to_csv(Recording({}, {}), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

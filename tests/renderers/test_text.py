@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.cells import by_cell
-from kernelscope.analysis.units import MISSING
-from kernelscope.renderers.base import width_of
-from kernelscope.renderers.text import MAKES, cells_table, launches_table, summary
+from kernelscope.analysis.launches import by_cell
+from kernelscope.units import MISSING
+from kernelscope.views.base import width_of
+from kernelscope.views.card.text import MAKES, cells_table, launches_table, summary
 
 MS = 1_000_000
 HOSTILE = "\x1b[31m<script>alert(1)</script>\u202e\nx\"><img src=x onerror=y>"

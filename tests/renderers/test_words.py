@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.overview import HealthRow, overview
-from kernelscope.analysis.units import MISSING
-from kernelscope.renderers import words
+from kernelscope.units import MISSING
+from kernelscope.views.card import text as card_text
+from kernelscope.views.card.model import HealthRow, overview
 
 
 @pytest.mark.parametrize(("row", "place"), [
@@ -23,13 +23,13 @@ def test_places_hold_no_path_of_the_machine(script: Any, row: dict[str, Any], pl
     made.kernel(**row)
     made.configuration()
     made.launch(specialization=None)
-    assert words.place(overview(made.recording()).by_kernel[0]) == place
+    assert card_text.place(overview(made.recording()).by_kernel[0]) == place
 
 
 def test_health_in_one_line() -> None:
-    assert words.health(HealthRow("p", "ok", None, None, None, None)) == ""
-    assert words.health(HealthRow("p", "ok", "m", None, 0, 0)) == "m"
-    assert words.health(HealthRow("p", "ok", "m", None, 1, 2)) == (
+    assert card_text.health(HealthRow("p", "ok", None, None, None, None)) == ""
+    assert card_text.health(HealthRow("p", "ok", "m", None, 0, 0)) == "m"
+    assert card_text.health(HealthRow("p", "ok", "m", None, 1, 2)) == (
         "m; 1 record dropped; 2 errors inside KernelScope, counted and swallowed")
 
 
@@ -37,8 +37,9 @@ def test_waiting_for_the_device(script: Any) -> None:
     made = script()
     made.cell()
     made.rows["cells"][0]["synchronized_ns"] = made.rows["cells"][0]["end_ns"] + 2_500_000
-    assert words.synchronize_note(overview(made.recording())) == "waited 2.50 ms for the device after the cell's end"
-    assert words.synchronize_note(overview(script().recording())) == ""
+    note = card_text.synchronize_note(overview(made.recording()))
+    assert note == "waited 2.50 ms for the device after the cell's end"
+    assert card_text.synchronize_note(overview(script().recording())) == ""
 
 
 @pytest.mark.parametrize(("wait_ns", "text"), [
@@ -49,7 +50,7 @@ def test_waiting_for_the_compiler_lock_is_told_where_it_is_long(script: Any, wai
     made = script()
     made.kernel()
     made.compilation(wait_ns=wait_ns)
-    assert words.trigger(overview(made.recording()).compilations[0]) == text
+    assert card_text.trigger(overview(made.recording()).compilations[0]) == text
 
 
 CALIBRATED = {"kind": "calibrated", "measured": "2026-11-22T10:00:00+00:00", "low_ns": 90.0, "high_ns": 101.0,
@@ -76,5 +77,5 @@ def test_the_cost_of_recording_says_how_it_is_known(script: Any, facts: Any, cos
     made.cell(wall_ns=95_000)
     made.health(cost_ns=cost, total_cost_ns=10 * cost)
     made.metadata |= {} if facts is None else {"own_cost": {"numba-cuda": facts}}
-    shown = words.cost(overview(made.recording()))
+    shown = card_text.cost(overview(made.recording()))
     assert shown == f"Recording's own cost: {said}"

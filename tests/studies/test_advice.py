@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelscope.studies.advice import Situation, device_bound, noise, ruled_out, what_would_help
+from kernelscope.studies.statistics import Situation, device_bound, noise, ruled_out, what_would_help
 
 
 def situation(half=10.0, pairs=16, limit=5.0, **options):

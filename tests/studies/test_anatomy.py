@@ -12,15 +12,12 @@ import pytest
 from handmade_anatomies import anatomy as handmade
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.anatomy import DEFAULT_CASES, Dissection, anatomy
-from kernelscope.studies.anatomy_parts import LAUNCH, Dissected
-from kernelscope.studies.case import Case
-from kernelscope.studies.cases import catalogue
-from kernelscope.studies.judged import FASTER, SLOWER
-from kernelscope.studies.measured import Measured, TargetReport
+from kernelscope.studies.breakdown import DEFAULT_CASES, LAUNCH, Dissected, Dissection, anatomy
+from kernelscope.studies.cases import Case, catalogue
+from kernelscope.studies.measured import FASTER, SLOWER, Measured, TargetReport
 from kernelscope.studies.overhead import StudyInterrupted
-from kernelscope.studies.plan import Member, Plan
 from kernelscope.studies.process import ProcessError
+from kernelscope.studies.runner import Member, Plan
 
 _CALL = "    def call(self, args, launch_config):\n"
 _PREPARE = "        # map the arguments using any extension you've registered\n"

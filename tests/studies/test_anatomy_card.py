@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from handmade_anatomies import anatomy
 
-from kernelscope.studies.anatomy_card import card
-from kernelscope.studies.anatomy_parts import Dissected
-from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.breakdown import AnatomyResult, Dissected
+from kernelscope.studies.breakdown_views import card
 from kernelscope.studies.measured import Measured
 
 

@@ -8,8 +8,7 @@ import pytest
 from handmade_anatomies import CASE, PARTS, anatomy
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.anatomy_parts import Dissected
-from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.breakdown import AnatomyResult, Dissected
 from kernelscope.studies.measured import Measured
 
 

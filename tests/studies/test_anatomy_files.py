@@ -11,8 +11,8 @@ import pytest
 from handmade_anatomies import anatomy
 
 from kernelscope.errors import StudyFileError
-from kernelscope.studies import anatomy_files, files, result
-from kernelscope.studies.anatomy_result import AnatomyResult, load
+from kernelscope.studies import breakdown, files, result
+from kernelscope.studies.breakdown import AnatomyResult, load
 
 
 def test_what_was_measured_is_read_back(tmp_path: Path) -> None:
@@ -36,9 +36,9 @@ def test_a_study_s_load_reads_an_anatomy_too(tmp_path: Path) -> None:
 def test_each_kind_of_file_refuses_the_other(tmp_path: Path) -> None:
     made = anatomy({"old": {}})
     with pytest.raises(StudyFileError, match="no anatomy of KernelScope; 'kernelscope study anatomy -o FILE'"):
-        anatomy_files.from_json(files.to_json(made.measured))
+        breakdown.from_json(files.to_json(made.measured))
     with pytest.raises(StudyFileError, match="no study of KernelScope; 'kernelscope study launch -o FILE'"):
-        files.from_json(anatomy_files.to_json(made))
+        files.from_json(breakdown.to_json(made))
 
 
 def change(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -77,10 +77,10 @@ def change(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
 ])
 def test_what_contradicts_itself_is_refused_with_the_place(changed: Callable[[dict[str, Any]], None],
                                                             said: str) -> None:
-    content = json.loads(anatomy_files.to_json(anatomy({"old": {}})))
+    content = json.loads(breakdown.to_json(anatomy({"old": {}})))
     changed(content)
     with pytest.raises(StudyFileError) as caught:
-        anatomy_files.from_json(json.dumps(content))
+        breakdown.from_json(json.dumps(content))
     assert said in str(caught.value)
 
 
@@ -104,4 +104,4 @@ def test_nothing_of_the_home_folder_is_written(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", "/home/somebody")
     made = anatomy({"old": {}})
     made.measured.notes.append("/home/somebody/numba-cuda was measured")
-    assert "somebody" not in anatomy_files.to_json(made)
+    assert "somebody" not in breakdown.to_json(made)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 from handmade_anatomies import CASE, NATIVE, PARTS, anatomy
 
-from kernelscope.studies.anatomy_parts import (
+from kernelscope.studies.breakdown import (
     LAUNCH,
     UNATTRIBUTED,
+    AnatomyResult,
     Dissected,
     PartReport,
     differences,
     estimates,
     unseen,
 )
-from kernelscope.studies.anatomy_result import AnatomyResult
-from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY
-from kernelscope.studies.measured import Measured
+from kernelscope.studies.measured import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
 
 
 def by_key(made: Dissected, target: str = "old") -> dict[str, float]:

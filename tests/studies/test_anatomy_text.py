@@ -6,9 +6,8 @@ import pytest
 from handmade_anatomies import CASE, anatomy
 
 from kernelscope.recording.model import DRY_RUN_NOTICE
-from kernelscope.studies.anatomy_parts import Dissected
-from kernelscope.studies.anatomy_result import AnatomyResult
-from kernelscope.studies.anatomy_text import conclusions, sentences, text
+from kernelscope.studies.breakdown import AnatomyResult, Dissected
+from kernelscope.studies.breakdown_views import conclusions, sentences, text
 from kernelscope.studies.measured import Measured
 
 

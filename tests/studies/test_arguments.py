@@ -13,7 +13,7 @@ from handmade_studies import measured
 from kernelscope import studies
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.studies import arguments, overhead
-from kernelscope.studies.anatomy_result import AnatomyResult
+from kernelscope.studies.breakdown import AnatomyResult
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.target import Target, parse_targets
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from bench_process import Bench, Interpreter, clean_environ, empty_kernel
 
-from kernelscope.studies import start
+from kernelscope.studies import process
 
 
 @pytest.fixture
@@ -119,11 +119,11 @@ def test_no_module_of_ours_hides_one_of_the_target(bench: Bench, name: str) -> N
 
 def test_kernelscope_is_there_for_the_cases_that_need_it(started: Callable[..., Bench]) -> None:
     bench = started()
-    bench.hello(kernelscope=start.package_folder())
+    bench.hello(kernelscope=process.package_folder())
     setup = "import kernelscope.schema\nprint(kernelscope.__file__)"
     bench.must("prepare", case={"name": "recorded", "setup": setup, "statement": "1",
                                 "needs": ["kernelscope.schema"]}, batch_ms=0.1)
-    assert bench.output.read_text() == f"{start.package_folder()}/kernelscope/__init__.py\n"
+    assert bench.output.read_text() == f"{process.package_folder()}/kernelscope/__init__.py\n"
 
 
 def test_a_folder_without_kernelscope_is_said(started: Callable[..., Bench], tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_the_command_names_no_current_folder(tmp_path: Path) -> None:
     (tmp_path / "importlib.py").write_text("raise SystemExit('shadowed')")
     read, write = os.pipe()
     os.close(write)
-    done = subprocess.run([*start.command(Interpreter(Path(sys.executable))), str(read), "1"], pass_fds=(read,),
+    done = subprocess.run([*process.command(Interpreter(Path(sys.executable))), str(read), "1"], pass_fds=(read,),
                           cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=60, check=False)
     os.close(read)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

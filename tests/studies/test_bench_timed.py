@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from kernelscope.studies import start
-from kernelscope.studies.bench import machine, timed, warming
+from kernelscope.studies import process
+from kernelscope.studies.bench import machine, timed
+from kernelscope.studies.bench import timed as bench_timed
 from kernelscope.studies.bench.timed import (
     FROZEN_BY_PYTHON,
     Batch,
@@ -237,22 +238,22 @@ class Stepped(TimedCase):
 
 
 def test_warm_when_the_last_batches_agree() -> None:
-    warm = warming.warm_up(Stepped(lambda n, loops: 50_000 if n == 1 else 10_000), 10)
+    warm = bench_timed.warm_up(Stepped(lambda n, loops: 50_000 if n == 1 else 10_000), 10)
     assert warm == (1000, 6, True, 10_000, 0, "")
 
 
 def test_warm_only_when_it_no_longer_gets_faster() -> None:
     stepped = Stepped(lambda n, loops: 10_000 * (1 + 3 * 0.8 ** n))
-    warm = warming.warm_up(stepped, 10)
+    warm = bench_timed.warm_up(stepped, 10)
     assert warm.stable
     assert warm.warm_batches > 8
     assert warm.ns_per_loop < 10_700
 
 
 def test_never_stable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "_LIMIT_S", 0.05)
+    monkeypatch.setattr(bench_timed, "_LIMIT_S", 0.05)
     stepped = Stepped(lambda n, loops: time.sleep(0.002) or 10_000 * 1.1 ** n)
-    assert not warming.warm_up(stepped, 10).stable
+    assert not bench_timed.warm_up(stepped, 10).stable
 
 
 @pytest.mark.parametrize(("ns", "most", "loops", "limited"), [
@@ -261,7 +262,7 @@ def test_never_stable_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 ])
 def test_loops_make_the_batch_s_time(ns: float, most: int | None, loops: int, limited: str) -> None:
     stepped = Stepped(lambda n, loops: ns, most_loops=most)
-    warm = warming.warm_up(stepped, 10)
+    warm = bench_timed.warm_up(stepped, 10)
     assert (warm.loops, warm.limited) == (loops, limited)
     assert max(stepped.asked) <= (most or 1e9)
 
@@ -273,7 +274,7 @@ def queue(loops: int, host: float, device: float, holds: int) -> float:
 
 def test_a_full_queue_is_not_what_is_timed() -> None:
     stepped = Stepped(lambda n, loops: queue(loops, 5_000, 30_000, 100), lambda loops: min(loops, 100) * 25_000)
-    warm = warming.warm_up(stepped, 10)
+    warm = bench_timed.warm_up(stepped, 10)
     assert warm.limited == "queue"
     assert 32 <= warm.loops <= 110
     assert queue(warm.loops, 5_000, 30_000, 100) < 1.15 * 5_000
@@ -282,16 +283,16 @@ def test_a_full_queue_is_not_what_is_timed() -> None:
 
 def test_a_slow_device_with_room_in_its_queue_is_no_reason_for_fewer_loops() -> None:
     stepped = Stepped(lambda n, loops: queue(loops, 20_000, 30_000, 1000), lambda loops: loops * 10_000)
-    warm = warming.warm_up(stepped, 10)
+    warm = bench_timed.warm_up(stepped, 10)
     assert (warm.loops, warm.limited) == (500, "")
 
 
-@pytest.mark.parametrize("path", sorted(start.BENCH.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(process.BENCH.glob("*.py")), ids=lambda path: path.name)
 def test_old_pythons_can_read_it(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
 
 
-@pytest.mark.parametrize("path", sorted(start.BENCH.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(process.BENCH.glob("*.py")), ids=lambda path: path.name)
 def test_it_imports_nothing_that_a_target_may_lack(path: Path) -> None:
     import sys
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope import Recorder, _native
+from kernelscope import Recorder, native
 from kernelscope.studies import calibrating
 from kernelscope.studies.calibrating import Calibrator, backends
 
@@ -43,7 +43,7 @@ def test_a_batch_is_recorded_as_it_was_asked_for(calibrator: Calibrator, monkeyp
             made.append(how)
             super().__init__(name, **how)
 
-    monkeypatch.setattr("kernelscope.recorder.Recorder", Watched)
+    monkeypatch.setattr("kernelscope.recorder.recorder.Recorder", Watched)
     batch(calibrator)
     assert made == []
     batch(calibrator, "python", "launch")
@@ -67,7 +67,7 @@ def test_a_wrong_request_is_answered(request_: dict[str, Any], said: str) -> Non
 
 
 def test_the_native_recorder_is_measured_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_native, "core", None)
+    monkeypatch.setattr(native, "core", None)
     assert calibrating.backends() == ["python"]
-    monkeypatch.setattr(_native, "core", object())
+    monkeypatch.setattr(native, "core", object())
     assert calibrating.backends() == ["python", "native"]

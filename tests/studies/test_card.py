@@ -10,10 +10,9 @@ import pytest
 from cards import HOSTILE, Reader
 
 from kernelscope.studies import card as cards
-from kernelscope.studies import words
+from kernelscope.studies import text
 from kernelscope.studies.card import card
-from kernelscope.studies.judged import Judgement
-from kernelscope.studies.measured import Measured
+from kernelscope.studies.measured import Judgement, Measured
 from kernelscope.studies.result import StudyResult
 
 
@@ -59,8 +58,8 @@ def test_card_and_text_say_the_same() -> None:
     shown = " ".join(Reader(card(result)).text.split())
     said = " ".join(str(result).split())
     sentences = [sentence for _, sentence in
-                 words.conclusions(result) + words.failures(result.measured) + words.remarks(result)]
-    sentences += [*words.method(result.measured), words.machine(result.measured)]
+                 text.conclusions(result) + text.failures(result.measured) + text.remarks(result)]
+    sentences += [*text.method(result.measured), text.machine(result.measured)]
     assert len(sentences) > 10
     for sentence in sentences:
         assert sentence in shown and sentence in said
@@ -99,8 +98,8 @@ def test_many_cases_are_folded() -> None:
 
 
 def test_a_dry_run_says_so() -> None:
-    assert words.NOTICE in Reader(card(StudyResult(handmade.dry_run()))).texts
-    assert words.NOTICE not in card(StudyResult(handmade.measured()))
+    assert text.NOTICE in Reader(card(StudyResult(handmade.dry_run()))).texts
+    assert text.NOTICE not in card(StudyResult(handmade.measured()))
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, *handmade.HOSTILE])

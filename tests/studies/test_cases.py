@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.probes import base, make_log
-from kernelscope.studies.case import Case
+from kernelscope.native import log
+from kernelscope.probes import base
 from kernelscope.studies.cases import (
+    BACKENDS,
+    DETAILS,
+    Case,
     case,
     catalogue,
     empty,
@@ -25,7 +28,6 @@ from kernelscope.studies.cases import (
     recorded,
     select,
 )
-from kernelscope.studies.catalogue_ways import BACKENDS, DETAILS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -158,7 +160,7 @@ def test_more_of_a_group_is_made_on_request() -> None:
 
 
 def test_recorders_and_details_are_those_that_there_are() -> None:
-    assert set(BACKENDS) == set(make_log.BACKENDS) and base.DETAILS == DETAILS
+    assert set(BACKENDS) == set(log.BACKENDS) and base.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:

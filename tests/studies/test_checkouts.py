@@ -8,8 +8,8 @@ import pytest
 from study_repositories import toy_checkout
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import checkouts
-from kernelscope.studies.checkouts import Package, find_package, installed_package, usable_as_is
+from kernelscope.studies import target
+from kernelscope.studies.target import Package, find_package, installed_package, usable_as_is
 
 EXTENSION = f"_dispatcher{EXTENSION_SUFFIXES[0]}"
 
@@ -29,7 +29,7 @@ def extended(folder: Path, source: str = "int a;", compiled: bool = True, packag
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     package = extended(tmp_path / "installed")
-    monkeypatch.setattr(checkouts, "installed_package", lambda _: package)
+    monkeypatch.setattr(target, "installed_package", lambda _: package)
     return package
 
 
@@ -64,7 +64,7 @@ def test_installed_package_is_found_without_importing_it() -> None:
     found = installed_package("numba-cuda")
     assert found is not None and (found.path / "numba" / "cuda" / "dispatcher.py").exists()
     assert found.version
-    assert checkouts._compiled(found.path) and checkouts._sources(found.path)
+    assert target._compiled(found.path) and target._sources(found.path)
 
 
 def test_checkout_that_one_stands_in_is_not_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_checkout_that_one_stands_in_is_not_what_is_installed(tmp_path: Path, mo
 
 
 def test_framework_that_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(checkouts.FRAMEWORKS, "numba-cuda-mlir", "no_such_package_anywhere")
+    monkeypatch.setitem(target.FRAMEWORKS, "numba-cuda-mlir", "no_such_package_anywhere")
     assert installed_package("numba-cuda-mlir") is None
 
 
@@ -132,6 +132,6 @@ def test_extensions_whose_sources_are_not_in_the_package_need_the_same_version(
 
 
 def test_framework_that_is_not_installed(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkouts, "installed_package", lambda _: None)
+    monkeypatch.setattr(target, "installed_package", lambda _: None)
     with pytest.raises(StudyError, match="numba-cuda is not installed in this environment"):
         usable_as_is(extended(tmp_path / "checkout"), scratch)

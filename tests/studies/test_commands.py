@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.commands import Finished, last_words, run, to_the_end
+from kernelscope.studies.environments import Finished, last_words, run, to_the_end
 
 
 def is_alive(process: int) -> bool:

@@ -20,18 +20,25 @@ from study_repositories import (
 )
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import environments, venvs
-from kernelscope.studies.environments import Prepared, add_version_warnings, cuda_extra, prepare, shortened
+from kernelscope.studies import environments
+from kernelscope.studies import environments as studies_environments
+from kernelscope.studies.environments import (
+    Prepared,
+    Workspace,
+    add_version_warnings,
+    cuda_extra,
+    prepare,
+    shortened,
+)
 from kernelscope.studies.measured import TargetReport
 from kernelscope.studies.target import Target, parse_target
-from kernelscope.studies.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv(venvs.FOLDER, str(tmp_path / "kept environments"))
+    monkeypatch.setenv(studies_environments.FOLDER, str(tmp_path / "kept environments"))
     parent = tmp_path / "temporary files"
     parent.mkdir()
     with Workspace(parent) as made:
@@ -74,8 +81,8 @@ def test_what_a_process_inherits(workspace: Workspace, tmp_path: Path, monkeypat
                         "FORCE_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
     current = prepare(Target("now"), workspace).environ
-    answer = environments.commands.Finished(0, "Python 3.9\n", "")
-    monkeypatch.setattr(environments.commands, "run", lambda *_, **__: answer)
+    answer = environments.Finished(0, "Python 3.9\n", "")
+    monkeypatch.setattr(environments, "run", lambda *_, **__: answer)
     other = prepare(Target("other", "python", sys.executable), workspace).environ
     assert current["PYTHONPATH"] == f"{tmp_path}/here{os.pathsep}/there" and current["VIRTUAL_ENV"] == "/v"
     assert "PYTHONPATH" not in other and "VIRTUAL_ENV" not in other
@@ -88,7 +95,7 @@ def test_what_a_process_inherits(workspace: Workspace, tmp_path: Path, monkeypat
 
 
 def test_interpreter_of_a_virtual_environment(workspace: Workspace, tmp_path: Path) -> None:
-    venvs.make(tmp_path / "an environment")
+    studies_environments.make(tmp_path / "an environment")
     for value in ("an environment", "an environment/bin/python"):
         prepared = prepare(parse_target(f"x={tmp_path / value}"), workspace)
         assert prepared.report.kind == "python"
@@ -169,12 +176,12 @@ def test_requirement_that_cannot_be_installed(workspace: Workspace, wheels: Path
 
 
 def test_interrupted_installation_leaves_nothing(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(venvs.FOLDER, str(tmp_path / "kept"))
+    monkeypatch.setenv(studies_environments.FOLDER, str(tmp_path / "kept"))
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(venvs, "install", interrupted)
+    monkeypatch.setattr(studies_environments, "install", interrupted)
     for text in ("numba-cuda==0.30.4", "numba-cuda"):
         with pytest.raises(KeyboardInterrupt), Workspace(tmp_path) as workspace:
             prepare(parse_target(text), workspace, find_links=[wheels])
@@ -188,7 +195,7 @@ import pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from kernelscope.studies.environments import prepare
 from kernelscope.studies.target import parse_target
-from kernelscope.studies.workspace import Workspace
+from kernelscope.studies.environments import Workspace
 with Workspace(pathlib.Path(sys.argv[1])) as workspace:
     prepare(parse_target("git:" + sys.argv[2] + "@HEAD"), workspace, no_index=True, find_links=[sys.argv[3]])
 """

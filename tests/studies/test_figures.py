@@ -14,13 +14,11 @@ from browsing import chromiums, in_both_fonts
 from handmade_studies import COSTS, HOSTILE, dry_run, found, hostile, measured, troubled
 
 from kernelscope.errors import StudyError
-from kernelscope.renderers.charts_html import figures_html
-from kernelscope.renderers.figures import MOST_MARKS
 from kernelscope.studies import figures
-from kernelscope.studies.figure_parts import samples_of
-from kernelscope.studies.judged import NO_DIFFERENCE, TOO_NOISY, Judgement
-from kernelscope.studies.measured import CaseReport, Measured
+from kernelscope.studies.figures import samples_of
+from kernelscope.studies.measured import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured
 from kernelscope.studies.result import StudyResult
+from kernelscope.views.charts import MOST_MARKS, figures_html
 
 
 def judged(study: Measured) -> StudyResult:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from kernelscope.studies import forest
-from kernelscope.studies.judged import NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
+from kernelscope.studies import card
+from kernelscope.studies.measured import NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
 
 INF = float("inf")
 
@@ -23,7 +23,7 @@ def difference(low: float, middle: float, high: float, verdict: str = SLOWER) ->
 ])
 def test_an_axis_holds_everything_and_zero(spans: list[tuple[float, float, float]]) -> None:
     held = [difference(*span) for span in spans]
-    axis = forest.axis(held)
+    axis = card.axis(held)
     assert axis.low < 0 < axis.high
     assert 0 in axis.ticks
     assert 2 <= len(axis.ticks) <= 8
@@ -35,62 +35,62 @@ def test_an_axis_holds_everything_and_zero(spans: list[tuple[float, float, float
 
 
 def test_places_are_in_order() -> None:
-    axis = forest.axis([difference(-10, 0, 30)])
+    axis = card.axis([difference(-10, 0, 30)])
     assert 0 < axis.place(-10) < axis.place(0) < axis.place(30) < 100
     assert axis.place(-1000) == 0 and axis.place(INF) == 100
     assert axis.place(float("nan")) == axis.place(0)
 
 
 def test_noise_of_a_tenth_does_not_fill_the_axis() -> None:
-    axis = forest.axis([difference(-0.1, 0.0, 0.1)])
+    axis = card.axis([difference(-0.1, 0.0, 0.1)])
     assert axis.low <= -1 and axis.high >= 1
 
 
 def test_what_is_too_noisy_makes_no_room_where_others_tell_more() -> None:
     telling, noisy = difference(1, 2, 3), difference(-500, 5, 510, TOO_NOISY)
-    axis = forest.axis([telling, noisy])
+    axis = card.axis([telling, noisy])
     assert axis.high < 10
-    cut = forest.row(axis, noisy, "#123456")
+    cut = card.row(axis, noisy, "#123456")
     # Both ends are arrows, and the line is dashed.
     assert cut.count(" L0 0 L") == 2
     assert "stroke-dasharray" in cut
-    assert forest.axis([noisy]).high > 500
+    assert card.axis([noisy]).high > 500
     little = difference(-6, 1, 7, TOO_NOISY)
-    assert forest.axis([difference(-4, 0, 4), little]).high > 7
+    assert card.axis([difference(-4, 0, 4), little]).high > 7
 
 
 def test_a_row() -> None:
-    axis = forest.axis([difference(-10, 0, 30)])
-    drawn = forest.row(axis, difference(1, 2, 3), "#123456")
+    axis = card.axis([difference(-10, 0, 30)])
+    drawn = card.row(axis, difference(1, 2, 3), "#123456")
     assert 'aria-label="+2.0 %, interval +1.0 to +3.0 %, slower"' in drawn
     assert f'cx="{axis.place(2):.2f}%"' in drawn and 'fill="#123456"' in drawn
     assert f'x1="{axis.place(1):.2f}%" x2="{axis.place(3):.2f}%"' in drawn
-    hollow = forest.row(axis, difference(-1, 0, 1, NO_DIFFERENCE), "#123456")
+    hollow = card.row(axis, difference(-1, 0, 1, NO_DIFFERENCE), "#123456")
     assert 'fill="var(--ks-ground)"' in hollow and "stroke-dasharray" not in hollow
-    for picture in (drawn, hollow, forest.baseline_row(axis), forest.empty_row(axis)):
+    for picture in (drawn, hollow, card.baseline_row(axis), card.empty_row(axis)):
         assert picture.count('class="ks-zero"') == 1
         assert picture.count('class="ks-grid"') == len(axis.ticks) - 1
         assert "nan" not in picture and "inf" not in picture.replace("interval", "")
 
 
 def test_the_head() -> None:
-    axis = forest.axis([difference(-60, 0, 60)])
-    texts = re.findall(r">([^<>]+)</text>", forest.head(axis))
+    axis = card.axis([difference(-60, 0, 60)])
+    texts = re.findall(r">([^<>]+)</text>", card.forest_head(axis))
     assert texts == ["-50 %", "0", "+50 %"]
-    assert "ks-odd" not in forest.head(axis)
-    many = forest.axis([difference(-50, 0, 210)])
-    assert [text for text in re.findall(r"ks-odd[^>]+>([^<>]+)<", forest.head(many))] == (
+    assert "ks-odd" not in card.forest_head(axis)
+    many = card.axis([difference(-50, 0, 210)])
+    assert [text for text in re.findall(r"ks-odd[^>]+>([^<>]+)<", card.forest_head(many))] == (
         [] if len(many.ticks) <= 4 else [f"{tick:+g} %" for tick in many.ticks if tick / 50 % 2])
 
 
 def test_targets_have_colors_of_their_own() -> None:
-    colors = [forest.color_of(place) for place in range(8)]
+    colors = [card.color_of(place) for place in range(8)]
     assert len(set(colors)) == 8
     # With more targets colors come again, but not the baseline's.
-    assert forest.color_of(0) not in [forest.color_of(place) for place in range(1, 40)]
+    assert card.color_of(0) not in [card.color_of(place) for place in range(1, 40)]
 
 
 @pytest.mark.parametrize(("value", "width"), [(4, 100), (2, 50), (0, 0), (INF, 0), (float("nan"), 0), (9, 100)])
 def test_bars(value: float, width: float) -> None:
-    assert forest.bar_width(value, [1, 4, INF]) == width
-    assert forest.bar_width(value, []) == 0
+    assert card.bar_width(value, [1, 4, INF]) == width
+    assert card.bar_width(value, []) == 0

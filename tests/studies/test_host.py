@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.studies import host
+from kernelscope.studies import process
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 def test_it_is_described(machine: Path) -> None:
-    found = host.describe((1, 0), machine)
+    found = process.describe((1, 0), machine)
     assert found["processor"] == "Fast(R) 9000"
     assert found["governor"] == "powersave"
     assert found["cores"] == os.cpu_count()
@@ -31,22 +31,22 @@ def test_it_is_described(machine: Path) -> None:
 
 
 def test_what_is_not_known_is_null(tmp_path: Path) -> None:
-    found = host.describe((), tmp_path)
+    found = process.describe((), tmp_path)
     assert found["governor"] is None
     assert found["processor"]
 
 
 def test_idle_times_are_read(machine: Path) -> None:
-    assert host.idle_times(machine) == {0: 105, 1: 307}
-    assert host.idle_times(machine / "nowhere") == {}
+    assert process.idle_times(machine) == {0: 105, 1: 307}
+    assert process.idle_times(machine / "nowhere") == {}
 
 
 def test_the_core_that_was_idle_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = iter([{0: 0, 1: 50, 2: 100, 3: 7}, {0: 90, 1: 55, 2: 130, 3: 8}])
-    monkeypatch.setattr(host, "usable_cores", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr(host, "idle_times", lambda root: next(readings))
+    monkeypatch.setattr(process, "usable_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(process, "idle_times", lambda root: next(readings))
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
-    assert host.choose_cores() == (2, 1, 3)
+    assert process.choose_cores() == (2, 1, 3)
 
 
 def test_only_the_cores_of_one_numa_node_are_chosen(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,16 +57,16 @@ def test_only_the_cores_of_one_numa_node_are_chosen(machine: Path, monkeypatch: 
     idle = {core: 0 for core in range(41)}
     for first, chosen in ((1, (1, 8)), (9, (9, *range(40, 25, -1)))):
         readings = iter([idle, {**idle, first: 5}])
-        monkeypatch.setattr(host, "usable_cores", lambda: list(range(41)))
-        monkeypatch.setattr(host, "idle_times", lambda root, readings=readings: next(readings))
+        monkeypatch.setattr(process, "usable_cores", lambda: list(range(41)))
+        monkeypatch.setattr(process, "idle_times", lambda root, readings=readings: next(readings))
         monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
-        assert host.choose_cores(machine) == chosen
+        assert process.choose_cores(machine) == chosen
 
 
 def test_the_only_core_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "usable_cores", lambda: [0])
+    monkeypatch.setattr(process, "usable_cores", lambda: [0])
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
-    assert host.choose_cores() == (0,)
+    assert process.choose_cores() == (0,)
 
 
 def test_where_processes_cannot_be_put_on_a_core_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +74,12 @@ def test_where_processes_cannot_be_put_on_a_core_there_is_none(monkeypatch: pyte
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    assert host.choose_cores() == ()
-    monkeypatch.setattr(host, "usable_cores", list)
-    assert host.choose_cores() == ()
+    assert process.choose_cores() == ()
+    monkeypatch.setattr(process, "usable_cores", list)
+    assert process.choose_cores() == ()
 
 
 def test_asking_leaves_this_process_where_it_may_run() -> None:
     before = os.sched_getaffinity(0)
-    assert before.issuperset(host.choose_cores())
+    assert before.issuperset(process.choose_cores())
     assert os.sched_getaffinity(0) == before

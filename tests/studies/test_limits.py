@@ -6,9 +6,8 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
-from kernelscope.studies.limits import check, parse_percent
-from kernelscope.studies.result import StudyResult
+from kernelscope.studies.measured import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
+from kernelscope.studies.result import StudyResult, check, parse_percent
 
 
 def difference(low: float, middle: float, high: float, verdict: str, **changes: object) -> Difference:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelscope.studies import numbers
-from kernelscope.studies.judged import SLOWER, Difference, Estimate
+from kernelscope.studies.measured import SLOWER, Difference, Estimate
 
 
 @pytest.mark.parametrize(("value", "half", "text"), [
@@ -27,7 +27,7 @@ def test_intervals() -> None:
     found = Difference("v2", "a", "main", False, 2.1, 2.05, 2.15, 51.22, 50.0, 52.44, SLOWER)
     assert numbers.difference(found) == "+2.10"
     assert numbers.difference_interval(found) == "[+2.05, +2.15]"
-    assert (numbers.percent(found), numbers.percent(found, signed=True)) == ("51.2 %", "+51.2 %")
+    assert (numbers.difference_percent(found), numbers.difference_percent(found, signed=True)) == ("51.2 %", "+51.2 %")
     assert numbers.percent_interval(found) == "[+50.0, +52.4] %"
     estimate = Estimate("v2", "a", 4.1, 4.11, 0.05, 4.08, 4.12, 16, 80)
     assert (numbers.median(estimate), numbers.median_interval(estimate)) == ("4.10", "[4.08, 4.12]")

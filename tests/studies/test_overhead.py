@@ -17,8 +17,9 @@ import pytest
 import kernelscope
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import overhead, start
-from kernelscope.studies.case import Case
+from kernelscope.studies import overhead
+from kernelscope.studies import process as studies_process
+from kernelscope.studies.cases import Case
 from kernelscope.studies.process import BenchProcess
 
 
@@ -40,7 +41,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return SimpleNamespace(**{each.name: getattr(member, each.name) for each in dataclasses.fields(member)})
 
     monkeypatch.setattr(overhead, "prepare", prepare)
-    monkeypatch.setattr(start, "command", lambda prepared: prepared.command)
+    monkeypatch.setattr(studies_process, "command", lambda prepared: prepared.command)
     behaviours["asked"] = asked
     return behaviours
 
@@ -266,10 +267,10 @@ def test_one_target_alone_stops_too(fakes: dict[str, Any]) -> None:
 
 
 def test_names_are_functions_whatever_was_imported(run_python: Callable[..., Any]) -> None:
-    run_python("import kernelscope.studies.case, kernelscope.studies.cases\n"
+    run_python("import kernelscope.studies.cases, kernelscope.studies.cases\n"
                "from kernelscope import studies\n"
                "assert callable(studies.case) and callable(studies.launch_overhead)\n"
-               "from kernelscope.studies.case import Case\n"
+               "from kernelscope.studies.cases import Case\n"
                "assert studies.Case is Case and 'against' in dir(studies)\n"
                "try:\n    studies.nothing\nexcept AttributeError as error:\n    assert 'nothing' in str(error)\n"
                "else:\n    raise AssertionError\n")

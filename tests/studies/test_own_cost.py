@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from calibrations import FakeProcess
 
-from kernelscope.calibration import stored
 from kernelscope.errors import CalibrationError, KernelScopeError, StudyArgumentError
-from kernelscope.studies import calibrate, own_cost
+from kernelscope.recorder.overhead import stored
+from kernelscope.studies import calibrate, calibration
 from kernelscope.studies.calibrating import backends
-from kernelscope.studies.own_cost import (
+from kernelscope.studies.calibration import (
     ARGUMENTS,
     LEAST_ROUNDS,
     Batch,
@@ -170,7 +170,7 @@ class Process(FakeProcess):
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     made = Process()
-    monkeypatch.setattr(own_cost, "_started", lambda dry_run, cores: (made, HELLO))
+    monkeypatch.setattr(calibration, "_started", lambda dry_run, cores: (made, HELLO))
     return made
 
 
@@ -247,15 +247,15 @@ def test_without_a_gpu_it_is_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
             raise RefusedError("there is no CUDA GPU to be had here")
         return Process(), HELLO
 
-    monkeypatch.setattr(own_cost, "_greeted", greeted)
-    monkeypatch.setattr(own_cost, "is_dry_run", lambda: False)
-    own_cost._started(None, [])
+    monkeypatch.setattr(calibration, "_greeted", greeted)
+    monkeypatch.setattr(calibration, "is_dry_run", lambda: False)
+    calibration._started(None, [])
     assert [bool(fields) for fields in asked] == [False, True]
     asked.clear()
     with pytest.raises(RefusedError):
-        own_cost._started(False, [])
-    monkeypatch.setattr(own_cost, "is_dry_run", lambda: True)
-    own_cost._started(None, [])
+        calibration._started(False, [])
+    monkeypatch.setattr(calibration, "is_dry_run", lambda: True)
+    calibration._started(None, [])
     assert [bool(fields) for fields in asked] == [False, True]
 
 
@@ -264,7 +264,7 @@ def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
     state = str(tmp_path / "state")
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "kernelscope", "doctor", "--calibrate", "--seconds", "0.5"],
-        env={**os.environ, "PYTHONPATH": str(Path(own_cost.__file__).parents[2]), "KERNELSCOPE_DRYRUN": "1",
+        env={**os.environ, "PYTHONPATH": str(Path(calibration.__file__).parents[2]), "KERNELSCOPE_DRYRUN": "1",
              "XDG_STATE_HOME": state}, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "measuring what recording costs, for some" in done.stderr

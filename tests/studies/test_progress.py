@@ -11,8 +11,8 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from kernelscope.studies import progress
-from kernelscope.studies.progress import NotebookBar, TerminalBar
+from kernelscope.studies import runner
+from kernelscope.studies.runner import NotebookBar, TerminalBar
 
 
 class Terminal(io.StringIO):
@@ -76,7 +76,7 @@ def test_a_terminal_that_goes_away_does_not_end_the_study() -> None:
 
 def test_a_terminal_without_a_window_is_none_of_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Terminal, "fileno", lambda self: 2)
-    monkeypatch.setattr(progress.os, "get_terminal_size", lambda handle: os.terminal_size((0, 0)))
+    monkeypatch.setattr(runner.os, "get_terminal_size", lambda handle: os.terminal_size((0, 0)))
     terminal = Terminal()
     TerminalBar(terminal, Clock())(0.5, "process 8 of 16: round 1 of 5")
     assert terminal.getvalue().split("\r")[1].endswith("process 8 of 16: round 1 of 5")
@@ -102,35 +102,35 @@ def test_it_suits_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     try:
         shell.display_formatter.active_types = ["text/plain"]
-        assert progress.suitable() is None
+        assert runner.suitable() is None
         monkeypatch.setattr(sys, "stderr", Terminal())
-        assert isinstance(progress.suitable(), TerminalBar)
+        assert isinstance(runner.suitable(), TerminalBar)
         monkeypatch.setattr(sys, "stderr", None)
-        assert progress.suitable() is None
+        assert runner.suitable() is None
         shell.display_formatter.active_types = ["text/plain", "text/html"]
-        assert isinstance(progress.suitable(), NotebookBar)
+        assert isinstance(runner.suitable(), NotebookBar)
     finally:
         shell.display_formatter.active_types = before
 
 
 @pytest.mark.parametrize("wanted", [False, None])
 def test_it_can_be_nothing(monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
-    monkeypatch.setattr(progress, "suitable", lambda: None)
-    with progress.showing(wanted) as tell:
+    monkeypatch.setattr(runner, "suitable", lambda: None)
+    with runner.showing(wanted) as tell:
         tell(0.5, "half")
 
 
 def test_it_can_be_one_s_own() -> None:
     told: list[tuple[float, str]] = []
-    with progress.showing(lambda done, text: told.append((done, text))) as tell:
+    with runner.showing(lambda done, text: told.append((done, text))) as tell:
         tell(0.5, "half")
     assert told == [(0.5, "half")]
 
 
 def test_it_is_taken_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(progress, "suitable", lambda: TerminalBar(terminal, Clock()))
-    with pytest.raises(KeyboardInterrupt), progress.showing(None) as tell:
+    monkeypatch.setattr(runner, "suitable", lambda: TerminalBar(terminal, Clock()))
+    with pytest.raises(KeyboardInterrupt), runner.showing(None) as tell:
         tell(0.5, "half")
         raise KeyboardInterrupt
     assert terminal.getvalue().endswith("\r" + " " * 27 + "\r")

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelscope.studies.bench import quiet
-from kernelscope.studies.bench.quiet import Quiet, reference_ns
+from kernelscope.studies.bench import machine
+from kernelscope.studies.bench.machine import Quiet, reference_ns
 
 FAST, SLOW = 50_000, 90_000
 
@@ -27,7 +27,7 @@ def been(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def slow(monkeypatch: pytest.MonkeyPatch, been: list[int]) -> Callable[..., None]:
     """Say which cores are slow; a reference takes no time."""
     def say(*cores: int) -> None:
-        monkeypatch.setattr(quiet, "reference_ns", lambda: SLOW if been and been[-1] in cores else FAST)
+        monkeypatch.setattr(machine, "reference_ns", lambda: SLOW if been and been[-1] in cores else FAST)
     return say
 
 
@@ -55,7 +55,7 @@ def test_it_goes_on_to_the_next_quiet_core(been: list[int], slow: Callable[..., 
 
 def test_one_slow_reference_of_four_is_enough_to_go_on(been: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     times = itertools.chain([FAST, FAST, FAST, SLOW], itertools.repeat(FAST))
-    monkeypatch.setattr(quiet, "reference_ns", lambda: next(times))
+    monkeypatch.setattr(machine, "reference_ns", lambda: next(times))
     Quiet([3, 1, 2]).seek(None, 60_000)
     assert been == [3, 1]
 
@@ -63,8 +63,8 @@ def test_one_slow_reference_of_four_is_enough_to_go_on(been: list[int], monkeypa
 def test_without_a_quiet_core_it_gives_up(been: list[int], slow: Callable[..., None],
                                          monkeypatch: pytest.MonkeyPatch) -> None:
     slow(1, 2, 3)
-    readings = itertools.count(0, quiet._LONGEST_NS // 4)
-    monkeypatch.setattr(quiet, "_now", lambda: next(readings))
+    readings = itertools.count(0, machine._LONGEST_NS // 4)
+    monkeypatch.setattr(machine, "_now", lambda: next(readings))
     Quiet([3, 1, 2]).seek(3, 60_000)
     assert been == [3, 1, 2, 3]
 
@@ -87,7 +87,7 @@ def test_a_core_that_is_not_its_own_is_not_gone_to(been: list[int]) -> None:
 
 
 def test_what_is_best_is_that_of_the_fast_cores(been: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "reference_ns", lambda: {3: SLOW, 1: SLOW, 2: FAST}[been[-1]])
+    monkeypatch.setattr(machine, "reference_ns", lambda: {3: SLOW, 1: SLOW, 2: FAST}[been[-1]])
     cores = Quiet([3, 1, 2])
     cores.go(1)
     assert cores.best_ns() == FAST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelscope.studies.quietness import Quietness
+from kernelscope.studies.runner import Quietness
 
 
 def test_the_first_of_a_round_seeks_and_the_others_follow() -> None:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from kernelscope.studies import resampling
-from kernelscope.studies.resampling import (
+from kernelscope.studies import statistics
+from kernelscope.studies.statistics import (
     Column,
     Part,
     intervals,
@@ -68,7 +68,7 @@ def test_few_values_get_students_interval_divided_by_their_number():
     columns = [column([1.0, 2, 4]), column([3.0, 3.5, 3.6])]
     _, halves = intervals(columns, 0.95)
     error = np.std([1, 2, 4], ddof=1) / math.sqrt(3)
-    expected = student_quantile(1 - resampling.SHARE_OF_ERROR * 0.05 / 2 / 2, 2) * error
+    expected = student_quantile(1 - statistics.SHARE_OF_ERROR * 0.05 / 2 / 2, 2) * error
     assert halves[0] == pytest.approx(expected)
 
 
@@ -121,7 +121,7 @@ def test_an_outlier_hardly_moves_the_middle():
 def test_resampling_in_several_steps_gives_intervals_of_the_same_width(monkeypatch):
     columns = [column(np.random.default_rng(seed).normal(size=16)) for seed in range(5)]
     _, whole = intervals(columns)
-    monkeypatch.setattr(resampling, "_AT_ONCE", 5_000)
+    monkeypatch.setattr(statistics, "_AT_ONCE", 5_000)
     _, stepwise = intervals(columns)
     assert stepwise == pytest.approx(whole, rel=0.15)
 

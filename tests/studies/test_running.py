@@ -17,10 +17,9 @@ import fake_bench
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.case import Case
+from kernelscope.studies.cases import Case
 from kernelscope.studies.measured import BATCH, Measured
-from kernelscope.studies.plan import Member, Plan
-from kernelscope.studies.running import Run
+from kernelscope.studies.runner import Member, Plan, Run
 
 CASES = (Case("0 args", "k()"), Case("1 args", "k(a)"))
 Study = Callable[..., Measured]

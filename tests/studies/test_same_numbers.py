@@ -11,7 +11,7 @@ import pytest
 from cards import Reader
 
 from kernelscope import studies
-from kernelscope.cli import main
+from kernelscope.commands.cli import main
 from kernelscope.studies.compare import Comparison, compare
 from kernelscope.studies.compare import text as comparison_text
 from kernelscope.studies.result import StudyResult

@@ -5,7 +5,7 @@ import pytest
 import study_noise
 
 from kernelscope.studies.measured import CaseReport, Measured, TargetReport
-from kernelscope.studies.samples import BLOCKS, counting, middle, paired, quiet_share, samples
+from kernelscope.studies.statistics import BLOCKS, counting, middle, paired, quiet_share, samples
 
 
 def measured(rows, *, live=False):

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import schedule
+from kernelscope.studies import runner
 
 TARGETS = ["A", "B", "C"]
 CASES = ["0 args", "1 args", "2 args", "3 args"]
 
 
-def rounds(repeats: int = 6, seed: int = 1, targets: list[str] = TARGETS) -> list[list[schedule.Turn]]:
-    return schedule.generation(targets, CASES, repeats, random.Random(seed))
+def rounds(repeats: int = 6, seed: int = 1, targets: list[str] = TARGETS) -> list[list[runner.Turn]]:
+    return runner.generation(targets, CASES, repeats, random.Random(seed))
 
 
 def test_every_round_has_each_case_in_each_target_once() -> None:
@@ -48,7 +48,7 @@ def test_the_same_seed_makes_the_same_schedule() -> None:
 
 def test_no_target_and_no_case_make_no_turns() -> None:
     assert rounds(2, targets=[]) == [[], []]
-    assert schedule.generation(["A"], [], 1, random.Random(0)) == [[]]
+    assert runner.generation(["A"], [], 1, random.Random(0)) == [[]]
 
 
 @pytest.mark.parametrize(("loops", "found"), [
@@ -62,13 +62,13 @@ def test_no_target_and_no_case_make_no_turns() -> None:
     ("100000,...,10000", [100000, 46416, 21544, 10000]),
 ])
 def test_loops_are_read(loops: Any, found: list[int] | None) -> None:
-    parsed = schedule.parse_loops(loops, CASES)
+    parsed = runner.parse_loops(loops, CASES)
     assert parsed == (None if found is None else dict(zip(CASES, found, strict=True)))
 
 
 def test_of_one_case_the_first_number_counts() -> None:
-    assert schedule.parse_loops("100,...,10", ["only"]) == {"only": 100}
-    assert schedule.parse_loops("100,...,10", []) == {}
+    assert runner.parse_loops("100,...,10", ["only"]) == {"only": 100}
+    assert runner.parse_loops("100,...,10", []) == {}
 
 
 @pytest.mark.parametrize(("loops", "said"), [
@@ -85,4 +85,4 @@ def test_of_one_case_the_first_number_counts() -> None:
 ])
 def test_wrong_loops_are_refused(loops: Any, said: str) -> None:
     with pytest.raises(StudyError, match=said):
-        schedule.parse_loops(loops if not isinstance(loops, float) else [loops], ["a", "b", "c", "d"])
+        runner.parse_loops(loops if not isinstance(loops, float) else [loops], ["a", "b", "c", "d"])

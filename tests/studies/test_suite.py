@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import commands, overhead
+from kernelscope.studies import environments, overhead
 
 # The package's `suite` is the function.
 running = importlib.import_module("kernelscope.studies.suite")
@@ -121,7 +121,7 @@ def test_a_target_that_cannot_goes_without(tmp_path: Path) -> None:
 
 
 def test_a_target_without_the_tools_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running.commands, "run", lambda *_, **__: commands.Finished(
+    monkeypatch.setattr(running.environments, "run", lambda *_, **__: environments.Finished(
         0, json.dumps({"tools": ["pytest"], "folder": "/nowhere"}), ""))
     with pytest.raises(StudyError, match=r"'current': it has no pytest-benchmark: install them there, python\S* -m pip "
                                          "install pytest pytest-benchmark"):

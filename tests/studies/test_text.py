@@ -7,12 +7,19 @@ import re
 import handmade_studies as handmade
 import pytest
 
-from kernelscope.renderers.base import width_of
-from kernelscope.studies import words
-from kernelscope.studies.judged import NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference, Estimate, Judgement
-from kernelscope.studies.measured import Measured
+from kernelscope.studies import text as studies_text
+from kernelscope.studies.measured import (
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    Difference,
+    Estimate,
+    Judgement,
+    Measured,
+)
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.text import overhead, text
+from kernelscope.views.base import width_of
 
 FIELD = """\
 Launch overhead (us/launch):
@@ -130,8 +137,8 @@ def test_trouble_is_told() -> None:
 
 def test_a_dry_run_says_so_first() -> None:
     first = text(StudyResult(handmade.dry_run()), 100).splitlines()[0]
-    assert first == f"*** {words.NOTICE} ***"
-    assert words.NOTICE.startswith("dry run: kernels did not execute")
+    assert first == f"*** {studies_text.NOTICE} ***"
+    assert studies_text.NOTICE.startswith("dry run: kernels did not execute")
     assert "***" not in text(StudyResult(handmade.measured()), 100)
 
 

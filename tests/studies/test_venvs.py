@@ -16,7 +16,7 @@ import pytest
 from study_repositories import toy_wheels
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import venvs
+from kernelscope.studies import environments
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept environments."""
-    monkeypatch.setenv(venvs.FOLDER, str(tmp_path / "kept"))
+    monkeypatch.setenv(environments.FOLDER, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
@@ -53,7 +53,7 @@ class Builder:
 def keep(build: Callable[[Path], None], *request: str, held: ExitStack | None = None,
          progress: Callable[[str], None] = print) -> Path:
     with contextlib.ExitStack() as stack:
-        return venvs.kept("toy", request, build, held or stack, progress)
+        return environments.kept("toy", request, build, held or stack, progress)
 
 
 def names(folder: Path) -> list[str]:
@@ -64,22 +64,22 @@ def names(folder: Path) -> list[str]:
 def test_environment_installs_without_a_network(tmp_path: Path, wheels: Path, own_pip: bool,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     if not own_pip:
-        monkeypatch.setattr(venvs, "_pip_of_this", lambda: None)
+        monkeypatch.setattr(environments, "_pip_of_this", lambda: None)
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("PIP_USER", "1")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    python = venvs.make(tmp_path / "an environment")
-    venvs.install(python, ["numba-cuda==1.0"], scratch=scratch, find_links=[str(wheels)], no_index=True)
+    python = environments.make(tmp_path / "an environment")
+    environments.install(python, ["numba-cuda==1.0"], scratch=scratch, find_links=[str(wheels)], no_index=True)
     ran = subprocess.run([python, "-c", "import sys, numba_cuda; print(sys.prefix, numba_cuda.__file__)"],
                          capture_output=True, text=True, check=True, cwd=tmp_path)
     assert ran.stdout.count(str(tmp_path / "an environment")) == 2
 
 
 def test_failures_of_pip_are_one_line(tmp_path: Path, wheels: Path) -> None:
-    python = venvs.make(tmp_path / "venv")
+    python = environments.make(tmp_path / "venv")
     with pytest.raises(StudyError) as failed:
-        venvs.install(python, ["numba-cuda==2.0"], scratch=tmp_path, find_links=[str(wheels)], no_index=True)
+        environments.install(python, ["numba-cuda==2.0"], scratch=tmp_path, find_links=[str(wheels)], no_index=True)
     assert str(failed.value) == (
         "pip cannot install numba-cuda==2.0: Could not find a version that satisfies the requirement numba-cuda==2.0 "
         "(from versions: 1.0) (only folders of --find-links were looked at, as --no-index asks: where there is a "
@@ -92,8 +92,8 @@ def test_machine_without_a_network_is_told_what_to_do(tmp_path: Path) -> None:
                       "versions: none)' >&2\nexit 1\n")
     python.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StudyError, match="with --find-links"):
-        patch.setattr(venvs, "_pip_of_this", lambda: None)
-        venvs.install(python, ["x"], scratch=tmp_path)
+        patch.setattr(environments, "_pip_of_this", lambda: None)
+        environments.install(python, ["x"], scratch=tmp_path)
 
 
 def test_python_that_cannot_make_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_python_that_cannot_make_environments(tmp_path: Path, monkeypatch: pytes
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(StudyError, match="ensurepip is not available; on Debian and Ubuntu: apt-get"):
-        venvs.make(tmp_path / "venv")
+        environments.make(tmp_path / "venv")
 
 
 def test_environment_is_made_once(folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_environment_whose_interpreter_is_gone_is_made_again(folder: Path) -> No
 
 
 def test_what_a_killed_study_left_half_made_goes(folder: Path) -> None:
-    code = ("import os, pathlib, signal, contextlib\nfrom kernelscope.studies import venvs\n"
+    code = ("import os, pathlib, signal, contextlib\nfrom kernelscope.studies import environments as venvs\n"
             "def build(where):\n    where.mkdir()\n    (where / 'half').touch()\n    os.kill(os.getpid(), 9)\n"
             "venvs.kept('toy', [], build, contextlib.ExitStack(), print)\n")
     ran = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
@@ -178,15 +178,15 @@ def test_environment_that_nobody_used_is_removed(folder: Path) -> None:
 def test_forgetting_leaves_what_is_in_use(folder: Path) -> None:
     with ExitStack() as held:
         used, free = keep(Builder(), "used", held=held), keep(Builder(), "free")
-        assert venvs.forget() == [free]
+        assert environments.forget() == [free]
         assert used.exists() and not free.exists()
-    assert venvs.forget() == [used]
+    assert environments.forget() == [used]
     assert names(folder) == []
-    assert venvs.forget() == []
+    assert environments.forget() == []
 
 
 def test_forgetting_where_nothing_was_ever_kept() -> None:
-    assert venvs.forget() == []
+    assert environments.forget() == []
 
 
 def test_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypat
         flock(file, how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(fcntl, "flock", removed_before)
-    with venvs._shared(path, print) as lock:
+    with environments._shared(path, print) as lock:
         assert path.stat().st_ino == os.fstat(lock.fileno()).st_ino
     assert len(calls) == 2
 
@@ -230,11 +230,11 @@ def test_what_others_can_change_is_not_run(folder: Path) -> None:
 
 
 def test_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert venvs.environments_folder() == tmp_path / "kept"
-    monkeypatch.delenv(venvs.FOLDER)
+    assert environments.environments_folder() == tmp_path / "kept"
+    monkeypatch.delenv(environments.FOLDER)
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert venvs.environments_folder() == Path("/caches/kernelscope/study-environments")
+    assert environments.environments_folder() == Path("/caches/kernelscope/study-environments")
     (tmp_path / "file").touch()
-    monkeypatch.setenv(venvs.FOLDER, str(tmp_path / "file" / "below"))
-    with pytest.raises(StudyError, match=f"set {venvs.FOLDER} to another folder"):
+    monkeypatch.setenv(environments.FOLDER, str(tmp_path / "file" / "below"))
+    with pytest.raises(StudyError, match=f"set {environments.FOLDER} to another folder"):
         keep(Builder())

@@ -7,9 +7,16 @@ from typing import Any
 import handmade_studies as handmade
 import pytest
 
-from kernelscope.studies import words
-from kernelscope.studies.judged import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
-from kernelscope.studies.measured import CaseReport, TargetReport
+from kernelscope.studies import text
+from kernelscope.studies.measured import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    CaseReport,
+    Difference,
+    TargetReport,
+)
 
 
 def found(*verdicts: tuple[str, float]) -> list[Difference]:
@@ -31,7 +38,7 @@ def found(*verdicts: tuple[str, float]) -> list[Difference]:
      "of 4 cases (more than 1.2 % is ruled out); too noisy to tell in 1 of 4 cases (pin it)"),
 ])
 def test_a_conclusion(verdicts: list[tuple[str, float]], said: str) -> None:
-    assert words.conclusion(found(*verdicts)) == said
+    assert text.conclusion(found(*verdicts)) == said
 
 
 def cases(*args: int | None) -> list[CaseReport]:
@@ -39,24 +46,24 @@ def cases(*args: int | None) -> list[CaseReport]:
 
 
 def test_when_arguments_tell_cases_apart() -> None:
-    assert words.by_args(cases(0, 1, 26))
-    assert not words.by_args(cases(0, None))
-    assert not words.by_args(cases(4, 4))
-    assert not words.by_args([])
+    assert text.by_args(cases(0, 1, 26))
+    assert not text.by_args(cases(0, None))
+    assert not text.by_args(cases(4, 4))
+    assert not text.by_args([])
 
 
 def test_how_it_was_measured() -> None:
-    said = words.method(handmade.measured({"a": {0: 4.0}, "b": {0: 4.0}}, seconds=56.9))
+    said = text.method(handmade.measured({"a": {0: 4.0}, "b": {0: 4.0}}, seconds=56.9))
     assert said == [
         "16 processes of each target, in each 5 batches a case, of 2,000 launches.",
         "Pinned to core 3.",
         "Others took 0.4 % of the time from a loop that does nothing.",
         "The clock's resolution is 1 ns, and reading it takes 38 ns.",
         "The machine's load was 0.2 before and 1.0 after.",
-        words.METHOD,
+        text.METHOD,
         "It ended after 56.9 s: all processes were measured.",
     ]
-    one = words.method(handmade.measured({"a": {0: 4.0}}, processes=1, repeats=1, host={"pinned_to": None}, seconds=0.0,
+    one = text.method(handmade.measured({"a": {0: 4.0}}, processes=1, repeats=1, host={"pinned_to": None}, seconds=0.0,
                                          ended="narrow enough"))
     assert one == ["1 process, in each 1 batch a case, of 2,000 launches.", "Not pinned to a core.",
                    "It ended: all intervals were narrow enough."]
@@ -74,30 +81,30 @@ def test_not_all_is_measured_where_a_target_failed(ended: str, failed: list[str]
     study = handmade.measured({label: {0: 4.0} for label in "abcde"}, processes=2, seconds=0.0, ended=ended)
     for target in study.targets:
         target.error = "it crashed" if target.label in failed else None
-    assert words.method(study)[-1] == f"It ended: {said}"
+    assert text.method(study)[-1] == f"It ended: {said}"
 
 
 def test_amounts_that_differ() -> None:
     study = handmade.measured({"a": {0: 4.0}, "b": {0: 4.0}}, processes=4)
     study.batches = [row for row in study.batches if row[0] == "a" or row[2] < 2][:-1]
     study.batches[0] = (*study.batches[0][:6], 500, *study.batches[0][7:])
-    assert words.method(study)[0].startswith("2 to 4 processes of each target, in each ")
-    assert words.method(study)[0].endswith("of 500 to 2,000 launches.")
+    assert text.method(study)[0].startswith("2 to 4 processes of each target, in each ")
+    assert text.method(study)[0].endswith("of 500 to 2,000 launches.")
 
 
 def test_what_was_taken_off_is_said() -> None:
     study = handmade.measured({"a": {0: 4.0}})
     study.batches = [(*row[:9], row[7] // 3) for row in study.batches]
-    assert "While other processes had the processor, 25 % of the batches' time, is taken off." in words.method(study)
+    assert "While other processes had the processor, 25 % of the batches' time, is taken off." in text.method(study)
     study = handmade.measured({"a": {0: 4.0}}, host={"sees_waits": False})
-    assert words.method(study)[1] == ("The system does not tell how long other processes had the processor: it is in "
+    assert text.method(study)[1] == ("The system does not tell how long other processes had the processor: it is in "
                                       "the times.")
 
 
 @pytest.mark.parametrize("value", [None, "", "much", -1, float("inf"), float("nan"), True, [], {"a": 1}, 10**18])
 def test_facts_that_make_no_sense_are_left_out(value: Any) -> None:
     host = dict.fromkeys(("noise", "clock_resolution_ns", "clock_read_ns", "load_before", "load_after"), value)
-    said = words.method(handmade.measured({"a": {0: 4.0}}, processes=1, host=host))
+    said = text.method(handmade.measured({"a": {0: 4.0}}, processes=1, host=host))
     assert len(said) == 2
 
 
@@ -107,34 +114,34 @@ def test_facts_that_make_no_sense_are_left_out(value: Any) -> None:
     (3, "Pinned to core 3."), ([], "Not pinned to a core."),
     ("<b>", "Pinned to core <b>."), ({"a": 1}, 'core {"a": 1}.')])
 def test_pinning(cores: Any, said: str) -> None:
-    assert said in " ".join(words.method(handmade.measured({"a": {0: 4.0}}, processes=1, host={"pinned_to": cores})))
+    assert said in " ".join(text.method(handmade.measured({"a": {0: 4.0}}, processes=1, host={"pinned_to": cores})))
 
 
 def test_the_machine() -> None:
-    assert words.machine(handmade.measured(processes=1)) == (
+    assert text.machine(handmade.measured(processes=1)) == (
         "Example CPU 9000, 8 cores, Linux 6.8, governor performance, NVIDIA H100 80GB HBM3, driver 580.95.05, CUDA "
         "13.0, clocks sm 1980 MHz")
-    assert words.machine(handmade.measured(processes=1, host={}, gpu={})) == ""
+    assert text.machine(handmade.measured(processes=1, host={}, gpu={})) == ""
     odd = {"name": ["a"], "driver": 5, "clocks_mhz": 1980}
-    assert words.machine(handmade.measured(processes=1, host={}, gpu=odd)) == '["a"], driver 5, 1980 MHz'
+    assert text.machine(handmade.measured(processes=1, host={}, gpu=odd)) == '["a"], driver 5, 1980 MHz'
 
 
 def test_targets() -> None:
     target = TargetReport("v2", "ref", "HEAD~", "numba-cuda", {"python": "3.12", "numpy": "2", "numba-cuda": "0.30"},
                           "abc+changes")
-    assert words.versions(target) == "numba-cuda 0.30, numpy 2, python 3.12"
-    assert words.source(target) == "HEAD~ at abc+changes"
+    assert text.versions(target) == "numba-cuda 0.30, numpy 2, python 3.12"
+    assert text.source(target) == "HEAD~ at abc+changes"
 
 
 def test_failures_say_what_is_kept() -> None:
     study = handmade.measured({"a": {0: 4.0}, "b": {0: 4.0}, "c": {0: 4.0}}, processes=3)
     study.targets[1].error, study.targets[1].processes = "it\nhung", 1
     study.targets[2].error, study.targets[2].processes = "it crashed", 0
-    assert words.failures(study) == [("b", "failed: it hung. Results of the process before that are kept."),
+    assert text.failures(study) == [("b", "failed: it hung. Results of the process before that are kept."),
                                      ("c", "failed: it crashed")]
 
 
 def test_endings() -> None:
-    assert words.ending(handmade.measured(processes=1)) == ""
-    assert words.ending(handmade.measured(processes=1, ended="interrupted")) == "interrupted"
-    assert words.method(handmade.measured(processes=1, ended="<odd>"))[-1].endswith(": <odd>.")
+    assert text.ending(handmade.measured(processes=1)) == ""
+    assert text.ending(handmade.measured(processes=1, ended="interrupted")) == "interrupted"
+    assert text.method(handmade.measured(processes=1, ended="<odd>"))[-1].endswith(": <odd>.")

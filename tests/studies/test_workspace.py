@@ -10,8 +10,8 @@ import pytest
 from study_repositories import commit, git, toy_checkout
 
 from kernelscope.errors import StudyError
-from kernelscope.studies import workspace as room
-from kernelscope.studies.workspace import Workspace
+from kernelscope.studies import environments
+from kernelscope.studies.environments import Workspace
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ def test_everything_goes_after_an_exception(repo: Path, parent: Path, problem: t
 @pytest.mark.parametrize("interruptions", [1, 19])  # a second Ctrl-C, and one that is held down
 def test_interruptions_while_it_ends_do_not_leave_anything(repo: Path, parent: Path, monkeypatch: pytest.MonkeyPatch,
                                                            interruptions: int) -> None:
-    remove, calls = room._remove, []
+    remove, calls = environments._remove, []
 
     def interrupted(folder: Path) -> None:
         calls.append(folder)
@@ -63,7 +63,7 @@ def test_interruptions_while_it_ends_do_not_leave_anything(repo: Path, parent: P
             raise KeyboardInterrupt
         remove(folder)
 
-    monkeypatch.setattr(room, "_remove", interrupted)
+    monkeypatch.setattr(environments, "_remove", interrupted)
     with pytest.raises(KeyboardInterrupt), Workspace(parent) as workspace:
         workspace.worktree(repo, "HEAD")
     assert len(calls) > interruptions
@@ -89,7 +89,7 @@ def test_folders_are_new_and_stay_inside(parent: Path) -> None:
 
 def killed(repo: Path, parent: Path) -> Path:
     """Kill a study in the middle; the folder that it leaves."""
-    code = ("import os, pathlib, signal, sys\nfrom kernelscope.studies.workspace import Workspace\n"
+    code = ("import os, pathlib, signal, sys\nfrom kernelscope.studies.environments import Workspace\n"
             "with Workspace(pathlib.Path(sys.argv[2])) as w:\n    w.worktree(pathlib.Path(sys.argv[1]), 'HEAD')\n"
             "    os.kill(os.getpid(), signal.SIGKILL)\n")
     ran = subprocess.run([sys.executable, "-c", code, repo, parent], env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -110,17 +110,18 @@ def test_next_study_removes_what_a_killed_one_left(repo: Path, parent: Path) -> 
 
 
 def test_studies_at_work_and_folders_of_others_stay(repo: Path, parent: Path) -> None:
-    for name in (f"{room.PREFIX}without-an-owner", "something-else"):
+    for name in (f"{environments.PREFIX}without-an-owner", "something-else"):
         (parent / name).mkdir()
-    (parent / f"{room.PREFIX}file").touch()
+    (parent / f"{environments.PREFIX}file").touch()
     aimed = parent / "aimed"
     aimed.mkdir()
     (aimed / "owner").touch()
-    (parent / f"{room.PREFIX}link").symlink_to(aimed)
+    (parent / f"{environments.PREFIX}link").symlink_to(aimed)
     with Workspace(parent) as first, Workspace(parent) as second:
         assert first.path.exists() and second.path.exists()
     assert sorted(each.name for each in parent.iterdir()) == sorted([
-        "aimed", f"{room.PREFIX}without-an-owner", "something-else", f"{room.PREFIX}file", f"{room.PREFIX}link"])
+        "aimed", f"{environments.PREFIX}without-an-owner", "something-else", f"{environments.PREFIX}file",
+        f"{environments.PREFIX}link"])
     assert (aimed / "owner").exists()
 
 

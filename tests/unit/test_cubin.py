@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 from many_cubins import CAPABILITIES, KERNELS, compiled, cubin
 
-from kernelscope import nvdisasm
+from kernelscope import cubin as kernelscope_cubin
 from kernelscope.cubin import read
 from kernelscope.errors import CubinError
 
@@ -32,7 +32,7 @@ def test_spills_are_those_that_the_disassembler_marks(name, capability):
     facts = read(code)
     kernel, = facts.kernels
     assert facts.compute_capability == CAPABILITIES[capability][:2]
-    assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == spilled_bytes(nvdisasm.disassemble(code))
+    assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == spilled_bytes(kernelscope_cubin.disassemble(code))
     assert bool(kernel.spill_store_bytes) == ("spilled" in name)
 
 

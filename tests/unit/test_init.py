@@ -36,9 +36,9 @@ def test_public_names() -> None:
 
 
 def test_names_of_finished_recordings_are_their_homes() -> None:
-    from kernelscope.recording import io, model
+    from kernelscope.recording import file, model
 
-    assert kernelscope.load is io.load
+    assert kernelscope.load is file.load
     assert kernelscope.Recording is model.Recording
     assert kernelscope.schema is sys.modules["kernelscope.schema"]
 

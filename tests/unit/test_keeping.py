@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 import kernelscope
-from kernelscope import _native
+from kernelscope import native
 from kernelscope.clock import FakeClock
 from kernelscope.errors import KernelScopeError
-from kernelscope.probes.make_log import CAPACITY, Keeping, make_log
+from kernelscope.native.log import CAPACITY, Keeping, make_log
 from kernelscope.probes.scripted import Launch, ScriptedProbe
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.session import Session
 from kernelscope.recording.merge import merge
+from kernelscope.recording.model import select_cell
 from kernelscope.recording.redact import redact
-from kernelscope.recording.select import select_cell
-from kernelscope.renderers.text import summary
-from kernelscope.session import Session
+from kernelscope.views.card.text import summary
 
 WORDS = {"python": "Python", "native": "native"}
 
@@ -179,7 +179,7 @@ def test_the_environment_says_which_recorder(monkeypatch):
 
 @pytest.mark.parametrize("by", ["argument", "environment"])
 def test_a_native_recorder_that_is_missing(by, monkeypatch):
-    monkeypatch.setattr(_native, "core", None)
+    monkeypatch.setattr(native, "core", None)
     if by == "environment":
         monkeypatch.setenv("KERNELSCOPE_RECORDER", "native")
     with pytest.raises(KernelScopeError, match=r"native recorder cannot be used: .*; or record with backend='python'"):

@@ -1,4 +1,4 @@
-"""`kernelscope.nvdisasm`: finding it, real disassemblies, and what goes wrong."""
+"""`kernelscope.cubin`: finding it, real disassemblies, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from many_cubins import cubin
 
-from kernelscope import nvdisasm
+from kernelscope import cubin as kernelscope_cubin
 from kernelscope.errors import DisassemblerError
 
 
@@ -37,13 +37,13 @@ def folders(monkeypatch, tmp_path):
 
 
 def test_a_real_cubin():
-    sass = nvdisasm.disassemble(cubin("with_lines"))
+    sass = kernelscope_cubin.disassemble(cubin("with_lines"))
     assert "EXIT" in sass
     assert f'//## File "{Path(cubin.__wrapped__.__code__.co_filename)}", line' in sass
 
 
 def test_found_in_the_wheel():
-    found = nvdisasm.find()
+    found = kernelscope_cubin.find()
     assert found is not None
     assert found.name == "nvdisasm"
 
@@ -57,20 +57,20 @@ def test_the_wheel_of_the_newest_cuda_is_taken(folders, monkeypatch, tmp_path):
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: Spec)
     monkeypatch.setenv("PATH", str(folders("toolkit").parent))
-    assert nvdisasm.find() == tmp_path / "nvidia/cu13/bin/nvdisasm"
+    assert kernelscope_cubin.find() == tmp_path / "nvidia/cu13/bin/nvdisasm"
 
 
 @pytest.mark.parametrize("variable", ["PATH", "CUDA_HOME", "CUDA_PATH"])
 def test_found_in_a_toolkit(folders, monkeypatch, tmp_path, variable):
     path = folders("toolkit/bin")
     monkeypatch.setenv(variable, str(path.parent if variable == "PATH" else path.parent.parent))
-    assert nvdisasm.find() == path
+    assert kernelscope_cubin.find() == path
 
 
 def test_without_one_the_error_says_how_to_get_it(folders):
-    assert nvdisasm.find() is None
+    assert kernelscope_cubin.find() is None
     with pytest.raises(DisassemblerError, match=r"there is no nvdisasm .*; pip install 'kernelscope\[sass\]'"):
-        nvdisasm.disassemble(b"")
+        kernelscope_cubin.disassemble(b"")
 
 
 @pytest.mark.parametrize(("script", "message"), [
@@ -85,7 +85,7 @@ def test_without_one_the_error_says_how_to_get_it(folders):
 def test_one_that_fails(folders, monkeypatch, script, message):
     monkeypatch.setenv("PATH", f"{folders('bin', script).parent}{os.pathsep}/usr/bin{os.pathsep}/bin")
     with pytest.raises(DisassemblerError, match=message):
-        nvdisasm.disassemble(b"\x7fELF", timeout_s=0.3 if "sleep" in script else 20)
+        kernelscope_cubin.disassemble(b"\x7fELF", timeout_s=0.3 if "sleep" in script else 20)
 
 
 @pytest.fixture
@@ -138,21 +138,22 @@ _MANY_BYTES = "held = []\nwhile True:\n    held.append(b'x' * (1 << 20) + bytes(
 ])
 @pytest.mark.parametrize("has_child", [False, True], ids=["alone", "with a child"])
 def test_one_that_was_made_to_harm_is_ended_with_its_children(stand_in, monkeypatch, program, message, has_child):
-    monkeypatch.setattr(nvdisasm, "MAX_MEMORY_BYTES", 300 << 20)
-    monkeypatch.setattr(nvdisasm, "MAX_OUTPUT_BYTES", 1 << 20)
+    monkeypatch.setattr(kernelscope_cubin, "MAX_MEMORY_BYTES", 300 << 20)
+    monkeypatch.setattr(kernelscope_cubin, "MAX_OUTPUT_BYTES", 1 << 20)
     child = ("ready, told = os.pipe()\nif os.fork() == 0:\n    known()\n    os.close(1)\n    os.close(2)\n"
              "    os.write(told, b'.')\n    time.sleep(600)\nos.read(ready, 1)\n")
     numbers = stand_in((child if has_child else "") + program)
     with pytest.raises(DisassemblerError, match=message):
-        nvdisasm.disassemble(b"\x7fELF", timeout_s=3 if "3 s" in message else 300)
+        kernelscope_cubin.disassemble(b"\x7fELF", timeout_s=3 if "3 s" in message else 300)
     assert _have_ended(numbers)
 
 
 def test_one_that_uses_several_processors_is_ended_by_their_time(stand_in, monkeypatch):
-    monkeypatch.setattr(nvdisasm, "_limit", lambda pid, timeout_s, limit=nvdisasm._limit: limit(pid, 0.0))
+    limit = kernelscope_cubin._limit
+    monkeypatch.setattr(kernelscope_cubin, "_limit", lambda pid, timeout_s: limit(pid, 0.0))
     numbers = stand_in("while True:\n    pass")
     with pytest.raises(DisassemblerError, match=r"nvdisasm used more than 1 s of the processor$"):
-        nvdisasm.disassemble(b"\x7fELF", timeout_s=300)
+        kernelscope_cubin.disassemble(b"\x7fELF", timeout_s=300)
     assert _have_ended(numbers)
 
 
@@ -161,16 +162,16 @@ def test_an_interrupted_one_is_ended_too(stand_in, monkeypatch):
         raise KeyboardInterrupt
 
     numbers = stand_in("time.sleep(600)")
-    monkeypatch.setattr(nvdisasm, "_printed", interrupt)
+    monkeypatch.setattr(kernelscope_cubin, "_printed", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        nvdisasm.disassemble(b"\x7fELF")
+        kernelscope_cubin.disassemble(b"\x7fELF")
     assert _have_ended(numbers)
 
 
 def test_what_it_says_at_length_is_cut(stand_in):
     stand_in("sys.stderr.write('no ' * 100_000)\nsys.exit(2)")
     with pytest.raises(DisassemblerError, match=r"failed with exit code 2: (no ){100}") as caught:
-        nvdisasm.disassemble(b"\x7fELF")
+        kernelscope_cubin.disassemble(b"\x7fELF")
     assert len(str(caught.value)) < 800
 
 
@@ -179,18 +180,18 @@ def test_one_that_is_no_program(folders, monkeypatch):
     path.write_bytes(b"\x7fELF nonsense")
     monkeypatch.setenv("PATH", str(path.parent))
     with pytest.raises(DisassemblerError, match="cannot be run: Exec format error; pip install"):
-        nvdisasm.disassemble(b"")
+        kernelscope_cubin.disassemble(b"")
 
 
 def test_what_is_no_cubin_is_refused_without_our_own_paths():
     with pytest.raises(DisassemblerError, match="failed with exit code") as caught:
-        nvdisasm.disassemble(b"nonsense")
+        kernelscope_cubin.disassemble(b"nonsense")
     assert tempfile.gettempdir() not in str(caught.value).partition("exit code")[2]
 
 
 def test_no_file_is_left(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    nvdisasm.disassemble(cubin("plain"))
+    kernelscope_cubin.disassemble(cubin("plain"))
     with pytest.raises(DisassemblerError):
-        nvdisasm.disassemble(b"nonsense")
+        kernelscope_cubin.disassemble(b"nonsense")
     assert list(tmp_path.iterdir()) == []

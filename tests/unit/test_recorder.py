@@ -10,8 +10,8 @@ import kernelscope
 from kernelscope.clock import FakeClock
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
-from kernelscope.recorder import Recorder
-from kernelscope.session import Session
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.session import Session
 
 pytestmark = pytest.mark.usefixtures("recorder_backend")
 

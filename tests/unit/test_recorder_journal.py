@@ -18,14 +18,15 @@ import pytest
 from interruptions import Line, handlers, interrupted_at, lines_of
 
 import kernelscope
-from kernelscope import Recorder, _native
-from kernelscope.journal_layout import is_held
-from kernelscope.probes import journal as writer
+from kernelscope import Recorder
+from kernelscope import native as kernelscope_native
+from kernelscope.native.journal import is_held
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
+from kernelscope.recorder import journal
+from kernelscope.recorder.session import Session
 from kernelscope.recording.journal import Journal
-from kernelscope.session import Session
 
-native = pytest.mark.skipif(_native.core is None, reason="the native recorder is not built")
+native = pytest.mark.skipif(kernelscope_native.core is None, reason="the native recorder is not built")
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_recording_that_cannot_be_made_leaves_its_journal(record: Any, tmp_pat
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, probe = record()
     probe.emit(Launch(kernel="axpy", start_ns=10))
-    monkeypatch.setattr("kernelscope.recorder.build", lambda raw: 1 / 0)
+    monkeypatch.setattr("kernelscope.recorder.recorder.build", lambda raw: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         recorder.stop()
     (found,) = journals(tmp_path)
@@ -125,14 +126,14 @@ def test_a_folder_that_cannot_be_is_said_and_recording_goes_on(record: Any, tmp_
 
 @native
 def test_slots_that_find_no_room_leave_nothing(record: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = writer.make_log
+    real = journal.make_log
 
     def full(*asked: Any) -> Any:
         if len(asked) > 5:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(*asked)
 
-    monkeypatch.setattr(writer, "make_log", full)
+    monkeypatch.setattr(journal, "make_log", full)
     recorder, probe = record()
     probe.emit(Launch())
     made = recorder.stop()

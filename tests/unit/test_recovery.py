@@ -11,8 +11,8 @@ import pytest
 from handmade_journals import Handmade, Launch, rows_of_axpy
 
 import kernelscope
-from kernelscope.journal_layout import default_folder
-from kernelscope.renderers.journals import journals_text
+from kernelscope.commands.recover import journals_text
+from kernelscope.native.journal import default_folder
 
 OLD, NEW, LIVE = (f"2025010{day}-030405-99999{day}-abcd" for day in (1, 2, 3))
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.widgets
-from kernelscope.renderers.style import PHASE_COLORS
-from kernelscope.widgets import picture_lanes
-from kernelscope.widgets.frontend import BUNDLES, front_end, style_sheet
+import kernelscope
+from kernelscope.views.html import PHASE_COLORS
+from kernelscope.views.timeline import svg
+from kernelscope.views.widget import BUNDLES, front_end, style_sheet
 
-STATIC = Path(kernelscope.widgets.__file__).parent / "static"
+STATIC = Path(kernelscope.__file__).parent / "static"
 TOP = re.compile(r"^(?:export )?(?:async )?(?:function|class|const|let) (\w+)", re.MULTILINE)
 
 
@@ -102,13 +102,13 @@ def test_the_picture_has_the_timeline_s_colors() -> None:
     text = source("colors")
     kernels = re.search(r"KERNEL_COLORS = \[([^\]]*)\]", text)
     assert kernels is not None
-    assert tuple(re.findall(r"#\w{6}", kernels[1])) == picture_lanes.KERNEL_COLORS
+    assert tuple(re.findall(r"#\w{6}", kernels[1])) == svg.KERNEL_COLORS
     named = dict(re.findall(r'(\w+) = "(#\w{6})"', text))
-    for name, color in (("COPY", picture_lanes.COPY_COLOR), ("MEMSET", picture_lanes.MEMSET_COLOR),
-                        ("CELL", picture_lanes.CELL_COLOR), ("COMPILE", picture_lanes.COMPILE_COLOR),
-                        ("WAIT", picture_lanes.WAIT_COLOR), ("GRAPH", picture_lanes.GRAPH_COLOR),
-                        ("EVENT", picture_lanes.EVENT_COLOR),
-                        ("RANGE", picture_lanes.RANGE_COLOR)):
+    for name, color in (("COPY", svg.COPY_COLOR), ("MEMSET", svg.MEMSET_COLOR),
+                        ("CELL", svg.CELL_COLOR), ("COMPILE", svg.COMPILE_COLOR),
+                        ("WAIT", svg.WAIT_COLOR), ("GRAPH", svg.GRAPH_COLOR),
+                        ("EVENT", svg.EVENT_COLOR),
+                        ("RANGE", svg.RANGE_COLOR)):
         assert named[name] == color, name
     unsplit = re.findall(r"#\w{6}", re.search(r"PHASE_COLORS = \[([^\]]*)\]", text)[1])[5]  # type: ignore[index]
-    assert unsplit == picture_lanes.WHOLE_COLOR
+    assert unsplit == svg.WHOLE_COLOR

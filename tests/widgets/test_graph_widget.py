@@ -20,13 +20,14 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 import kernelscope
-from kernelscope.analysis.graph_layout import lay_out
-from kernelscope.analysis.graph_nodes import read_graph
 from kernelscope.errors import RecordingFileError, UnknownGraphError
 from kernelscope.recording.model import Recording
-from kernelscope.renderers.graph_text import graph_text
-from kernelscope.widgets import graph_page, graph_wire, hosting
-from kernelscope.widgets.graph import GraphWidget
+from kernelscope.views import widget as views_widget
+from kernelscope.views.graph import widget as graph_widget
+from kernelscope.views.graph.layout import lay_out
+from kernelscope.views.graph.model import read_graph
+from kernelscope.views.graph.text import graph_text
+from kernelscope.views.graph.widget import GraphWidget
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]*)"')
@@ -43,7 +44,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
 def no_widget_is_left() -> Iterator[None]:
     yield
     ipywidgets.Widget.close_all()
-    hosting._shown.clear()
+    views_widget._shown.clear()
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
@@ -52,12 +53,12 @@ def unpacked(data: bytes) -> dict[str, Any]:
 
 def packed(recording: Recording) -> dict[str, Any]:
     graph = read_graph(recording)
-    return unpacked(graph_wire.pack(graph, lay_out(graph), recording.notice))
+    return unpacked(graph_widget.pack(graph, lay_out(graph), recording.notice))
 
 
 def twin(recording: Recording) -> str:
     graph = read_graph(recording)
-    return graph_page.twin_html(graph, lay_out(graph), recording.notice)
+    return graph_widget.twin_html(graph, lay_out(graph), recording.notice)
 
 
 def images(html: str) -> list[str]:
@@ -104,7 +105,7 @@ def test_a_problem_is_sent_as_what_it_says(
         raise RuntimeError("no memory left")
 
     shown = kernelscope.graph(chain(2))
-    monkeypatch.setattr("kernelscope.widgets.graph.pack", fail)
+    monkeypatch.setattr("kernelscope.views.graph.widget.pack", fail)
     shown.send_data()
     assert sent == [({"kind": "error", "message": "RuntimeError: no memory left"}, None)]
 
@@ -116,7 +117,7 @@ def test_what_is_sent_is_clean_and_of_bounded_size() -> None:
     assert "\x1b" not in text
     assert len(text) < 12_000
     graph = read_graph(tangle(500))
-    assert len(graph_wire.pack(graph, lay_out(graph))) < 60_000
+    assert len(graph_widget.pack(graph, lay_out(graph))) < 60_000
 
 
 def test_every_kind_that_is_there_is_described() -> None:
@@ -142,7 +143,7 @@ def test_the_twin_of_a_small_graph_has_its_boxes_open() -> None:
 
 def test_closed_boxes_of_the_twin_open_without_a_script() -> None:
     html = twin(nested(20, 4))
-    assert html.count("<details") == min(graph_page.MOST_BOXES, 16)
+    assert html.count("<details") == min(graph_widget.MOST_BOXES, 16)
     assert "step" in images(html)[1]
     assert "<script" not in html
     assert "onclick" not in html

@@ -19,14 +19,14 @@ from inspected import SOURCE, inspected, many
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from kernelscope.analysis.inspection import Kernel, inspect_kernels
 from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recording.model import Recording
-from kernelscope.widgets import hosting
-from kernelscope.widgets import inspector as module
-from kernelscope.widgets.frontend import front_end
-from kernelscope.widgets.inspector import InspectorWidget, RecordingSource
-from kernelscope.widgets.inspector_facts import specialization_keys
+from kernelscope.views import widget
+from kernelscope.views.inspector import widget as inspector_widget
+from kernelscope.views.inspector.model import Kernel, inspect_kernels
+from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
+from kernelscope.views.inspector.wire import specialization_keys
+from kernelscope.views.widget import front_end
 
 ROOT = Path(__file__).resolve().parents[2]
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -38,7 +38,7 @@ Sent = list[tuple[dict[str, Any], Any]]
 def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The outputs that a display makes, and with what."""
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(hosting, "publish_display_data",
+    monkeypatch.setattr(widget, "publish_display_data",
                         lambda data, metadata, **kept: found.append({**data, "kept": kept}))
     return found
 
@@ -55,7 +55,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 def no_widget_is_left() -> Iterator[None]:
     yield
     ipywidgets.Widget.close_all()
-    hosting._shown.clear()
+    widget._shown.clear()
 
 
 class Growing(RecordingSource):
@@ -169,7 +169,7 @@ def test_an_interrupt_is_an_answer(sent: Sent, monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.inspector_facts, "code", interrupted)
+    monkeypatch.setattr(inspector_widget.wire, "code", interrupted)
     content, _ = ask(shown, sent, what="code", specialization=key_of(recording), form="ptx")
     assert content["error"] == "Interrupted: choose the tab again."
 
@@ -194,7 +194,7 @@ def test_other_messages_are_not_for_it(sent: Sent) -> None:
 
 def test_facts_that_fail_are_said(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = InspectorWidget(RecordingSource(inspected()))
-    monkeypatch.setattr(module.inspector_facts, "facts", lambda *given: 1 / 0)
+    monkeypatch.setattr(inspector_widget.wire, "facts", lambda *given: 1 / 0)
     shown.send_data()
     assert sent == [({"kind": "error", "message": "ZeroDivisionError: division by zero"}, None)]
 
@@ -253,8 +253,8 @@ def shell(*types: str) -> Any:
 
 def test_it_follows_cells_while_it_is_open(published: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = shell("text/plain", "text/html")
-    monkeypatch.setattr(module, "get_ipython", lambda: notebook)
-    monkeypatch.setattr(hosting, "get_ipython", lambda: notebook)
+    monkeypatch.setattr(inspector_widget, "get_ipython", lambda: notebook)
+    monkeypatch.setattr(widget, "get_ipython", lambda: notebook)
     callbacks = notebook.events.callbacks["post_run_cell"]
     InspectorWidget(RecordingSource(inspected()))._ipython_display_()
     assert callbacks == []
@@ -269,10 +269,10 @@ def test_it_follows_cells_while_it_is_open(published: Any, sent: Sent, monkeypat
 
 def test_running_the_cell_again_ends_the_first(published: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = shell("text/plain", "text/html")
-    monkeypatch.setattr(module, "get_ipython", lambda: notebook)
+    monkeypatch.setattr(inspector_widget, "get_ipython", lambda: notebook)
     shown = []
     for run in ("run 1", "run 2"):
-        monkeypatch.setattr(hosting, "_running_cell", lambda run=run: ("cell", run, []))
+        monkeypatch.setattr(widget, "_running_cell", lambda run=run: ("cell", run, []))
         shown.append(InspectorWidget(Growing(inspected())))
         shown[-1]._ipython_display_()
     assert [each.comm is None for each in shown] == [True, False]
@@ -285,14 +285,14 @@ def test_running_the_cell_again_ends_the_first(published: Any, sent: Sent, monke
 
 def test_deleting_the_cell_ends_it(published: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = shell("text/plain", "text/html")
-    monkeypatch.setattr(module, "get_ipython", lambda: notebook)
+    monkeypatch.setattr(inspector_widget, "get_ipython", lambda: notebook)
     shown = []
     for cell in ("one", "two"):
-        monkeypatch.setattr(hosting, "_running_cell", lambda cell=cell: (cell, "run", []))
+        monkeypatch.setattr(widget, "_running_cell", lambda cell=cell: (cell, "run", []))
         shown.append(InspectorWidget(Growing(inspected())))
         shown[-1]._ipython_display_()
     # The cell that runs next shows nothing of ours.
-    monkeypatch.setattr(hosting, "_running_cell", lambda: ("other", "run 2", ["one"]))
+    monkeypatch.setattr(widget, "_running_cell", lambda: ("other", "run 2", ["one"]))
     for follow in list(notebook.events.callbacks["post_run_cell"]):
         follow(None)
     assert [each.comm is None for each in shown] == [True, False]
@@ -301,7 +301,7 @@ def test_deleting_the_cell_ends_it(published: Any, sent: Sent, monkeypatch: pyte
 
 def test_a_terminal_gets_text(published: Any, monkeypatch: pytest.MonkeyPatch,
                               capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(module, "get_ipython", lambda: shell("text/plain"))
+    monkeypatch.setattr(inspector_widget, "get_ipython", lambda: shell("text/plain"))
     shown = InspectorWidget(RecordingSource(inspected()), "scale")
     shown._ipython_display_()
     said = capsys.readouterr().out

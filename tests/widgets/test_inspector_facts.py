@@ -11,13 +11,13 @@ import pytest
 from handmade import Script
 from inspected import FIRST_LINE, SIGNATURES, SOURCE, inspected, many
 
-from kernelscope.analysis.inspection import Kernel, Specialization, inspect_kernels
 from kernelscope.errors import DisassemblerError
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
-from kernelscope.widgets import inspector_facts as module
-from kernelscope.widgets.inspector_facts import (
+from kernelscope.views.inspector import wire
+from kernelscope.views.inspector.model import Kernel, Specialization, inspect_kernels
+from kernelscope.views.inspector.wire import (
     code,
     code_marks,
     compile_parts,
@@ -122,7 +122,7 @@ def test_lines_of_the_kernel_s_own_file(filename: str | None, found: bool) -> No
 def test_what_is_not_there_says_why() -> None:
     recording = inspected(has_code=False)
     kernel, first = of(recording)
-    for form in module.FORMS:
+    for form in wire.FORMS:
         found = code(recording, kernel, first, form)
         assert found.text is None
         assert found.note == "Recorded without code."
@@ -143,7 +143,7 @@ def test_what_is_not_there_says_why() -> None:
 
 
 def with_row(recording: Recording, **row: Any) -> Recording:
-    from kernelscope.recording.arrow import table_of_rows
+    from kernelscope.recording.parquet import table_of_rows
     from kernelscope.schema import TABLES
 
     tables = {name: recording.arrow(name) for name in TABLES}
@@ -154,7 +154,7 @@ def with_row(recording: Recording, **row: Any) -> Recording:
 
 def test_machine_code_is_disassembled_when_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
-    monkeypatch.setattr(module, "disassemble", lambda cubin: (seen.append(cubin), "/*0000*/ EXIT ;")[1])
+    monkeypatch.setattr(wire, "disassemble", lambda cubin: (seen.append(cubin), "/*0000*/ EXIT ;")[1])
     recording = with_row(inspected(), kind="cubin", text=base64.b64encode(b"\x7fELF").decode())
     found = code(recording, *of(recording), "sass")
     assert (found.text, seen) == ("/*0000*/ EXIT ;", [b"\x7fELF"])
@@ -168,7 +168,7 @@ def test_machine_code_is_disassembled_when_it_is_looked_at(monkeypatch: pytest.M
     def missing(cubin: bytes) -> str:
         raise DisassemblerError("there is no nvdisasm: pip install nvidia-cuda-nvdisasm")
 
-    monkeypatch.setattr(module, "disassemble", missing)
+    monkeypatch.setattr(wire, "disassemble", missing)
     with pytest.raises(DisassemblerError, match="pip install"):
         code(recording, *of(recording), "sass")
 

@@ -9,9 +9,9 @@ import pytest
 from handmade import Script
 from inspected import inspected, many
 
-from kernelscope.analysis.inspection import inspect_kernels
 from kernelscope.recording.model import Recording
-from kernelscope.widgets.inspector_static import MOST_FACTS, static_html
+from kernelscope.views.inspector.html import MOST_FACTS, static_html
+from kernelscope.views.inspector.model import inspect_kernels
 
 HOSTILE = "</pre></details><script>hit()</script><img src=x onerror=hit()>\u202e\x00\"'"
 

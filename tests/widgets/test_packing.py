@@ -13,7 +13,7 @@ from unpack import Unpacked
 import kernelscope
 from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
-from kernelscope.widgets.packing import FORMAT, pack
+from kernelscope.views.timeline.model import FORMAT, pack
 
 RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "recordings").glob("*.kscope"))
 

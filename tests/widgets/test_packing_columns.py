@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from unpack import Unpacked
 
-from kernelscope.widgets.packing_columns import EXACT, Columns, Link
+from kernelscope.views.timeline.wire import EXACT, Columns, Link
 
 N = 50_000
 

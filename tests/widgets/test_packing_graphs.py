@@ -5,7 +5,7 @@ from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import Script
 from unpack import Unpacked
 
-from kernelscope.widgets.packing import pack
+from kernelscope.views.timeline.model import pack
 
 
 def test_events_come_back_row_by_row() -> None:

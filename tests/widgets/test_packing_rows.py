@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelscope.widgets.packing_rows import MOST_ROWS, numbered, ranked, rows_of
+from kernelscope.views.timeline.model import MOST_ROWS, numbered, ranked, rows_of
 
 
 def rows(*intervals: tuple[int, int]) -> list[int]:

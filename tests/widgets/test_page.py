@@ -13,11 +13,11 @@ from unpack import Unpacked
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.model import Recording
-from kernelscope.recording.privacy import shareable
-from kernelscope.widgets import page as module
-from kernelscope.widgets.packing import Packed, pack
-from kernelscope.widgets.page import page
-from kernelscope.widgets.picture import picture
+from kernelscope.recording.redact import shareable
+from kernelscope.views import page as views_page
+from kernelscope.views.page import page
+from kernelscope.views.timeline.model import Packed, pack
+from kernelscope.views.timeline.svg import picture
 
 
 @pytest.mark.parametrize(("given", "made"), [("report", "report.html"), ("report.htm", "report.htm")])
@@ -43,7 +43,7 @@ def test_what_fails_leaves_the_earlier_page(tmp_path: Path, monkeypatch: pytest.
     def fail(recording: Recording, **options: bool) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "page", fail)
+    monkeypatch.setattr(views_page, "page", fail)
     with pytest.raises(KeyboardInterrupt):
         everything(rounds=1).to_html(target)
     assert target.read_bytes() == before

@@ -14,17 +14,20 @@ from handmade import MS, US, Script, many_launches
 from unpack import Unpacked
 
 import kernelscope
-from kernelscope.renderers.style import PHASE_COLORS
-from kernelscope.widgets.packing import pack
-from kernelscope.widgets.picture import MOST_BYTES, describe, image, picture
-from kernelscope.widgets.picture_lanes import (
+from kernelscope.views.html import PHASE_COLORS
+from kernelscope.views.timeline.model import pack
+from kernelscope.views.timeline.svg import (
     CAPTURED_COLOR,
     COPY_COLOR,
     KERNEL_COLORS,
+    MOST_BYTES,
     MOST_LANES,
     RANGE_COLOR,
     WHOLE_COLOR,
+    describe,
+    image,
     lanes_of,
+    picture,
 )
 
 RECORDINGS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "recordings").glob("*.kscope"))

@@ -21,13 +21,12 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 import kernelscope
-from kernelscope import magic_output
-from kernelscope.widgets import hosting
-from kernelscope.widgets import timeline as module
-from kernelscope.widgets.frontend import front_end
-from kernelscope.widgets.hosting import FrontEnd
-from kernelscope.widgets.packing import pack
-from kernelscope.widgets.timeline import TimelineWidget
+from kernelscope.commands import output as commands_output
+from kernelscope.views import widget
+from kernelscope.views.timeline import widget as timeline_widget
+from kernelscope.views.timeline.model import pack
+from kernelscope.views.timeline.widget import TimelineWidget
+from kernelscope.views.widget import FrontEnd, front_end
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDING = ROOT / "notebooks" / "recordings" / "threads.kscope"
@@ -43,7 +42,7 @@ def recording() -> Any:
 def published(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The outputs that a display makes."""
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(hosting, "publish_display_data", lambda data, metadata, **kept: found.append(data))
+    monkeypatch.setattr(widget, "publish_display_data", lambda data, metadata, **kept: found.append(data))
     return found
 
 
@@ -59,12 +58,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
 def no_widget_is_left() -> Iterator[None]:
     yield
     ipywidgets.Widget.close_all()
-    hosting._shown.clear()
+    widget._shown.clear()
 
 
 def run_of(monkeypatch: pytest.MonkeyPatch, cell: str, run: str, deleted: tuple[str, ...] = ()) -> None:
     """Pretend that a run of a cell is going on."""
-    monkeypatch.setattr(hosting, "_running_cell", lambda: (cell, run, list(deleted)))
+    monkeypatch.setattr(widget, "_running_cell", lambda: (cell, run, list(deleted)))
 
 
 def test_it_is_the_public_function(recording: Any) -> None:
@@ -111,7 +110,7 @@ def test_a_problem_is_sent_as_what_it_says(recording: Any, published: Any, sent:
     def fail(recording: Any) -> Any:
         raise ValueError("no such column")
 
-    monkeypatch.setattr(module, "pack", fail)
+    monkeypatch.setattr(timeline_widget, "pack", fail)
     kernelscope.timeline(recording)._ipython_display_()
     assert sent[1:] == [({"kind": "error", "message": "ValueError: no such column"}, None)]
     assert len(published) == 2
@@ -167,10 +166,10 @@ def test_what_is_closed_is_not_kept(recording: Any, published: Any, monkeypatch:
 
 def test_the_running_cell_is_what_the_front_end_says(monkeypatch: pytest.MonkeyPatch) -> None:
     parent = {"header": {"msg_id": "m1"}, "metadata": {"cellId": "c1", "deletedCells": ["c0"]}}
-    monkeypatch.setattr(hosting, "get_ipython", lambda: type("Shell", (), {"parent_header": parent}))
-    assert hosting._running_cell() == ("c1", "m1", ["c0"])
-    monkeypatch.setattr(hosting, "get_ipython", lambda: None)
-    assert hosting._running_cell() == (None, "", [])
+    monkeypatch.setattr(widget, "get_ipython", lambda: type("Shell", (), {"parent_header": parent}))
+    assert widget._running_cell() == ("c1", "m1", ["c0"])
+    monkeypatch.setattr(widget, "get_ipython", lambda: None)
+    assert widget._running_cell() == (None, "", [])
 
 
 def test_it_needs_no_framework_and_no_kernel() -> None:
@@ -225,19 +224,19 @@ def test_nbconvert_shows_the_picture(executed: nbformat.NotebookNode) -> None:
 
 def test_a_terminal_gets_one_line(recording: Any, capsys: pytest.CaptureFixture[str]) -> None:
     terminal = SimpleNamespace(display_formatter=SimpleNamespace(active_types=("text/plain",)))
-    magic_output.show_timeline(terminal, recording, asked=True)
+    commands_output.show_timeline(terminal, recording, asked=True)
     said = capsys.readouterr().out
     assert said.count("\n") == 1
     assert "to_html" in said
-    magic_output.show_timeline(terminal, recording)
+    commands_output.show_timeline(terminal, recording)
     assert capsys.readouterr().out == ""
 
 
 def test_without_a_launch_there_is_none(capsys: pytest.CaptureFixture[str], published: list[dict[str, Any]]) -> None:
     notebook = SimpleNamespace(display_formatter=SimpleNamespace(active_types=("text/plain", "text/html")))
-    magic_output.show_timeline(notebook, Script().recording())
+    commands_output.show_timeline(notebook, Script().recording())
     assert capsys.readouterr().out == ""
-    magic_output.show_timeline(notebook, Script().recording(), asked=True)
+    commands_output.show_timeline(notebook, Script().recording(), asked=True)
     assert "nothing was launched" in capsys.readouterr().out
     assert published == []
 
@@ -245,6 +244,6 @@ def test_without_a_launch_there_is_none(capsys: pytest.CaptureFixture[str], publ
 def test_a_timeline_that_fails_does_not_fail_the_cell(recording: Any, capsys: pytest.CaptureFixture[str],
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = SimpleNamespace(display_formatter=SimpleNamespace(active_types=("text/plain", "text/html")))
-    monkeypatch.setattr(module, "image", lambda recording: 1 / 0)
-    magic_output.show_timeline(notebook, recording)
+    monkeypatch.setattr(timeline_widget, "image", lambda recording: 1 / 0)
+    commands_output.show_timeline(notebook, recording)
     assert "kernelscope: the timeline cannot be shown: ZeroDivisionError" in capsys.readouterr().err

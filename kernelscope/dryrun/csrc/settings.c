@@ -5,7 +5,7 @@
  *                                      last one is repeated (9.0)
  *   KERNELSCOPE_DRYRUN_DRIVER_VERSION  the CUDA version of the driver, 13000 or 13.0
  *
- * Python has checked them with better messages (kernelscope/dryrun/settings.py) unless someone loads the library
+ * Python has checked them with better messages (kernelscope/dryrun/switch.py) unless someone loads the library
  * without it: then a wrong one makes cuInit fail with CUDA_ERROR_INVALID_VALUE. */
 #include "driver.h"
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
+from kernelscope.native.log import LaunchLog, PythonLog, from_signal_handler
+from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, Calls
 from kernelscope.probes.cuda_compute.native import NativeCalls, NativeRequests, takes_calls
 from kernelscope.probes.cuda_compute.requests import Requests
-from kernelscope.probes.launch_log import LaunchLog, PythonLog
 from kernelscope.probes.sink import Sink
 
 #: The first version with the package ``cuda.compute``, and the newest one that was tried.

@@ -10,9 +10,9 @@ from threading import get_ident
 from types import FunctionType, ModuleType
 from typing import Any
 
+from kernelscope.native.log import packing
 from kernelscope.probes.base import Patches, copy_function
 from kernelscope.probes.cuda_compute import hot
-from kernelscope.probes.launch_log import packing
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kernelscope._native import core
-from kernelscope.probes.base import Patches
+from kernelscope.native import core
+from kernelscope.probes.base import Patches, ids, looked_up
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, Calls, handle_of, name_of
 from kernelscope.probes.cuda_compute.requests import Requests
-from kernelscope.probes.settling import ids, looked_up
 from kernelscope.probes.sink import Sink
 
 # Handles of streams: those whose ids are known are bounded.

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.probes.base import ImportHook, from_signal_handler
-from kernelscope.probes.cuda_core.driver import Driver
+from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.base import ImportHook
+from kernelscope.probes.cuda_core.calls import NullCalls
+from kernelscope.probes.cuda_core.graphs import GraphWatch, Memory, UnseenGraphs
 from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, measure_cost
-from kernelscope.probes.cuda_core.memory import Memory
-from kernelscope.probes.cuda_core.null_calls import NullCalls
+from kernelscope.probes.cuda_core.read import Driver
 from kernelscope.probes.cuda_core.rows import RowMaker
-from kernelscope.probes.cuda_core.unseen import UnseenGraphs
-from kernelscope.probes.cuda_core.watch import GraphWatch
-from kernelscope.probes.graph_rows import LAUNCH
-from kernelscope.probes.sink import Sink
+from kernelscope.probes.sink import LAUNCH, Sink
 
 
 class CudaCoreProbe:

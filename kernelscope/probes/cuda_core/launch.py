@@ -11,12 +11,10 @@ from threading import get_ident
 from typing import Any
 
 from kernelscope.clock import now
-from kernelscope.probes.base import from_signal_handler, hide_frame, hook_codes
-from kernelscope.probes.bindings import Bindings, without_hook
-from kernelscope.probes.cupti.convert import readable
-from kernelscope.probes.devices import device
-from kernelscope.probes.launch_log import LaunchLog, PythonLog, ThreadState, packing
-from kernelscope.probes.settling import ids
+from kernelscope.native.log import LaunchLog, PythonLog, ThreadState, from_signal_handler, packing
+from kernelscope.probes.base import Bindings, hide_frame, hook_codes, ids, without_hook
+from kernelscope.probes.cupti.records import readable
+from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kernelscope.probes.cuda_core.fingerprint import Node, Shape, Snapshot, compare
-from kernelscope.probes.cuda_core.lives import Event, Executable
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core.graphs import Event, Executable, Memory
+from kernelscope.probes.cuda_core.read import Node, Shape, Snapshot, compare
 from kernelscope.probes.sink import Sink
 
 #: More nodes than these are not written down: graphs that each update changes by one node would fill the memory.

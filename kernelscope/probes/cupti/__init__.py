@@ -15,11 +15,9 @@ import numpy as np
 
 from kernelscope import dryrun
 from kernelscope.probes.base import ImportHook
-from kernelscope.probes.cupti.injection import NvtxInjection
-from kernelscope.probes.cupti.library import Cupti, CuptiError, find
-from kernelscope.probes.cupti.torch_profiler import TorchProfilerWatch
+from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, TorchProfilerWatch, find
 from kernelscope.probes.cupti.tracing import Tracing
-from kernelscope.probes.devices import device
+from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
 
 #: Whoever imports one of these may start CUDA. CUPTI must be there before the first launch, and not without need.

@@ -1,23 +1,132 @@
-"""CUPTI's C interface through ctypes: the few functions that the probe calls.
-
-Python objects for records, as cupti-python makes them, cost 1.3 µs each (measured): of a million activities that is
-more than a second under the interpreter's lock, half of it while the user's cell runs. So the buffers stay as CUPTI
-fills them, and NumPy reads them when recording has ended.
-"""
+"""CUPTI's C interface through ctypes: its functions, its callbacks, and who else holds it."""
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import ctypes
 import importlib
+import itertools
 import os
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.callbacks import guarded
-from kernelscope.probes.cupti.buffers import BUFFER_BYTES, Buffers
-from kernelscope.probes.cupti.interruptions import asking, guard
+from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.cupti.records import BUFFER_BYTES, Buffers
+from kernelscope.probes.driver import guarded
+from kernelscope.probes.sink import AFTER, CallData
+
+# CUPTI's request for a buffer, its other callbacks, and the Ctrl-C that comes in the middle of them.
+#
+# CUPTI asks for buffers in the middle of the user's launches. A signal that came while the launch was in C is handled
+# by
+# Python at the first chance, which is that callback; ctypes cannot raise through CUPTI, and would print the exception
+# and
+# forget it. So while CUPTI records, what comes out of the callback is raised again in the main thread.
+
+def asking(lend: Callable[[], int], lent: dict[int, bool], size_bytes: int) -> Callable[..., None]:
+    """Return the function that answers CUPTI's request for a buffer.
+
+    Parameters
+    ----------
+    lend : callable
+        Returns the address of a buffer, 0 for none.
+    lent : dict of int to bool
+        The addresses that CUPTI has.
+    size_bytes : int
+        How large the buffers are.
+    """
+    def ask(buffer: Any, size: Any, most: Any) -> None:
+        address = lend()
+        # From here on nothing is called, so that what CUPTI has and `lent` are the same in any case.
+        if address:
+            lent[address] = True
+            buffer[0] = address
+            size[0] = size_bytes
+        else:
+            buffer[0] = None
+            size[0] = 0
+        most[0] = 0
+
+    guard(ask)
+    return ask
+
+
+class Interruptions:
+    """While it is on, a Ctrl-C that hits the callback reaches the user's code a moment later."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def begin(self) -> None:
+        """Look at the exceptions that Python cannot raise."""
+        self._before = sys.unraisablehook
+        sys.unraisablehook = self._seen
+
+    def end(self) -> None:
+        """Look no more; where somebody has put another hook over this one, it hands everything on."""
+        if sys.unraisablehook == self._seen:
+            sys.unraisablehook = self._before
+
+    def _seen(self, unraisable: Any) -> None:
+        entry = unraisable.exc_traceback
+        if entry is None or entry.tb_frame.f_code not in _callback_codes:
+            self._before(unraisable)
+            return
+        again = _callback_codes[entry.tb_frame.f_code]
+        try:
+            if again is not None and not isinstance(unraisable.exc_value, Exception):
+                again(entry.tb_frame.f_locals)  # C waits for it still
+        finally:
+            if not raise_again(unraisable.exc_value):
+                self._before(unraisable)
+
+
+def guard(callback: Callable[..., Any], again: Callable[[Mapping[str, Any]], None] | None = None) -> None:
+    """Have an interruption raised again that comes out of a callback, which C calls.
+
+    Parameters
+    ----------
+    callback : function
+        What C calls, in the end.
+    again : callable, optional
+        Does what the callback was to do, given its arguments by name: a signal that came while C ran interrupts the
+        callback's first instruction, where no ``try`` of its own can help.
+    """
+    _callback_codes[getattr(callback, "__code__")] = again  # noqa: B009 - pyright knows of no code of a Callable
+
+
+def raise_again(error: BaseException) -> bool:
+    """Raise an interruption once more in the main thread, when it is out of the callback; return whether it is one."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if isinstance(error, KeyboardInterrupt):
+        # By another thread, which runs when this one is out of the callback: here it would be lost once more.
+        _thread.start_new_thread(_thread.interrupt_main, ())
+        return True
+    if from_signal_handler(error):  # of an alarm, say
+        _thread.start_new_thread(_raise, (threading.get_ident(), type(error)))
+        return True
+    return False
+
+
+def _raise(ident: int, kind: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
+
+
+_callback_codes: dict[Any, Callable[[Mapping[str, Any]], None] | None] = {}
+
+
+# CUPTI's C interface through ctypes: the few functions that the probe calls.
+#
+# Python objects for records, as cupti-python makes them, cost 1.3 µs each (measured): of a million activities that is
+# more than a second under the interpreter's lock, half of it while the user's cell runs. So the buffers stay as CUPTI
+# fills them, and NumPy reads them when recording has ended.
 
 #: The oldest version whose records have the fields that are read: CUDA 12.0's.
 OLDEST_VERSION = 18
@@ -297,3 +406,167 @@ def find() -> str:
         return pathfinder.load_nvidia_dynamic_lib("cupti").abs_path
     except Exception as error:
         raise CuptiError(f"{_MISSING} ({type(error).__name__})", _INSTALL) from None
+
+
+# The driver's calls as CUPTI tells of them, and its numbers of graphs and nodes.
+
+#: `Captures` goes on counting, whoever listens beside it.
+_KEPT = ("cuStreamBeginCapture", "cuStreamEndCapture")
+
+
+class CuptiCalls:
+    """A `kernelscope.probes.sink.Source` that is CUPTI.
+
+    Parameters
+    ----------
+    cupti : Cupti
+        The library, subscribed to.
+    numbers : dict of int to str
+        The driver's functions by CUPTI's numbers of them.
+    """
+
+    def __init__(self, cupti: Cupti, numbers: dict[int, str]) -> None:
+        self._cupti = cupti
+        self._numbers = {name: number for number, name in numbers.items()}
+        self._lock = threading.RLock()  # CUPTI's switches are not for several threads at once
+        self.functions = frozenset(self._numbers)
+
+    def switch(self, functions: Iterable[str], on: bool) -> None:
+        """Have CUPTI call back for these functions, or no more. See `Source.switch`."""
+        with self._lock:
+            for name in functions:
+                if on or not name.startswith(_KEPT):
+                    self._cupti.watch(DRIVER_API, self._numbers[name], on)
+
+    def exec_id(self, handle: int) -> int | None:
+        """CUPTI's id of an executable graph. See `Source.exec_id`."""
+        return self._cupti.graph_exec_id(handle)
+
+    def node_number(self, handle: int) -> int | None:
+        """The lower half of CUPTI's id of a node. See `Source.node_number`."""
+        found = self._cupti.graph_node_id(handle)
+        return None if found is None else found & 0xFFFFFFFF
+
+
+# Whether a stream is capturing a graph: waiting for the device would break the capture, and nothing else tells.
+#
+# The driver knows it of a stream only, and streams of other libraries are not known here; so CUPTI calls back when a
+# capture begins and ends. These calls are rare, and no other call is slowed down.
+
+_WRONG_THREAD = 908
+_BEGIN = ("cuStreamBeginCapture", "cudaStreamBeginCapture")
+_END = ("cuStreamEndCapture", "cudaStreamEndCapture")
+
+
+class Captures:
+    """Counts captures under way."""
+
+    def __init__(self) -> None:
+        self._begun: set[tuple[str, int]] = set()
+        self._ended: set[tuple[str, int]] = set()
+        self._unnumbered = itertools.count(-1, -1)
+
+    @property
+    def under_way(self) -> int:
+        """Captures that began and did not end since recording began."""
+        return len(self._begun) - len(self._ended)
+
+    @staticmethod
+    def watched(functions: dict[int, str]) -> list[int]:
+        """Return the numbers of the functions that `called` must be called for."""
+        return [number for number, name in functions.items() if Captures.is_watched(name)]
+
+    @staticmethod
+    def is_watched(name: str) -> bool:
+        """Whether `called` must be called for the function of this name."""
+        return name.startswith((*_BEGIN, *_END))
+
+    def called(self, data: int) -> None:
+        """Count one call; `data` is the address of CUPTI's ``CUpti_CallbackData``."""
+        call = CallData.from_address(data)
+        if call.site != AFTER:
+            return
+        name, result = (call.name or b"").decode(), call.result[0] if call.result else 0
+        # By its number: what an interruption came into is heard of twice.
+        number = name, call.correlation_id or next(self._unnumbered)
+        if name.startswith(_BEGIN) and not result:
+            self._begun.add(number)
+        # One that had become invalid ends with an error.
+        elif name.startswith(_END) and result != _WRONG_THREAD and self.under_way > 0:
+            self._ended.add(number)
+
+
+# Having NVTX's C interface, which torch, cupy and others call, report its ranges to CUPTI.
+#
+# NVTX looks for a tool once in each library that has it built in, at its first call there. What calls it for the
+# first
+# time while a recording lasts is seen then, and in later recordings; what did before is not. Ranges that Python's
+# ``nvtx`` makes are recorded in Python, where nothing depends on who was first.
+
+_VARIABLE = "NVTX_INJECTION64_PATH"
+
+
+class NvtxInjection:
+    """Names CUPTI as NVTX's tool in this process's environment; whatever is named there already stays."""
+
+    def __init__(self) -> None:
+        self._ours: str | None = None
+
+    def offer(self, path: str) -> None:
+        """Name the CUPTI library at `path`, which must be the one that records."""
+        if _VARIABLE not in os.environ:
+            os.environ[_VARIABLE] = self._ours = path
+
+    def withdraw(self) -> None:
+        """Take the name away again, if it is still ours; libraries that found it keep it."""
+        if self._ours is not None and os.environ.get(_VARIABLE) == self._ours:
+            del os.environ[_VARIABLE]
+        self._ours = None
+
+
+# Standing aside for torch.profiler.
+#
+# CUPTI has one client a process. Where torch's profiler starts for the first time and finds us there it gets no GPU
+# events, then and until the process ends (seen with torch 2.11): so we let go before it starts.
+
+_MODULE = "torch.autograd.profiler"
+
+
+class TorchProfilerWatch:
+    """Calls back when torch's profiler is about to start.
+
+    Parameters
+    ----------
+    callback : callable
+        Called without arguments, in the thread of the profiler; its exceptions do not reach the user.
+    """
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self._patches = Patches()
+        self._hook = ImportHook(_MODULE, self._imported)
+
+    def begin(self) -> None:
+        """Watch torch's profiler, from its import on where it is not imported yet."""
+        self._hook.arm()
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._hook.disarm()
+        self._patches.undo()
+
+    def _imported(self, module: ModuleType) -> None:
+        profile: Any = getattr(module, "profile", None)
+        if profile is None or "_prepare_trace" not in vars(profile):
+            return  # another torch: its profiler and our recording are then in each other's way, as without this
+
+        def make(original: Any) -> Any:
+            callback = self._callback
+
+            def prepare(*args: Any, **kwargs: Any) -> Any:
+                callback()
+                return original(*args, **kwargs)
+
+            return prepare
+
+        self._patches.hook(profile, "_prepare_trace", make)

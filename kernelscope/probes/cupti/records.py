@@ -1,18 +1,185 @@
-"""CUPTI's activity buffers as NumPy arrays: which records they hold, and the fields that are read of each kind.
-
-A buffer is one record after another, of several kinds and so of several sizes. How large the records of a kind are
-differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI when the first
-record of it is met. Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read stand
-where they stood in 12.0.
-"""
+"""CUPTI's activity buffers: their memory, the records in them, and columns on the host clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+import functools
+import itertools
+import mmap
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+
+from kernelscope.probes.sink import KERNEL as IS_KERNEL
+from kernelscope.probes.sink import MEMCPY as IS_MEMCPY
+from kernelscope.probes.sink import MEMSET as IS_MEMSET
+from kernelscope.probes.sink import SYNC as IS_SYNC
+from kernelscope.probes.sink import GpuColumns, Words, constant, translated
+
+#: One buffer holds about 900 launches with their calls.
+BUFFER_BYTES = 256 * 1024
+#: What is reserved, not taken: 15 million launches. CUPTI drops and counts what comes then.
+MOST_BYTES = 4 << 30
+LEAST_BYTES = 64 << 20
+#: Linux's MAP_NORESERVE, which Python has a name for from 3.13 on.
+_NORESERVE = 0x4000
+#: Lines of 90,000 buffers at the least; it begins anew when CUPTI has none.
+_LOG_BYTES = 8 << 20
+
+
+class Buffers:
+    """Lends CUPTI parts of one stretch of memory, and reads them when CUPTI has given them back; one a process.
+
+    CUPTI asks for buffers and gives them back in the middle of the user's launches and waits, in any thread, and may
+    keep one over the end of a recording. The pages of what `lend` gives are taken only when CUPTI writes to them, and
+    `give` runs no step of the interpreter, between two of which a signal handler could break it off: it is C's own
+    fprintf, to a stream in memory.
+
+    Attributes
+    ----------
+    lent : dict of int to bool
+        The addresses of buffers that CUPTI has; `collect` brings it up to date.
+    give : callable
+        Takes what CUPTI says of a buffer that it gives back: context, stream, address, size, bytes that are filled.
+    problem : str or None
+        What was wrong with the first record that made no sense; what followed it in its buffer was left out.
+
+    Raises
+    ------
+    MemoryError
+        Not even the least that is worth while can be reserved.
+    """
+
+    def __init__(self) -> None:
+        self._memory = _reserved()
+        self.arena = np.frombuffer(self._memory, np.uint8)
+        self._base = self.arena.ctypes.data
+        self._unused = iter(range(self._base, self._base + len(self.arena), BUFFER_BYTES))
+        self._free: list[int] = []
+        self._filled: list[tuple[int, int]] = []
+        self._sizes = Sizes()
+        self._returned = _Log()
+        self.give = self._returned.write
+        self._kept: set[int] = set()
+        self.lent: dict[int, bool] = {}
+        self.problem: str | None = None
+
+    def lend(self) -> int:
+        """Return the address of a buffer; 0 where there is none left."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return next(self._unused, 0)
+
+    def collect(self) -> int:
+        """Take notice of what CUPTI has given back; return how many buffers are due that it has still."""
+        for _context, _stream, address, _size, valid in self._returned.lines():
+            if self.lent.pop(address, False):
+                self._filled.append((address, valid))
+                self._kept.discard(address)
+        return sum(address not in self._kept for address in list(self.lent))
+
+    def give_up(self) -> None:
+        """Wait no more for what CUPTI has now: it keeps it for what it records next."""
+        self._kept = set(self.lent)
+
+    def read(self, size_of: Callable[[int, int], int],
+             consume: Callable[[np.ndarray, dict[int, np.ndarray]], None]) -> None:
+        """Hand the records of all buffers that were given back to `consume`, and lend the buffers again.
+
+        Parameters
+        ----------
+        size_of : callable
+            CUPTI's answer for the size of the record at an address, given where its buffer's records end.
+        consume : callable
+            Takes the memory as bytes, and the offsets of the records in it, by kind.
+        """
+        self.collect()
+        filled, self._filled = self._filled, []
+        if not filled:
+            return
+        starts = np.array([address for address, _ in filled], np.int64) - self._base
+        ends = starts + np.clip(np.array([valid for _, valid in filled], np.int64), 0, BUFFER_BYTES)
+        found, problem = positions(self.arena, starts, ends, self._sizes,
+                                   lambda record, last: size_of(self._base + record, self._base + last))
+        self.problem = self.problem or problem
+        if found:
+            consume(self.arena, found)
+        self._free.extend(address for address, _ in filled)
+
+    def release(self) -> None:
+        """Give the memory of all buffers that are not lent back to the system; they can be lent again."""
+        self.problem = None
+        used = [*self._free]
+        if self.lent:
+            for address in used:
+                self._memory.madvise(mmap.MADV_DONTNEED, address - self._base, BUFFER_BYTES)
+            return
+        self._returned.begin_again()
+        if used:
+            start, end = min(used) - self._base, max(used) - self._base + BUFFER_BYTES
+            self._memory.madvise(mmap.MADV_DONTNEED, start, end - start)
+
+
+class _Log:
+    """Lines of five numbers, which `write` writes in C alone.
+
+    The memory is of a fixed size and never moves, so that it can be read while another thread writes to it.
+    """
+
+    def __init__(self) -> None:
+        self._library = library = ctypes.CDLL(None)
+        library.fmemopen.restype = ctypes.c_void_p
+        library.ftell.restype = ctypes.c_long
+        for function in (library.ftell, library.fflush, library.rewind):
+            function.argtypes = (ctypes.c_void_p,)
+        library.fprintf.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32,
+                                    ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
+        self._text = ctypes.create_string_buffer(_LOG_BYTES)
+        self._stream = library.fmemopen(self._text, ctypes.c_size_t(_LOG_BYTES), b"w")
+        if not self._stream:
+            raise MemoryError("no memory for a stream")
+        self._read_until = 0
+        self.write: Callable[..., None] = functools.partial(library.fprintf, self._stream, b"%zu %u %zu %zu %zu\n")
+
+    def lines(self) -> list[list[int]]:
+        """Return what was written since the last call."""
+        end = self._library.ftell(self._stream)
+        self._library.fflush(self._stream)  # after: up to there all is in the memory
+        text = ctypes.string_at(ctypes.addressof(self._text) + self._read_until, max(0, end - self._read_until))
+        whole = text[:text.rfind(b"\n") + 1]
+        self._read_until += len(whole)
+        return [[int(number) for number in line.split()] for line in whole.splitlines()]
+
+    def begin_again(self) -> None:
+        """Forget all lines; nobody may write one meanwhile."""
+        if self._read_until > _LOG_BYTES // 2:
+            self._library.rewind(self._stream)
+            self._read_until = 0
+
+
+def _reserved() -> mmap.mmap:
+    size = MOST_BYTES
+    while True:
+        try:
+            return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+        except OSError:
+            if size <= LEAST_BYTES:
+                raise MemoryError(f"no {size >> 20} MiB of memory for the GPU's records") from None
+            size //= 2
+
+
+# CUPTI's activity buffers as NumPy arrays: which records they hold, and the fields that are read of each kind.
+#
+# A buffer is one record after another, of several kinds and so of several sizes. How large the records of a kind are
+# differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI when the
+# first
+# record of it is met. Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read
+# stand
+# where they stood in 12.0.
 
 MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCHRONIZATION = (
     1, 2, 4, 5, 10, 12, 13, 22, 38)
@@ -245,3 +412,218 @@ def shapes(arena: np.ndarray, at: np.ndarray) -> list[tuple[int, ...]]:
     words = arena.view(np.int32)
     offsets = [offset >> 2 for name in SHAPE for field, _, offset in FIELDS[KERNEL] if field == name]
     return [tuple(int(words[(place >> 2) + offset]) for offset in offsets) for place in at.tolist()]
+
+
+# From CUPTI's records to columns on the host clock: names, kinds of memory, launch configurations.
+
+_DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
+               10: "PtoP"}
+_MEMORY = {1: "pageable", 2: "pinned", 3: "device", 4: "array", 5: "managed", 6: "device", 7: "managed"}
+_WAITS = {1: "event synchronize", 3: "stream synchronize", 4: "context synchronize"}
+_TAGS = re.compile(r"\[abi:[^\]]*\]")
+
+
+class Converter:
+    """Adds CUPTI's records to columns.
+
+    Parameters
+    ----------
+    columns : GpuColumns
+        What is added to.
+    functions : dict of int to (dict of int to str)
+        The names of the driver's and the runtime's functions, by the kind of their records and their number.
+    """
+
+    def __init__(self, columns: GpuColumns, functions: dict[int, dict[int, str]]) -> None:
+        self._columns = columns
+        self._functions = functions
+        self._names = Words(columns.names)
+        self._entries = Words(columns.entries)
+        self._shapes: dict[tuple[int | None, ...], int] = {}
+
+    def add(self, arena: np.ndarray, found: Mapping[int, np.ndarray], clock: Any, since: int = 0) -> None:
+        """Add the records at offsets of an arena.
+
+        Parameters
+        ----------
+        arena : ndarray of uint8
+            What the buffers lie in.
+        found : mapping of int to ndarray of int64
+            The records' offsets by kind.
+        clock : callable
+            Takes CUPTI's times, in nanoseconds, to the host clock's.
+        since : int
+            What ended before, in CUPTI's nanoseconds, is left out.
+        """
+        activities: list[dict[str, np.ndarray]] = []
+        calls: list[dict[str, np.ndarray]] = []
+        markers: list[dict[str, np.ndarray]] = []
+        marker_data: list[dict[str, np.ndarray]] = []
+        for kind in FIELDS:
+            rows = found.get(kind)
+            if rows is None:
+                continue
+            seen = _recent(fields(arena, rows, kind) | {"at": rows}, since)
+            if kind in (DRIVER, RUNTIME):
+                calls.append(self._calls(seen, self._functions.get(kind, {}), clock))
+            elif kind == KERNEL:
+                activities.append(self._kernels(seen, arena, clock))
+            elif kind in (MEMCPY, MEMCPY_PEER):
+                activities.append(self._copies(seen, clock))
+            elif kind == MEMSET:
+                activities.append(self._sets(seen, clock))
+            elif kind == SYNCHRONIZATION:
+                activities.append(self._waits(seen, clock))
+            elif kind == MARKER:
+                markers.append(self._markers(seen, clock))
+            elif kind == MARKER_DATA:
+                marker_data.append(seen)
+        self._columns.extend(activities, calls, markers, marker_data)
+
+    def _kernels(self, seen: dict[str, np.ndarray], arena: np.ndarray, clock: Any) -> dict[str, np.ndarray]:
+        symbol = functools.cache(_text)
+        return {
+            **_common(seen, IS_KERNEL, clock),
+            "name": translated(seen["name"], lambda pointer: self._names.place(readable(symbol(pointer)))),
+            "entry": translated(seen["name"], lambda pointer: self._entries.place(symbol(pointer))),
+            "regs": seen["regs"], "shape": self._shape(seen["shape"], arena, seen["at"]),
+            **_graph(seen),
+        }
+
+    def _copies(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        memory = seen["source"] * 256 + seen["target"]
+        return {
+            **_common(seen, IS_MEMCPY, clock),
+            "name": self._worded(seen["direction"], lambda code: _DIRECTIONS.get(code, "copy")),
+            "memory": self._worded(memory, lambda code: f"{_memory(code // 256)} to {_memory(code % 256)}"),
+            "size_bytes": seen["bytes"], **_graph(seen),
+        }
+
+    def _sets(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        return {
+            **_common(seen, IS_MEMSET, clock),
+            "name": constant(self._names.place("memset"), len(seen["start"])),
+            "memory": self._worded(seen["target"], _memory), "size_bytes": seen["bytes"], **_graph(seen),
+        }
+
+    def _waits(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        known = np.isin(seen["type"], list(_WAITS))  # the others make a stream wait, not the host
+        seen = {name: values[known] for name, values in seen.items()}
+        return {**_common(seen, IS_SYNC, clock), "name": self._worded(seen["type"], lambda code: _WAITS[code])}
+
+    def _calls(self, seen: dict[str, np.ndarray], functions: dict[int, str], clock: Any) -> dict[str, np.ndarray]:
+        return {
+            "name": self._worded(seen["function"], lambda code: functions.get(code, f"function {code}")),
+            "ident": seen["thread"], **_interval(seen, clock),
+            "correlation_id": seen["correlation"], "result": seen["result"],
+        }
+
+    def _markers(self, seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+        return {
+            "flags": seen["flags"], "time_ns": _times(seen["timestamp"], clock), "id": seen["id"],
+            "ident": seen["thread"],
+            "name": self._pointed(seen["name"]), "domain": self._pointed(seen["domain"]),
+        }
+
+    def _pointed(self, pointers: np.ndarray) -> np.ndarray:
+        """Places of the texts at addresses; -1 for none."""
+        return translated(pointers, lambda pointer: self._names.place(_text(pointer)) if pointer else -1)
+
+    def _worded(self, values: np.ndarray, word: Callable[[int], str]) -> np.ndarray:
+        return translated(values, lambda code: self._names.place(word(code)))
+
+    def _shape(self, numbers: np.ndarray, arena: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """The launch configurations' places in `GpuColumns.shapes`."""
+        count = itertools.count()
+        which = translated(numbers, lambda _: next(count))
+        # Codes count up in order of first sight: a row that is higher than all before it is the first of its code.
+        first = np.flatnonzero(np.diff(np.maximum.accumulate(which), prepend=-1))
+        places: list[int] = []
+        for found in shapes(arena, at[first]):
+            shape: tuple[int | None, ...] = found if found[6] else (*found[:6], None, None, None, found[9])
+            if shape not in self._shapes:
+                self._shapes[shape] = len(self._columns.shapes)
+                self._columns.shapes.append(shape)
+            places.append(self._shapes[shape])
+        return translated(which, places.__getitem__)
+
+
+@functools.cache
+def readable(symbol: str) -> str:
+    """Return a mangled C++ name as its author wrote it, without ABI tags; other names as they are."""
+    demangle = _demangler()
+    if demangle is None or not symbol.startswith("_Z"):
+        return symbol
+    status = ctypes.c_int()
+    text = demangle(symbol.encode(), None, None, ctypes.byref(status))
+    try:
+        plain = ctypes.string_at(text).decode("utf-8", "replace") if text and not status.value else symbol
+    finally:
+        ctypes.CDLL(None).free(ctypes.c_void_p(text))
+    return _TAGS.sub("", plain)
+
+
+@functools.cache
+def _demangler() -> Any:
+    try:
+        function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_void_p
+    function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+    return function
+
+
+def _recent(seen: dict[str, np.ndarray], since: int) -> dict[str, np.ndarray]:
+    """Without what had ended before; an end of 0 is unknown."""
+    if "end" not in seen:
+        return seen
+    old = (seen["end"] < since) & (seen["end"] != 0)
+    return {name: values[~old] for name, values in seen.items()} if old.any() else seen
+
+
+def _text(pointer: int) -> str:
+    return ctypes.string_at(pointer).decode("utf-8", "replace") if pointer else "?"
+
+
+def _common(seen: dict[str, np.ndarray], kind: int, clock: Any) -> dict[str, np.ndarray]:
+    count = len(seen["start"])
+    return {
+        "kind": constant(kind, count), "device": seen.get("device", constant(-1, count)), "stream": seen["stream"],
+        **_interval(seen, clock), "correlation_id": seen["correlation"],
+    }
+
+
+def _interval(seen: dict[str, np.ndarray], clock: Any) -> dict[str, np.ndarray]:
+    """Start and end on the host clock.
+
+    They are as far from each other as CUPTI says, not a nanosecond off because both were rounded; but where the clocks
+    drift apart by more than that from start to end, each is on the host clock.
+    """
+    starts, ends = _times(seen["start"], clock), _times(seen["end"], clock)
+    exact = seen["end"] - seen["start"]
+    exact += starts
+    near = np.abs(ends - exact) <= 1
+    if not (seen["start"].all() and seen["end"].all()):
+        near &= (seen["start"] != 0) & (seen["end"] != 0)
+    np.copyto(ends, exact, where=near)
+    return {"start_ns": starts, "end_ns": ends}
+
+
+def _memory(code: int) -> str:
+    return _MEMORY.get(code, "unknown")
+
+
+def _times(values: np.ndarray, clock: Any) -> np.ndarray:
+    """On the host clock; CUPTI writes 0 where it could not tell."""
+    found = clock(values)
+    missing = values == 0
+    return np.where(missing, -1, found) if missing.any() else found
+
+
+def _graph(seen: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    inside = seen["graph"] != 0
+    if not inside.any():
+        return {}
+    return {"cupti_graph_id": np.where(inside, seen["graph"], -1),
+            "cupti_node_id": np.where(inside, seen["graph_node"], -1)}

@@ -10,13 +10,17 @@ import numpy as np
 
 from kernelscope.clock import Clock, now
 from kernelscope.probes.cupti import records
-from kernelscope.probes.cupti.calls import CuptiCalls
-from kernelscope.probes.cupti.captures import Captures
-from kernelscope.probes.cupti.convert import Converter
-from kernelscope.probes.cupti.interruptions import Interruptions
-from kernelscope.probes.cupti.library import DRIVER_API, RUNTIME_API, Cupti, CuptiError
-from kernelscope.probes.driver_calls import DriverCalls
-from kernelscope.probes.gpu import GpuColumns
+from kernelscope.probes.cupti.library import (
+    DRIVER_API,
+    RUNTIME_API,
+    Captures,
+    Cupti,
+    CuptiCalls,
+    CuptiError,
+    Interruptions,
+)
+from kernelscope.probes.cupti.records import Converter
+from kernelscope.probes.sink import DriverCalls, GpuColumns
 
 _KINDS = (records.KERNEL, records.MEMCPY, records.MEMCPY_PEER, records.MEMSET, records.SYNCHRONIZATION,
           records.MARKER, records.MARKER_DATA)

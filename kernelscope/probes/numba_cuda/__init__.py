@@ -14,18 +14,14 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
-from kernelscope.probes.bindings import without_hook
-from kernelscope.probes.launch_log import LaunchLog, PythonLog
-from kernelscope.probes.numba_cuda.attach import Attachments
-from kernelscope.probes.numba_cuda.code import STATED, CodeCapture
+from kernelscope.native.log import LaunchLog, PythonLog, from_signal_handler
+from kernelscope.probes.base import ImportHook, Patches, without_hook
+from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.numba_cuda.facts import FRAMEWORK, Facts
-from kernelscope.probes.numba_cuda.launch import LaunchHooks
-from kernelscope.probes.numba_cuda.native import NativeLaunchHooks
+from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, STATED, CodeCapture, Facts
+from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks, NativeLaunchHooks
 from kernelscope.probes.sink import Sink
-from kernelscope.probes.waiting import synchronize
 from kernelscope.schema import UNKNOWN
 
 #: The first version with a public `launchconfig` and `pre_launch_callbacks`.

@@ -1,20 +1,29 @@
-"""Hooks on numba-cuda's compiles: outcome, launch configuration, passes and link phases. None is on the launch path."""
+"""Hooks on numba-cuda's compiles: outcome, passes, link phases, captured values. None is on the launch path."""
 
 from __future__ import annotations
 
+import base64
+import importlib
 import json
+import re
 import sys
-from collections.abc import Callable
-from types import FrameType
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from kernelscope import cubin
+from kernelscope.errors import DisassemblerError, KernelScopeError
+from kernelscope.native.log import ThreadState
 from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.functions import Definition, captured, is_device_function, is_value
 from kernelscope.probes.numba_cuda import disk
-from kernelscope.probes.numba_cuda.captured import Hits
-from kernelscope.probes.numba_cuda.device_builds import DeviceBuilds
-from kernelscope.probes.numba_cuda.facts import Facts, is_sensitive
+from kernelscope.probes.numba_cuda.disk import loaded_bounds
+from kernelscope.probes.numba_cuda.kernels import Facts, is_sensitive
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -360,3 +369,435 @@ def first_line(error: BaseException) -> str:
     if len(lines) > 1 and lines[0].startswith("Failed in "):
         del lines[0]
     return lines[0][:300] if lines else ""
+
+
+# Whether code from the disk cache was made with the values that its kernel captures now.
+#
+# The cache's key has the function's bytecode and closure, but neither the globals that it reads nor the device
+# functions
+# that it calls. So the kernel is lowered once more by numba's front end, without NVVM, and its LLVM compared with
+# what
+# was loaded; where it differs, NVVM makes PTX of it, and that is compared too. It happens after recording, changes
+# nothing of the user's (what a device function compiles meanwhile is taken out of it again), and what cannot be
+# compared
+# counts as not checked: a false alarm would be worse than a change that is missed.
+
+#: How long all checks of one stop may take; one that has begun is finished.
+BUDGET_NS = 1_000_000_000
+#: How long a check waits for numba's compiler lock, in seconds.
+_PATIENCE = 0.2
+#: How many names are noted.
+_MOST_NAMES = 12
+#: What the comparison needs of numba-cuda beside what the probe has.
+_MODULES = {"nvvm": "numba.cuda.cudadrv.nvvm", "nvrtc": "numba.cuda.cudadrv.nvrtc",
+            "event": "numba.cuda.core.event", "config": "numba.cuda.core.config"}
+
+
+class Hits:
+    """Disk hits whose captured values are to be looked at when recording ends.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where their rows of ``compilations`` are.
+    modules : object
+        The modules of numba-cuda that the probe has: ``devices``, ``dispatcher``, ``driver``, ``lock``.
+    """
+
+    def __init__(self, sink: Sink, modules: Any) -> None:
+        self._sink = sink
+        self._modules = modules
+        self._waiting: list[tuple[dict[str, Any], Any, Any, Definition]] = []
+
+    def add(self, row: dict[str, Any], dispatcher: Any, kernel: Any, definition: Definition) -> None:
+        """Keep a disk hit for `check`, which tells the definition what it finds."""
+        self._waiting.append((row, dispatcher, kernel, definition))
+
+    def check(self) -> None:
+        """Add to each hit's attributes what was found: ``unsafe.captured``, or ``not_checked`` with the reason."""
+        begun = self._sink.clock()
+        waiting, self._waiting = self._waiting, []
+        for row, dispatcher, kernel, definition in waiting:
+            try:
+                names = captured_names(dispatcher.py_func)
+                if names:
+                    late = self._sink.clock() - begun > BUDGET_NS
+                    verdict = "there was no time for it" if late else self._verdict(dispatcher, kernel)
+                    self._note(row, names, verdict)
+                    definition.unsafe |= verdict is False
+            except Exception as problem:
+                self._sink.swallow("numba-cuda", problem)
+
+    def _verdict(self, dispatcher: Any, kernel: Any) -> bool | str:
+        if getattr(kernel, "launch_config_sensitive", False):
+            return "it depends on the launch configuration, without which it cannot be compiled again"
+        try:
+            loaded = {name: importlib.import_module(path) for name, path in _MODULES.items()}
+            return compare(kernel, dispatcher, SimpleNamespace(**vars(self._modules), **loaded))
+        except Exception as problem:
+            return f"{type(problem).__name__}: {str(problem).strip().split(chr(10), 1)[0][:200]}"
+
+    @staticmethod
+    def _note(row: dict[str, Any], names: list[str], verdict: bool | str) -> None:
+        attributes = json.loads(row.get("attributes") or "{}")
+        attributes["captures"] = names
+        if isinstance(verdict, str):
+            attributes["captures_not_checked"] = verdict
+        elif not verdict:
+            attributes.setdefault("unsafe", {})["captured"] = names
+        row["attributes"] = json.dumps(attributes)
+
+
+def captured_names(function: Any) -> list[str]:
+    """Return the names of the global values and device functions that a kernel's code depends on, and theirs.
+
+    Names in a device function stand behind its own: ``scale.FACTOR``. What a closure holds is in the cache's key, but
+    not what a device function in it captures.
+    """
+    own = set(function.__code__.co_freevars)
+    names = [name for name, value in captured(function).items()
+             if is_device_function(value) or (name not in own and is_value(value))]
+    return names[:_MOST_NAMES]
+
+
+def compare(kernel: Any, dispatcher: Any, modules: Any) -> bool:
+    """Return whether the loaded code is what would be compiled now.
+
+    Parameters
+    ----------
+    kernel : _Kernel
+        A kernel from the disk cache.
+    dispatcher : CUDADispatcher
+        Its dispatcher.
+    modules : object
+        numba-cuda's modules: ``config``, ``devices``, ``dispatcher``, ``driver``, ``event``, ``nvvm``, ``nvrtc``, and
+        its compiler lock as ``lock``.
+
+    Raises
+    ------
+    Exception
+        It cannot be told: the front end raised, or something else would notice that it ran.
+    """
+    _refuse_witnesses(modules)
+    library = kernel._codelibrary
+    capability = next(iter(library._cubin_cache))
+    with ExitStack() as held:
+        for lock in _locks(modules.lock):
+            # Whoever compiles in another thread may take minutes; stopping does not wait for that.
+            if not lock.acquire(timeout=_PATIENCE):
+                raise TimeoutError("another thread is compiling")
+            held.callback(lock.release)
+        held.enter_context(warnings.catch_warnings())
+        held.enter_context(_Undo(modules))
+        warnings.simplefilter("ignore")
+        fresh = _lower(kernel, dispatcher, capability[:2], modules)
+        if same_llvm(library.llvm_strs, fresh):
+            return True
+        options = {**library._nvvm_options, "arch": modules.nvrtc.get_arch_option(*capability)}
+        # In debug mode NVVM is given one module at a time.
+        groups = [[text] for text in fresh] if "g" in options else [fresh]
+        made = [modules.nvvm.compile_ir(group, **options).decode().strip("\x00").strip() for group in groups]
+        return same_ptx(library._ptx_cache[capability], made)
+
+
+def _lower(kernel: Any, dispatcher: Any, capability: tuple[int, ...], modules: Any) -> list[str]:
+    """LLVM of the kernel as ``_Kernel.__init__`` makes it, with the options that the loaded one was made with."""
+    library = kernel._codelibrary
+    # `compile_cuda` itself, which our own hook may stand around: it records only within a compile of the user's.
+    result = modules.dispatcher.compile_cuda(
+        dispatcher.py_func, modules.dispatcher.types.void, tuple(kernel.signature.args), debug=kernel.debug,
+        lineinfo=kernel.lineinfo, forceinline=dispatcher.targetoptions.get("forceinline", False),
+        fastmath=library._nvvm_options.get("fastmath", False), nvvm_options=dict(library._nvvm_options),
+        cc=capability, max_registers=library._max_registers, lto=library._lto)
+    entry = result.library.get_function(result.fndesc.llvm_func_name)
+    modules.dispatcher.kernel_fixup(entry, kernel.debug)
+    modules.nvvm.set_launch_bounds(entry, loaded_bounds(library))
+    return [str(module) for module in result.library.modules]
+
+
+def _locks(lock: Any) -> list[Any]:
+    """The locks that numba-cuda's compiler lock consists of: numba's own, where it is there, and numba-cuda's."""
+    inner = getattr(lock, "_lock", None)
+    return [inner] if inner is not None else [*_locks(lock._numba_lock), *_locks(lock._cuda_lock)]
+
+
+def _refuse_witnesses(modules: Any) -> None:
+    """Do nothing where the user would see it: listeners for compiles, dumps of what is compiled, a closed device."""
+    if any(modules.event._registered.values()):
+        raise RuntimeError("numba's compile events have listeners")
+    shown = [name for name in vars(modules.config) if name.startswith("DUMP_") and getattr(modules.config, name)]
+    if shown:
+        raise RuntimeError(f"{shown[0]} prints what is compiled")
+    driver = modules.driver.driver
+    if not driver.is_initialized or driver.initialization_error is not None:
+        raise RuntimeError("CUDA is not initialized")
+    current = modules.devices.gpus.current
+    if current is None or current.primary_context is None:
+        raise RuntimeError("no device is active")
+
+
+class _Undo:
+    """Takes out of device functions what they compile meanwhile.
+
+    Otherwise a launch of the user's would later find code there that has today's values of globals.
+    """
+
+    def __init__(self, modules: Any) -> None:
+        self._modules = modules
+        self._patches = Patches()
+        self._added: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> None:
+        def watched(original: Any) -> Any:
+            def compile_device(dispatcher: Any, args: Any, return_type: Any = None) -> Any:
+                if args not in dispatcher.overloads:
+                    self._added.append((dispatcher, args))
+                return original(dispatcher, args, return_type)
+
+            return compile_device
+
+        self._patches.hook(self._modules.dispatcher.CUDADispatcher, "compile_device", watched)
+
+    def __exit__(self, *_: object) -> None:
+        self._patches.undo()
+        for dispatcher, args in self._added:
+            dispatcher.overloads.pop(args, None)
+
+
+# Code that a launch makes for a device of another compute capability than the specialization was compiled for.
+#
+# numba-cuda compiles for the device that is current. A launch on another one takes the same specialization, and links
+# it
+# (and runs NVVM) once more while it prepares the launch, outside every compile: such a build is a compile of its own.
+
+class DeviceBuilds:
+    """Makes a row of ``compilations`` of each such build.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where rows go.
+    facts : Facts
+        Interns what the row refers to.
+    modules : object
+        numba-cuda's modules: ``devices``, ``dispatcher``.
+    """
+
+    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+        self._sink = sink
+        self._facts = facts
+        self._modules = modules
+        # Rows whose module is still to be loaded, by thread.
+        self._linked: dict[int, tuple[int, dict[str, Any], Any]] = {}
+
+    def begin(self, library: Any, state: ThreadState, start: int) -> dict[str, Any] | None:
+        """Return the row of a link that a launch has just begun, or None where it is another thing."""
+        kernel, config = state.kernel, state.launch_config
+        if config is None or state.compilation is not None or not library._cubin_cache:
+            return None
+        if not isinstance(kernel, self._modules.dispatcher._Kernel) or kernel._codelibrary is not library:
+            return None
+        device = self._modules.devices.get_context().device
+        built = [".".join(str(part) for part in capability[:2]) for capability in library._cubin_cache]
+        wanted = ".".join(str(part) for part in device.compute_capability[:2])
+        if wanted in built:
+            return None  # it is there already
+        dispatcher = config.dispatcher
+        row: dict[str, Any] = {
+            "start_ns": start, "outcome": "failed", "thread_id": state.thread_id, "trigger": "device",
+            "signature": self._facts.signature_text(kernel.argument_types),
+            "dispatcher_id": self._facts.dispatcher(dispatcher),
+            "specialization_id": self._facts.specialization(dispatcher, kernel),
+            "configuration_id": self._facts.configuration(config),
+            "launch_config_sensitive": is_sensitive(dispatcher, kernel),
+            "attributes": json.dumps({"device": {"ordinal": device.id, "compute_capability": wanted,
+                                                 "compiled_for": built}}),
+            "_passes": [],
+        }
+        return row
+
+    def end(self, row: dict[str, Any], state: ThreadState, error: BaseException | None) -> None:
+        """Keep the row: it is linked, and the module load that follows will be added to it."""
+        row["end_ns"] = self._sink.clock()
+        passes = row.pop("_passes")
+        if error is None:
+            row["outcome"] = "compiled"
+        else:
+            row["error"] = f"{type(error).__name__}: {str(error).strip().split(chr(10), 1)[0][:300]}".removesuffix(": ")
+        with self._sink.lock:
+            number = len(self._sink.compilations)
+            self._sink.compilations.append(row)
+            for entry in passes:
+                entry.update(compilation_id=number, specialization_id=row["specialization_id"])
+            self._sink.passes.extend(passes)
+        self._sink.flush()
+        if error is None:
+            self._linked[state.thread_id] = number, row, state.launch_config
+
+    def loaded(self, entry: dict[str, Any], state: ThreadState) -> bool:
+        """Add a module load to the build that this thread's launch has just made; return whether there is one."""
+        number, row, config = self._linked.pop(state.thread_id, (0, None, None))
+        if row is None or config is not state.launch_config:
+            return False
+        row["end_ns"] = entry["start_ns"] + entry["duration_ns"]
+        self._sink.passes.append({**entry, "compilation_id": number, "specialization_id": row["specialization_id"]})
+        return True
+
+
+# A copy of a compiled kernel, compiled once more with line information; the kernel itself is not touched.
+
+def compile_copy(modules: Any, dispatcher: Any, kernel: Any, bound: tuple[Any, ...] | None,
+                 sink: Sink | None) -> dict[str, str]:
+    """Return the code of a copy: ``ptx``, ``cubin`` (base64), and ``sass`` where nvdisasm can be had.
+
+    The copy is neither loaded nor launched, and in no cache.
+
+    Parameters
+    ----------
+    modules : object
+        numba-cuda's modules: see `kernelscope.probes.numba_cuda.load_modules`.
+    dispatcher, kernel : object
+        A ``CUDADispatcher`` and one of its compiled ``_Kernel`` objects.
+    bound : tuple or None
+        The launch configuration that the kernel is bound to (LC-S): grid, block, shared memory. The copy is compiled
+        inside an equal one.
+    sink : Sink or None
+        Of the recording under way, which the copy leaves no trace in.
+
+    Raises
+    ------
+    KernelScopeError
+        numba-cuda cannot compile it; the message says why.
+    """
+    options = dict(dispatcher.targetoptions, lineinfo=not dispatcher.targetoptions.get("debug"))
+    options["link"] = list(options.get("link") or ())  # a compile appends to it
+    capability = next(reversed(kernel._codelibrary._cubin_cache), None)
+
+    def build() -> Any:
+        copy = modules.dispatcher._Kernel(dispatcher.py_func, kernel.argument_types, **options)
+        copy._codelibrary.get_cubin(cc=capability)
+        return copy
+
+    name = dispatcher.py_func.__name__
+    with _Unrecorded(sink), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the user has seen what numba warns of
+        try:
+            copy = build() if bound is None else _inside(modules, dispatcher, options, bound, build)
+        except Exception as error:
+            said = " ".join(str(error).split())[:500]
+            raise KernelScopeError(f"a copy of {name!r} with line information cannot be compiled: "
+                                   f"{type(error).__name__}: {said}") from error
+    library = copy._codelibrary
+    made = library._cubin_cache[capability] if capability is not None else next(iter(library._cubin_cache.values()))
+    code = bytes(getattr(made, "code", made))
+    ptx = library._ptx_cache.get(capability) or next(reversed(library._ptx_cache.values()))
+    result = {"ptx": "\n\n".join(ptx), "cubin": base64.b64encode(code).decode("ascii")}
+    # Whoever shows it finds out from the machine code why there is none.
+    with suppress(DisassemblerError):
+        result["sass"] = cubin.disassemble(code)
+    return result
+
+
+def _inside(modules: Any, dispatcher: Any, options: dict[str, Any], bound: tuple[Any, ...], build: Any) -> Any:
+    """Run `build` as a launch with that configuration would: numba-cuda sets the current one inside a call only."""
+    grid, block, sharedmem = bound
+    stand_in = modules.dispatcher.CUDADispatcher(dispatcher.py_func, options)
+    config = modules.dispatcher._LaunchConfiguration(stand_in, tuple(grid), tuple(block), 0, sharedmem)
+    built: list[Any] = []
+
+    def compile_for_args(*_: Any, **__: Any) -> Any:
+        built.append(build())
+        return built[0]
+
+    stand_in._compile_for_args = compile_for_args
+    base = modules.dispatcher._dispatcher.Dispatcher
+    # It has no overload that could match the arguments, whatever they are.
+    arguments = (0,) * dispatcher.py_func.__code__.co_argcount
+    base._cuda_call(stand_in, *arguments, **{modules.dispatcher._LAUNCH_CONFIG_KW: config})
+    return built[0]
+
+
+class _Unrecorded:
+    """While it is entered, passes and phases of this thread's compiles go nowhere."""
+
+    def __init__(self, sink: Sink | None) -> None:
+        self._state = None if sink is None else sink.state()
+        self._outer: Any = None
+
+    def __enter__(self) -> None:
+        if self._state is not None:
+            self._outer, self._state.compilation = self._state.compilation, {"_passes": []}
+
+    def __exit__(self, *_: object) -> None:
+        if self._state is not None:
+            self._state.compilation = self._outer
+
+
+# Whether two compiles made the same code: LLVM and PTX compared without what differs from process to process.
+#
+# numba's names carry a count of the functions that were compiled before, a module's record types are numbered, and
+# the
+# libraries that a kernel calls stand in any order. So symbols that are defined in the text are numbered in the order
+# in
+# which they are met, from the kernel on; debug information and other metadata, linkage and comments are left out.
+
+_SYMBOL = re.compile(r'@"((?:[^"\\]|\\.)*)"|@([\w.$-]+)')
+_DEFINED = re.compile(r'^(?:@"(?P<global>[^"]*)"|@(?P<plain>[\w.$-]+)) =|^define\b[^@]*@(?:"(?P<quoted>[^"]*)"|'
+                      r'(?P<bare>[\w.$-]+))', re.MULTILINE)
+_METADATA = re.compile(r",? !(?:dbg|range|prof|tbaa|srcloc) ![0-9]+|![0-9]+")
+_LINKAGE = re.compile(r"^define (?:linkonce_odr|weak_odr|linkonce|weak|internal|private) ", re.MULTILINE)
+_INLINING = re.compile(r" (?:alwaysinline|noinline)\b")
+_LOCAL = re.compile(r'%"[^"]*"|%[\w.$-]+')
+#: Names that numba or NVVM made up, registers, and blocks.
+_PTX_NAME = re.compile(r"[\w$]*\$[\w$]*|\b_\w+|%[a-z]+\d+")
+#: Lines of debug information, and what says nothing about the code.
+_PTX_LEFT_OUT = (".loc", ".file", ".version", ".reg", ".section", ".b8", ".b16", ".b32", ".b64")
+
+
+def same_llvm(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two lists of LLVM modules, a kernel's own first, say the same."""
+    first, second = _canonical(one), _canonical(other)
+    # The second comparison takes a text in another order for the same: better a change missed than one invented.
+    return first == second or _bag(first) == _bag(second)
+
+
+def same_ptx(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two lists of PTX texts have the same instructions and constants, in whatever order."""
+    return _ptx_lines(one) == _ptx_lines(other)
+
+
+def _canonical(modules: Sequence[str]) -> str:
+    """The modules that the first one reaches, in the order in which it does, with numbers for names."""
+    home: dict[str, int] = {}
+    for at, text in enumerate(modules):
+        for found in _DEFINED.finditer(text):
+            home.setdefault(next(name for name in found.groups() if name is not None), at)
+    numbers: dict[str, int] = {}
+    waiting, seen, written = [0], {0}, []
+
+    def name(found: re.Match[str]) -> str:
+        symbol = found[1] if found[1] is not None else found[2]
+        if symbol not in home:
+            return f"@{symbol}"
+        at = home[symbol]
+        if at not in seen:
+            seen.add(at)
+            waiting.append(at)
+        return f"@#{numbers.setdefault(symbol, len(numbers))}"
+
+    while waiting:
+        text = "\n".join(line for line in modules[waiting.pop(0)].splitlines() if line[:1] not in (";", "!"))
+        text = _INLINING.sub("", _METADATA.sub("", _LINKAGE.sub("define ", text)))
+        written.append(_SYMBOL.sub(name, text))
+    return "\n".join(written)
+
+
+def _bag(text: str) -> Counter[str]:
+    """The lines of a text in no order, without the names of values and symbols."""
+    return Counter(re.sub(r"@#\d+", "@", _LOCAL.sub("%", line)).strip() for line in text.splitlines())
+
+
+def _ptx_lines(texts: Sequence[str]) -> Counter[str]:
+    lines = (line.split("//")[0].strip() for text in texts for line in text.splitlines())
+    return Counter(_PTX_NAME.sub("@", line) for line in lines
+                   if line and not line.startswith(_PTX_LEFT_OUT))

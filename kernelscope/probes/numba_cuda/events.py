@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from kernelscope.probes.base import hide_frame, hook_codes
-from kernelscope.probes.cupti.convert import readable
-from kernelscope.probes.gpu import KERNEL, GpuColumns, Words
-from kernelscope.probes.sink import Sink
+from kernelscope.probes.cupti.records import readable
+from kernelscope.probes.sink import KERNEL, GpuColumns, Sink, Words
 
 #: Each pair of events takes driver memory until recording ends.
 MOST_LAUNCHES = 100_000

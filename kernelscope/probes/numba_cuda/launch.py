@@ -1,12 +1,4 @@
-"""The hooks on numba-cuda's launch path, and everything that they leave to somebody else.
-
-``CUDADispatcher.call`` begins and ends a launch. ``CUDADispatcher._update_launch_config_sensitivity``, which it calls
-as soon as it has a specialization, ends its dispatch and names that. The global ``launch`` of
-``numba.cuda.dispatcher`` is the driver call; ``--detail launch`` leaves it alone. Where there are several devices,
-``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a function of its own, while the ``cuda.core.Kernel``
-behind it is one for all. They talk through the thread's `ThreadState`; one record is packed when the call ends. The
-hooks themselves are in `hot`.
-"""
+"""The hooks on numba-cuda's launch path: in C, in Python, and by its documented callbacks only."""
 
 from __future__ import annotations
 
@@ -14,17 +6,131 @@ import gc
 import inspect
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from threading import get_ident
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, hide_frame, hook_codes
-from kernelscope.probes.launch_log import ThreadState, packing
+from kernelscope.errors import ProbeUnavailableError
+from kernelscope.native.log import ThreadState, packing
+from kernelscope.probes.base import Patches, hide_frame, hook_codes, ids, looked_up, settle
 from kernelscope.probes.numba_cuda import hot
 from kernelscope.probes.numba_cuda.events import EventTimer
-from kernelscope.probes.settling import settle
+from kernelscope.probes.numba_cuda.kernels import Facts
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
+
+# The native hooks on numba-cuda's launch path, and what they leave to Python: what is new, and what fails.
+#
+# They hook what `kernelscope.probes.numba_cuda.launch` hooks, with callables in C (``launch.c`` of the native
+# recorder). A launch's slot is written where the launch begins, with its kernel and its launch configuration, so that
+# a
+# recording whose process dies has it.
+
+_PROBE = "numba-cuda"
+# A launch configuration object may live for one launch only: those that are known, and held, are bounded.
+_MOST_CONFIGURATIONS = 1024
+
+
+class NativeLaunchHooks:
+    """The hooks on the launch path, in C. See `LaunchHooks`, which has the same methods.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where launches go: its log is a `NativeLog`.
+    target_of : callable
+        ``(dispatcher, kernel or None, error or None) -> target id``, asked once a kernel, and once a launch
+        configuration without a kernel.
+    configuration_of : callable
+        ``(launch configuration) -> configuration id``, asked once an object.
+    timer : EventTimer, optional
+        Stands around the driver call.
+    """
+
+    def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
+                 configuration_of: Callable[[Any], int], timer: EventTimer | None = None) -> None:
+        self.sink = sink
+        self.enabled = True
+        self.target_of = target_of
+        self.configuration_of = configuration_of
+        self.timer = timer
+        self._hooks: dict[str, Any] = {}
+
+    def install(self, patches: Patches, dispatcher: Any) -> None:
+        """Put the hooks in: `dispatcher` is the module ``numba.cuda.dispatcher``."""
+        patches.put(dispatcher.CUDADispatcher, "call", self._make("call"))
+        patches.put(dispatcher.CUDADispatcher, "_update_launch_config_sensitivity", self._make("found"))
+        if self.sink.detail == "phases":
+            patches.put(dispatcher, "launch", self._make("submit"), take=self.timer is None)
+        elif self.timer is not None:
+            patches.hook(dispatcher, "launch", self.timer.around, lend=False)
+
+    def install_load(self, patches: Patches, library: Any) -> None:
+        """Put the hook in that tells devices apart: `library` is ``CUDACodeLibrary``."""
+        patches.put(library, "get_cufunc", self._make("load"))
+
+    def release(self) -> None:
+        """Do nothing: threads that are in the middle of a hook hold it themselves."""
+
+    def disable(self) -> None:
+        """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""
+        self.enabled = False
+        for hook in self._hooks.values():
+            hook.is_enabled = False
+            hook.forget()
+        self._hooks = {}  # they hold this: what they stand for is let go of now, not when garbage is collected
+
+    def begin(self, dispatcher: Any, launch_config: Any) -> tuple[int, int] | None:
+        """Return the ids of a launch configuration that is new and of the kernel as far as it is known.
+
+        None where they cannot be had: the launch is not recorded then.
+        """
+        found, users = looked_up(_PROBE, self.sink, lambda: (
+            self.configuration_of(launch_config), self.target_of(dispatcher, None, None)))
+        if users is not None:
+            raise users from None
+        if found is not None:
+            self._know("configurations", launch_config, *found)
+        return found
+
+    def end(self, dispatcher: Any, kernel: Any, launch_config: Any, error: str | None) -> tuple[Any, ...] | None:
+        """Return the ids of a launch that has failed, or whose kernel is new; None where they cannot be had.
+
+        What the user's signal handler raised meanwhile is a third value.
+        """
+        found = ids(_PROBE, self.sink, lambda: (
+            self.target_of(dispatcher, kernel, error), self.configuration_of(launch_config)))
+        if found is not None and error is None and kernel is not None and (
+                "load" not in self._hooks or hasattr(kernel, "kernel")):
+            self._know("targets", kernel, found[0], 0)
+        return found
+
+    def _know(self, table: str, key: Any, first: int, second: int) -> None:
+        hook = self._hooks.get("call")
+        if hook is not None:  # else the recording ended while this launch was under way
+            hook.know(table, key, first, second)
+
+    def _make(self, kind: str) -> Callable[[Any], Any]:
+        def make(original: Any) -> Any:
+            if kind == "submit" and self.timer is not None:
+                original = self.timer.around(original)
+            log: Any = self.sink.log
+            self._hooks[kind] = log.hook(kind, original, self.begin, self.end, _MOST_CONFIGURATIONS)
+            return self._hooks[kind]
+
+        return make
+
+
+# The hooks on numba-cuda's launch path, and everything that they leave to somebody else.
+#
+# ``CUDADispatcher.call`` begins and ends a launch. ``CUDADispatcher._update_launch_config_sensitivity``, which it
+# calls
+# as soon as it has a specialization, ends its dispatch and names that. The global ``launch`` of
+# ``numba.cuda.dispatcher`` is the driver call; ``--detail launch`` leaves it alone. Where there are several devices,
+# ``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a function of its own, while the ``cuda.core.Kernel``
+# behind it is one for all. They talk through the thread's `ThreadState`; one record is packed when the call ends. The
+# hooks themselves are in `hot`.
 
 # A launch configuration object may live for one launch only: the identity cache of them is bounded.
 _MOST_CONFIGURATIONS_BY_IDENTITY = 1024
@@ -250,3 +356,85 @@ class _Idle:
 
     def __getitem__(self, ident: int) -> ThreadState:
         return self._state
+
+
+# Recording one kernel by numba-cuda's documented seam only: `pre_launch_callbacks` and `capture_compile_config`.
+
+class Attachments:
+    """Dispatchers that were given to ``recorder.attach``, and how to let go of them."""
+
+    def __init__(self, sink: Sink, facts: Facts, modules: Any) -> None:
+        self._sink = sink
+        self._facts = facts
+        self._modules = modules
+        self._undo = ExitStack()
+        self._attached: set[int] = set()
+
+    def attach(self, dispatcher: Any) -> None:
+        """Add a callback to every launch that is configured from now on.
+
+        Raises
+        ------
+        ProbeUnavailableError
+            `dispatcher` is no kernel made by ``cuda.jit``.
+        """
+        if not hasattr(dispatcher, "configure") or not hasattr(dispatcher, "py_func"):
+            raise ProbeUnavailableError(f"{dispatcher!r} is not a kernel made by numba.cuda.jit")
+        if id(dispatcher) in self._attached:
+            return
+        self._attached.add(id(dispatcher))
+        capture = self._undo.enter_context(self._modules.launchconfig.capture_compile_config(dispatcher))
+        capture["hits"] = sum(dispatcher.stats.cache_hits.values())
+        configured: list[Any] = []
+        original = dispatcher.configure
+
+        def launched(kernel: Any, launch_config: Any) -> None:
+            try:
+                self._launched(dispatcher, kernel, launch_config, capture)
+            except Exception as problem:
+                self._sink.swallow("numba-cuda", problem)
+
+        def configure(*args: Any, **kwargs: Any) -> Any:
+            try:
+                launch_config = original(*args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if launched not in launch_config.pre_launch_callbacks:
+                launch_config.pre_launch_callbacks.append(launched)
+                configured.append(launch_config)
+            return launch_config
+
+        def release() -> None:
+            if vars(dispatcher).get("configure") is configure:
+                del dispatcher.configure
+            for launch_config in configured:
+                if launched in launch_config.pre_launch_callbacks:
+                    launch_config.pre_launch_callbacks.remove(launched)
+
+        dispatcher.configure = configure
+        self._undo.callback(release)
+
+    def detach(self) -> None:
+        """Let go of every dispatcher, in reverse order."""
+        self._attached.clear()
+        self._undo.close()
+
+    def _launched(self, dispatcher: Any, kernel: Any, launch_config: Any, capture: dict[str, Any]) -> None:
+        """One launch is about to be made: its start is all that the callback can see. It must not call CUDA."""
+        instant = self._sink.clock()
+        specialization = self._facts.specialization(dispatcher, kernel)
+        configuration = self._facts.configuration(launch_config)
+        if capture["config"] is launch_config:
+            capture["config"] = None
+            hits = sum(dispatcher.stats.cache_hits.values())
+            outcome = "disk" if hits > capture["hits"] else "compiled"
+            capture["hits"] = hits
+            self._sink.compilations.append({
+                "dispatcher_id": self._facts.dispatcher(dispatcher), "specialization_id": specialization,
+                "thread_id": self._sink.state().thread_id, "configuration_id": configuration,
+                "trigger": "launch", "signature": self._facts.signature_text(kernel.argument_types),
+                "start_ns": instant, "outcome": outcome,
+            })
+        target = self._sink.target(self._facts.dispatcher(dispatcher), specialization)
+        self._sink.launch(instant, UNKNOWN, target, configuration)

@@ -14,16 +14,13 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
-from kernelscope.probes.devices import device
-from kernelscope.probes.launch_log import LaunchLog, PythonLog
-from kernelscope.probes.numba_cuda_mlir.code import STATED, CodeCapture
+from kernelscope.native.log import LaunchLog, PythonLog, from_signal_handler
+from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.driver import device, synchronize
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
-from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts
-from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
-from kernelscope.probes.numba_cuda_mlir.native import NativeLaunchHooks
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, STATED, CodeCapture, Facts
+from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks, NativeLaunchHooks
 from kernelscope.probes.sink import Sink
-from kernelscope.probes.waiting import synchronize
 from kernelscope.schema import UNKNOWN
 
 #: The first version whose launches go through ``_ArgMarshaller._launch`` with all that the hooks read.

@@ -1,9 +1,4 @@
-"""Hooks on numba-cuda-mlir's compiles: outcome, launch configuration, passes and phases. None is on the launch path.
-
-``MLIRDispatcher._compile_impl`` is what the native launcher, and a launch that needs its launch configuration, ask for
-a specialization; ``MLIRDispatcher._compile_public`` is what everybody else asks. Both return one that is there already
-where they can. Whether something was compiled is said by ``mlir_optimization.optimize``, which every compile ends with.
-"""
+"""Hooks on numba-cuda-mlir's compiles: outcome, passes and disk cache. None is on the launch path."""
 
 from __future__ import annotations
 
@@ -15,10 +10,19 @@ from typing import Any
 
 from kernelscope.probes.base import Patches, hook_codes
 from kernelscope.probes.numba_cuda.compile import first_line, note_definition, pass_rows
-from kernelscope.probes.numba_cuda_mlir import disk
-from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK, Facts, compiled
+from kernelscope.probes.numba_cuda.disk import Look, entries_of, moved, short, types_of, written_to
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, Facts, compiled
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
+
+# Hooks on numba-cuda-mlir's compiles: outcome, launch configuration, passes and phases. None is on the launch path.
+#
+# ``MLIRDispatcher._compile_impl`` is what the native launcher, and a launch that needs its launch configuration, ask
+# for
+# a specialization; ``MLIRDispatcher._compile_public`` is what everybody else asks. Both return one that is there
+# already
+# where they can. Whether something was compiled is said by ``mlir_optimization.optimize``, which every compile ends
+# with.
 
 #: Which function asked, as the schema's triggers; the innermost that is listed counts.
 _TRIGGERS = {"specialize": "specialize", "_jit_with_signatures": "eager", "_jit_with_annotations": "eager"}
@@ -160,7 +164,7 @@ class CompileHooks:
             marshaller = state.launch_config
             if trigger == "launch" and getattr(marshaller, "_dispatcher", None) is dispatcher:
                 row["configuration_id"] = self.facts.configuration(marshaller)
-            row["_disk"] = disk.look(dispatcher)
+            row["_disk"] = look(dispatcher)
         except Exception as problem:
             self.sink.swallow(FRAMEWORK, problem)
         return row
@@ -226,10 +230,10 @@ class CompileHooks:
         if held["_disk"] is None or row["outcome"] not in ("compiled", "disk") or row["launch_config_sensitive"]:
             return  # kernels that depend on their launch configuration are kept in memory only
         try:
-            disk.note(row, attributes, held["_disk"], kernel.signature,
+            note(row, attributes, held["_disk"], kernel.signature,
                       self.modules.descriptor.mlir_target.target_context)
             if row["outcome"] == "disk":
-                others = disk.other_options(dispatcher, kernel)
+                others = other_options(dispatcher, kernel)
                 if others:
                     attributes["unsafe"] = {"options": others}
         except Exception as problem:  # the compile itself is still a row
@@ -304,3 +308,75 @@ def _trigger() -> str:
             break
         frame = frame.f_back
     return "compile"
+
+
+# numba-cuda-mlir's disk cache, as far as a compile's row says it; see `kernelscope.probes.numba_cuda.disk`.
+
+#: Options that change the code and are no part of the cache's key, with what they are where nothing is said.
+_OPTIONS = {"debug": False, "lineinfo": False, "fastmath": False, "opt_level": 3, "max_registers": None,
+            "ptxas_options": None, "features": None, "shared_memory_carveout": None}
+
+
+def look(dispatcher: Any) -> Look | None:
+    """Read the index of a dispatcher's disk cache; None where it has none."""
+    file = getattr(dispatcher._cache, "_cache_file", None)
+    if file is None:
+        return None
+    seen = Look(dispatcher._cache, None)
+    try:
+        with open(file._index_path, "rb") as index:
+            seen.content = index.read()
+    except FileNotFoundError:
+        pass
+    except OSError as problem:
+        seen.error = short(problem)
+    return seen
+
+
+def note(row: dict[str, Any], attributes: dict[str, Any], seen: Look, sig: Any, context: Any) -> None:
+    """Add the cache's columns to a compile's row, and what the cache had to its attributes.
+
+    Parameters
+    ----------
+    row, attributes : dict
+        The row of ``compilations``, its outcome included, and its attributes.
+    seen : Look
+        What `look` found before.
+    sig : object
+        The signature that the cache was asked for.
+    context : object
+        numba-cuda-mlir's target context.
+    """
+    file = seen.cache._cache_file
+    row["cache_file"] = file._index_path
+    key = seen.cache._index_key(sig, context.codegen())
+    row["cache_key"] = repr(key)
+    state, entries = entries_of(file, seen.content)
+    if row["outcome"] == "disk":
+        row["cache_data_file"] = file._data_path(entries[key]) if state is None and key in entries else None
+        return
+    if seen.error is not None:
+        attributes["disk"] = {"state": "unreadable", "error": seen.error}
+    elif seen.content is None:
+        attributes["disk"] = {"state": "absent", **moved(seen.cache)}
+    elif state is not None:
+        attributes["disk"] = state
+    elif key in entries:
+        attributes["disk"] = {"state": "data_file"}
+    elif not any(types_of(known[0]) == types_of(key[0]) for known in entries):
+        attributes["disk"] = {"state": "types", "signatures": len({types_of(known[0]) for known in entries})}
+    else:
+        attributes["disk"] = {"state": "keys", "differs": {}}
+    if row["outcome"] == "compiled":
+        row["cache_data_file"] = written_to(file, key)
+
+
+def other_options(dispatcher: Any, kernel: Any) -> dict[str, list[Any]]:
+    """Return the options of a kernel from the disk that differ from its dispatcher's: [loaded, defined]."""
+    loaded, defined = kernel.metadata.get("targetoptions") or {}, dispatcher.targetoptions
+    compared = {name: (loaded.get(name, usual), defined.get(name, usual)) for name, usual in _OPTIONS.items()}
+    return {name: [_plain(was), _plain(now)] for name, (was, now) in compared.items() if was != now}
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)

@@ -1,10 +1,4 @@
-"""The hooks on numba-cuda-mlir's launch path, and everything that they leave to somebody else.
-
-``_ArgMarshaller.__call__`` begins and ends a launch; users hold these objects, and all launches go through the method.
-``_ArgMarshaller._launch``, which it calls once the arguments are typed and on the device, names the types. What comes
-then is native: the specialization is found there, and the driver called. So of the boundaries inside a launch only the
-native launcher's return is seen; on a GPU, CUPTI's record of the driver call brings the others.
-"""
+"""The hooks on numba-cuda-mlir's launch path."""
 
 from __future__ import annotations
 
@@ -13,16 +7,117 @@ from threading import get_ident
 from types import FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, hide_frame, hook_codes
-from kernelscope.probes.launch_log import ThreadState, packing
+from kernelscope.native.log import ThreadState, packing
+from kernelscope.probes.base import Patches, hide_frame, hook_codes, ids, looked_up, settle
 from kernelscope.probes.numba_cuda_mlir import hot
-from kernelscope.probes.numba_cuda_mlir.facts import FRAMEWORK
-from kernelscope.probes.settling import settle
+from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
-# Lists of argument types are new ones for launches with host arrays: the memory of known ones is bounded.
+# The native hooks on numba-cuda-mlir's launch path, and what they leave to Python: what is new, and what fails.
+#
+# They hook what `kernelscope.probes.numba_cuda_mlir.launch` hooks, with callables in C (``marshal.c`` of the native
+# recorder). A launch's slot is written where the launch begins, with its dispatcher and its launch configuration.
+
+# Lists of argument types are new ones for launches with host arrays: those that are known, and held, are bounded.
 _MOST_KNOWN = 1024
+
+
+class NativeLaunchHooks:
+    """The hooks on the launch path, in C. See `LaunchHooks`, which has the same methods.
+
+    Parameters
+    ----------
+    sink : Sink
+        Where launches go: its log is a `NativeLog`.
+    target_of : callable
+        ``(marshaller, argument types or None, error or None) -> target id``, asked once for each configured launch,
+        without types, and once for each with types.
+    configuration_of : callable
+        ``(marshaller) -> configuration id``.
+    """
+
+    def __init__(self, sink: Sink, target_of: Callable[[Any, Any, str | None], int],
+                 configuration_of: Callable[[Any], int]) -> None:
+        self.sink = sink
+        self.target_of = target_of
+        self.configuration_of = configuration_of
+        #: By the native launcher and the ids of the types themselves; the types keep their ids from being used again.
+        self._by_types: dict[tuple[Any, ...], tuple[tuple[int, int], Any]] = {}
+        self._hooks: dict[str, Any] = {}
+
+    def install(self, patches: Patches, descriptor: Any) -> None:
+        """Put the hooks in: `descriptor` is the module ``numba_cuda_mlir.descriptor``."""
+        patches.put(descriptor._ArgMarshaller, "_launch", self._make("types"))
+        patches.put(descriptor._ArgMarshaller, "__call__", self._make("marshal"))
+
+    def disable(self) -> None:
+        """Turn the hooks into pass-throughs, for wrappers that were put over them, and let go of what they hold."""
+        for hook in self._hooks.values():
+            hook.is_enabled = False
+            hook.forget()
+        self._hooks = {}  # they hold this
+        self._by_types.clear()
+
+    def begin(self, marshaller: Any) -> tuple[int, int] | None:
+        """Return the ids of configuration and target of a configured launch that is new, before its types are known.
+
+        None where they cannot be had: the launch is not recorded then.
+        """
+        launcher = marshaller._launcher
+        found, users = looked_up(FRAMEWORK, self.sink, lambda: (
+            self.configuration_of(marshaller), self.target_of(marshaller, None, None)))
+        if users is not None:
+            raise users from None
+        if found is not None:
+            self._know("configurations", launcher, *found)
+        return found
+
+    def end(self, marshaller: Any, types: Any, error: str | None) -> tuple[Any, ...] | None:
+        """Return the ids of a launch that has failed, or whose types are new. See `ids`."""
+        return ids(FRAMEWORK, self.sink, lambda: self._look(marshaller, types, error))
+
+    def _look(self, marshaller: Any, types: Any, error: str | None) -> tuple[int, int]:
+        if error is not None or types is None:
+            return self.target_of(marshaller, types, error), self.configuration_of(marshaller)
+        # Types are compared by identity: numba-cuda-mlir has one object of each, whose hash costs more than this.
+        launcher = marshaller._launcher
+        key = (launcher, *map(id, types))
+        known = self._by_types.get(key)
+        if known is None:
+            known = (self.target_of(marshaller, types, None), self.configuration_of(marshaller)), tuple(types)
+            if len(self._by_types) >= _MOST_KNOWN:
+                self._by_types.clear()
+            self._by_types[key] = known
+        self._know("launches", (launcher, types), *known[0])
+        return known[0]
+
+    def _know(self, table: str, key: Any, first: int, second: int) -> None:
+        hook = self._hooks.get("marshal")
+        if hook is not None:  # else the recording ended while this launch was under way
+            hook.know(table, key, first, second)
+
+    def _make(self, kind: str) -> Callable[[Any], Any]:
+        def make(original: Any) -> Any:
+            log: Any = self.sink.log
+            self._hooks[kind] = log.hook(kind, original, self.begin, self.end, _MOST_KNOWN)
+            return self._hooks[kind]
+
+        return make
+
+
+# The hooks on numba-cuda-mlir's launch path, and everything that they leave to somebody else.
+#
+# ``_ArgMarshaller.__call__`` begins and ends a launch; users hold these objects, and all launches go through the
+# method.
+# ``_ArgMarshaller._launch``, which it calls once the arguments are typed and on the device, names the types. What
+# comes
+# then is native: the specialization is found there, and the driver called. So of the boundaries inside a launch only
+# the
+# native launcher's return is seen; on a GPU, CUPTI's record of the driver call brings the others.
+
+# Lists of argument types are new ones for launches with host arrays: the memory of known ones is bounded.
+
 
 #: Why a launch is looked at again: target and configuration, and what keeps the ids in its key from being used again.
 _Known = tuple[int, int, Any]

@@ -16,9 +16,10 @@ from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.probes.base import ImportHook, Patches, from_signal_handler
-from kernelscope.probes.quadrants.facts import FRAMEWORK, Facts
+from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.quadrants.hooks import Hooks
+from kernelscope.probes.quadrants.kernels import FRAMEWORK, Facts
 from kernelscope.probes.sink import Sink
 
 #: Versions that the probe was tried with.

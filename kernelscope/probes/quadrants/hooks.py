@@ -1,29 +1,263 @@
-"""What Quadrants' functions do while they are recorded.
-
-``Kernel.__call__`` begins and ends a launch. ``KernelCxx.make_launch_context``, which is what it asks of the
-specialization that it has found, ends its dispatch. ``Program.launch_kernel`` is the call of Quadrants' runtime, which
-launches one CUDA kernel for each top-level loop, or one graph. ``Kernel._try_load_fastcache`` is what
-``Kernel.materialize`` does first where a specialization is missing, before the front end makes it;
-``Program.compile_kernel`` makes the machine code or finds it in a cache. Neither of these two is on the path of a
-launch whose specialization is there.
-
-`call` is a template, as in ``numba_cuda.hot``: Quadrants' own method runs its code, with `Hooks` as a keyword's
-default. It takes any arguments, which nothing here looks at or keeps.
-"""
+"""What Quadrants' functions do while they are recorded: calls, compiles and graphs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from threading import get_ident
 from types import FunctionType
 from typing import Any
 
-from kernelscope.probes.base import Patches, from_signal_handler, hide_frame, hook_codes
-from kernelscope.probes.launch_log import ThreadState, packing
-from kernelscope.probes.quadrants.compiles import Compile, Compiles
-from kernelscope.probes.quadrants.facts import Facts
-from kernelscope.probes.quadrants.graphs import GraphLog
-from kernelscope.probes.sink import Sink
+import numpy as np
+
+from kernelscope.native.log import ThreadState, from_signal_handler, packing
+from kernelscope.probes.base import Patches, hide_frame, hook_codes
+from kernelscope.probes.quadrants.kernels import Facts
+from kernelscope.probes.sink import LAUNCH, Sink
+
+# Quadrants' compiles: the front end once a specialization, and machine code that is made or found in a cache.
+#
+# Two caches can spare work. The fast cache (``src_ll_cache``, for kernels that say ``fastcache=True``) knows a kernel
+# by
+# its source and arguments, and spares the front end too. The offline cache (``fe_ll_cache``) knows it by what the
+# front
+# end made, and spares the machine code. Both are disk caches; a Program keeps in memory what it has used.
+
+_FAST = "loaded from Quadrants' fast cache, which knows the kernel by its source and arguments: nothing was compiled"
+_OFFLINE = ("its machine code was in Quadrants' offline cache; the front end ran, which finds out which kernel it is")
+_OFFLINE_FIX = "@qd.kernel(fastcache=True) spares the front end too, where the kernel reads no globals that change"
+
+
+class Compile:
+    """A compile under way in one thread.
+
+    Attributes
+    ----------
+    key
+        Quadrants' key of the specialization; None where the front end had done its part before.
+    start : int
+        When the front end began, in nanoseconds; `front_end_end` when it had ended.
+    code : tuple of int or None
+        When the machine code was asked for, and when it was there.
+    """
+
+    __slots__ = ("cache_key", "code", "fast", "front_end_end", "hit", "key", "start")
+
+    def __init__(self, key: Any, start: int) -> None:
+        self.key = key
+        self.start = start
+        self.front_end_end: int | None = None
+        self.fast = False
+        self.code: tuple[int, int] | None = None
+        self.hit: bool | None = None
+        self.cache_key: str | None = None
+
+
+class Compiles:
+    """Writes ``compilations`` and ``passes``."""
+
+    def __init__(self, sink: Sink, facts: Facts) -> None:
+        self._sink = sink
+        self._facts = facts
+
+    def front_end_done(self, state: ThreadState) -> None:
+        """The thread's launch has its specialization."""
+        state.compilation.front_end_end = self._sink.clock()
+
+    def code_made(self, state: ThreadState, start: int, result: Any) -> None:
+        """The machine code, which was asked for at `start`, is there."""
+        under_way = state.compilation
+        under_way.code = start, self._sink.clock()
+        under_way.hit = bool(result.cache_hit)
+        under_way.cache_key = str(result.cache_key)
+
+    def finish(self, state: ThreadState, kernel: Any, error: BaseException | None = None) -> None:
+        """Write the thread's compile, which was for `kernel`; `error` is what ended its launch."""
+        under_way: Compile = state.compilation
+        state.compilation = None
+        now = self._sink.clock()
+        key = kernel._last_launch_key if under_way.key is None else under_way.key
+        under_way.fast = under_way.hit is None and kernel.compiled_kernel_data_by_key.get(key) is not None
+        ends = [under_way.code[1] if under_way.code else None, under_way.front_end_end, now]
+        end = next(each for each in ends if each is not None)
+        # What failed after the machine code was there, failed to launch.
+        failed = error is not None and under_way.hit is None and not under_way.fast
+        outcome = "failed" if failed else _outcome(under_way, kernel)
+        specialization = None
+        if not failed:
+            specialization = self._facts.specialization(kernel, key, outcome)
+        row = {
+            "dispatcher_id": self._facts.dispatcher(kernel), "specialization_id": specialization,
+            "thread_id": state.thread_id, "trigger": "launch",
+            "signature": self._facts.signature(kernel, key), "start_ns": under_way.start,
+            "end_ns": now if failed else end, "outcome": outcome,
+            "error": _shown(error) if failed else None,
+            "cache_key": under_way.cache_key, "cache_file": self._facts.cache_folder(kernel),
+            "attributes": json.dumps(_caches(under_way, kernel)),
+            **self._reason(under_way, outcome, kernel, key),
+        }
+        phases = [("front end", under_way.start, under_way.front_end_end)]
+        if under_way.code is not None:
+            phases.append(("code", *under_way.code))
+        with self._sink.lock:
+            position = len(self._sink.compilations)
+            self._sink.compilations.append(row)
+        self._sink.passes.extend(
+            {"compilation_id": position, "specialization_id": specialization, "kind": "phase", "name": name,
+             "start_ns": start, "duration_ns": end - start}
+            for name, start, end in phases if end is not None and end > start)
+        self._sink.flush()
+
+    def _reason(self, under_way: Compile, outcome: str, kernel: Any, key: Any) -> dict[str, str]:
+        """Reasons that the arguments' types do not tell; what they tell is found out when recording has ended."""
+        if outcome == "disk" and under_way.fast:
+            return {"reason_code": "disk", "reason": _FAST}
+        if outcome == "disk":
+            return {"reason_code": "disk", "reason": _OFFLINE, "fix": _OFFLINE_FIX}
+        return self._facts.reason(kernel, key) if outcome == "compiled" else {}
+
+
+def _outcome(under_way: Compile, kernel: Any) -> str:
+    if under_way.hit is not None:
+        return "disk" if under_way.hit else "compiled"
+    if under_way.fast:
+        return "disk" if kernel.src_ll_cache_observations.cache_loaded else "wait"
+    return "compiled"
+
+
+def _shown(error: BaseException | None) -> str:
+    """The exception's type and last line: Quadrants puts a traceback of its own before it."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"
+
+
+def _caches(under_way: Compile, kernel: Any) -> dict[str, Any]:
+    """What Quadrants' caches did, in its own words."""
+    held: dict[str, Any] = {}
+    fast = kernel.src_ll_cache_observations
+    if fast.cache_key_generated:
+        held["src_ll_cache"] = "loaded" if under_way.fast else "stored" if fast.cache_stored else "missed"
+    if under_way.hit is not None:
+        held["fe_ll_cache"] = "hit" if under_way.hit else "missed"
+    return held
+
+
+# Graphs that Quadrants makes of ``@qd.kernel(graph=True)``: what its Program tells after each launch.
+#
+# Where CUPTI watches graphs, its events have the times, the nodes and the ids, and these only add which kernel a
+# graph is
+# of. Where it does not, they stand for themselves. One call of Quadrants' runtime builds a graph and launches it: the
+# build's time has the first launch in it, and that launch is written as of its end.
+
+_COLUMNS = len(LAUNCH)
+
+
+class GraphLog:
+    """Collects the graphs' builds and launches of one session; `publish` hands them to the sink."""
+
+    def __init__(self, sink: Sink, facts: Facts) -> None:
+        self._sink = sink
+        self._facts = facts
+        self._events: list[dict[str, Any]] = []
+        #: Numbers only, `LAUNCH` after `LAUNCH`; the executable graph is a position in `_events`.
+        self._launches: list[int] = []
+        #: By the ``id`` of a specialization's KernelCxx, the position in `_events` of what made its executable graph.
+        self._execs: dict[int, int] = {}
+        self._plain: set[int] = set()
+        self._published: dict[int, int] = {}
+        #: What this Quadrants does not have, so that graphs cannot be told.
+        self.missing = False
+
+    def builds(self, kernel: Any) -> int:
+        """How many graphs the kernel's program has built; 0 before it has one."""
+        program = kernel.runtime._prog
+        return 0 if program is None or self.missing else program.get_graph_total_builds()
+
+    def launched(self, kernel: Any, state: ThreadState, start: float, end: float, before: int) -> None:
+        """A kernel with ``graph=True`` was launched; `before` is how many graphs there were."""
+        if self.missing:
+            return
+        program, number = kernel.runtime._prog, id(state.kernel)
+        if not program.get_graph_cache_used_on_last_call():
+            if number not in self._plain:
+                self._plain.add(number)
+                self._facts.fell_back(kernel, number)
+            return
+        submitted = state.submit_start if state.submit_start >= start else start
+        returned = state.submit_end if state.submit_end >= submitted else end
+        first, last = round(submitted * 1e9), round(returned * 1e9)
+        built = program.get_graph_total_builds() > before
+        position = self._execs.get(number)
+        if built or position is None:
+            position = self._event(kernel, program, state, first if built else None, last if built else None)
+            self._execs[number] = position
+        if built:
+            first = last
+        self._launches += (position, 0, state.ident & 0xFFFFFFFF, first, last, 0)
+
+    def forget(self, number: int) -> None:
+        """The KernelCxx of that ``id`` is a new one."""
+        self._execs.pop(number, None)
+        self._plain.discard(number)
+
+    def publish(self) -> None:
+        """Hand over what was collected since the last time."""
+        if not self._events:
+            return
+        rows = self._sink.graphs
+        if rows.execs:
+            self._describe_native()
+            return
+        for position, event in enumerate(self._events):
+            if position not in self._published:
+                self._published[position] = len(rows.events)
+                rows.events.append({**event, "exec_id": len(rows.events)})
+        count = len(self._launches) // _COLUMNS
+        mine = np.array(self._launches[:count * _COLUMNS], np.int64).reshape(-1, _COLUMNS)
+        place = np.array([self._published[position] for position in range(len(self._events))], np.int64)
+        mine[:, 0] = place[mine[:, 0]]
+        others = ~np.isin(rows.launches["exec"], place)
+        rows.launches = {name: np.concatenate([rows.launches[name][others], mine[:, number]])
+                         for number, name in enumerate(LAUNCH)}
+
+    def _event(self, kernel: Any, program: Any, state: ThreadState, start: int | None, end: int | None) -> int:
+        attributes = {
+            "framework": "quadrants", "kernel": self._facts.name(kernel),
+            "nodes": program.get_graph_num_nodes_on_last_call(),
+            "cache_size": program.get_graph_cache_size(), "do_while": self._facts.loops(kernel),
+            "checkpoints": program.get_graph_num_checkpoints_on_last_call(),
+        }
+        self._events.append({
+            "kind": "before" if start is None else "instantiate", "graph_id": None, "stream": 0,
+            "thread_ident": state.ident, "start_ns": start, "end_ns": end, "outcome": "ok",
+            "attributes": json.dumps({name: value for name, value in attributes.items() if value}),
+        })
+        return len(self._events) - 1
+
+    def _describe_native(self) -> None:
+        """Give the graphs that CUPTI saw being built inside of ours the kernel that they are of."""
+        built = [event for event in self._events if event["start_ns"] is not None]
+        for event in self._sink.graphs.events:
+            if event["kind"] != "instantiate" or event.get("attributes"):
+                continue
+            for mine in built:
+                if (event.get("thread_ident") == mine["thread_ident"]
+                        and mine["start_ns"] <= event["start_ns"] <= mine["end_ns"]):
+                    event["attributes"] = mine["attributes"]
+
+
+# What Quadrants' functions do while they are recorded.
+#
+# ``Kernel.__call__`` begins and ends a launch. ``KernelCxx.make_launch_context``, which is what it asks of the
+# specialization that it has found, ends its dispatch. ``Program.launch_kernel`` is the call of Quadrants' runtime,
+# which
+# launches one CUDA kernel for each top-level loop, or one graph. ``Kernel._try_load_fastcache`` is what
+# ``Kernel.materialize`` does first where a specialization is missing, before the front end makes it;
+# ``Program.compile_kernel`` makes the machine code or finds it in a cache. Neither of these two is on the path of a
+# launch whose specialization is there.
+#
+# `call` is a template, as in ``numba_cuda.hot``: Quadrants' own method runs its code, with `Hooks` as a keyword's
+# default. It takes any arguments, which nothing here looks at or keeps.
 
 PROBE = "quadrants"
 

@@ -1,7 +1,7 @@
 """The benchmark process of a study: what runs in a target's own interpreter, and times launches there.
 
 It needs Python 3.9, NumPy and the framework, and neither KernelScope nor anything else: old versions can be measured.
-A target's interpreter loads this folder as the package ``_kernelscope_bench`` (`kernelscope.studies.start` says how).
+A target's interpreter loads this folder as the package ``_kernelscope_bench`` (`kernelscope.studies.process` says how).
 So its modules import each other relatively, and nothing of KernelScope's becomes importable beside the target's own.
 
 `main` reads requests and writes answers; `framework` finds numba-cuda or numba-cuda-mlir; `timed` turns a case's texts

@@ -1,37 +1,381 @@
-"""The parts of one launch, timed in the process of a target.
-
-A reading of the clock costs as much as a small part of a launch, so that a launch with all boundaries stamped would
-not be the launch that is asked about. Therefore a batch of launches has two stamps only: one where a part begins, one
-where it ends. Each part has its batches, as has the launch without any stamp, in fresh order in every round. What two
-stamps cost is measured in the same places: batches where both stand at the part's beginning. That is taken off. So
-that the parts add up to the bare launch is no matter of arithmetic: it is a check, and what is left over is reported.
-Arguments are the exception: where each one's turn begins is stamped in the same batch. A stamp in one turn of the loop
-and none in the others costs more than itself, because the processor guesses the way through the loop wrong.
-
-The stamps are statements that are put into copies of the framework's own functions (in their syntax trees), which then
-lend their code to the functions for a batch. So no wrapper is on the path, and what stands between two boundaries is
-what stands there without stamps. Where a boundary is not found in a version's source, the parts beside it are null,
-with the reason, and the time between the boundaries that are found is ``other``.
-
-Standard library only; Python 3.9 and later.
-"""
+"""The parts of one launch, timed in the process of a target."""
 
 from __future__ import annotations
+import __future__
 
 import ast
+import contextlib
 import copy
 import gc
+import inspect
 import random
+import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from types import CodeType
 from typing import Any
 
-from . import quiet
-from .boundaries import ARGUMENTS, Boundaries
-from .launch_path import PATHS, described, statements
+from . import machine
+
+# The boundaries of a launch's parts: which a version has, which parts lie between them, and which cannot be seen.
+#
+# Standard library only; Python 3.9 and later.
+
+ARGUMENTS = "arguments"
+_RESULT = "_kernelscope_result"
+
+
+class Boundaries:
+    """The boundaries that a version of a framework has.
+
+    Parameters
+    ----------
+    path : Path
+        Where a launch of the framework passes.
+
+    Attributes
+    ----------
+    functions : dict of str to Source
+        The framework's functions that have boundaries: ``entered`` and ``launched``.
+    missing : dict of str to str
+        Boundaries that this version does not have, and why.
+    arguments : list of str
+        What the launch's arguments are; `find` sets it.
+    places : list of str
+        The boundaries, in the order in which a launch passes them; `find` sets it.
+    parts : list of dict
+        What lies between them, and what cannot be seen, with the reason; `find` sets it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.missing: dict[str, str] = {}
+        self.arguments: list[str] = []
+        self.places: list[str] = []
+        self.parts: list[dict[str, Any]] = []
+        self.functions = self._find_functions()
+
+    def find(self, arguments: list[str]) -> None:
+        """Find the boundaries and parts of a launch with such arguments."""
+        self.arguments = arguments
+        self.places = self._find_places()
+        self.parts = self._make_parts()
+
+    def insert(self, tree: Any, source: Source, place: str, marks: list[Any]) -> None:
+        """Put stamps at a boundary of a function."""
+        if place in ("entered", "launched"):
+            tree.body[source.first:source.first] = marks
+        elif place in ("preparing", "prepared"):
+            (body, at), = loops_that_call(tree, self.path.prepares)
+            if place == "prepared":
+                body[at + 1:at + 1] = marks
+            else:
+                split_loop(body, at, marks)
+        else:
+            for body, at in reversed(statements_that_call(tree, self.path.submits)):
+                stamps = copy.deepcopy(marks)
+                if place == "submit":
+                    body[at:at] = stamps
+                elif isinstance(body[at], ast.Return):
+                    kept = ast.Assign(targets=[ast.Name(_RESULT, ast.Store())], value=body[at].value)
+                    body[at:at + 1] = [kept, *stamps, *statements("return " + _RESULT)]
+                else:
+                    body[at + 1:at + 1] = stamps
+
+    def split_turns(self, stamp: str) -> tuple[Source, Any]:
+        """Return the function that launches, and its tree with a stamp before, in each turn of, and behind its loop."""
+        source = self.functions["launched"]
+        tree = source.tree()
+        (body, at), = loops_that_call(tree, self.path.prepares)
+        body[at].body[0:0] = statements(stamp)
+        body[at + 1:at + 1] = statements(stamp)
+        split_loop(body, at, statements(stamp))
+        return source, tree
+
+    def lose(self, key: str, reason: str) -> None:
+        """Say why a part cannot be timed in this case: it is passed more than once a launch, or not in each."""
+        for part in self.parts:
+            if part["key"] == key or (key == ARGUMENTS and part["begin"] == "preparing"):
+                part["reason"] = reason
+
+    def lose_all(self, reason: str) -> None:
+        """Say why no part can be timed in this case."""
+        for part in self.parts:
+            if part["begin"] in self.places:
+                part["reason"] = reason
+
+    def is_once_a_launch(self, key: str) -> bool:
+        """Whether a part begins where a launch passes once, whatever its dispatcher."""
+        begins = {part["key"]: part["begin"] for part in self.parts}
+        return begins.get(key) in ("launched", "prepared", "submit", "submitted")
+
+    def _find_functions(self) -> dict[str, Source]:
+        """Return the functions that have boundaries, by name; `missing` says why one is not there."""
+        module = sys.modules.get(self.path.module)
+        found: dict[str, Source] = {}
+        for name, (owner, method) in (("entered", self.path.entered), ("launched", self.path.launched)):
+            function = vars(getattr(module, owner, object)).get(method)
+            if function is None:
+                self.missing[name] = f"this version has no {owner}.{method}"
+                continue
+            with contextlib.suppress(UnseenError):
+                found[name] = Source(inspect.unwrap(function))
+            if name not in found:
+                self.missing[name] = f"{owner}.{method} is no plain Python function with a source"
+        return found
+
+    def _find_places(self) -> list[str]:
+        """Return the names of the boundaries that this version has, in the order in which a launch passes them."""
+        names = ["statement"]
+        if "entered" in self.functions:
+            names.append("entered")
+        source = self.functions.get("launched")
+        if source is not None:
+            names.append("launched")
+            tree = source.tree()
+            if self.path.prepares is not None:
+                if len(loops_that_call(tree, self.path.prepares)) == 1:
+                    names += ["preparing", "prepared"] if self.arguments else ["prepared"]
+                else:
+                    self.missing["prepared"] = f"{source.name} has not one loop that calls {self.path.prepares}"
+            if statements_that_call(tree, self.path.submits):
+                names += ["submit", "submitted"]
+            else:
+                self.missing["submit"] = "{} calls none of {}".format(source.name, ", ".join(self.path.submits))
+        return [*names, "end"]
+
+    def _make_parts(self) -> list[dict[str, Any]]:
+        """Return the parts, in order, and those that cannot be seen, each with the reason."""
+        known = {("statement", "entered"): "configure", ("entered", "launched"): "dispatch",
+                 ("launched", "preparing"): "set-up", ("launched", "prepared"): "set-up",
+                 ("submit", "submitted"): "submit", ("submitted", "end"): "finish"}
+        unseen = self._unseen()
+        if self.path.prepares is None:
+            known["launched", "submit"] = "set-up"
+        elif CONFIGURATION not in unseen:
+            known["prepared", "submit"] = CONFIGURATION
+        parts: list[dict[str, Any]] = []
+        others = 0
+        for begin, end in zip(self.places, self.places[1:]):
+            if begin == "preparing":
+                parts += [_part(f"argument {index}", begin, end, note)
+                          for index, note in enumerate(self.arguments)]
+            elif (begin, end) in known:
+                parts.append(_part(known[begin, end], begin, end))
+            else:
+                others += 1
+                parts.append(_part(f"other {others}" if others > 1 else "other", begin, end,
+                                   f"from {begin} to {end}"))
+        had = {part["key"] for part in parts} | ({ARGUMENTS} if self.arguments == [] else set())
+        had |= {ARGUMENTS} if "preparing" in self.places else set()
+        for key, reason in unseen.items():
+            if key not in had:
+                # What the framework does inside of its driver call lies between the call's boundaries.
+                inside = ("submit", "submitted") if key in self.path.unseen else ("", "")
+                parts.append(_part(key, *inside, reason=reason))
+        return parts
+
+    def _unseen(self) -> dict[str, str]:
+        """Return the parts that this version does not show, each with the reason."""
+        unseen = dict(self.path.unseen)
+        for name, parts in (("entered", ("configure", "dispatch")),
+                            ("launched", ("dispatch", "set-up", "arguments", CONFIGURATION, "submit", "finish")),
+                            ("prepared", ("set-up", "arguments", CONFIGURATION)),
+                            ("submit", (CONFIGURATION, "submit", "finish"))):
+            for part in parts:
+                if name in self.missing:
+                    unseen.setdefault(part, self.missing[name])
+        source = self.functions.get("launched")
+        if self.path.prepares is not None and source is not None and "LaunchConfig" not in source.names:
+            unseen.setdefault(CONFIGURATION, f"{source.name} makes none")
+        return unseen
+
+
+def _part(key: str, begin: str = "", end: str = "", note: str = "", reason: str | None = None) -> dict[str, Any]:
+    return {"key": key, "begin": begin, "end": end, "note": note, "reason": reason}
+
+
+# Where a launch passes in each framework, and syntax trees of the framework's functions to put statements into.
+#
+# Standard library only; Python 3.9 and later.
+
+_TURNS = "_kernelscope_turns"
+
+CONFIGURATION = "configuration object"
+
+
+class Path:
+    """Where one framework's launch passes: the functions with boundaries in them.
+
+    Parameters
+    ----------
+    module : str
+        Where the classes are.
+    entered : tuple of str
+        The class and method that a configured launch enters: dispatch begins.
+    launched : tuple of str
+        The class and method that launches a specialization: dispatch ends. It holds the places below.
+    prepares : str or None
+        The function that it calls for each argument, in a loop.
+    submits : tuple of str
+        The functions that it calls to give the launch to the driver, whichever it has.
+    unseen : dict of str to str
+        Parts that this framework does not show, and why.
+    """
+
+    def __init__(self, module: str, entered: tuple[str, str], launched: tuple[str, str], prepares: str | None,
+                 submits: tuple[str, ...], unseen: dict[str, str]) -> None:
+        self.module = module
+        self.entered = entered
+        self.launched = launched
+        self.prepares = prepares
+        self.submits = submits
+        self.unseen = unseen
+
+
+PATHS = {
+    "numba-cuda": Path("numba.cuda.dispatcher", ("CUDADispatcher", "call"), ("_Kernel", "launch"), "_prepare_args",
+                       ("launch", "launch_kernel", "cuLaunchKernel", "cuLaunchKernelEx"), {}),
+    "numba-cuda-mlir": Path(
+        "numba_cuda_mlir.descriptor", ("_ArgMarshaller", "__call__"), ("_ArgMarshaller", "_launch"), None,
+        ("launcher",),
+        {"arguments": "numba-cuda-mlir prepares device arguments in native code: they are in submit",
+         CONFIGURATION: "numba-cuda-mlir makes the launch's configuration in native code: it is in submit"}),
+}
+
+
+class UnseenError(Exception):
+    """A function cannot be looked into."""
+
+
+class Source:
+    """A function of the framework, and its syntax tree to put stamps into."""
+
+    def __init__(self, function: Any) -> None:
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, CodeType):
+            raise UnseenError("it is no Python function")
+        if code.co_freevars:
+            raise UnseenError("it is a closure")
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        except (OSError, TypeError, SyntaxError) as error:
+            raise UnseenError("its source cannot be read") from error
+        definition: Any = tree.body[0]
+        if not isinstance(definition, ast.FunctionDef) or definition.name != code.co_name:
+            raise UnseenError("its source is no plain function")
+        definition.decorator_list = []
+        ast.increment_lineno(definition, code.co_firstlineno - 1)
+        self.function = function
+        self.name = getattr(function, "__qualname__", code.co_name)
+        self.names = code.co_names
+        self.first = 1 if ast.get_docstring(definition, clean=False) is not None else 0
+        self._tree = definition
+        if self.compile(self.tree()).co_freevars != code.co_freevars:
+            raise UnseenError("it is a closure")
+
+    def tree(self) -> Any:
+        """Return a copy of the tree, to change."""
+        return copy.deepcopy(self._tree)
+
+    def compile(self, tree: Any) -> CodeType:
+        """Return the code of the function with another tree."""
+        code: CodeType = self.function.__code__
+        features = code.co_flags & __future__.annotations.compiler_flag
+        module = compile(ast.fix_missing_locations(ast.Module(body=[tree], type_ignores=[])), code.co_filename, "exec",
+                         flags=features, dont_inherit=True)
+        return next(each for each in module.co_consts if isinstance(each, CodeType) and each.co_name == code.co_name)
+
+
+def statements(text: str) -> list[Any]:
+    """Return the syntax trees of statements."""
+    return ast.parse(text).body
+
+
+def split_loop(body: list[Any], at: int, marks: list[Any]) -> None:
+    """Put stamps between what a loop goes over being made and its first turn."""
+    loop = body[at]
+    made = ast.Assign(targets=[ast.Name(_TURNS, ast.Store())],
+                      value=ast.Call(func=ast.Name("iter", ast.Load()), args=[loop.iter], keywords=[]))
+    loop.iter = ast.Name(_TURNS, ast.Load())
+    body[at:at] = [made, *marks]
+
+
+def _bodies(tree: Any) -> Iterator[list[Any]]:
+    """Yield the lists of statements of a function, without those of functions in it."""
+    for field in ("body", "orelse", "finalbody"):
+        body = getattr(tree, field, None)
+        if isinstance(body, list):
+            yield body
+            for statement in body:
+                if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    yield from _bodies(statement)
+    for handler in getattr(tree, "handlers", ()):
+        yield from _bodies(handler)
+
+
+def loops_that_call(tree: Any, name: str | None) -> list[tuple[list[Any], int]]:
+    """Return where the loops are that call a function: pairs of a list of statements and the place in it."""
+    return [(body, at) for body in _bodies(tree) for at, statement in enumerate(body)
+            if isinstance(statement, ast.For) and _has_call(statement, (name,))]
+
+
+def statements_that_call(tree: Any, names: Sequence[str]) -> list[tuple[list[Any], int]]:
+    """Return where the statements are that call one of some functions, as in `loops_that_call`."""
+    return [(body, at) for body in _bodies(tree) for at, statement in enumerate(body)
+            if isinstance(statement, (ast.Expr, ast.Assign, ast.Return)) and _has_call(statement, names)]
+
+
+def _has_call(tree: Any, names: Sequence[str | None]) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
+            if name in names:
+                return True
+    return False
+
+
+def described(local: dict[str, Any]) -> list[str]:
+    """Return what the arguments of a launch are, as text, from the local names of the function that launches."""
+    values = local.get("args", local.get("launch_args", ()))
+    kernel: Any = local.get("self")
+    types = getattr(kernel, "argument_types", None) or local.get("argtypes") or ()
+    names: list[str] = []
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
+        names = list(inspect.signature(kernel.py_func).parameters)
+    described: list[str] = []
+    for index, value in enumerate(values):
+        kind = str(types[index]) if index < len(types) else type(value).__name__
+        name = names[index] if index < len(names) else ""
+        described.append(f"{name}: {kind}" if name else kind)
+    return described
+
+
+# The parts of one launch, timed in the process of a target.
+#
+# A reading of the clock costs as much as a small part of a launch, so that a launch with all boundaries stamped would
+# not be the launch that is asked about. Therefore a batch of launches has two stamps only: one where a part begins,
+# one
+# where it ends. Each part has its batches, as has the launch without any stamp, in fresh order in every round. What
+# two
+# stamps cost is measured in the same places: batches where both stand at the part's beginning. That is taken off. So
+# that the parts add up to the bare launch is no matter of arithmetic: it is a check, and what is left over is
+# reported.
+# Arguments are the exception: where each one's turn begins is stamped in the same batch. A stamp in one turn of the
+# loop
+# and none in the others costs more than itself, because the processor guesses the way through the loop wrong.
+#
+# The stamps are statements that are put into copies of the framework's own functions (in their syntax trees), which
+# then
+# lend their code to the functions for a batch. So no wrapper is on the path, and what stands between two boundaries
+# is
+# what stands there without stamps. Where a boundary is not found in a version's source, the parts beside it are null,
+# with the reason, and the time between the boundaries that are found is ``other``.
+#
+# Standard library only; Python 3.9 and later.
 
 # What runs in a batch: the function with the loop, and the codes that the framework's functions borrow meanwhile.
 Run = tuple[Callable[..., int], dict[str, CodeType]]
@@ -308,9 +652,9 @@ class Anatomy:
             for _ in range(repeats):
                 self._cell[:] = [0, 0, 0]
                 self._stamps.clear()
-                before_ns = quiet.reference_ns()
+                before_ns = machine.reference_ns()
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
-                references.append(max(before_ns, quiet.reference_ns()))
+                references.append(max(before_ns, machine.reference_ns()))
             return _quietest(done, references)
         finally:
             for name, code in own.items():

@@ -51,9 +51,8 @@ from typing import Any
 
 from . import machine
 from .framework import Framework, find, offer_kernelscope
-from .quiet import Quiet
-from .timed import CaseError, TimedCase, Unavailable, freeze_garbage
-from .warming import warm_up
+from .machine import Quiet
+from .timed import CaseError, TimedCase, Unavailable, freeze_garbage, warm_up
 
 
 class Bench:

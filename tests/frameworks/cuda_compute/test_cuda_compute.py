@@ -21,13 +21,13 @@ from cuda.core import Device  # noqa: E402
 from fresh_logs import new_log  # noqa: E402
 
 import kernelscope  # noqa: E402
-from kernelscope import _native  # noqa: E402
-from kernelscope.analysis.build_reasons import explain_builds  # noqa: E402
+from kernelscope import native  # noqa: E402
+from kernelscope.analysis.builds import explain_builds  # noqa: E402
 from kernelscope.probes.cuda_compute import CudaComputeProbe, _homes, find_factories  # noqa: E402
 from kernelscope.probes.cuda_compute.calls import name_of  # noqa: E402
 from kernelscope.probes.sink import Sink  # noqa: E402
-from kernelscope.recording.arrow import table_of_rows  # noqa: E402
 from kernelscope.recording.model import Recording  # noqa: E402
+from kernelscope.recording.parquet import table_of_rows  # noqa: E402
 
 CACHING = sys.modules["cuda.compute._caching"]
 
@@ -292,7 +292,7 @@ def test_every_algorithm_is_hooked() -> None:
     before = [(each.__code__, dict(each.__kwdefaults__ or {}), dict(vars(each)), str(inspect.signature(each)))
               for each in functions]
     with recording():
-        taken = list(map(id, _native.core.taken())) if _native.core else []
+        taken = list(map(id, native.core.taken())) if native.core else []
         assert [each for each, held in zip(functions, before, strict=True)
                 if each.__code__ is held[0] and id(each) not in taken] == []
         assert [str(inspect.signature(each)) for each in functions] == [held[3] for held in before]

@@ -6,10 +6,9 @@ import pytest
 from numba_cuda_mlir import cuda
 
 import kernelscope
-from kernelscope.analysis.code_lines import line_map
-from kernelscope.analysis.inspection import code_text, inspect_kernels
 from kernelscope.errors import KernelScopeError
-from kernelscope.widgets.inspector_facts import code
+from kernelscope.views.inspector.model import code_text, inspect_kernels, line_map
+from kernelscope.views.inspector.wire import code
 
 
 @cuda.jit(device=True)
@@ -64,7 +63,7 @@ def test_live_kernel_in_the_inspector(kernels, array):
     assert "gpu.func" in code_text(recording, 0, "mlir")
     assert widget.source.can_compile is False
     with pytest.raises(KernelScopeError, match="lineinfo=True"):
-        kernelscope.live.with_lineinfo(kernels.axpy, 0)
+        kernelscope.recorder.live.with_lineinfo(kernels.axpy, 0)
     kernels.axpy[2, 32](array, 2, array)
     assert widget.source.refresh()
     assert len(widget.source.kernels()[0].specializations) == 2

@@ -13,7 +13,7 @@ from numba_cuda_mlir.numba_cuda.core.errors import NumbaPerformanceWarning, Typi
 
 import kernelscope
 from kernelscope.analysis.compile_time import compile_times
-from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.compiles import explain
 
 
 def reasons(recording):
@@ -175,7 +175,7 @@ def test_threads_that_want_the_same_kernel_compile_it_once(kernels, array):
 _CACHED = """
 import sys, json
 import numpy as np, kernelscope
-from kernelscope.analysis.reasons import explain
+from kernelscope.analysis.compiles import explain
 from numba_cuda_mlir import cuda
 @cuda.jit(cache=True, fastmath="fast" in sys.argv)
 def axpy(out, a):

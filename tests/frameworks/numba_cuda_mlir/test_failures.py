@@ -14,8 +14,8 @@ from numba_cuda_mlir import cuda, descriptor, mlir_optimization
 from numba_cuda_mlir.numba_cuda.core.compiler_lock import global_compiler_lock
 
 import kernelscope
-from kernelscope.probes.numba_cuda_mlir.facts import Facts
-from kernelscope.recorder import Recorder
+from kernelscope.probes.numba_cuda_mlir.kernels import Facts
+from kernelscope.recorder.recorder import Recorder
 
 HOOKED = [(descriptor._ArgMarshaller, "__call__"), (descriptor._ArgMarshaller, "_launch"),
           (descriptor.MLIRDispatcher, "_compile_impl"), (descriptor.MLIRDispatcher, "_compile_public"),

@@ -13,7 +13,7 @@ from numba_cuda_mlir import cuda
 
 import kernelscope
 from kernelscope import dryrun
-from kernelscope.probes.launch_log import RECORDS_A_CHUNK
+from kernelscope.native.log import RECORDS_A_CHUNK
 
 
 @pytest.mark.parametrize("detail", ["launch", "phases"])

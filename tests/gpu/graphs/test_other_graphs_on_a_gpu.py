@@ -12,7 +12,7 @@ import pytest
 from recorded_graphs import Recorded
 
 import kernelscope
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core.graphs import Memory
 
 pytestmark = pytest.mark.gpu
 cuda = pytest.importorskip("numba.cuda")

@@ -13,8 +13,8 @@ import pytest
 from cuda.core import Device, Program, ProgramOptions
 from numba import cuda
 
-from kernelscope.probes.cuda_core import CudaCoreProbe, null_calls
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core import CudaCoreProbe, calls
+from kernelscope.probes.cuda_core.graphs import Memory
 from kernelscope.probes.sink import Sink
 
 
@@ -56,7 +56,7 @@ def nobody_listens():
     """After every test the driver tells nobody, and cuda.core's class is as it was."""
     original = vars(Device)["create_graph_builder"]
     yield
-    assert not null_calls._telling
+    assert not calls._telling
     assert vars(Device)["create_graph_builder"] is original
 
 

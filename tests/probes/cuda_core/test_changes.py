@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from kernelscope.probes.cuda_core.calls import Call
-from kernelscope.probes.cuda_core.changes import refusal
-from kernelscope.probes.driver_calls import CallData
+from kernelscope.probes.cuda_core.graphs import refusal
+from kernelscope.probes.sink import CallData
 
 TOPOLOGY_CHANGED = 2
 

@@ -7,8 +7,8 @@ import pytest
 from cuda.core.graph import GraphBuilder
 
 import kernelscope
-from kernelscope.probes.cuda_core.driver import Driver
-from kernelscope.probes.cuda_core.earlier import EarlierCaptures
+from kernelscope.probes.cuda_core.graphs import EarlierCaptures
+from kernelscope.probes.cuda_core.read import Driver
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from counting import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelscope.probes.cuda_core.fingerprint import Node, Shape, Snapshot, compare, described, short_name
+from kernelscope.probes.cuda_core.read import Node, Shape, Snapshot, compare, described, short_name
 
 LAYOUT = ((0, 8), (8, 8))
 

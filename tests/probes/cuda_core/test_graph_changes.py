@@ -8,7 +8,7 @@ from cuda.core.graph import GraphDefinition
 from numba import cuda
 
 from kernelscope.probes.cuda_core.rows import parameter_names
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 
 def changes_of(row):

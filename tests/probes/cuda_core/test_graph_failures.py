@@ -13,13 +13,13 @@ import pytest
 from cuda.core.graph import GraphDefinition
 
 import kernelscope
-from kernelscope.probes import callbacks
-from kernelscope.probes.cuda_core import null_calls
-from kernelscope.probes.cuda_core import watch as watching
-from kernelscope.probes.cuda_core.driver import Driver
-from kernelscope.probes.driver_calls import AFTER, CallData
-from kernelscope.recorder import Recorder
-from kernelscope.session import Session
+from kernelscope.probes import driver
+from kernelscope.probes.cuda_core import calls as cuda_core_calls
+from kernelscope.probes.cuda_core import graphs
+from kernelscope.probes.cuda_core.read import Driver
+from kernelscope.probes.sink import AFTER, CallData
+from kernelscope.recorder.recorder import Recorder
+from kernelscope.recorder.session import Session
 
 
 class Without:
@@ -128,7 +128,7 @@ def test_a_ctrl_c_reaches_the_user_and_no_event_is_lost(watch, capture, no_garba
 
 
 def test_an_error_of_ours_is_counted_and_no_more(watch, capture, stream, monkeypatch):
-    monkeypatch.setattr(watching.GraphWatch, "_hold", lambda *_: 1 / 0)
+    monkeypatch.setattr(graphs.GraphWatch, "_hold", lambda *_: 1 / 0)
     with pytest.raises(AssertionError, match="ZeroDivisionError"), watch() as seen:
         graph = capture().complete()
         graph.launch(stream)
@@ -160,12 +160,12 @@ def test_an_older_driver_degrades(watch, capture, stream, missing, message):
 
 
 def test_functions_that_the_driver_does_not_have_or_that_are_new(watch, capture, monkeypatch):
-    original = null_calls.NullCalls._watchable
+    original = cuda_core_calls.NullCalls._watchable
 
     def watchable(self):
         return [name for name in original(self) if name != "cuGraphExecDestroy"] + ["cuGraphExecUpdate_v9"]
 
-    monkeypatch.setattr(null_calls.NullCalls, "_watchable", watchable)
+    monkeypatch.setattr(cuda_core_calls.NullCalls, "_watchable", watchable)
     with watch() as seen:
         capture().complete().close()
     assert "cuGraphExecUpdate_v9" not in stated(seen), "nobody called it"
@@ -182,7 +182,7 @@ def test_functions_that_the_driver_does_not_have_or_that_are_new(watch, capture,
 
 
 def test_where_nobody_tells_health_says_so(watch, capture, monkeypatch):
-    monkeypatch.setattr(null_calls, "_callback", lambda: None)
+    monkeypatch.setattr(cuda_core_calls, "_callback", lambda: None)
     with watch() as seen:
         capture().complete()
     assert seen.rows.events == []
@@ -224,11 +224,11 @@ def test_nothing_is_told_when_nobody_records(watch, capture, monkeypatch):
     with watch():
         pass
     heard = []
-    monkeypatch.setattr(watching.GraphWatch, "called", lambda *data: heard.append(data))
+    monkeypatch.setattr(graphs.GraphWatch, "called", lambda *data: heard.append(data))
     capture().complete().close()
     gc.collect()
     assert heard == []
-    assert not null_calls._telling
+    assert not cuda_core_calls._telling
 
 
 def test_a_definition_that_another_thread_destroys_at_stop(watch, device):
@@ -256,5 +256,5 @@ def test_without_llvm_callbacks_are_not_guarded(monkeypatch):
     def absent(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(callbacks.importlib, "import_module", absent)
-    assert callbacks.guarded(ctypes.CFUNCTYPE(None)(lambda: None)) is None
+    monkeypatch.setattr(driver.importlib, "import_module", absent)
+    assert driver.guarded(ctypes.CFUNCTYPE(None)(lambda: None)) is None

@@ -13,8 +13,8 @@ from cuda.core.graph import GraphBuilder, GraphDefinition
 from numba import cuda
 
 from kernelscope.clock import now
-from kernelscope.probes.cuda_core import holding
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core import read
+from kernelscope.probes.cuda_core.graphs import Memory
 
 
 def test_a_capture_and_its_graph(watch, capture, stream):
@@ -291,7 +291,7 @@ def test_a_thousand_instantiations(watch, capture):
 
 
 def test_copies_are_not_kept_without_bound(watch, capture, monkeypatch):
-    monkeypatch.setattr(holding, "MOST_COPIES", 4)
+    monkeypatch.setattr(read, "MOST_COPIES", 4)
     with watch() as seen:
         builder = capture()
         graphs = [builder.complete() for _ in range(20)]

@@ -8,11 +8,11 @@ import pytest
 from cupti_stand_in import DRIVER, NUMBERS, StandIn, build
 
 from kernelscope.clock import now
-from kernelscope.probes.cuda_core import CudaCoreProbe, null_calls
-from kernelscope.probes.cuda_core.memory import Memory
+from kernelscope.probes.cuda_core import CudaCoreProbe, calls
+from kernelscope.probes.cuda_core.graphs import Memory
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import Cupti
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 _FIRST = 100
 _Listener = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -117,7 +117,7 @@ def test_captures_are_still_counted_after_the_graphs_probe_has_gone(record, capt
 
 
 def test_another_client_of_cupti_leaves_graphs_unseen(record, capture, stand_in, monkeypatch):
-    monkeypatch.setattr(null_calls, "_callback", lambda: None)  # as on a GPU
+    monkeypatch.setattr(calls, "_callback", lambda: None)  # as on a GPU
     stand_in.library.stand_in_hold(b"nsys")
     recorder = record()
     sink = recorder._session.sink

@@ -138,9 +138,9 @@ def test_numba_launches_are_counted_once():
     def noop():
         pass
 
-    recorder = kernelscope.Recorder("both", probes=[kernelscope.session.NumbaCudaProbe(), HookOnly()])
+    recorder = kernelscope.Recorder("both", probes=[kernelscope.recorder.session.NumbaCudaProbe(), HookOnly()])
     for detail in ("phases", "launch"):
-        recorder = kernelscope.Recorder("both", probes=[kernelscope.session.NumbaCudaProbe(), HookOnly()],
+        recorder = kernelscope.Recorder("both", probes=[kernelscope.recorder.session.NumbaCudaProbe(), HookOnly()],
                                         detail=detail)
         with recorder:
             noop[1, 1]()
@@ -153,7 +153,7 @@ def test_numba_imported_while_recording_is_counted_once(run_python):
 import warnings
 import kernelscope, cuda.core
 from test_launch import HookOnly
-from kernelscope.session import NumbaCudaProbe
+from kernelscope.recorder.session import NumbaCudaProbe
 with kernelscope.Recorder("late", probes=[NumbaCudaProbe(), HookOnly()]) as recorder:
     from numba import cuda as numba_cuda
     @numba_cuda.jit

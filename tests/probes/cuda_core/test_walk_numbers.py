@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.probes.cuda_core.fingerprint import Node, Snapshot
-from kernelscope.probes.cuda_core.walk import numbers_of
+from kernelscope.probes.cuda_core.read import Node, Snapshot, numbers_of
 
 
 def graph(*nodes):

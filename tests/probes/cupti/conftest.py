@@ -14,7 +14,7 @@ from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import Cupti
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.scripted import Launch, ScriptedProbe
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 
 @pytest.fixture(scope="session")

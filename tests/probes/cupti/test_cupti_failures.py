@@ -13,10 +13,9 @@ import types
 import pytest
 
 from kernelscope.clock import now
-from kernelscope.probes.cupti import CuptiProbe, library
-from kernelscope.probes.cupti import buffers as buffers_module
+from kernelscope.probes.cupti import CuptiProbe, library, records
 from kernelscope.probes.cupti.library import Cupti, CuptiError
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 PREAMBLE = """
 import sys
@@ -25,7 +24,7 @@ from cupti_stand_in import StandIn
 from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.cupti.library import Cupti
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 stand_in = StandIn({library!r})
 cupti = Cupti(stand_in.path)
 """
@@ -66,7 +65,7 @@ def test_a_refusal_leaves_nothing_on(record, stand_in, function, code, word, fix
         assert stand_in.left_on == []
     [row] = health(recorder.recording)
     assert row["status"] == "unavailable" and word in row["message"] and fix in row["fix"]
-    assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.interruptions"
+    assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.library"
 
 
 @pytest.mark.parametrize("accepted", [40, 33, 32])
@@ -91,7 +90,7 @@ def test_no_memory_is_a_reason(stand_in, monkeypatch):
     def refused(*_):
         raise OSError("Cannot allocate memory")
 
-    monkeypatch.setattr(buffers_module.mmap, "mmap", refused)
+    monkeypatch.setattr(records.mmap, "mmap", refused)
     with pytest.raises(CuptiError, match="64 MiB"):
         Cupti(stand_in.path)
 
@@ -125,7 +124,7 @@ def test_dropped_records_are_counted(record, stand_in, cupti, monkeypatch):
 
 @pytest.mark.parametrize("delivery", [0, -1, 30])
 def test_many_buffers_of_any_thread(record, stand_in, monkeypatch, delivery):
-    monkeypatch.setattr(buffers_module, "BUFFER_BYTES", 4096)
+    monkeypatch.setattr(records, "BUFFER_BYTES", 4096)
     monkeypatch.setattr(library, "BUFFER_BYTES", 4096)
     stand_in.library.stand_in_deliver(delivery)
     with Recorder(probes=[CuptiProbe(Cupti(stand_in.path))]) as recorder:
@@ -269,7 +268,7 @@ class TestInterruptions:
                 recorder.stop()
             assert stand_in.left_on == [], delay
             assert not recorder.is_recording
-            assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.interruptions"
+            assert sys.unraisablehook.__module__ != "kernelscope.probes.cupti.library"
 
     def test_an_interrupted_cell_leaves_nothing_on(self, gpu, stand_in, kernels):
         kernels.noop[1, 1]()

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from kernelscope.probes.cupti import CuptiProbe, library
-from kernelscope.recorder import Recorder
+from kernelscope.recorder.recorder import Recorder
 
 FAKE_PROFILER = """
 class profile:

@@ -8,8 +8,17 @@ import random
 import numpy as np
 import pytest
 
-from kernelscope.probes.cupti.buffers import BUFFER_BYTES, Buffers
-from kernelscope.probes.cupti.records import FIELDS, KERNEL, SHAPE, Sizes, fields, positions, shapes
+from kernelscope.probes.cupti.records import (
+    BUFFER_BYTES,
+    FIELDS,
+    KERNEL,
+    SHAPE,
+    Buffers,
+    Sizes,
+    fields,
+    positions,
+    shapes,
+)
 
 SIZES = {1: 112, 2: 104, 4: 40, 5: 40, 10: 248, 38: 56, 51: 72, 77: 8}
 
@@ -182,7 +191,7 @@ class TestBuffers:
         assert resident() < before + 50 * BUFFER_BYTES
 
     def test_the_log_begins_again(self, monkeypatch):
-        monkeypatch.setattr("kernelscope.probes.cupti.buffers._LOG_BYTES", 4096)
+        monkeypatch.setattr("kernelscope.probes.cupti.records._LOG_BYTES", 4096)
         buffers = Buffers()
         for _ in range(2_000):
             address = buffers.lend()

@@ -1,0 +1,1158 @@
+"""Why each compile was needed, and what would avoid it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from kernelscope.analysis import caches
+from kernelscope.analysis.caches import CODES, fix_for_cache
+from kernelscope.analysis.columns import ints, json_object, owner_of, union_ns, with_columns
+from kernelscope.analysis.signatures import (
+    ArgumentType,
+    Difference,
+    Shape,
+    ShapeIndex,
+    SignatureIndex,
+    argument_count,
+    argument_names,
+    declaration,
+    differences,
+    known_name,
+    parse_signature,
+    parse_type,
+    record_fields,
+)
+from kernelscope.recording.model import Recording
+
+
+@dataclass(frozen=True)
+class CompilationSummary:
+    """One compile, or one load from the disk cache.
+
+    Attributes
+    ----------
+    compilation_id, dispatcher_id : int
+        Its row in ``compilations``, and the kernel.
+    name, framework : str
+        The kernel's qualified name, and its framework.
+    signature : str
+        Argument types that were asked for.
+    trigger, outcome : str
+        Who asked for it (launch, eager, specialize, recompile...), and what came of it (compiled, disk, wait,
+        failed).
+    duration_ns : int
+        From asking to the end; 0 where the end was not seen.
+    wait_ns : int or None
+        Of that, waiting for numba's global compiler lock.
+    configuration_id : int or None
+        The launch configuration seen while compiling.
+    reason_code : str
+        See `kernelscope.analysis.compiles`.
+    reason : str
+        The same as a sentence.
+    fix, error : str or None
+        What would avoid it; the exception that it raised.
+    launch_config_sensitive : bool or None
+        Whether the result depends on the launch configuration.
+    cached_on_disk : bool
+        Whether the kernel has a disk cache.
+    owner : str or None
+        Whose kernel it is: see the table ``dispatchers``.
+    """
+
+    compilation_id: int
+    dispatcher_id: int
+    name: str
+    signature: str
+    trigger: str
+    outcome: str
+    duration_ns: int
+    wait_ns: int | None
+    configuration_id: int | None
+    reason_code: str
+    reason: str
+    fix: str | None
+    error: str | None
+    launch_config_sensitive: bool | None
+    cached_on_disk: bool
+    framework: str = "numba-cuda"
+    owner: str | None = None
+
+
+def compilations(recording: Recording) -> list[CompilationSummary]:
+    """Return every compile and disk-cache load with its reason, longest first."""
+    recording = explain(recording)
+    names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
+    frameworks = {row["dispatcher_id"]: str(row["framework"]) for row in recording.rows("dispatchers")}
+    owners = {row["dispatcher_id"]: owner_of(row) for row in recording.rows("dispatchers")}
+    summaries = [
+        CompilationSummary(
+            compilation_id=row["compilation_id"],
+            dispatcher_id=row["dispatcher_id"],
+            name=names.get(row["dispatcher_id"], "?"),
+            signature=row["signature"],
+            trigger=row["trigger"],
+            outcome=row["outcome"],
+            duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+            wait_ns=row["wait_ns"],
+            configuration_id=row["configuration_id"],
+            reason_code=row["reason_code"],
+            reason=row["reason"] or "",
+            fix=row["fix"],
+            error=row["error"],
+            launch_config_sensitive=row["launch_config_sensitive"],
+            cached_on_disk=row["cache_file"] is not None,
+            framework=frameworks.get(row["dispatcher_id"], "?"),
+            owner=owners.get(row["dispatcher_id"]),
+        )
+        for row in recording.rows("compilations")
+    ]
+    return sorted(summaries, key=lambda each: (-each.duration_ns, each.compilation_id))
+
+
+def compile_ns(recording: Recording) -> int:
+    """Return the time in which a thread was compiling or loading, a compile inside another counted once."""
+    return union_ns(
+        ints(recording, "compilations", "start_ns"),
+        ints(recording, "compilations", "end_ns"),
+        ints(recording, "compilations", "thread_id"),
+    )
+
+
+# How arguments differ, as words: what each one was and what it is, by its Python name.
+
+#: So many arguments are named beside the worst one.
+_MOST = 3
+_LONG_TYPE, _LONG_NAME = 100, 40
+
+NUMPY_SCALAR = re.compile(r"^(?:u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))$")
+PYTHON_SCALAR = {"int64": "int", "float64": "float", "complex128": "complex", "bool": "bool", "boolean": "bool"}
+
+_FROM_C = {"F": 'column-major, as of .T and order="F"', "A": "not contiguous"}
+_FROM_F = {"C": "row-major, as NumPy's arrays are", "A": "not contiguous"}
+
+
+def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> str:
+    """Return the sentence about all differences of two signatures, worst first.
+
+    Parameters
+    ----------
+    found : sequence of Difference
+        At least one, worst first.
+    names : tuple of str
+        The arguments' Python names, as far as they are known.
+    where : str
+        Where the known types are from, such as "the nearest known specialization".
+    """
+    worst = found[0]
+    if worst.position < 0:
+        return f"the kernel was given {worst.wanted.text}; {where} has {worst.known.text}"
+    sentence = f"{argument(worst, names)} is {_described(worst.wanted)}; {where} has {_described(worst.known)}"
+    explained = _aspects(worst)
+    if explained:
+        sentence += f": {explained}"
+    others = found[1:]
+    if others:
+        listed = ", ".join(f"{quoted(each.position, each.path, names)} ({_brief(each)})" for each in others[:_MOST])
+        more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
+        sentence += f"; {listed}{more} differ{'s' if len(others) == 1 else ''} too"
+    return sentence
+
+
+def argument(difference: Difference, names: tuple[str, ...]) -> str:
+    """Return how to call the argument: "argument `x`", "argument `t[1]`", or "argument 2" without a name."""
+    return f"argument {quoted(difference.position, difference.path, names)}"
+
+
+def quoted(position: int, path: Sequence[int], names: tuple[str, ...]) -> str:
+    """Return an argument's name, or that of an element of it: "`x`", "`t[1]`", or its number where it has none."""
+    name = known_name(names, position)
+    inner = "".join(f"[{at}]" for at in path)
+    if name is None:
+        return f"{position}{inner}"
+    cut = name if len(name) <= _LONG_NAME else f"{name[:_LONG_NAME - 1]}…"
+    return f"`{cut}{inner}`"
+
+
+def short(kind: ArgumentType) -> str:
+    """Return a type as numba prints it, cut in the middle where it is long; records by their fields."""
+    text = "None" if kind.kind == "none" else kind.text
+    if kind.kind == "array":
+        text = text.replace(kind.dtype, _dtype(kind.dtype), 1)
+    elif kind.kind == "record":
+        text = _dtype(text)
+    return text if len(text) <= _LONG_TYPE else f"{text[:_LONG_TYPE // 2]}…{text[-_LONG_TYPE // 2:]}"
+
+
+def scalar(dtype: str) -> str:
+    """Return a scalar's type and what has it: "int64, as a Python int is", or "np.int32"."""
+    python = PYTHON_SCALAR.get(dtype)
+    if python == "bool":
+        return "bool"
+    if python:
+        return f"{dtype}, as a Python {python} is"
+    return f"np.{dtype}" if NUMPY_SCALAR.match(dtype) else dtype
+
+
+def _aspects(difference: Difference) -> str:
+    """In what the two types differ, where that is more than that they do."""
+    return ", ".join(filter(None, (_aspect(each, difference.wanted, difference.known) for each in difference.aspects)))
+
+
+def _aspect(aspect: str, new: ArgumentType, old: ArgumentType) -> str:
+    if aspect == "new_dimensions":
+        return f"other dimensions ({old.ndim} to {new.ndim})"
+    if aspect == "new_dtype":
+        fields = _changed_fields(new.dtype, old.dtype)
+        return fields or f"another dtype ({_dtype(old.dtype)} to {_dtype(new.dtype)})"
+    if aspect == "new_layout":
+        return f"another layout ({_layout(new, old)})"
+    if aspect == "new_access":
+        return "read-only, not writable" if new.readonly else "writable, not read-only"
+    if aspect == "new_alignment":
+        return _alignment(new, old)
+    if aspect == "tuple_arity":
+        return f"another number of elements ({len(old.elements)} to {len(new.elements)})"
+    return ""
+
+
+def _brief(difference: Difference) -> str:
+    """What differs, for the arguments that are not the worst."""
+    new, old = difference.wanted, difference.known
+    if new.kind != "array" or old.kind != "array":
+        return f"{short(old)} to {short(new)}"
+    dtype = _changed_fields(new.dtype, old.dtype) or f"{_dtype(old.dtype)} to {_dtype(new.dtype)}"
+    parts = {
+        "new_dimensions": f"{old.ndim} to {new.ndim} dimensions", "new_dtype": dtype,
+        "new_layout": f"layout {old.layout} to {new.layout}",
+        "new_access": "read-only" if new.readonly else "writable",
+        "new_alignment": "aligned" if new.aligned else "unaligned",
+    }
+    return ", ".join(parts[aspect] for aspect in difference.aspects)
+
+
+def _layout(new: ArgumentType, old: ArgumentType) -> str:
+    hint = {"C": _FROM_C, "F": _FROM_F}.get(old.layout, {}).get(new.layout)
+    if old.layout == "A":
+        hint = "contiguous; the known one is strided"
+    return f"{old.layout} to {new.layout}" + (f": {hint}" if hint else "")
+
+
+def _alignment(new: ArgumentType, old: ArgumentType) -> str:
+    if record_fields(new.dtype) is None:
+        return "aligned, not unaligned" if new.aligned else "unaligned, not aligned"
+    if new.aligned == old.aligned:
+        return "the same fields at other places in memory"
+    packed = "without align=True in its np.dtype"
+    return f"records whose fields are aligned, not packed ({packed})" if new.aligned else (
+        f"packed records ({packed}), not aligned ones")
+
+
+def _changed_fields(new: str, old: str) -> str:
+    """Of two record types the fields that differ; nothing for other types."""
+    fields, known = record_fields(new), record_fields(old)
+    if fields is None or known is None:
+        return ""
+    changed = [f"`{name}` {known[name]} to {kind}" for name, kind in fields.items()
+               if name in known and known[name] != kind]
+    changed += [f"`{name}` is new" for name in fields if name not in known]
+    changed += [f"`{name}` is gone" for name in known if name not in fields]
+    more = f" and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
+    return f"another dtype (field {', '.join(changed[:_MOST])}{more})" if changed else "its fields in another order"
+
+
+def _dtype(text: str) -> str:
+    fields = record_fields(text)
+    if fields is None:
+        return text if len(text) <= _LONG_TYPE else f"{text[:_LONG_TYPE]}…"
+    listed = ", ".join(f"{name} {kind}" for name, kind in list(fields.items())[:_MOST])
+    more = f", {len(fields) - _MOST} more" if len(fields) > _MOST else ""
+    return f"record({listed}{more})"
+
+
+def _described(kind: ArgumentType) -> str:
+    """A type of whatever kind, with what has it where that is not plain."""
+    if kind.kind == "scalar":
+        return scalar(kind.dtype)
+    if kind.kind == "none":
+        return "None"
+    if kind.kind == "enum":
+        return f"a member of an enum, {short(kind)}"
+    if kind.text == "unicode_type":
+        return "a str"
+    if kind.kind == "tuple":
+        return f"the {'named ' if kind.name else ''}tuple {short(kind)}"
+    return short(kind)
+
+
+# What would avoid a compile: one sentence for each reason, true for the framework of the compile.
+#
+# A fix can be applied as it is written, to what was passed and to code that the user has. Where nothing avoids a
+# compile,
+# it says so and why.
+
+@dataclass(frozen=True)
+class Kernel:
+    """Whose kernel a compile is of, and what its framework can do.
+
+    Attributes
+    ----------
+    owner : str
+        ``user``, ``ufunc``, ``reduce`` or ``library``: see the table ``dispatchers``.
+    function : str
+        What the user wrote: the kernel, the ufunc, or the function that is reduced with.
+    package : str
+        Of a library its name.
+    module : str
+        The module that defines the kernel.
+    names : tuple of str
+        The arguments' Python names, as far as they are known.
+    cacheable : bool
+        Whether ``cache=True`` can keep the kernel on disk: see `kernelscope.analysis.caches.is_cacheable`.
+    declares : bool
+        Whether the framework has ``@cuda.jit``, which takes signatures: numba-cuda and numba-cuda-mlir do.
+    """
+
+    owner: str = "user"
+    function: str = ""
+    package: str = ""
+    module: str = ""
+    names: tuple[str, ...] = ()
+    cacheable: bool = True
+    declares: bool = True
+
+    @property
+    def call(self) -> str:
+        """What the user does with it."""
+        return "launch" if self.owner == "user" else "call"
+
+
+def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[Difference] = (),
+            attributes: Mapping[str, Any] | None = None, nearest: str | None = None) -> str | None:
+    """Return what would avoid the compile, or that nothing does; None where there was no compile.
+
+    Parameters
+    ----------
+    code : str
+        A reason code, or ``failed``.
+    row : mapping
+        The row of ``compilations``.
+    kernel : Kernel
+        Whose it is.
+    found : sequence of Difference
+        How the nearest known signature differs.
+    attributes : mapping, optional
+        The row's attributes.
+    nearest : str, optional
+        The known signature that the row's was compared with.
+    """
+    attributes = attributes or {}
+    if code == "failed":
+        return _after_failure(row, found, kernel, attributes)
+    if code in CODES:
+        return _for_cache(code, row, kernel, attributes)
+    if kernel.owner != "user":
+        return _for_others(code, row, kernel, found, attributes)
+    can_cache = kernel.cacheable and not row["cache_file"]
+    refused = _refused_fix(row["signature"], kernel.names)
+    if refused is not None:
+        return refused
+    if code == "first_use":
+        return _earlier(row, can_cache) if kernel.declares else None
+    if code == "unknown":
+        return "nothing that is known: the record does not tell why the specialization was not used"
+    if code == "eager":
+        return _eager(can_cache, bool(attributes.get("redefined")))
+    if code == "redefined":
+        return _redefined_fix(attributes, can_cache)
+    if code == "recompile":
+        return _recompile(attributes)
+    if code in ("forall", "specialize"):
+        return _own_dispatcher(code, kernel, found, attributes, is_known=nearest == row["signature"])
+    if code == "wait":
+        return f"{_BEFORE_OTHERS}, or declare the signature in @cuda.jit" if kernel.declares else _BEFORE_OTHERS
+    if code == "launch_config":
+        return _FEWER_CONFIGURATIONS
+    return align(found, kernel, attributes) if found else None
+
+
+_FEWER_CONFIGURATIONS = ("launch it with fewer distinct configurations, such as the nearest known one: grid, block and "
+                         "shared memory each count, the stream does not")
+_MOVE = "keep the definition out of the cell, loop or function that runs again"
+_BEFORE_OTHERS = "launch once in one thread before the others start"
+_CACHE = "cache=True in @cuda.jit keeps it on disk for the next session"
+_ONE_EACH = "keep one kernel for each, as functools.cache on the function that defines it does"
+
+
+def _earlier(row: Mapping[str, Any], can_cache: bool) -> str:
+    """A first compile cannot be avoided, but moved out of the launch or kept."""
+    if row["launch_config_sensitive"]:  # a definition has no launch configuration that it could be compiled for
+        return _CACHE if can_cache else "nothing avoids it: a launch-config sensitive kernel is compiled at a launch"
+    spelled = declaration(row["signature"])
+    example = f'@cuda.jit(["{spelled}"])' if spelled and len(spelled) <= 100 else "a list of signatures in @cuda.jit"
+    first = f"{example} compiles it at the definition, and no other types later"
+    return f"{first}; cache=True keeps it on disk" if can_cache else first
+
+
+def _eager(can_cache: bool, is_redefined: bool) -> str:
+    fixes = [*([_MOVE] if is_redefined else []), *([_CACHE] if can_cache else [])]
+    return "; or ".join(fixes) or "nothing avoids it: a declared signature is compiled when the definition runs"
+
+
+def _redefined_fix(attributes: Mapping[str, Any], can_cache: bool) -> str:
+    changes = changes_of(attributes)
+    if changes.get("same_code") is False:
+        return "nothing avoids it: new code has to be compiled"
+    options, values, functions = changed_options(changes), changes.get("captured"), changes.get("functions")
+    if options:
+        names = ", ".join(options)
+        return f"define it once with one set of options, or keep one kernel for each value of {names} and launch these"
+    if values:
+        return (f"pass {_names(values)} as an argument instead of capturing it, and define the kernel once; or, where "
+                f"it has to be a constant, {_ONE_EACH}")
+    if functions:
+        return f"{_ONE_EACH}: another function {_names(functions)} is other code"
+    once = "apply @cuda.jit to it once, and keep the kernel" if (
+        attributes.get("another_dispatcher") or changes.get("same_function")) else _MOVE
+    return f"{once}; or cache=True in @cuda.jit, with which a definition that runs again loads it" if can_cache else (
+        once)
+
+
+def changed_options(changes: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the compile options that a definition changed, each with what it was and is."""
+    held: Any = changes.get("options")
+    pairs: dict[str, tuple[Any, Any]] = {}
+    for name, pair in held.items() if isinstance(held, dict) else ():  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        if isinstance(pair, list) and len(pair) == 2:  # pyright: ignore[reportUnknownArgumentType]
+            pairs[str(name)] = pair[0], pair[1]  # pyright: ignore[reportUnknownArgumentType]
+    if "debug" in pairs:
+        pairs.pop("lto", None)  # which follows it
+    return pairs
+
+
+def _recompile(attributes: Mapping[str, Any]) -> str:
+    is_unsafe, changed = recompiled(attributes)
+    if is_unsafe:
+        return "none is needed: it replaced what the disk cache had; drop the call of recompile() now"
+    if changed:
+        return f"pass {_names(changed)} as an argument: then a change of it compiles nothing"
+    if changed is None:
+        return "drop the call of recompile() unless a global that the kernel reads has changed"
+    return "drop the call of recompile(): nothing that the kernel reads from outside has changed"
+
+
+def recompiled(attributes: Mapping[str, Any]) -> tuple[bool, list[str] | None]:
+    """Return what ``recompile()`` was good for.
+
+    That is whether it replaced unsafe code from the disk cache, and the names of what had changed; None where that is
+    not known.
+    """
+    what: Any = attributes.get("recompiled")
+    if not isinstance(what, dict):
+        return False, None
+    is_unsafe, captured = what.get("unsafe"), what.get("captured")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return is_unsafe is True, None if captured is None else texts(captured)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _own_dispatcher(code: str, kernel: Kernel, found: Sequence[Difference], attributes: Mapping[str, Any], *,
+                    is_known: bool) -> str:
+    if found:
+        return align(found, kernel, attributes)
+    if not is_known:
+        what = "forall" if code == "forall" else "what specialize() returns"
+        return (f"nothing avoids a first compile: launch the kernel always by {what}, or always by "
+                "kernel[griddim, blockdim](...), so that it stays the only one")
+    instead = ("launch kernel[griddim, blockdim](...) instead of forall" if code == "forall" else
+               "launch kernel[griddim, blockdim](...) instead of what specialize() returns")
+    return f"{instead}: it has these types already"
+
+
+def _after_failure(row: Mapping[str, Any], found: Sequence[Difference], kernel: Kernel,
+                   attributes: Mapping[str, Any]) -> str:
+    if (row["error"] or "").startswith("KeyboardInterrupt"):
+        return "it was interrupted; the next launch compiles it"
+    if found and found[0].code == "argument_count":
+        return align(found, kernel, attributes)
+    return "correct what the error names; a failed compile leaves nothing behind, so each launch tries again"
+
+
+def _for_cache(code: str, row: Mapping[str, Any], kernel: Kernel, attributes: Mapping[str, Any]) -> str | None:
+    if kernel.owner == "library" and code == "cache_stale":
+        return f"none is needed: it is saved for the present {kernel.package}"
+    if kernel.owner == "library" and code == "disk_unsafe":
+        return f"delete its file of the disk cache: the kernel is of {kernel.package}"
+    return fix_for_cache(code, row, attributes)
+
+
+_TRANSPOSE = ("transpose on the host and pass cuda.to_device(np.ascontiguousarray(host.T)), or keep what .T returns: "
+              "each .T of a device array compiles again")
+_ASSIGN = "copy whole arrays with x.copy_to_device(y), which launches no kernel, instead of x[:] = y"
+
+
+def _for_others(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[Difference],
+                attributes: Mapping[str, Any]) -> str | None:
+    """Of a kernel that the user did not write: what to do in the user's own code."""
+    if code == "wait":
+        return "call it once in one thread before the others start"
+    if is_transpose(kernel):
+        return _TRANSPOSE
+    if is_assignment(kernel):
+        return _ASSIGN
+    if kernel.owner == "library":
+        if found:
+            return (f"call {kernel.package} with the same types in every call, if the values allow it: "
+                    f"the kernel is of {kernel.package}")
+        if code == "redefined":
+            return f"nothing avoids it in your code: {kernel.package} defines this kernel anew"
+        return f"nothing avoids it in your code: the kernel is of {kernel.package}; call it once before it matters"
+    if code == "redefined":
+        what = "the ufunc's definition" if kernel.owner == "ufunc" else "the function and cuda.reduce"
+        return f"keep {what} out of the cell, loop or function that runs again"
+    if code == "eager":
+        return "declare only the signatures that are called: each is compiled at the definition, and none kept on disk"
+    if found:
+        # A ufunc makes device arrays of what it is given, which are all that its kernel sees.
+        return align(found, kernel, {} if kernel.owner == "ufunc" else attributes)
+    return ("nothing avoids it: " + {
+        "ufunc": "a ufunc's kernel is compiled at its first call with these types, and none is kept on disk",
+        "reduce": "cuda.reduce compiles its kernel at its first call with a dtype, and keeps none on disk",
+    }[kernel.owner] + "; call it once before it matters")
+
+
+def is_transpose(kernel: Kernel) -> bool:
+    """Whether it is numba-cuda's own kernel behind ``.T``."""
+    return kernel.owner == "library" and kernel.module.endswith("cuda.kernels.transpose")
+
+
+def is_assignment(kernel: Kernel) -> bool:
+    """Whether it is numba-cuda's own kernel behind ``x[...] = y`` of a device array."""
+    return kernel.owner == "library" and kernel.module.endswith("cuda.cudadrv.devicearray")
+
+
+def changes_of(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a definition that ran again has changed; nothing where that was not recorded."""
+    found: Any = attributes.get("redefined")
+    if not isinstance(found, dict):
+        return {}
+    changes: dict[str, Any] = {str(name): value for name, value in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return {**changes, **{name: texts(changes.get(name)) for name in ("captured", "functions")}}
+
+
+def texts(value: object) -> list[str]:
+    """Return a list of JSON as texts; nothing for what is no list."""
+    return [str(each) for each in value] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+# How a type that no launch takes is said; numba-cuda compiles for it and refuses it then.
+_REFUSED = (
+    (re.compile(r"^unicode_type$"), "a str", "pass numbers, such as np.frombuffer(text.encode(), np.uint8)"),
+    (re.compile(r"^(?:bytes|Bytes|bytearray|ByteArray)\b"), "bytes", "pass np.frombuffer(data, np.uint8)"),
+    (re.compile(r"^(?:reflected )?(?:list|List)\("), "a list", "pass an array or a tuple"),
+    (re.compile(r"^(?:reflected )?(?:set|Set)\("), "a set", "pass an array"),
+    (re.compile(r"^(?:DictType|dict)\b"), "a dict", "pass arrays or a record"),
+    (re.compile(r"^(?:slice<|slice\d)"), "a slice", "pass its numbers"),
+    (re.compile(r"^(?:none|NoneType)$"), "None",
+     "pass an array of size 0, or a number that stands for it, in every launch"),
+)
+
+
+@lru_cache(maxsize=4096)
+def refusal(text: str) -> tuple[str, str] | None:
+    """Return what an argument of a type is that no launch takes, and what to pass instead; None for all others."""
+    for pattern, what, instead in _REFUSED:
+        if pattern.match(text):
+            return what, instead
+    inner = [refusal(each) for each in parse_type(text).elements]
+    return next((each for each in inner if each is not None), None)
+
+
+def _refused_fix(signature: str, names: tuple[str, ...]) -> str | None:
+    """What to pass for all arguments that no launch takes."""
+    clauses: list[str] = []
+    for at, kind in enumerate(parse_signature(signature)):
+        found = refusal(kind.text)
+        if found is not None:
+            argument = f"argument {quoted(at, (), names)}"
+            clauses.append(f"a kernel cannot be launched with {found[0]} ({argument}): {found[1]}")
+    return "; ".join(clauses) or None
+
+
+@dataclass(frozen=True)
+class _Clause:
+    """What to do with an argument."""
+
+    what: str
+    verb: str = "pass"
+    #: Whether it is for every launch, or says so itself.
+    is_for_every: bool = True
+    #: What is to be known of it, once for all arguments.
+    notes: tuple[str, ...] = ()
+
+
+def align(found: Sequence[Difference], kernel: Kernel, attributes: Mapping[str, Any]) -> str:
+    """Return how to pass all arguments that differ, so that every launch has the same types."""
+    if found[0].code == "argument_count":
+        return f"pass as many arguments in every {kernel.call}; defaults in the definition are not filled in"
+    clauses: dict[_Clause, list[str]] = {}
+    for each in found:
+        clause = _clause(each, kernel, _kind(attributes.get("passed"), each))
+        clauses.setdefault(clause, []).append(quoted(each.position, each.path, kernel.names))
+    alike = [f"{_arguments(names)} {clause.what}" for clause, names in clauses.items() if clause.is_for_every]
+    parts = [f"{clause.verb} {_arguments(names)} {clause.what}" for clause, names in clauses.items()
+             if not clause.is_for_every]
+    if alike:
+        is_cast = any("new_scalar" in each.aspects or "new_dtype" in each.aspects for each in found)
+        parts.insert(0, f"pass {', '.join(alike)} in every {kernel.call}" + ", if the values allow it" * is_cast)
+    return "; ".join((*parts, *dict.fromkeys(note for clause in clauses for note in clause.notes)))
+
+
+def _arguments(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"argument {names[0]}"
+    return f"arguments {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _kind(passed: Any, difference: Difference) -> str | None:
+    """Of which library the array is: see `kernelscope.probes.numba_cuda.compile.array_kind`."""
+    for at in (difference.position, *difference.path):
+        if not isinstance(passed, list) or at >= len(passed):  # pyright: ignore[reportUnknownArgumentType]
+            return None
+        passed = passed[at]  # pyright: ignore[reportUnknownVariableType]
+    return passed if isinstance(passed, str) else None
+
+
+def _clause(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
+    wanted, known, code = difference.wanted, difference.known, difference.code
+    if wanted.kind == known.kind == "array":
+        return _array(difference, kernel, kind)
+    if code == "new_scalar":
+        return _Clause(f"as {_scalar(_holding(wanted.dtype, known.dtype))}")
+    if code == "new_dtype":
+        return _Clause("with one np.dtype")
+    if code == "new_alignment":
+        return _Clause("with one np.dtype", notes=(_ALIGNED,))
+    if code == "tuple_arity":
+        return _Clause("with one number of elements", notes=("an array takes any number",))
+    if code == "optional":
+        return _Clause("by its plain type, which is not optional: no launch takes None", "declare", False)
+    if code == "literal":
+        return _Clause("by its plain type, such as int64: a literal type takes one value only", "declare", False)
+    if "enum" in (wanted.kind, known.kind) and {wanted.kind, known.kind} <= {"enum", "scalar"}:
+        return _Clause("as a number", notes=("member.value is that of an enum's member",))
+    return _Clause(f"as {short(known)}")
+
+
+_ALIGNED = "its records have to be laid out alike: align=True in np.dtype for all, or for none"
+#: What makes arrays of another dtype, C-contiguous, F-contiguous and writable, of each library that is known.
+_MAKING = {
+    "host": ("{}.astype({})", "np.ascontiguousarray({})", "np.asfortranarray({})", "{}.copy()"),
+    "cupy": ("{}.astype({})", "cupy.ascontiguousarray({})", "cupy.asfortranarray({})", "{}.copy()"),
+    "torch": ("{}.to({})", "{}.contiguous()", "{}.mT.contiguous().mT", "{}.clone()"),
+}
+_PREFIX = {"cupy": "cupy.", "torch": "torch."}
+
+
+def _array(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
+    """How to make an array that every launch can be given, with all in which the two differ."""
+    wanted, known, aspects = difference.wanted, difference.known, difference.aspects
+    if kind == "other":
+        return _Clause(f"with one {' and one '.join(_ASPECTS[aspect] for aspect in aspects)}")
+    making = _MAKING.get(kind or "", _MAKING["host"])
+    expression = base = "host" if kind == "device" else "array"
+    notes: list[str] = []
+    if "new_dimensions" in aspects:
+        expression += _reshaping(base, min(wanted.ndim, known.ndim))
+        notes.append("or accept one specialization for each number of dimensions")
+    if "new_dtype" in aspects or "new_alignment" in aspects:
+        dtype = _python_dtype(_holding(wanted.dtype, known.dtype), kind)
+        expression = making[0].format(expression, dtype)
+        notes += [_ALIGNED] * ("new_alignment" in aspects)
+    if "new_dimensions" in aspects and (wanted.layout, known.layout) != ("C", "C"):
+        expression = making[1].format(expression)  # another shape may be of another layout
+    elif "new_layout" in aspects:
+        expression = making[2 if known.layout == "F" else 1].format(expression)
+    if (wanted.readonly or known.readonly) and making[0].split("(")[0].removeprefix("{}") not in expression:
+        expression = making[3].format(expression)  # what casts has made a writable array already
+    if kind == "device":
+        expression = f"cuda.to_device({expression})"
+        notes.append("it is made so on the host, for a device array has no astype" if ".astype" in expression else
+                     "it is made so on the host, before it goes to the device")
+    elif kind is None:
+        notes.append("a device array is made so on the host, before it goes to the device")
+    if aspects == ("new_layout",) and kernel.declares and kernel.owner == "user" and (
+            declared := replace(known, layout="A").declaration):
+        notes.append(f"or declare it in @cuda.jit's signatures as {declared}, which takes every layout")
+    return _Clause(f"as {expression}", notes=tuple(notes))
+
+
+_ASPECTS = {"new_dimensions": "number of dimensions", "new_dtype": "dtype", "new_layout": "layout",
+            "new_access": "access (writable, or read-only)", "new_alignment": "np.dtype"}
+
+
+def _reshaping(base: str, ndim: int) -> str:
+    """What has an array of as many dimensions or more have as many, and at least one."""
+    if ndim <= 1:
+        return ".reshape(-1)"
+    kept = f"{base}.shape[-1]" if ndim == 2 else f"*{base}.shape[{1 - ndim}:]"
+    return f".reshape(-1, {kept})"
+
+
+_TEXT = re.compile(r"^\[(unichr|char) x (\d+)\]$")
+_DATE = re.compile(r"^(datetime|timedelta)64(?:\[(\w+)\])?$")
+
+
+def _python_dtype(text: str, kind: str | None) -> str:
+    """A dtype as Python has it."""
+    if NUMPY_SCALAR.match(text):
+        return f"{_PREFIX.get(kind or '', 'np.')}{text}"
+    if text in ("bool", "boolean"):
+        return f"{_PREFIX.get(kind or '', 'np.')}{'bool' if kind == 'torch' else 'bool_'}"
+    found = _TEXT.match(text)
+    if found:
+        return f'"{"U" if found[1] == "unichr" else "S"}{found[2]}"'
+    if _DATE.match(text):
+        return f'"{text}"'
+    return "dtype"  # of records, which the user has a name for
+
+
+_RANKS = ("bool", "uint", "int", "float", "complex")
+
+
+def _holding(wanted: str, known: str) -> str:
+    """The known type, unless the wanted one is of a kind that holds more: a float's values do not fit into an int."""
+    def rank(dtype: str) -> int:
+        return next((at for at, kind in enumerate(_RANKS) if dtype.startswith(kind)), -1)
+
+    texts = _TEXT.match(wanted), _TEXT.match(known)
+    if texts[0] and texts[1]:
+        return wanted if int(texts[0][2]) > int(texts[1][2]) else known
+    return wanted if min(rank(wanted), rank(known)) >= 0 and rank(wanted) > rank(known) else known
+
+
+def _scalar(dtype: str) -> str:
+    if dtype in PYTHON_SCALAR:
+        return f"{PYTHON_SCALAR[dtype]}(value)"
+    found = _DATE.match(dtype)
+    if found:
+        return f'np.{found[1]}64(value, "{found[2]}")' if found[2] else f"np.{found[1]}64(value)"
+    return f"np.{dtype}(value)" if NUMPY_SCALAR.match(dtype) else dtype
+
+
+# Why each compile was needed, and what would avoid it.
+#
+# `explain` reads what the probe noted about a compile (which signatures and launch configurations its dispatcher
+# had before) and writes ``reason_code``, ``reason``, ``argument``, ``nearest_signature`` and ``fix`` into
+# ``compilations``. The codes:
+#
+# ``first_use``
+#     The dispatcher had no specialization.
+# ``new_dtype``, ``new_dimensions``, ``new_layout``, ``new_access``, ``new_alignment``
+#     An array argument differs from the nearest known specialization's in its elements' type, its number of
+#     dimensions,
+#     its memory layout, in being read-only, or in its elements' alignment.
+# ``new_scalar``
+#     A number is of another type, such as ``np.int32`` instead of a Python int.
+# ``tuple_arity``, ``optional``, ``literal``, ``new_type``, ``argument_count``
+#     A tuple has another number of elements; an argument is None or was; a type stands for one value; an argument is
+#     something else altogether; there are more or fewer arguments.
+# ``launch_config``
+#     The kernel is launch-config sensitive (LC-S) and had not been compiled for this launch configuration.
+# ``specialize``, ``forall``
+#     ``specialize`` or ``forall`` made a dispatcher of its own, which shares no specialization with other launches.
+# ``eager``
+#     The signature is declared in ``@cuda.jit``.
+# ``redefined``
+#     The definition ran again, in this recording or an earlier one of the process, which makes a dispatcher without
+#     specializations.
+# ``recompile``
+#     ``recompile()`` was called.
+# ``wait``
+#     It was not compiled: another thread compiled it meanwhile.
+# ``disk``, ``disk_unsafe``, ``cache_absent``, ``cache_stale``, ``cache_unwritable``, ``new_device``
+#     See `kernelscope.analysis.caches`.
+# ``unknown``
+#     What was recorded does not tell.
+#
+# A kernel that the user did not write (of a ufunc, of ``cuda.reduce``, or of a library) has the same codes; the
+# sentences
+# are about what the user called. A reason that a probe has already filled in is kept.
+
+#: Every reason code.
+REASON_CODES = (
+    "first_use", "new_dtype", "new_dimensions", "new_layout", "new_access", "new_alignment", "new_scalar",
+    "tuple_arity", "optional", "literal", "new_type", "argument_count", "launch_config", "specialize", "forall",
+    "eager", "redefined", "recompile", *caches.CODES, "wait", "unknown",
+)
+
+_NEAREST = "the nearest known specialization"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a compile was needed.
+
+    Attributes
+    ----------
+    code : str
+        One of `REASON_CODES`.
+    sentence : str
+        The same with what was, and what is.
+    fix : str or None
+        What would avoid it.
+    argument : str or None
+        The Python name of the argument that made it necessary.
+    nearest : str or None
+        The known signature that it was compared with.
+    found : tuple of Difference
+        How the arguments differ from that signature's.
+    """
+
+    code: str
+    sentence: str
+    fix: str | None = None
+    argument: str | None = None
+    nearest: str | None = None
+    found: tuple[Difference, ...] = ()
+
+
+@dataclass
+class _Known:
+    """What one kernel function had compiled so far, in this recording and before."""
+
+    signatures: SignatureIndex = field(default_factory=SignatureIndex)
+    shapes: dict[str, ShapeIndex] = field(default_factory=dict[str, ShapeIndex])
+    #: By `specialize` and `forall`, whose dispatchers keep their one specialization to themselves.
+    specialized: SignatureIndex = field(default_factory=SignatureIndex)
+
+    def add(self, signature: str, shape: Shape | None) -> None:
+        self.signatures.add(signature)
+        if shape is not None:
+            self.shapes.setdefault(signature, ShapeIndex()).add(shape)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One row of ``compilations``, read."""
+
+    row: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    signature: str
+    kernel: Kernel
+    shape: Shape | None
+    #: Whether the definition before this one of the same name has the same code; None where that is not known.
+    same_code: bool | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arguments' Python names."""
+        return self.kernel.names
+
+
+def explain(recording: Recording) -> Recording:
+    """Return a copy of the recording in which every compilation has a reason.
+
+    That is a code, a sentence, where it is about an argument's type the argument's name and the signature that it was
+    compared with, and a fix where there is one.
+    """
+    rows = recording.rows("compilations")
+    if all(row["reason_code"] is not None for row in rows):
+        return recording
+    shapes = {row["configuration_id"]: _shape(row) for row in recording.rows("configurations")}
+    dispatchers = recording.rows("dispatchers")
+    kernels = {row["dispatcher_id"]: _kernel(row) for row in dispatchers}
+    same_code = _same_code(dispatchers)
+    # numba-cuda-mlir keeps what depends on a launch configuration in memory, and says so once.
+    in_memory_only = {row["dispatcher_id"] for row in dispatchers if row["framework"] == "numba-cuda-mlir"}
+    known: dict[int, _Known] = {}
+    for row in recording.rows("specializations"):
+        if row["origin"] == "before":
+            held = known.setdefault(row["dispatcher_id"], _Known())
+            held.add(row["signature"], _noted_shape(row["launch_config"]))
+
+    # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
+    for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
+        held = known.setdefault(row["dispatcher_id"], _Known())
+        kernel = kernels.get(row["dispatcher_id"], Kernel())
+        if row["launch_config_sensitive"] and row["dispatcher_id"] in in_memory_only:
+            kernel = replace(kernel, cacheable=False)
+        request = _Request(row, json_object(row["attributes"]), str(row["signature"]), kernel,
+                           shapes.get(row["configuration_id"]), same_code.get(row["dispatcher_id"]))
+        if row["reason_code"] is None:
+            reason = _reason(request, held)
+            row.update(reason_code=reason.code, reason=reason.sentence, fix=reason.fix, argument=reason.argument,
+                       nearest_signature=reason.nearest)
+        _remember(request, held)
+    columns = ("reason_code", "reason", "fix", "argument", "nearest_signature")
+    return with_columns(recording, "compilations", {name: [row[name] for row in rows] for name in columns})
+
+
+def _kernel(row: Mapping[str, Any]) -> Kernel:
+    """Whose kernel a row of ``dispatchers`` is."""
+    declares = str(row["framework"]).startswith("numba")
+    module, owner = str(row["module"] or ""), owner_of(row) or "user"
+    root = module.partition(".")[0]
+    package = {"numba": "numba-cuda", "numba_cuda": "numba-cuda", "numba_cuda_mlir": "numba-cuda-mlir"}.get(root, root)
+    function = str(json_object(row["attributes"]).get("function") or row["name"])
+    cacheable = declares and owner == "user" and caches.is_cacheable(row)
+    return Kernel(owner, function, package, module, argument_names(row["arguments"]), cacheable, declares)
+
+
+def _remember(request: _Request, held: _Known) -> None:
+    row = request.row
+    if row["outcome"] not in ("compiled", "disk"):
+        return
+    if row["trigger"] == "specialize" and request.kernel.owner == "user":
+        held.specialized.add(request.signature)
+    else:
+        held.add(request.signature, request.shape if row["launch_config_sensitive"] else None)
+
+
+def _reason(request: _Request, held: _Known) -> Reason:
+    for signature in _items(request.attributes.get("known_signatures")):
+        held.signatures.add(str(signature))
+    for noted in _items(request.attributes.get("known_configurations")):
+        shape = _noted_shape(noted)
+        if shape is not None:
+            held.add(request.signature, shape)
+    reason = _without_comparison(request) or _specialized(request, held) or _compared(request, held)
+    row = request.row
+    code, sentence = caches.with_disk(row, request.attributes, reason.code, reason.sentence)
+    found = code
+    if row["trigger"] == "compile" and row["outcome"] != "disk":
+        sentence += "; kernel.compile() asked for it"
+    if row["outcome"] == "failed" and not caches.failed_in_cache(request.attributes):
+        sentence += f"; the compile failed: {row['error'] or 'it raised'}"
+        code = "failed"
+    attributes = request.attributes
+    if code == "redefined" and request.same_code is not None and "same_code" not in changes_of(attributes):
+        attributes = {**attributes, "redefined": {"same_code": request.same_code}}  # of a recording from before
+    fix = fix_for(code, row, request.kernel, reason.found, attributes, reason.nearest)
+    return Reason(found, sentence + _refused_reason(request, reason.argument), fix, reason.argument, reason.nearest)
+
+
+def _refused_reason(request: _Request, named: str | None) -> str:
+    """What is said of arguments that are compiled for, and that no launch takes; `named` is the one that is known."""
+    if request.row["trigger"] not in ("launch", "specialize"):
+        return ""
+    parts: list[str] = []
+    for at, kind in enumerate(parse_signature(request.signature)):
+        found = refusal(kind.text)
+        if found is not None:
+            is_named = named is not None and known_name(request.names, at) == named
+            parts.append(f"no launch takes {found[0]}" if is_named else
+                         f"argument {quoted(at, (), request.names)} is {found[0]}, which no launch takes")
+    return "".join(f"; {each}" for each in parts)
+
+
+def _without_comparison(request: _Request) -> Reason | None:
+    """Causes that need no look at other signatures."""
+    row, attributes = request.row, request.attributes
+    outcome, trigger = row["outcome"], row["trigger"]
+    if outcome == "disk":
+        return Reason(*caches.disk_hit(attributes))
+    if trigger == "device":
+        return Reason(*caches.new_device(attributes))
+    if outcome == "wait":
+        return Reason("wait", "not compiled: another thread was compiling it for these types, and this one waited")
+    if trigger == "eager":
+        where = "@guvectorize" if request.kernel.owner == "ufunc" else "@cuda.jit"
+        again = "; the definition ran again, which compiles it again" if attributes.get("redefined") else ""
+        return Reason("eager", f"the signature is declared in {where}, which compiles it at the definition{again}")
+    if trigger == "recompile":
+        why = _recompiled(attributes)
+        return Reason("recompile", f"recompile() was called: it compiles every signature again{why}")
+    return None
+
+
+def _recompiled(attributes: Mapping[str, Any]) -> str:
+    is_unsafe, changed = recompiled(attributes)
+    if is_unsafe:
+        return "; what the disk cache had was made with other options or values"
+    return f"; {_quoted(changed)} changed since the last compile" if changed else ""
+
+
+def _specialized(request: _Request, held: _Known) -> Reason | None:
+    """``specialize`` and ``forall``, whose dispatchers look at no other specialization."""
+    if request.row["trigger"] != "specialize" or request.kernel.owner != "user":
+        return None
+    code = "forall" if request.attributes.get("forall") else "specialize"
+    who = "forall" if code == "forall" else "specialize()"
+    sentence = (f"{who} made a dispatcher of its own for these types, which shares no specialization with launches of "
+                "kernel[griddim, blockdim]")
+    signature = request.signature
+    if signature in held.signatures:
+        return Reason(code, f"{sentence}; these had compiled the same types already", nearest=signature)
+    nearest = held.specialized.nearest(signature)
+    if nearest is None or nearest == signature:
+        return Reason(code, sentence, nearest=nearest)
+    found = differences(parse_signature(signature), parse_signature(nearest))
+    if not found:
+        return Reason(code, sentence, nearest=nearest)
+    return Reason(code, f"{sentence}; {differ(found, request.names, 'the nearest one of its kind')}",
+                  argument=_argument(found[0], request.names), nearest=nearest, found=found)
+
+
+def _compared(request: _Request, held: _Known) -> Reason:
+    """What is new against the known specializations and launch configurations."""
+    signature, names = request.signature, request.names
+    types = parse_signature(signature)
+    if request.row["outcome"] == "failed" and names and len(types) != len(names):
+        wrong = argument_count(len(types), len(names))
+        listed = ", ".join(f"`{name}`" for name in names)
+        return Reason("argument_count", f"the kernel was given {wrong.wanted.text} and takes {len(names)}: {listed}",
+                      found=(wrong,))
+    shapes = held.shapes.get(signature)
+    if request.row["launch_config_sensitive"] and shapes and (request.shape is None or request.shape not in shapes):
+        return Reason("launch_config", _launch_config(request.shape, shapes), nearest=signature)
+    if request.attributes.get("another_dispatcher"):
+        return Reason("redefined", f"@cuda.jit was applied to this function again: {_WITHOUT}")
+    if request.attributes.get("redefined") and not held.signatures:
+        return Reason("redefined", _redefined_reason(request))
+    nearest = held.signatures.nearest(signature)
+    if nearest is None:
+        also = "; forall and specialize() had compiled these types, but for themselves alone"
+        return Reason("first_use", _first_use(request.kernel) + (also if signature in held.specialized else ""))
+    found = _users(differences(types, parse_signature(nearest)), request.kernel)
+    if not found:
+        return Reason("unknown", "the kernel had a specialization for these types already; the record tells no more",
+                      nearest=nearest)
+    return Reason(found[0].code, differ(found, names, _NEAREST) + _of(request.kernel),
+                  argument=_argument(found[0], names), nearest=nearest, found=found)
+
+
+def _users(found: tuple[Difference, ...], kernel: Kernel) -> tuple[Difference, ...]:
+    """Of all differences those in what the user passes: a ufunc's results and a reduction's scratch space are not."""
+    if kernel.owner == "reduce":
+        own = tuple(each for each in found if each.position == 0)
+    else:
+        own = tuple(each for each in found if kernel.owner != "ufunc" or _argument(each, kernel.names) != "__out__")
+    return own or found
+
+
+def _first_use(kernel: Kernel) -> str:
+    if is_transpose(kernel):
+        return _TRANSPOSED
+    return {
+        "ufunc": f"the ufunc `{kernel.function}` had no kernel yet: this is its first",
+        "reduce": f"cuda.reduce of `{kernel.function}` had no kernel yet: this is its first",
+        "library": "the kernel had no specialization yet: this is its first",
+    }.get(kernel.owner, "the kernel had no specialization yet: this is its first") + _of(kernel)
+
+
+_TRANSPOSED = ("transposing a device array (.T) launches a kernel of numba-cuda, which each call defines and compiles "
+               "anew")
+
+
+def _of(kernel: Kernel) -> str:
+    """Whose kernel it is, where that is not the user's."""
+    if is_assignment(kernel):
+        return f"; it is {kernel.package}'s own, which assigns to a device array (x[...] = y)"
+    if kernel.owner == "library":
+        return f"; the kernel is of {kernel.package}, not of your code"
+    return ""
+
+
+def _same_code(dispatchers: list[dict[str, Any]]) -> dict[int, bool]:
+    """By dispatcher, whether the last one before it of the same module and name has the same code."""
+    result: dict[int, bool] = {}
+    before: dict[tuple[Any, Any], str] = {}
+    for row in dispatchers:
+        key, code = (row["module"], row["name"]), row["code_sha256"]
+        if code is not None:
+            if key in before:
+                result[row["dispatcher_id"]] = before[key] == code
+            before[key] = code
+    return result
+
+
+_WITHOUT = "the new dispatcher has no specializations, and those of the one before are not used"
+
+
+def _redefined_reason(request: _Request) -> str:
+    """What of a definition that ran again is as it was, and what is not."""
+    kernel, changes = request.kernel, changes_of(request.attributes)
+    if is_transpose(kernel):
+        return _TRANSPOSED
+    same: Any = changes.get("same_code", request.same_code)
+    parts = {True: ["the same code"], False: ["other code"]}.get(same, [])
+    parts += [f"{name}={present} instead of {was}" for name, (was, present) in changed_options(changes).items()]
+    captured = [*changes.get("captured", ()), *changes.get("functions", ())]
+    parts += [f"another value of the captured {_quoted(captured)}"] if captured else []
+    how = f" with {' and '.join(parts)}" if parts else ""
+    if changes.get("same_function"):
+        return f"@cuda.jit was applied to this function again{how}: {_WITHOUT}"
+    if kernel.owner == "ufunc":
+        return f"the ufunc `{kernel.function}` was defined again{how}: the kernels of the one before are not used"
+    if kernel.owner == "reduce":
+        return (f"the function `{kernel.function}` of cuda.reduce was defined again{how}: the kernels of the one "
+                "before are not used")
+    if kernel.owner == "library":
+        return f"{kernel.package} defined its kernel again{how}: {_WITHOUT}{_of(kernel)}"
+    return f"the definition ran again{how}: {_WITHOUT}"
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+def _argument(difference: Difference, names: tuple[str, ...]) -> str | None:
+    return known_name(names, difference.position) if difference.position >= 0 else None
+
+
+def _launch_config(shape: Shape | None, known: ShapeIndex) -> str:
+    """Which of grid, block and shared memory is new for a launch-config sensitive kernel."""
+    beginning = "the kernel depends on its launch configuration (LC-S); "
+    nearest = None if shape is None else known.nearest(shape)
+    if shape is None or nearest is None:
+        return f"{beginning}this one is new for these types, compiled before: {_listed(known)}"
+    changed = [f"{name} {new} instead of {old}" for name, new, old in (
+        ("griddim", shape.griddim, nearest.griddim), ("blockdim", shape.blockdim, nearest.blockdim),
+        ("sharedmem", f"{shape.sharedmem_bytes:,} B", f"{nearest.sharedmem_bytes:,} B"),
+    ) if new != old]
+    sentence = f"{beginning}{shape} is new for these types: {', '.join(changed)}, against the nearest known {nearest}"
+    return sentence if len(known) == 1 else f"{sentence}; compiled before: {_listed(known)}"
+
+
+def _listed(known: ShapeIndex, most: int = 3) -> str:
+    shown = ", ".join(str(each) for each in known.last(most))
+    return shown if len(known) <= most else f"{shown} and {len(known) - most:,} more"
+
+
+def _shape(row: Mapping[str, Any]) -> Shape | None:
+    """A row of ``configurations``; None where the framework hides the launch configuration."""
+    if row["griddim_x"] is None or row["sharedmem_bytes"] is None:
+        return None
+    return Shape(_dims([row[f"griddim_{axis}"] for axis in "xyz"]), _dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
+                 row["sharedmem_bytes"])
+
+
+def _noted_shape(value: object) -> Shape | None:
+    """A launch configuration noted as JSON; None where it makes no sense."""
+    if value is None:
+        return None
+    held = json_object(value if isinstance(value, str) else json.dumps(value))
+    grid, block = held.get("griddim"), held.get("blockdim")
+    shared = held.get("sharedmem_bytes", held.get("sharedmem", 0))
+    if not isinstance(grid, list) or not isinstance(block, list) or not isinstance(shared, int):
+        return None
+    return Shape(_dims(_items(grid)), _dims(_items(block)), shared)
+
+
+def _dims(dims: list[Any]) -> str:
+    padded = [*dims, 1, 1][:3]
+    while len(padded) > 1 and padded[-1] == 1:
+        padded.pop()
+    return str(padded[0]) if len(padded) == 1 else f"({', '.join(str(each) for each in padded)})"
+
+
+def _items(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

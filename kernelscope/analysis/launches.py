@@ -1,0 +1,1040 @@
+"""Launches: host phases, and totals by kernel, specialization, launch configuration and cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import numpy as np
+
+from kernelscope.analysis.columns import (
+    Bools,
+    Floats,
+    Ints,
+    count_by,
+    distinct_by,
+    floats,
+    ints,
+    matches,
+    percentiles_by,
+    raised,
+    ran,
+    ranges_by,
+    row_count,
+    sum_by,
+    unfinished,
+    unique_pairs,
+)
+from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
+
+# Host phases of each launch, and their totals by group.
+#
+# A launch's host time runs from ``start_ns`` to ``end_ns`` and has five phases, in order: dispatch (without the
+# compile inside it), compile, prepare, submit, finish. Where all boundaries are known they add up to it exactly.
+#
+# A launch can be made inside another one (``parent_launch_id``): from a pre-launch callback, or while a kernel
+# compiles. Its time is inside its parent's. So that totals count each nanosecond once, what is summed is a
+# launch's *own* time: its host time less that of the launches directly inside it, taken out of the phase of the
+# parent in which they began. The own times of a launch and of all launches inside it add up to its host time.
+#
+# A launch that was captured into a graph did not run: it has phases, but no own time, and so is in no total.
+#
+# A few launches of many can take most of their time: they waited for something, or did something once. What took more
+# than `LONG` times the median, compiles apart, is *long*, and so that a sum says something about the others it is
+# summed by itself.
+
+#: The phases of a launch's host time, in order.
+PHASES = ("dispatch", "compile", "prepare", "submit", "finish")
+
+#: What takes more than so many times the median is long.
+LONG = 5
+
+
+@dataclass(frozen=True)
+class PhaseTotals:
+    """Own host time of some launches, in nanoseconds; a phase is None where no launch recorded it.
+
+    Attributes
+    ----------
+    host_ns : int or None
+        All of it; None where no launch's end was recorded.
+    dispatch_ns, compile_ns, prepare_ns, submit_ns, finish_ns : int or None
+        The phases.
+    unsplit_ns : int
+        What is in `host_ns` and in no phase: launches whose boundaries were not recorded, or that failed.
+    """
+
+    host_ns: int | None = None
+    dispatch_ns: int | None = None
+    compile_ns: int | None = None
+    prepare_ns: int | None = None
+    submit_ns: int | None = None
+    finish_ns: int | None = None
+    unsplit_ns: int = 0
+
+    def phase(self, name: str) -> int | None:
+        """Return the time of the phase called `name` (one of `PHASES`), or None."""
+        value: int | None = getattr(self, f"{name}_ns")
+        return value
+
+    @property
+    def launching_ns(self) -> int | None:
+        """The host time without compiles."""
+        return None if self.host_ns is None else self.host_ns - (self.compile_ns or 0)
+
+    def less(self, part: PhaseTotals) -> PhaseTotals:
+        """Return the totals of the other launches, given those of some of them."""
+        rest: dict[str, Any] = {
+            each.name: None if (whole := getattr(self, each.name)) is None else whole - (getattr(part, each.name) or 0)
+            for each in fields(self)
+        }
+        return PhaseTotals(**rest)
+
+    @property
+    def segments(self) -> tuple[tuple[str, int], ...]:
+        """What a bar shows: phases that took time, then ``unsplit``; they add up to `host_ns`."""
+        known = [(name, self.phase(name) or 0) for name in PHASES]
+        return tuple((name, value) for name, value in [*known, ("unsplit", self.unsplit_ns)] if value > 0)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether any phase is known."""
+        return any(self.phase(name) is not None for name in PHASES)
+
+
+@dataclass(frozen=True)
+class LaunchPhases:
+    """Phases of every launch: arrays of int64, one value a launch, in nanoseconds, -1 where unknown.
+
+    Attributes
+    ----------
+    host_ns : ndarray
+        End less start, launches inside included.
+    own_ns : ndarray
+        The same without the launches directly inside; -1 for a launch that was captured into a graph.
+    phases : mapping of str to ndarray
+        Time in each of `PHASES`, launches inside included: they add up to `host_ns` where all are known.
+    own_phases : mapping of str to ndarray
+        Time in each of `PHASES` without launches inside: they add up to `own_ns` where all are known.
+    """
+
+    host_ns: Ints
+    own_ns: Ints
+    phases: Mapping[str, Ints]
+    own_phases: Mapping[str, Ints]
+
+    @property
+    def launching_ns(self) -> Ints:
+        """Own time of each launch without compiles; -1 where it is unknown."""
+        return _less(self.own_ns, np.maximum(self.own_phases["compile"], 0))
+
+    def take(self, rows: Ints) -> LaunchPhases:
+        """Return those of the launches at the given places."""
+        return LaunchPhases(
+            self.host_ns[rows], self.own_ns[rows], {name: values[rows] for name, values in self.phases.items()},
+            {name: values[rows] for name, values in self.own_phases.items()},
+        )
+
+    def totals_by(self, groups: Ints, size: int) -> list[PhaseTotals]:
+        """Sum own times by group (int64, one a launch; below 0 is left out), for `size` groups."""
+        hosts = sum_by(groups, self.own_ns, size)
+        ended = count_by(groups, size, self.own_ns >= 0)
+        summable = {name: self._summable(name) for name in PHASES}
+        sums = {name: sum_by(groups, summable[name], size) for name in PHASES}
+        seen = {name: count_by(groups, size, summable[name] >= 0) for name in PHASES}
+        totals: list[PhaseTotals] = []
+        for group in range(size):
+            host = int(hosts[group]) if ended[group] else None
+            split = {
+                f"{name}_ns": int(sums[name][group]) if seen[name][group] else None for name in PHASES
+            }
+            rest = (host or 0) - sum(value or 0 for value in split.values())
+            totals.append(PhaseTotals(host_ns=host, **split, unsplit_ns=max(rest, 0)))
+        return totals
+
+    def total(self) -> PhaseTotals:
+        """Sum own times over all launches."""
+        return self.totals_by(np.zeros(len(self.host_ns), dtype=np.int64), 1)[0]
+
+    def _summable(self, name: str) -> Ints:
+        # A phase of a launch whose end is unknown is in no total: the phases would exceed the host time.
+        ended = self.own_ns >= 0
+        return self.own_phases[name] if ended.all() else np.where(ended, self.own_phases[name], UNKNOWN)
+
+
+def launch_phases(recording: Recording) -> LaunchPhases:
+    """Return the phases of every launch of the recording."""
+    start = ints(recording, "launches", "start_ns")
+    dispatched = ints(recording, "launches", "dispatch_end_ns")
+    submitting = ints(recording, "launches", "submit_start_ns")
+    submitted = ints(recording, "launches", "submit_end_ns")
+    end = ints(recording, "launches", "end_ns")
+    compiling = ints(recording, "launches", "compile_ns")
+
+    dispatch = _between(start, dispatched)
+    phases = {
+        "dispatch": np.where((dispatch >= 0) & (compiling >= 0), dispatch - compiling, UNKNOWN),
+        "compile": compiling,
+        "prepare": _between(dispatched, submitting),
+        "submit": _between(submitting, submitted),
+        "finish": _between(submitted, end),
+    }
+    host = _between(start, end)
+    own, own_phases = host, phases
+    parent = ints(recording, "launches", "parent_launch_id")
+    if bool(((parent >= 0) & (host >= 0)).any()):
+        inside = _inside(recording, parent, host, start, (dispatched, submitting, submitted))
+        own_phases = {name: _less(phases[name], inside[name]) for name in PHASES}
+        own = _less(host, sum_by(parent, host, len(host)))
+    run = ran(recording)
+    if not run.all():
+        own = np.where(run, own, UNKNOWN)
+        own_phases = {name: np.where(run, values, UNKNOWN) for name, values in own_phases.items()}
+    return LaunchPhases(host_ns=host, own_ns=own, phases=phases, own_phases=own_phases)
+
+
+def long_ones(groups: Ints, values: Ints, size: int) -> Ints:
+    """Return the places of the durations that are more than `LONG` times the median of their group.
+
+    Rows below 0 in `groups` (int64, `size` of them) or in `values` are left out.
+    """
+    limits = np.append(LONG * percentiles_by(groups, values, size, (0.5,))[:, 0], np.inf)
+    return np.flatnonzero((values >= 0) & (values > limits[groups]))
+
+
+def phase_totals(recording: Recording) -> PhaseTotals:
+    """Return own host time and its phases, over all launches of the recording."""
+    return launch_phases(recording).total()
+
+
+def _between(start: Ints, end: Ints) -> Ints:
+    return np.where((start >= 0) & (end >= 0), end - start, UNKNOWN)
+
+
+def _less(values: Ints, taken: Ints) -> Ints:
+    return np.where(values >= 0, np.maximum(values - taken, 0), UNKNOWN)
+
+
+def _inside(
+    recording: Recording, parent: Ints, host: Ints, start: Ints, boundaries: tuple[Ints, Ints, Ints]
+) -> dict[str, Ints]:
+    """Time of the launches directly inside each launch, by the parent's phase in which they began."""
+    children = np.flatnonzero((parent >= 0) & (host >= 0))
+    parents = parent[children]
+    begun = start[children]
+    dispatched, submitting, submitted = (bound[parents] for bound in boundaries)
+
+    def past(bound: Ints) -> Bools:
+        return (bound >= 0) & (begun >= bound)
+
+    where = np.select(
+        [past(submitted), past(submitting), past(dispatched), _in_compile(recording, children, parents)],
+        [PHASES.index(name) for name in ("finish", "submit", "prepare", "compile")],
+        PHASES.index("dispatch"),
+    )
+    taken: dict[str, Ints] = {}
+    for place, name in enumerate(PHASES):
+        chosen = where == place
+        taken[name] = sum_by(parents[chosen], host[children[chosen]], len(host))
+    return taken
+
+
+def _in_compile(recording: Recording, children: Ints, parents: Ints) -> Bools:
+    """Whether each child began inside a compile that its parent asked for."""
+    result = np.zeros(len(children), dtype=np.bool_)
+    if not row_count(recording, "compilations"):
+        return result
+    begun = ints(recording, "launches", "start_ns")[children]
+    asked_by = ints(recording, "compilations", "launch_id")
+    starts = ints(recording, "compilations", "start_ns")
+    ends = ints(recording, "compilations", "end_ns")
+    for row in np.flatnonzero(np.isin(asked_by, parents)).tolist():
+        result |= (parents == asked_by[row]) & (begun >= starts[row]) & (begun < ends[row])
+    return result
+
+
+# How many launches the recorder kept and lost, as the recording's metadata say.
+
+@dataclass(frozen=True)
+class Kept:
+    """What the recorder kept.
+
+    Attributes
+    ----------
+    backend : str or None
+        Which recorder it was: ``native`` or ``python``; None where recordings of both were merged.
+    mode : str or None
+        ``grow``, ``ring`` or ``stop``; None where recordings of several modes were merged.
+    launches, lost : int
+        Launches that are in the recording, and that are not.
+    """
+
+    backend: str | None
+    mode: str | None
+    launches: int
+    lost: int
+
+
+def kept(recording: Recording) -> Kept | None:
+    """Return how many launches were kept; None where that is not known, or nothing was launched.
+
+    It is not known of recordings of older versions, and of one cell of a longer recording.
+    """
+    held = recording.metadata.get("recorder")
+    found = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+    launches, lost = found.get("kept"), found.get("lost")
+    if type(launches) is not int or type(lost) is not int or lost < 0 or launches + lost == 0:
+        return None
+    if launches != recording.arrow("launches").num_rows:
+        return None
+    backend, mode = found.get("backend"), found.get("mode")
+    return Kept(backend if backend in ("native", "python") else None,
+                mode if mode in ("grow", "ring", "stop") else None, launches, lost)
+
+
+# Totals by kernel: what each dispatcher launched, compiled and cost on the host.
+
+#: Threads of a warp.
+WARP = 32
+
+
+@dataclass(frozen=True)
+class LongLaunches:
+    """Launches of a kernel that took more than `kernelscope.analysis.launches.LONG` times its median, compiles apart.
+
+    Attributes
+    ----------
+    launches : int
+        How many there are.
+    totals : PhaseTotals
+        Their own host time and its phases.
+    longest_ns : int
+        That of the longest, without compiles.
+    phase : str or None
+        In which phase that one spent the most; None where its phases were not recorded.
+    phase_ns : int
+        How much it spent there.
+    """
+
+    launches: int
+    totals: PhaseTotals
+    longest_ns: int
+    phase: str | None
+    phase_ns: int
+
+
+@dataclass(frozen=True)
+class KernelSummary:
+    """One kernel function of a recording; what was not recorded is None, never zero.
+
+    Attributes
+    ----------
+    dispatcher_id : int
+        Its row in ``dispatchers``.
+    framework, name : str
+        The framework, and the function's qualified Python name.
+    module, filename : str or None
+        Where it is defined.
+    lineno : int or None
+        First line of the definition.
+    launches, configurations, specializations : int
+        Launches that ran; distinct launch configurations and overloads of all launches, or compiled.
+    captured : int
+        Launches that went into the capture of a graph, and did not run.
+    compiles, disk_hits, memory_hits, waits : int
+        Compiles and disk-cache loads (those outside launches too), launches that found their overload in
+        memory, and requests that waited for another thread's compile.
+    failed_compiles, errors, unfinished : int
+        Compiles and launches that raised; launches that had not returned when the process died.
+    compile_ns : int
+        Duration of its compiles and disk-cache loads, inside launches and outside.
+    totals : PhaseTotals
+        Own host time of its launches and its phases.
+    median_ns, p95_ns : float or None
+        Own host time a launch.
+    usual_launches : int
+        Launches whose host time is known, without the long ones.
+    usual : PhaseTotals
+        Their own host time and its phases.
+    long : LongLaunches or None
+        The long ones; None where there are none.
+    regs : tuple of int, or None
+        Least and most registers a thread among its overloads.
+    shared_bytes : tuple of int, or None
+        Least and most shared memory a block, static and dynamic together.
+    occupancy : tuple of float, or None
+        Least and most occupancy, 0 to 1.
+    most_blocks : int
+        Blocks of its largest grid; 0 without launches, and where the framework hides its grids.
+    partial_warps : tuple of int
+        Launches whose blocks are no multiple of a warp's 32 threads, and the threads of the largest such block.
+    """
+
+    dispatcher_id: int
+    framework: str
+    name: str
+    module: str | None
+    filename: str | None
+    lineno: int | None
+    launches: int
+    captured: int
+    configurations: int
+    specializations: int
+    compiles: int
+    disk_hits: int
+    memory_hits: int
+    waits: int
+    failed_compiles: int
+    errors: int
+    unfinished: int
+    compile_ns: int
+    totals: PhaseTotals
+    median_ns: float | None
+    p95_ns: float | None
+    usual_launches: int
+    usual: PhaseTotals
+    long: LongLaunches | None
+    regs: tuple[int, int] | None
+    shared_bytes: tuple[int, int] | None
+    occupancy: tuple[float, float] | None
+    most_blocks: int
+    partial_warps: tuple[int, int]
+
+    @property
+    def host_ns(self) -> int | None:
+        """Own host time of its launches, in nanoseconds."""
+        return self.totals.host_ns
+
+
+def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[KernelSummary]:
+    """Summarize each kernel, in order of total host time, longest first.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where they are at hand.
+    """
+    size = row_count(recording, "dispatchers")
+    if not size:
+        return []
+    phases = phases or launch_phases(recording)
+    dispatcher = ints(recording, "launches", "dispatcher_id")
+    configuration = configurations_of(recording)
+    spread = percentiles_by(dispatcher, phases.own_ns, size, (0.5, 0.95))
+    totals = phases.totals_by(dispatcher, size)
+    long = _long(phases, dispatcher, size)
+    timed = count_by(dispatcher, size, phases.own_ns >= 0)
+    run = ran(recording)
+    launches = count_by(dispatcher, size, run)
+    captured = count_by(dispatcher, size, ~run)
+    configurations = distinct_by(dispatcher, by_device(recording, configuration)[0], size)
+    specializations = _specializations(recording, dispatcher, size)
+    outcomes = _outcomes(recording, dispatcher, run, size)
+    errors, begun = (count_by(dispatcher, size, which(recording)) for which in (raised, unfinished))
+    compile_ns = _compile_ns(recording, size)
+    owner = ints(recording, "specializations", "dispatcher_id")
+    regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
+    shared = _shared(recording, dispatcher, configuration, size)
+    occupancy = _occupancy(recording, owner, size)
+    shapes = _shapes(recording, dispatcher, configuration, size)
+
+    summaries: list[KernelSummary] = []
+    for row in recording.rows("dispatchers"):
+        at = int(row["dispatcher_id"])
+        summaries.append(KernelSummary(
+            dispatcher_id=at,
+            framework=str(row["framework"]),
+            name=str(row["name"]),
+            module=row["module"],
+            filename=row["filename"],
+            lineno=row["lineno"],
+            launches=int(launches[at]),
+            captured=int(captured[at]),
+            configurations=int(configurations[at]),
+            specializations=int(specializations[at]),
+            compiles=int(outcomes["compiled"][at]),
+            disk_hits=int(outcomes["disk"][at]),
+            memory_hits=int(outcomes["memory"][at]),
+            waits=int(outcomes["wait"][at]),
+            failed_compiles=int(outcomes["failed"][at]),
+            errors=int(errors[at]),
+            unfinished=int(begun[at]),
+            compile_ns=int(compile_ns[at]),
+            totals=totals[at],
+            median_ns=_number(spread[at, 0]),
+            p95_ns=_number(spread[at, 1]),
+            usual_launches=int(timed[at]) - (long[at].launches if at in long else 0),
+            usual=totals[at].less(long[at].totals) if at in long else totals[at],
+            long=long.get(at),
+            regs=_whole(regs[at]),
+            shared_bytes=_whole(shared[at]),
+            occupancy=occupancy[at],
+            most_blocks=int(shapes[0][at]),
+            partial_warps=(int(shapes[1][at]), int(shapes[2][at])),
+        ))
+    return sorted(summaries, key=lambda kernel: (-(kernel.host_ns or 0), -kernel.launches, kernel.name))
+
+
+def _outcomes(recording: Recording, dispatcher: Ints, run: Bools, size: int) -> dict[str, Ints]:
+    """Compiles, disk loads and waits, and memory hits of launches that ran, by dispatcher."""
+    asked = ints(recording, "compilations", "dispatcher_id")
+    counts = {
+        word: count_by(asked, size, matches(recording, "compilations", "outcome", word))
+        for word in ("compiled", "disk", "wait", "failed")
+    }
+    for word in ("compiled", "disk", "wait", "memory"):
+        found = matches(recording, "launches", "cache", word)
+        launched = count_by(dispatcher, size, found & run if word == "memory" else found)
+        # Eager compiles belong to no launch, and a probe without a compile hook writes no compilation: each
+        # table knows some that the other does not, and those that both know are the same.
+        counts[word] = np.maximum(counts[word], launched) if word in counts else launched
+    return counts
+
+
+def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
+    """Distinct overloads that a dispatcher launched or compiled."""
+    owners = [dispatcher, ints(recording, "compilations", "dispatcher_id")]
+    overloads = [
+        ints(recording, "launches", "specialization_id"), ints(recording, "compilations", "specialization_id"),
+    ]
+    return distinct_by(np.concatenate(owners), np.concatenate(overloads), size)
+
+
+def _long(phases: LaunchPhases, dispatcher: Ints, size: int) -> dict[int, LongLaunches]:
+    """The long launches by dispatcher, of those that have any."""
+    launching = phases.launching_ns
+    rows = long_ones(dispatcher, launching, size)
+    rows = rows[np.argsort(launching[rows], kind="stable")]
+    owner, part = dispatcher[rows], phases.take(rows)
+    totals, counts = part.totals_by(owner, size), count_by(owner, size)
+    found: dict[int, LongLaunches] = {}
+    for at, row in zip(owner.tolist(), rows.tolist(), strict=True):  # the last one of each is its longest
+        spent = {name: int(phases.own_phases[name][row]) for name in PHASES if name != "compile"}
+        phase = max(spent, key=lambda name: spent[name])
+        known = spent[phase] >= 0
+        found[at] = LongLaunches(int(counts[at]), totals[at], int(launching[row]), phase if known else None,
+                                 spent[phase] if known else 0)
+    return found
+
+
+def _compile_ns(recording: Recording, size: int) -> Ints:
+    asked = ints(recording, "compilations", "dispatcher_id")
+    spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
+    return np.rint(np.bincount(asked, weights=spent, minlength=size)[:size]).astype(np.int64)
+
+
+def _shared(
+    recording: Recording, dispatcher: Ints, configuration: Ints, size: int
+) -> list[tuple[float, float] | None]:
+    """Range of static plus dynamic shared memory over the pairs of overload and configuration launched."""
+    static = ints(recording, "specializations", "static_shared_bytes")
+    dynamic = ints(recording, "configurations", "sharedmem_bytes")
+    owner = ints(recording, "specializations", "dispatcher_id")
+    pairs, _ = unique_pairs(ints(recording, "launches", "specialization_id"), configuration)
+    overload, used = pairs[:, 0], pairs[:, 1]
+    known = (static[overload] >= 0) & (dynamic[used] >= 0)
+    values = np.where(known, static[overload] + dynamic[used], -1)
+    return ranges_by(owner[overload], _known(values), size)
+
+
+def _occupancy(recording: Recording, owner: Ints, size: int) -> list[tuple[float, float] | None]:
+    overload = ints(recording, "occupancies", "specialization_id")
+    return ranges_by(owner[overload], floats(recording, "occupancies", "occupancy"), size)
+
+
+def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: int) -> tuple[Ints, Ints, Ints]:
+    """Blocks of the largest grid, launches with partial warps, and their largest block, by dispatcher."""
+    blocks, threads = (_product(recording, what) for what in ("griddim", "blockdim"))
+    most = np.zeros(size, dtype=np.int64)
+    np.maximum.at(most, dispatcher, blocks[configuration])
+    # In a grid of one small block there is nothing to gain.
+    partial = ((threads % WARP != 0) & (blocks > 1))[configuration]
+    largest = np.zeros(size, dtype=np.int64)
+    np.maximum.at(largest, dispatcher[partial], threads[configuration[partial]])
+    return most, count_by(dispatcher, size, partial), largest
+
+
+def _product(recording: Recording, what: str) -> Ints:
+    """Blocks of each configuration's grid, or threads of its block; 0 where a framework hides them."""
+    sides = [ints(recording, "configurations", f"{what}_{axis}") for axis in "xyz"]
+    return np.where(np.minimum.reduce(sides) < 0, 0, sides[0] * sides[1] * sides[2])
+
+
+def _known(values: Ints) -> Floats:
+    return np.where(values >= 0, values.astype(np.float64), np.nan)
+
+
+def _whole(pair: tuple[float, float] | None) -> tuple[int, int] | None:
+    return None if pair is None else (int(pair[0]), int(pair[1]))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+# Totals by specialization: which overloads exist, where they came from and how much they ran.
+
+@dataclass(frozen=True)
+class SpecializationSummary:
+    """One compiled overload; what was not recorded is None.
+
+    Attributes
+    ----------
+    specialization_id, dispatcher_id : int
+        Its row in ``specializations``, and the kernel.
+    signature : str
+        Argument types.
+    origin : str
+        compiled, disk, or before (it was there when recording began).
+    compute_capability : str or None
+        What it was compiled for.
+    launch_config_sensitive : bool or None
+        Whether it depends on the launch configuration (LC-S).
+    launch_config : str or None
+        The launch configuration it is bound to, as JSON.
+    launches, captured : int
+        Launches that ran it, and those that went into the capture of a graph.
+    host_ns : int
+        Their own host time.
+    median_ns : float or None
+        Own host time a launch.
+    compile_ns : int or None
+        What compiling or loading it took here; None where that was before the recording.
+    regs, max_threads : int or None
+        Registers a thread, and threads a block at most.
+    static_shared_bytes, local_bytes, const_bytes, cubin_bytes : int or None
+        Shared memory a block, local memory a thread, constant memory, machine code.
+    """
+
+    specialization_id: int
+    dispatcher_id: int
+    signature: str
+    origin: str
+    compute_capability: str | None
+    launch_config_sensitive: bool | None
+    launch_config: str | None
+    launches: int
+    captured: int
+    host_ns: int
+    median_ns: float | None
+    compile_ns: int | None
+    regs: int | None
+    max_threads: int | None
+    static_shared_bytes: int | None
+    local_bytes: int | None
+    const_bytes: int | None
+    cubin_bytes: int | None
+
+
+def by_specialization(
+    recording: Recording, phases: LaunchPhases | None = None
+) -> dict[int, list[SpecializationSummary]]:
+    """Summarize overloads by kernel (dispatcher id), most launches first."""
+    size = row_count(recording, "specializations")
+    if not size:
+        return {}
+    phases = phases or launch_phases(recording)
+    launched = ints(recording, "launches", "specialization_id")
+    run = ran(recording)
+    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
+    host = sum_by(launched, phases.own_ns, size)
+    medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
+    # Threads that waited meanwhile did not compile.
+    waited = matches(recording, "compilations", "outcome", "wait")
+    made = np.where(waited, -1, ints(recording, "compilations", "specialization_id"))
+    spent = ints(recording, "compilations", "end_ns") - ints(recording, "compilations", "start_ns")
+    compiled = count_by(made, size)
+    compile_ns = sum_by(made, spent, size)
+
+    result: dict[int, list[SpecializationSummary]] = {}
+    rows = recording.rows("specializations")
+    for row in sorted(rows, key=lambda row: (-launches[row["specialization_id"]], row["specialization_id"])):
+        at = int(row["specialization_id"])
+        result.setdefault(int(row["dispatcher_id"]), []).append(SpecializationSummary(
+            specialization_id=at,
+            dispatcher_id=int(row["dispatcher_id"]),
+            signature=str(row["signature"]),
+            origin=str(row["origin"]),
+            compute_capability=row["compute_capability"],
+            launch_config_sensitive=row["launch_config_sensitive"],
+            launch_config=row["launch_config"],
+            launches=int(launches[at]),
+            captured=int(captured[at]),
+            host_ns=int(host[at]),
+            median_ns=float(medians[at]) if np.isfinite(medians[at]) else None,
+            compile_ns=int(compile_ns[at]) if compiled[at] else None,
+            regs=row["regs"],
+            max_threads=row["max_threads"],
+            static_shared_bytes=row["static_shared_bytes"],
+            local_bytes=row["local_bytes"],
+            const_bytes=row["const_bytes"],
+            cubin_bytes=row["cubin_bytes"],
+        ))
+    return result
+
+
+# Launch configurations by kernel: which grids and blocks each one ran with, and how often.
+#
+# A stream's handle tells streams of one device apart: that of the default stream is 0 on each. So a configuration
+# that
+# was launched on several devices counts as one for each of them.
+
+Dims = tuple[int, int, int]
+
+_SHAPE = (*(f"{what}_{axis}" for what in ("griddim", "blockdim", "cluster") for axis in "xyz"), "sharedmem_bytes")
+
+
+@dataclass(frozen=True)
+class ConfigurationSummary:
+    """One launch configuration of one kernel; what was not recorded is None.
+
+    Attributes
+    ----------
+    dispatcher_id, configuration_id : int
+        The kernel, and the row in ``configurations``.
+    griddim, blockdim : tuple of int, or None
+        Blocks, and threads a block, along x, y, z; None where the framework hides them.
+    cluster : tuple of int, or None
+        Blocks a cluster along x, y, z; None without clusters.
+    sharedmem_bytes : int or None
+        Dynamic shared memory a block; None likewise.
+    stream : int or None
+        The stream's handle; 0 is the default stream. None where all launches were captured: a node has no stream.
+    device : int or None
+        The ordinal of the stream's device, where the recording has launches on several; else None.
+    launches, captured, errors : int
+        Launches with it that ran, those that went into the capture of a graph, and how many raised.
+    host_ns : int
+        Own host time of those launches.
+    median_ns : float or None
+        Own host time a launch.
+    regs : tuple of int, or None
+        Least and most registers a thread among the overloads launched with it.
+    occupancy : tuple of float, or None
+        Least and most occupancy among those overloads, 0 to 1.
+    """
+
+    dispatcher_id: int
+    configuration_id: int
+    griddim: Dims | None
+    blockdim: Dims | None
+    cluster: Dims | None
+    sharedmem_bytes: int | None
+    stream: int | None
+    device: int | None
+    launches: int
+    captured: int
+    errors: int
+    host_ns: int
+    median_ns: float | None
+    regs: tuple[int, int] | None
+    occupancy: tuple[float, float] | None
+
+    @property
+    def blocks(self) -> int | None:
+        """Blocks of the grid; None where the framework hides it."""
+        return None if self.griddim is None else math.prod(self.griddim)
+
+    @property
+    def threads_per_block(self) -> int | None:
+        """Threads of a block; None where the framework hides it."""
+        return None if self.blockdim is None else math.prod(self.blockdim)
+
+
+class Configurations:
+    """Launch configurations by kernel, held as arrays: rows are made only of those that are asked for.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases, optional
+        `launch_phases` of it, where they are at hand.
+    """
+
+    def __init__(self, recording: Recording, phases: LaunchPhases | None = None) -> None:
+        phases = phases or launch_phases(recording)
+        dispatcher = ints(recording, "launches", "dispatcher_id")
+        run = ran(recording)
+        keys, width = by_device(recording, configurations_of(recording, run))
+        pairs, pair = unique_pairs(dispatcher, keys)
+        count = len(pairs)
+        self._launches, self._captured = count_by(pair, count, run), count_by(pair, count, ~run)
+        self._errors = count_by(pair, count, raised(recording))
+        self._host = sum_by(pair, phases.own_ns, count)
+        self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
+        self._owner, self._which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
+        self._ordinals = [row["ordinal"] for row in recording.rows("devices")]
+        self._order = np.lexsort((pairs[:, 1], -self._captured, -self._launches, self._owner))
+        size = row_count(recording, "dispatchers")
+        self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
+
+        # An overload's registers and occupancy belong to each pair that launched it.
+        used, _ = unique_pairs(pair, ints(recording, "launches", "specialization_id"))
+        regs = ints(recording, "specializations", "regs")[used[:, 1]]
+        self._regs = ranges_by(used[:, 0], np.where(regs >= 0, regs.astype(np.float64), np.nan), count)
+        self._occupancy = _occupancy_of(recording, self._which, self._device if width > 1 else None, used, count, run)
+        self._rows = recording.rows("configurations")
+
+    @property
+    def dispatchers(self) -> list[int]:
+        """Kernels that were launched, by dispatcher id."""
+        return np.unique(self._owner).tolist()
+
+    def count(self, dispatcher: int) -> int:
+        """Return how many launch configurations the kernel has."""
+        return len(self._of(dispatcher))
+
+    def of(self, dispatcher: int, most: int | None = None) -> list[ConfigurationSummary]:
+        """Return the kernel's launch configurations, most launches first; all of them, or at most `most`."""
+        return [self._summary(at) for at in self._of(dispatcher)[:most].tolist()]
+
+    def _of(self, dispatcher: int) -> Ints:
+        if not 0 <= dispatcher < len(self._ends):
+            return self._order[:0]
+        begin = int(self._ends[dispatcher - 1]) if dispatcher else 0
+        return self._order[begin:int(self._ends[dispatcher])]
+
+    def _summary(self, at: int) -> ConfigurationSummary:
+        row = self._rows[int(self._which[at])]
+        regs = self._regs[at]
+        median = float(self._medians[at])
+        return ConfigurationSummary(
+            dispatcher_id=int(self._owner[at]),
+            configuration_id=int(self._which[at]),
+            griddim=dims(row, "griddim"),
+            blockdim=dims(row, "blockdim"),
+            cluster=dims(row, "cluster"),
+            sharedmem_bytes=row["sharedmem_bytes"],
+            stream=row["stream"] if self._launches[at] else None,
+            device=None if self._device[at] < 0 else self._ordinals[int(self._device[at])],
+            launches=int(self._launches[at]),
+            captured=int(self._captured[at]),
+            errors=int(self._errors[at]),
+            host_ns=int(self._host[at]),
+            median_ns=median if np.isfinite(median) else None,
+            regs=None if regs is None else (int(regs[0]), int(regs[1])),
+            occupancy=self._occupancy[at],
+        )
+
+
+def by_configuration(
+    recording: Recording, phases: LaunchPhases | None = None
+) -> dict[int, list[ConfigurationSummary]]:
+    """Summarize launch configurations by kernel (dispatcher id), most launches first."""
+    held = Configurations(recording, phases)
+    return {dispatcher: held.of(dispatcher) for dispatcher in held.dispatchers}
+
+
+def configurations_of(recording: Recording, run: Bools | None = None) -> Ints:
+    """Return the launch configuration of each launch: a row of ``configurations``, -1 where it has none.
+
+    A graph's node has no stream: a captured launch counts to a configuration that is the same but for its stream, of
+    launches that ran where there is one.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    run : ndarray of bool, optional
+        `kernelscope.analysis.columns.ran` of it, where it is at hand.
+    """
+    own = ints(recording, "launches", "configuration_id")
+    run = ran(recording) if run is None else run
+    if run.all():
+        return own
+    return np.where(run, own, _same_but_for_streams(recording, own[run])[own])
+
+
+def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
+    """Return a number for each launch, equal for one configuration on one device, and how many a configuration has.
+
+    Divided by the second the first is the configuration, and the rest less 1 the device; all rests are 0 where no two
+    devices were launched on. A launch without a configuration has -1.
+
+    Parameters
+    ----------
+    recording : Recording
+        What was recorded.
+    configurations : ndarray of int64
+        `configurations_of` it.
+    """
+    device = ints(recording, "launches", "device_id")
+    if not bool((device >= 0).any()) or int(device[device >= 0].min()) == int(device.max()):
+        return configurations, 1
+    width = int(device.max()) + 2
+    return np.where(configurations < 0, UNKNOWN, configurations * width + device + 1), width
+
+
+def _same_but_for_streams(recording: Recording, preferred: Ints) -> Ints:
+    """For each row of ``configurations`` the one that stands for all of its shape, of `preferred` if it can be."""
+    rows = recording.rows("configurations")
+    shapes = [tuple(row[name] for name in _SHAPE) for row in rows]
+    used = np.zeros(len(rows) + 1, dtype=np.bool_)
+    used[preferred] = True
+    first: dict[tuple[Any, ...], int] = {}
+    for at in sorted(range(len(rows)), key=lambda each: not used[each]):
+        first.setdefault(shapes[at], at)
+    return np.array([*(first[shape] for shape in shapes), UNKNOWN], dtype=np.int64)
+
+
+def dims(row: Mapping[str, Any], what: str) -> Dims | None:
+    """Return the three dimensions called `what` (griddim, blockdim or cluster) of a row of ``configurations``.
+
+    None where there are none: a framework that hides its grid, a launch without clusters.
+    """
+    if row[f"{what}_x"] is None:
+        return None
+    x, y, z = (int(row[f"{what}_{axis}"] or 1) for axis in "xyz")
+    return x, y, z
+
+
+def _occupancy_of(recording: Recording, which: Ints, device: Ints | None, used: Ints, count: int,
+               run: Bools) -> list[tuple[float, float] | None]:
+    """Range of occupancy by pair of kernel and configuration, on a device; `used` are its pairs with overloads."""
+    width = max(row_count(recording, "configurations"), 1)
+    overload, shape = (ints(recording, "occupancies", f"{name}_id") for name in ("specialization", "configuration"))
+    if not run.all():  # a captured launch counts to another configuration than the one that was asked about
+        shared = _same_but_for_streams(recording, which)
+        shape, which = shared[shape], shared[which]
+    known = overload * width + shape
+    wanted = used[:, 1] * width + which[used[:, 0]]
+    if device is not None:
+        devices = max(row_count(recording, "devices"), 1)
+        known = known * devices + ints(recording, "occupancies", "device_id")
+        wanted = np.where(device[used[:, 0]] < 0, UNKNOWN, wanted * devices + device[used[:, 0]])
+    order = np.argsort(known, kind="stable")
+    low = np.searchsorted(known[order], wanted, side="left")
+    high = np.searchsorted(known[order], wanted, side="right")
+    # One row a device: more than one only where one overload ran on several.
+    repeats = high - low
+    groups = np.repeat(used[:, 0], repeats)
+    offsets = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    rows = order[np.repeat(low, repeats) + offsets]
+    return ranges_by(groups, floats(recording, "occupancies", "occupancy")[rows], count)
+
+
+# Totals by cell: one row a run of one cell, and one for what was launched between cells.
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One cell of a recording; what was not recorded is None.
+
+    Attributes
+    ----------
+    cell_id : int or None
+        Its row in ``cells``; None for what ran between cells.
+    execution_count : int or None
+        The notebook's In [n].
+    name : str or None
+        The name given by the user.
+    status : str
+        ok, error, interrupted or unfinished; an empty string between cells.
+    error : str or None
+        Type and message of the exception that ended the cell.
+    launches, captured, kernels, errors : int
+        Launches that ran, those that went into the capture of a graph, distinct kernels of both, launches that raised.
+    compiles, disk_hits, memory_hits, failed_compiles : int
+        Compiles, disk-cache loads, launches that found their overload in memory, compiles that raised.
+    totals : PhaseTotals
+        Own host time of its launches and its phases.
+    wall_ns : int or None
+        From the cell's start to its end; None between cells.
+    synchronize_ns : int or None
+        From there to the end of the device's synchronization; None where it was not synchronized.
+    """
+
+    cell_id: int | None
+    execution_count: int | None
+    name: str | None
+    status: str
+    error: str | None
+    launches: int
+    captured: int
+    kernels: int
+    errors: int
+    compiles: int
+    disk_hits: int
+    memory_hits: int
+    failed_compiles: int
+    totals: PhaseTotals
+    wall_ns: int | None
+    synchronize_ns: int | None
+
+    @property
+    def label(self) -> str:
+        """What to call it: ``In [3]``, its name, or both."""
+        if self.cell_id is None:
+            return "between cells"
+        number = "" if self.execution_count is None else f"In [{self.execution_count}]"
+        return " ".join(part for part in (number, self.name or "") if part) or f"cell {self.cell_id}"
+
+    @property
+    def wanted(self) -> str:
+        """How a line of ``%kernelscope`` names it, by number or name; empty where it has neither."""
+        return self.name or "" if self.execution_count is None else str(self.execution_count)
+
+
+def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[CellSummary]:
+    """Summarize each cell, in the order in which they ran; the row between cells, if any, is last."""
+    phases = phases or launch_phases(recording)
+    rows = recording.rows("cells")
+    size = len(rows) + 1
+    between = len(rows)
+    launched = _placed(ints(recording, "launches", "cell_id"), between)
+    compiled = _placed(ints(recording, "compilations", "cell_id"), between)
+
+    run = ran(recording)
+    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
+    kernels = distinct_by(launched, ints(recording, "launches", "dispatcher_id"), size)
+    errors = count_by(launched, size, raised(recording))
+    memory = count_by(launched, size, run & matches(recording, "launches", "cache", "memory"))
+    outcomes = {
+        word: count_by(compiled, size, matches(recording, "compilations", "outcome", word))
+        for word in ("compiled", "disk", "failed")
+    }
+    for word in ("compiled", "disk"):  # See `kernels._outcomes`: either table may know more.
+        seen = count_by(launched, size, matches(recording, "launches", "cache", word))
+        outcomes[word] = np.maximum(outcomes[word], seen)
+    totals = phases.totals_by(launched, size)
+
+    def summary(at: int, row: dict[str, object] | None) -> CellSummary:
+        held = row or {}
+        start, end, synchronized = (_time(held.get(f"{name}_ns")) for name in ("start", "end", "synchronized"))
+        count, name, error = held.get("execution_count"), held.get("name"), held.get("error")
+        return CellSummary(
+            cell_id=None if row is None else at,
+            execution_count=count if isinstance(count, int) else None,
+            name=None if name is None else str(name),
+            status=str(held.get("status") or ""),
+            error=None if error is None else str(error),
+            launches=int(launches[at]),
+            captured=int(captured[at]),
+            kernels=int(kernels[at]),
+            errors=int(errors[at]),
+            compiles=int(outcomes["compiled"][at]),
+            disk_hits=int(outcomes["disk"][at]),
+            memory_hits=int(memory[at]),
+            failed_compiles=int(outcomes["failed"][at]),
+            totals=totals[at],
+            wall_ns=None if start is None or end is None else end - start,
+            synchronize_ns=None if end is None or synchronized is None else synchronized - end,
+        )
+
+    summaries = [summary(at, row) for at, row in enumerate(rows)]
+    if launches[between] or captured[between] or bool((compiled == between).any()):
+        summaries.append(summary(between, None))
+    return summaries
+
+
+def _placed(cell: Ints, between: int) -> Ints:
+    return np.where(cell >= 0, cell, between)
+
+
+def _time(value: object) -> int | None:
+    return value if isinstance(value, int) else None

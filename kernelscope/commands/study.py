@@ -1,0 +1,660 @@
+"""``kernelscope study`` and ``%kernelscope study``: launch-overhead studies; one parser for both."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kernelscope.commands import output
+from kernelscope.errors import KernelScopeError, StudyArgumentError, StudyError, StudyFileError
+from kernelscope.suggestions import explained, parse_arguments, see
+from kernelscope.units import counted
+from kernelscope.views.base import checked
+
+# What ``kernelscope study`` and ``%kernelscope study`` accept: one parser for both.
+#
+# It imports nothing of the studies: ``kernelscope --help`` needs none of them.
+
+#: Exit codes beside 0: an error, wrong arguments, over the limit of ``--fail-over``, interrupted.
+FAILED, WRONG, OVER, INTERRUPTED = 1, 2, 3, 130
+
+#: What there is to do; the first is meant where the magic names none.
+VERBS = ("launch", "against", "show", "compare", "anatomy", "suite", "clean")
+
+STUDY = """\
+How many microseconds does a launch cost on the host, and does it differ between versions of numba-cuda?
+
+Each target is measured in fresh processes, in turn with the others. Differences come with intervals that hold for all
+of them together, and with a verdict: faster, slower, no difference seen, too noisy.
+
+Exit codes: 0 done; 1 an error, or a target that failed (what the others measured is kept); 2 wrong arguments; 3 a
+slowdown over the limit of --fail-over; 130 interrupted (what was measured is printed and saved)."""
+
+_LAUNCH = """\
+Measure what a launch costs the host, in each of several targets; the first is the baseline. Without --target it is this
+environment alone.
+
+TARGET is LABEL=SPEC or SPEC, and SPEC one of:
+  current             this environment
+  FOLDER              the source of numba-cuda or numba-cuda-mlir, or a virtual environment
+  git:REF             a git ref of the repository --repo; git:FOLDER@REF of another one
+  numba-cuda==0.29.0  a requirement as pip takes it, of numba-cuda or numba-cuda-mlir
+  PYTHON              an interpreter
+
+The table goes to stdout, progress and notes to stderr."""
+
+_AGAINST = """\
+Measure git refs of one repository against each other; the first is the baseline:
+  kernelscope study against HEAD~ HEAD --repo ../numba-cuda"""
+
+_FAIL_OVER = """\
+
+--fail-over P ends with exit code 3 where a slowdown is established and its best estimate is above P percent. Where the
+study cannot tell, it says so and ends with 0: a busy machine fails nothing."""
+
+_SHOW = "Show a study, or an anatomy, that was saved with -o."
+
+_COMPARE = """\
+Compare two saved studies, target by target and case by case, such as yesterday's with today's. Studies of different
+machines, GPUs or versions differ for more reasons than one: what differs is said."""
+
+_ANATOMY = """\
+Split one launch into its parts (configure, dispatch, each argument's preparation, the configuration object, submit,
+finish), with the time of each, and say where a target spends more than the baseline. TARGET is as for study launch."""
+
+_SUITE = """\
+Run numba-cuda's own benchmarks of launches (pytest-benchmark) in each target and compare them; or compare results that
+pytest-benchmark saved, LABEL=FILE.json: several files of one label are several runs, the first label is the
+baseline."""
+
+
+_CLEAN = """\
+Remove the virtual environments that studies made of requirements with their version, such as numba-cuda==0.29.0, and
+keep for the next study. Those in use now stay. They lie in the folder that KERNELSCOPE_STUDY_ENVIRONMENTS names, or
+else in the user's cache; one that no study used for 30 days goes by itself."""
+
+
+def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
+    """Add what there is to do, and the options of each.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        The parser of ``study``; those of its verbs are of its class.
+    in_notebook : bool
+        Whether it is the magic's.
+    """
+    parser.description, parser.formatter_class = STUDY, argparse.RawDescriptionHelpFormatter
+    verbs = parser.add_subparsers(dest="study", metavar="WHAT", required=True)
+
+    def add(name: str, summary: str, about: str) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, help=summary, description=about, formatter_class=parser.formatter_class)
+        added.set_defaults(parser=added)
+        return added
+
+    launch = add("launch", "host time of a launch, by target and case", _LAUNCH + "\n" + _FAIL_OVER)
+    _parse_targets(launch)
+    _measuring(launch)
+    launch.add_argument("--list-cases", action="store_true", help="list the cases that there are, and do nothing else")
+    against = add("against", "the same of git refs", _AGAINST + "\n" + _FAIL_OVER)
+    against.add_argument("refs", metavar="REF", nargs="+", help="two or more")
+    _repo(against)
+    _environments(against)
+    _measuring(against)
+    show = add("show", "show a saved study", _SHOW)
+    show.add_argument("file", metavar="FILE.json")
+    compare = add("compare", "compare two saved studies", _COMPARE)
+    compare.add_argument("old", metavar="OLD.json")
+    compare.add_argument("new", metavar="NEW.json")
+    anatomy = add("anatomy", "the parts of a launch, and where a target spends more", _ANATOMY)
+    _parse_targets(anatomy)
+    anatomy.add_argument("--case", metavar="NAME", action="append", help="which launch; once for each")
+    anatomy.add_argument("--loops", metavar="N", type=_count,
+                         help="launches a batch (default: as many as take some milliseconds)")
+    _counts(anatomy)
+    _machine(anatomy)
+    suite = add("suite", "numba-cuda's own benchmarks, or results of pytest-benchmark", _SUITE)
+    suite.add_argument("files", metavar="[LABEL=]FILE.json", nargs="*", help="saved results, instead of --target")
+    _parse_targets(suite)
+    suite.add_argument("-k", "--keyword", metavar="EXPRESSION", help="which benchmarks, as pytest's -k takes it")
+    suite.add_argument("--processes", metavar="N", type=_count, help="how many times each target runs them")
+    suite.add_argument("--max-time", metavar="SECONDS", type=_seconds, help="for each benchmark in a run")
+    suite.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long one run may take")
+    _machine(suite)
+    add("clean", "remove the environments that studies keep", _CLEAN)
+    for each in (launch, against, show, compare, suite):
+        each.add_argument("--fail-over", metavar="P%", type=_percent, help="exit code 3 for a slowdown above this")
+    for each in (launch, against, anatomy, suite):
+        each.add_argument("-o", "--output", metavar="FILE.json", help="save everything that was measured")
+    for each in (launch, against, show, compare, anatomy, suite):
+        each.add_argument("--html", metavar="FILE.html", help="write a page with the figures, which needs no network")
+        if in_notebook:
+            # The card has a picture of its own, and not 2 MB of plotly.js in it.
+            if each is not compare:
+                each.add_argument("--charts", action="store_true", help="show the figures under the card")
+        else:
+            each.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    for each in (launch, against, anatomy, suite):
+        each.add_argument("-q", "--quiet", action="store_true", help="show no progress and no notes")
+
+
+def _parse_targets(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-t", "--target", metavar="TARGET", action="append", dest="targets",
+                        help="what to measure, the baseline first; once for each")
+    _repo(parser)
+    _environments(parser)
+
+
+def _repo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--repo", metavar="FOLDER", help="the repository of git refs (default: this folder)")
+
+
+def _environments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--find-links", metavar="FOLDER", action="append", help="where pip finds wheels; once for each")
+    parser.add_argument("--no-index", action="store_true", help="pip uses those folders alone, and no network")
+    parser.add_argument("--no-install", dest="install", action="store_false",
+                        help="use the source of checkouts and git refs as it is, in this environment")
+
+
+def _measuring(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--args", metavar="N-M", help="numbers of arguments of the empty kernel, such as 0-4 or 0,2,8 "
+                                                      "(default: 0-4, unless cases are named)")
+    parser.add_argument("--case", metavar="NAME", action="append", dest="cases",
+                        help="a case or a group of cases; once for each")
+    parser.add_argument("--loops", metavar="N", type=_loops,
+                        help="launches a batch: one number, one for each case, or FIRST,...,LAST "
+                             "(default: as many as take 1 ms)")
+    _counts(parser)
+    parser.add_argument("--half-width", metavar="P%", type=_percent,
+                        help="stop as soon as every interval is this narrow to both sides; 0: do not (default: 1.2%%)")
+    _machine(parser)
+
+
+def _counts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--repeats", metavar="N", type=_count, help="batches of each case in a process")
+    parser.add_argument("--processes", metavar="N", type=_count, help="processes of each target, at most")
+    parser.add_argument("--limit", metavar="SECONDS", type=_seconds, help="stop after this time of measuring")
+    parser.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long a process may be silent")
+    parser.add_argument("--seed", metavar="N", type=int, help="of the order of batches")
+
+
+def _machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-pin", dest="pin", action="store_false", help="let processes move between cores")
+    parser.add_argument("--dryrun", action="store_true", help="without a GPU: the driver call is a stub")
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    value = _number(text.removesuffix("s").strip())
+    if value is None or value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return value
+
+
+def _percent(text: str) -> float:
+    value = _number(text.strip().removesuffix("%").strip())
+    if value is None or not 0 <= value < 1_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage, such as 3%")
+    return value
+
+
+def _loops(text: str) -> str:
+    if not re.fullmatch(r"\s*[0-9_]+\s*(,\s*([0-9_]+|\.\.\.)\s*)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} are no numbers of loops, such as 10000 or 100000,...,10000")
+    return text
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+# ``kernelscope study``: what a launch costs the host, in several versions; what the magic shares with it.
+
+# What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
+_PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processes": "processes", "limit": "limit_s",
+               "timeout": "timeout_s", "seed": "seed", "repo": "repo", "find_links": "find_links", "case": "case",
+               "keyword": "keyword", "max_time": "max_time_s"}
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Measure, read or compare; print and write what was asked for; return the exit code.
+
+    What is wrong in the line itself ends as argparse ends it, whether the parser sees it or the study.
+    """
+    with _ending_as_interrupted():
+        try:
+            return _main(arguments)
+        except StudyArgumentError as error:
+            return arguments.parser.error(str(error))
+
+
+def _main(arguments: argparse.Namespace) -> int:
+    told = told_only(arguments)
+    if told is not None:
+        print(told)
+        return 0
+    check_outputs(arguments)
+    code = 0
+    try:
+        result = run(arguments)
+    except KeyboardInterrupt as stopped:
+        result = partial_result(stopped)
+        if result is None:
+            raise
+        code = INTERRUPTED
+    try:
+        notes = write(result, arguments)
+    except StudyError:
+        # Minutes of measuring: what cannot be written is shown at least.
+        print(result)
+        raise
+    print(result.to_json() if getattr(arguments, "json", False) else result, flush=True)
+    if not getattr(arguments, "quiet", False):
+        for note in notes:
+            print(note, file=sys.stderr)
+    if code == INTERRUPTED:
+        print("kernelscope: interrupted; what was measured until then is shown", file=sys.stderr)
+        return code
+    return max(_limit(result, arguments), FAILED if failed_targets(result) and arguments.study != "show" else 0)
+
+
+def run(arguments: argparse.Namespace) -> Any:
+    """Return what was asked for: a `StudyResult`, a `Comparison` of two, or an `AnatomyResult`.
+
+    Raises
+    ------
+    StudyError
+        It cannot be had.
+    KeyboardInterrupt
+        It was interrupted; `partial_result` has what was measured until then.
+    """
+    return _RUN[arguments.study](arguments)
+
+
+def told_only(arguments: argparse.Namespace) -> str | None:
+    """Return what is printed where there is nothing to measure and to show, having done it; None where there is.
+
+    Raises
+    ------
+    StudyError
+        It cannot be done.
+    """
+    if arguments.study == "clean":
+        return cleaned_text()
+    return cases_text() if getattr(arguments, "list_cases", False) else None
+
+
+def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters that were given, by their names; what was not given has its default there."""
+    given = vars(arguments)
+    found = {name: given[option] for option, name in _PARAMETERS.items() if given.get(option) is not None}
+    found |= {name: given[name] for name in ("install", "pin") if given.get(name) is False}
+    if given.get("half_width") is not None:
+        found["half_width"] = given["half_width"] / 100 or None
+    if given.get("no_index"):
+        found["no_index"] = True
+    if given.get("dryrun"):
+        found["dry_run"] = True
+    if given.get("quiet"):
+        found["progress"] = False
+    return found
+
+
+def check_outputs(arguments: argparse.Namespace) -> None:
+    """Refuse files that cannot be written, before minutes of measuring.
+
+    Raises
+    ------
+    KernelScopeError
+        A folder is missing or cannot be written to, or two outputs are one file, or an input.
+    """
+    taken: dict[Path, str] = {Path(each).resolve(): each for each in _inputs(arguments)}
+    for option, suffix, other in (("output", ".json", ".html"), ("html", ".html", ".json")):
+        path = getattr(arguments, option, None)
+        if path is None:
+            continue
+        if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+            raise StudyFileError(f"cannot write {path}: it is no regular file; name a {suffix} file")
+        target = checked(path)
+        target = target if target.suffix else target.with_name(target.name + suffix)
+        if target.is_dir():
+            raise StudyFileError(f"cannot write {path}: a folder has that name")
+        if target.suffix.lower() == other:
+            raise StudyFileError(f"cannot write {path}: what goes there is {suffix[1:].upper()}; name a {suffix} file")
+        if not os.access(target.parent, os.W_OK):
+            raise StudyFileError(f"cannot write {path}: there is no permission to write into {target.parent}")
+        if target.resolve() in taken:
+            raise StudyFileError(f"{path} would replace {taken[target.resolve()]}: name another file")
+        taken[target.resolve()] = path
+
+
+def write(result: Any, arguments: argparse.Namespace) -> list[str]:
+    """Write the files that were asked for, and return a line about each."""
+    notes: list[str] = []
+    if getattr(arguments, "output", None):
+        notes.append(f"wrote {result.save(arguments.output)}")
+    if arguments.html:
+        notes.append(f"wrote {result.to_html(arguments.html)}")
+    return notes
+
+
+def partial_result(stopped: BaseException) -> Any:
+    """Return what an interrupted study measured until then; None if nothing."""
+    return getattr(stopped, "result", None)
+
+
+def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
+    """Return what the limit of ``--fail-over`` came to, a `LimitCheck`; None where none was asked for."""
+    limit = getattr(arguments, "fail_over", None)
+    if limit is None:
+        return None
+    if not hasattr(result, "check"):
+        raise StudyArgumentError("--fail-over is about a study's differences, and this is an anatomy")
+    return result.check(limit)
+
+
+def failed_targets(result: Any) -> list[str]:
+    """Return the labels of the targets that did not finish."""
+    measured = getattr(result, "measured", None)
+    return [each.label for each in getattr(measured, "targets", ()) if each.error is not None]
+
+
+def cases_text() -> str:
+    """Return the built-in cases, by group, with what each is compared with."""
+    from kernelscope import studies
+
+    known = studies.catalogue()
+    width = max(map(len, known), default=0)
+    lines: list[str] = []
+    for group in dict.fromkeys(each.group for each in known.values()):
+        lines.append(f"{group}:")
+        for name, each in known.items():
+            if each.group == group:
+                against = f"against {each.against}" if each.against else ""
+                lines.append(f"  {name.ljust(width)}  {against}".rstrip())
+    return "\n".join([*lines, "", "A group's name means all of its cases. --args makes others of the empty kernel."])
+
+
+def cleaned_text() -> str:
+    """Remove the environments that studies keep and none uses, and return a line on each, and where they were.
+
+    Raises
+    ------
+    StudyError
+        They cannot be removed.
+    """
+    from kernelscope.studies import environments
+
+    folder = environments.environments_folder()
+    try:
+        removed = environments.forget()
+        left = sorted(each.name for each in folder.iterdir() if each.is_dir()
+                      and not each.name.startswith(".")) if folder.is_dir() else []
+    except OSError as problem:
+        raise StudyError(f"environments cannot be removed from {str(folder)!r}: {problem.strerror}") from problem
+    lines = [f"removed {each.name}" for each in removed if each.name not in left]
+    lines += [f"kept {name}: a study uses it, or it cannot be removed" for name in left]
+    return "\n".join([*lines, f"{counted(len(lines) - len(left), 'environment')} removed from {folder}"])
+
+
+@contextmanager
+def _ending_as_interrupted() -> Generator[None]:
+    """Take what a CI job's end or a closed terminal sends as a Ctrl-C: worktrees and environments are removed."""
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    taken: list[signal.Signals] = []
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+                    taken.append(number)
+                    signal.signal(number, interrupt)
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _limit(result: Any, arguments: argparse.Namespace) -> int:
+    found = limit_check(result, arguments)
+    if found is None:
+        return 0
+    print(found, file=sys.stderr)
+    return OVER if found.failed else 0
+
+
+def _inputs(arguments: argparse.Namespace) -> list[str]:
+    named = [getattr(arguments, name, None) for name in ("file", "old", "new")]
+    # LABEL=FILE.json, unless a file is called so.
+    named += [each if Path(each).exists() else each.rpartition("=")[2] for each in getattr(arguments, "files", ())]
+    return [each for each in named if each]
+
+
+def _launch(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    return studies.launch_overhead(_targets(arguments), arguments.cases, **options_of(arguments))
+
+
+def _against(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    if len(arguments.refs) < 2:
+        arguments.parser.error(f"a comparison needs two refs or more, and there is {arguments.refs[0]!r} alone")
+    return studies.against(*arguments.refs, cases=arguments.cases, **options_of(arguments))
+
+
+def _show(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    return studies.load(arguments.file)
+
+
+def _compare(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    return studies.compare(arguments.old, arguments.new)
+
+
+def _anatomy(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    return studies.anatomy(_targets(arguments), **options_of(arguments))
+
+
+def _suite(arguments: argparse.Namespace) -> Any:
+    from kernelscope import studies
+
+    if not arguments.files:
+        return studies.suite(_targets(arguments), **options_of(arguments))
+    if arguments.targets:
+        arguments.parser.error("files are compared, or targets are run: name --target or files, not both")
+    return studies.read_benchmarks(arguments.files)
+
+
+def _targets(arguments: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(arguments.targets or ("current",))
+
+
+_RUN: Mapping[str, Callable[[argparse.Namespace], Any]] = {
+    "launch": _launch, "against": _against, "show": _show, "compare": _compare, "anatomy": _anatomy, "suite": _suite}
+
+
+# ``%kernelscope study``: launch-overhead studies in a notebook, in the command line's words.
+
+#: The variable that holds the newest result.
+VARIABLE = "_kernelscope_study"
+
+_HELP = "%kernelscope study --help"
+
+
+def run_study(shell: Any, line: str | None, keep: Callable[[Any], object] = lambda result: None) -> None:
+    """Measure or read what the line asks for, and show it as an output of the running cell.
+
+    The result, a `StudyResult`, `Comparison` or `AnatomyResult`, becomes the variable `VARIABLE`. What was measured
+    before a Ctrl-C is shown as well.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        Where the cell runs, and is shown. A name after ``--case`` may be one of its variables: a `Case`, or a callable.
+    line : str or None
+        What follows ``study``; ``launch`` is meant where it names nothing to do.
+    keep : callable
+        Called with the result, before it is shown.
+
+    Raises
+    ------
+    UsageError
+        The line is wrong, or it cannot be had; one line says why.
+    """
+    arguments = parse(line)
+    if arguments is None:
+        return
+    try:
+        told = told_only(arguments)
+        if told is not None:
+            print(told)
+            return
+        check_outputs(arguments)
+        for name in ("cases", "case"):
+            setattr(arguments, name, _cases(shell, getattr(arguments, name, None)))
+        result, is_partial = _measured(arguments)
+        shell.push({VARIABLE: result}, interactive=False)
+        keep(result)
+        _display(shell, result, arguments, is_partial=is_partial)
+    except KernelScopeError as error:
+        from IPython.core.error import UsageError
+
+        raise UsageError(_one_line(error)) from None
+    if is_partial:
+        # The notebook's next cells must not run as if the study were whole.
+        raise KeyboardInterrupt(f"the study was interrupted; {VARIABLE} has what was measured") from None
+
+
+def parse(line: str | None) -> argparse.Namespace | None:
+    """Return what a line asks for; None where it asked for help, which has been printed.
+
+    Raises
+    ------
+    UsageError
+        It is wrong; one line says what is allowed.
+    """
+    try:
+        lexer = shlex.shlex(line or "", posix=True)
+        lexer.whitespace_split = True
+        lexer.commenters = ""
+        words = list(lexer)
+    except ValueError as error:
+        from IPython.core.error import UsageError
+
+        raise UsageError(see(f"{_one_line(error).lower()} in {(line or '').strip()!r}", _HELP)) from None
+    is_whole = words[:1] in (["-h"], ["--help"])
+    if not is_whole and (not words or words[0].startswith("-")):
+        words.insert(0, VERBS[0])
+    parser = _Parser(prog="%kernelscope study")
+    fill(parser, in_notebook=True)
+    try:
+        return parse_arguments(parser, words)
+    except _HelpShown:
+        return None
+
+
+def forget(shell: Any, result: Any) -> None:
+    """Take the variable out of the shell, if it still is what was put there."""
+    if result is not None and shell.user_ns.get(VARIABLE) is result:
+        shell.drop_by_id({VARIABLE: result})
+
+
+class _HelpShown(Exception):
+    """Help was printed: there is nothing to do."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are a `UsageError` of one line, and nothing ends the process."""
+
+    def error(self, message: str) -> NoReturn:
+        from IPython.core.error import UsageError
+
+        raise UsageError(see(explained(self, message), f"{self.prog} --help"))
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise _HelpShown
+
+
+def _measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
+    """The result, and whether an interruption left a part of it."""
+    try:
+        return run(arguments), False
+    except KeyboardInterrupt as stopped:
+        result = partial_result(stopped)
+        if result is None:
+            # Without the frames of ours in which it was.
+            raise KeyboardInterrupt(str(stopped)) from None
+        return result, True
+
+
+def _display(shell: Any, result: Any, arguments: argparse.Namespace, *, is_partial: bool) -> None:
+    """Write files, and show the card, the figures that were asked for, and what the limit came to."""
+    data = {"text/plain": str(result)}
+    html = "text/html" in getattr(shell.display_formatter, "active_types", ())
+    if html:
+        data["text/html"] = result._repr_html_()
+    shell.display_pub.publish(data=data, metadata={"kernelscope": {"study": True}})
+    if getattr(arguments, "charts", False):
+        if html:
+            _show_figures(shell, result)
+        else:
+            output.report(f"--charts needs a notebook; {VARIABLE}.figures() has them")
+    found = None if is_partial else limit_check(result, arguments)
+    for said in [*write(result, arguments), *(str(found).splitlines() if found is not None else [])]:
+        print(f"kernelscope: {said}")
+
+
+def _show_figures(shell: Any, result: Any) -> None:
+    """Show the result's figures; a problem of ours with them must not look like one of the study."""
+    try:
+        from kernelscope.views.charts import figures_html
+
+        html = figures_html(result.figures())
+    except Exception as error:
+        output.report(f"the figures cannot be shown: {type(error).__name__}: {error}")
+    else:
+        shell.display_pub.publish(data={"text/plain": "figures", "text/html": html})
+
+
+def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:
+    """Cases by name, with the user's variables in the place of their names."""
+    if names is None:
+        return None
+    from kernelscope.studies.cases import Case
+
+    found: list[Any] = []
+    for name in names:
+        value = shell.user_ns.get(name) if name.isidentifier() else None
+        found.append(value if isinstance(value, Case) or callable(value) else name)
+    return found
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

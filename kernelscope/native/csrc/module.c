@@ -1,0 +1,50 @@
+/* kernelscope.native._core: the native recorder. */
+#include "core.h"
+
+static int execute(PyObject *module) {
+    bool counts = ks_counter_ready();
+    if (ks_names_ready() < 0 || PyType_Ready(&ks_log_type) < 0 || PyType_Ready(&ks_state_type) < 0 ||
+        PyType_Ready(&ks_hook_type) < 0)
+        return -1;
+    if (PyModule_AddObjectRef(module, "Ring", (PyObject *)&ks_log_type) < 0 ||
+        PyModule_AddObjectRef(module, "State", (PyObject *)&ks_state_type) < 0 ||
+        PyModule_AddObjectRef(module, "Hook", (PyObject *)&ks_hook_type) < 0)
+        return -1;
+#ifdef KS_TAKES_FUNCTIONS
+    PyObject *takes = Py_True;
+#else
+    PyObject *takes = Py_False;
+#endif
+    if (PyModule_AddObjectRef(module, "TAKES_FUNCTIONS", takes) < 0 ||
+        PyModule_AddIntConstant(module, "SLOT_BYTES", sizeof(ks_slot)) < 0 ||
+        PyModule_AddIntConstant(module, "LAYOUT_VERSION", KS_VERSION) < 0 ||
+        PyModule_AddStringConstant(module, "CLOCK", counts ? "tsc" : "clock_gettime") < 0)
+        return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#if PY_VERSION_HEX >= 0x030c0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030d0000
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static PyMethodDef functions[] = {
+    {"taken", ks_taken, METH_NOARGS, "taken($module, /)\n--\n\nThe functions whose calls run through hooks."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "kernelscope.native._core",
+    .m_doc = "The native recorder: launches in slots of 64 bytes, and the hooks that write them.",
+    .m_methods = functions,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,129 @@
+"""The log of the native recorder: a ring of slots that C hooks write to, in memory or in a journal's file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelscope.clock import Clock, now
+from kernelscope.errors import KernelScopeError
+from kernelscope.native import core
+from kernelscope.native.log import LaunchColumns, ThreadState, from_signal_handler
+from kernelscope.schema import UNKNOWN
+
+if core is None:
+    raise KernelScopeError("the native recorder was not compiled: see kernelscope doctor")
+
+#: Bits of a mark that count launches; those above count the ones that found no room.
+_COUNT_BITS = 64
+
+
+class NativeLog:
+    """Launches in the order in which they began, 64 bytes each. See `LaunchLog`.
+
+    Parameters
+    ----------
+    clock : callable
+        The host clock, in nanoseconds; any other than the usual one is called through Python.
+    detail : str
+        ``phases`` for every phase boundary of a launch, ``launch`` for its two ends.
+    mode : str
+        ``grow``, ``ring`` or ``stop``.
+    capacity : int, optional
+        How many launches the modes ``ring`` and ``stop`` keep.
+    path : Path, optional
+        Of the file that launches are kept in; it must not exist.
+
+    Attributes
+    ----------
+    ring : kernelscope.native._core.Ring
+        What the hooks write to.
+
+    Raises
+    ------
+    OSError
+        The file cannot be made, or the disk has no room for it.
+    """
+
+    backend = "native"
+
+    def __init__(self, clock: Clock = now, detail: str = "phases", mode: str = "grow", capacity: int | None = None,
+                 path: Path | None = None) -> None:
+        self.mode = mode
+        self.capacity = capacity
+        self.ring: Any = core.Ring(mode=mode, capacity=capacity or 0, path=path, phases=detail == "phases",
+                                   clock=None if clock is now else clock)
+
+    def serve(self, state: Callable[[], ThreadState]) -> None:
+        """Have hooks ask `state` for a thread's state when they first meet the thread."""
+        def of_thread() -> ThreadState | None:
+            try:
+                return state()
+            except Exception as problem:
+                if from_signal_handler(problem):  # the user's
+                    raise
+                return None  # ours: the launch is not recorded
+
+        self.ring.new_state = of_thread
+
+    def hook(self, kind: str, original: Callable[..., Any], begin: Callable[..., Any] | None = None,
+             end: Callable[..., Any] | None = None, most: int = 0, tools: tuple[Any, ...] = ()) -> Any:
+        """Return a hook that writes to this log. See `kernelscope.native._core.Hook`."""
+        return core.Hook(kind, original, self.ring, begin, end, most, tools)
+
+    def new_state(self, thread_id: int) -> Any:
+        """Return the state of the calling thread, which is row `thread_id` of the threads."""
+        return NativeState(self.ring, thread_id)
+
+    def thread_ended(self, state: Any) -> None:
+        """Do nothing: threads share the slots."""
+
+    def mark(self) -> int:
+        """Return where a recorder's part of the launches begins, if it begins now."""
+        begun, lost = self.ring.mark()
+        return begun + (lost << _COUNT_BITS)
+
+    def columns(self, since: int = 0) -> LaunchColumns:
+        """Return the kept launches that began at or after the mark `since`, or all of them."""
+        found: dict[str, bytearray] = self.ring.columns(since % (1 << _COUNT_BITS))
+        numbers = np.frombuffer(found.pop("number", b""), np.int64)
+        columns = {name: np.frombuffer(column, np.int64 if name.endswith("_ns") else np.int32)
+                   for name, column in found.items()}
+        if np.all(numbers[1:] > numbers[:-1]):
+            return columns
+        order = np.argsort(numbers)  # a launch that lasted was passed over: newer ones stand before it
+        return {name: values[order] for name, values in columns.items()}
+
+    def leave_file(self) -> None:
+        """Let go of the file that launches are kept in, with what is in it; they cannot be read any more."""
+        self.ring.leave_file()
+
+    def lost(self, since: int = 0) -> int:
+        """Return how many launches that began at or after the mark `since` were not kept, or how many of all."""
+        lost_before, first = divmod(since, 1 << _COUNT_BITS)
+        if self.mode != "ring" and self.ring.harm != "truncated":  # what has a slot keeps it
+            return self.ring.mark()[1] - lost_before
+        ended, under_way, voided, begun, lost = self.ring.counts(first)
+        return begun - first - ended - under_way - voided + lost - lost_before
+
+
+class NativeState(core.State):
+    """One thread's launch under way. See `ThreadState`; its times and what it launches are C's."""
+
+    __slots__ = ("compilation", "ident", "lock_asked", "lock_held", "name")
+
+    def __init__(self, ring: Any, thread_id: int) -> None:
+        thread = threading.current_thread()
+        self.ident = thread.ident or 0
+        self.name = thread.name
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what the launch under way has left here."""
+        super().forget()
+        self.compilation: Any = None
+        self.lock_asked = self.lock_held = UNKNOWN

@@ -1,0 +1,394 @@
+"""The recording session: the installed probes and their buffers, and what a recorder takes out of them at stop."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from kernelscope import dryrun
+from kernelscope.clock import Clock, align
+from kernelscope.native.log import Keeping, LaunchColumns, LaunchLog, from_signal_handler
+from kernelscope.probes.base import Probe, insist, plugin_probes, remove_pass_throughs
+from kernelscope.probes.cuda_compute import CudaComputeProbe
+from kernelscope.probes.cuda_core import CudaCoreProbe
+from kernelscope.probes.cupti import CuptiProbe, has_driver
+from kernelscope.probes.numba_cuda import NumbaCudaProbe
+from kernelscope.probes.numba_cuda.events import EventTimer
+from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe
+from kernelscope.probes.nvtx import NvtxProbe
+from kernelscope.probes.quadrants import QuadrantsProbe
+from kernelscope.probes.simulator import SimulatorProbe
+from kernelscope.probes.sink import Sink
+from kernelscope.recorder.environment import environment, shown_filename
+from kernelscope.recorder.journal import Journal, keep
+from kernelscope.recorder.overhead import Stated, cost_rows, facts, stated_costs
+from kernelscope.recording.build import RawRecording
+from kernelscope.recording.columns import distinct
+from kernelscope.recording.graphs import RawGraphs
+from kernelscope.recording.joins import RawActivities
+from kernelscope.recording.ranges import RawRanges, add_native
+from kernelscope.schema import SCHEMA_VERSION
+from kernelscope.units import counted
+
+
+class Session:
+    """The installed probes and their sink, shared by the recorders that are nested in each other."""
+
+    active: Session | None = None
+    lock = threading.RLock()
+
+    def __init__(self, detail: str, gpu: str, clock: Clock, keeping: Keeping, journal: Journal) -> None:
+        if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
+            dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
+        self.keeping = keeping
+        log, problems = keep(keeping, detail, clock, journal)
+        self.journal = journal if journal.is_on else None
+        self.sink = Sink(clock, detail, log)
+        self.sink.health += problems
+        if self.journal is not None:
+            self.journal.follow(self.sink, shown_filename)
+        self.gpu = gpu
+        self.alignment = align(clock)
+        self.installed: list[Probe] = []
+        #: Who records: as long as there is one, the hooks stay in.
+        self.recorders: set[object] = set()
+        self.describing = threading.RLock()
+
+    @classmethod
+    def join(cls, recorder: object, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+             keeping: Keeping) -> tuple[Session, Part]:
+        """Return the active session, opening it if there is none, and the part of it that begins now.
+
+        The recorder is in it from then on, also where a signal handler keeps this from returning: see `leave`.
+        """
+        with cls.lock:
+            if cls.active is None:
+                part = Part()  # what other threads launched since the first hook went in is of it
+                session = cls._open(recorder, detail, gpu, probes, clock, keeping)
+            else:
+                session, part = cls.active, Part(cls.active.sink)
+                session.recorders.add(recorder)
+            return session, part
+
+    @classmethod
+    def _open(cls, recorder: object, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
+              keeping: Keeping) -> Session:
+        # What has to be undone is held before anything is done: a signal handler may raise after any call.
+        journal, session = Journal(keeping.journal), None
+        try:
+            remove_pass_throughs()
+            session = cls(detail, gpu, clock, keeping, journal)
+            if probes is None:
+                probes, problems = _probes(gpu)
+                session.sink.health += problems
+            for probe in probes:
+                session._install(probe)
+            session.recorders.add(recorder)
+            cls.active = session
+            return session
+        except BaseException:
+            cls.active = None
+            if session is not None:
+                insist(session._uninstall)
+                insist(session.end_journal)
+            insist(journal.close)
+            raise
+
+    def leave(self, recorder: object) -> tuple[bool, BaseException | None]:
+        """Leave the session, closing it if nobody else is in it. Who has left may leave again.
+
+        Returns
+        -------
+        tuple of bool and BaseException or None
+            Whether nobody is in it any more; and what a signal handler raised while it was closed.
+        """
+        alone = False
+
+        def undo() -> None:
+            nonlocal alone
+            with Session.lock:
+                self.recorders.discard(recorder)
+                alone = not self.recorders
+                if alone:
+                    if Session.active is self:
+                        Session.active = None
+                    self._uninstall()
+
+        interrupt = insist(undo)
+        return alone, interrupt
+
+    def begin_journal(self, name: str | None) -> None:
+        """Write down what the journal is of, where one is kept."""
+        if self.journal is not None:
+            self.journal.begin(name, _metadata(name, self, RawRecording()))
+
+    def end_journal(self, *, keep: bool = False) -> None:
+        """Remove the journal: the recording is made; or with `keep` leave it, to be recovered."""
+        if self.journal is None:
+            return
+        if keep:
+            self.journal.let_go()
+        else:
+            self.journal.close()
+        log: Any = self.sink.log  # the native recorder's: there is no journal without it
+        log.leave_file()
+
+    def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
+        """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
+
+        A Ctrl-C ends what one probe is asked, and is returned: what was recorded is not lost for it.
+        """
+        interrupt: BaseException | None = None
+        with self.describing:
+            self.sink.captures_code = code
+            for probe in self.installed:
+                try:
+                    probe.describe(self.sink, used)
+                except BaseException as error:
+                    if isinstance(error, Exception) and not from_signal_handler(error):
+                        self.sink.swallow(probe.name, error)
+                    else:
+                        interrupt = error
+            if self.journal is not None and self.recorders:  # those around the one that stops go on
+                self.journal.flush(anew=True)
+        return interrupt
+
+    def _install(self, probe: Probe) -> None:
+        self.installed.append(probe)  # before: what a Ctrl-C interrupts is undone too
+        try:
+            probe.install(self.sink, self.sink.detail)
+        except Exception as error:
+            if from_signal_handler(error):
+                raise
+            self.installed.remove(probe)
+            self.sink.health.append({"probe": probe.name, "status": "unavailable",
+                                     "message": f"{type(error).__name__}: {error}"})
+
+    def _uninstall(self) -> None:
+        interrupt: BaseException | None = None
+        for probe in reversed(self.installed):
+            try:
+                interrupt = insist(probe.uninstall) or interrupt
+            except Exception as error:
+                if from_signal_handler(error):
+                    raise
+                self.sink.swallow(probe.name, error)
+        if interrupt is not None:
+            raise interrupt
+
+
+def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
+    """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
+    on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
+    timer = EventTimer() if on_gpu and gpu == "events" else None
+    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
+                           CudaComputeProbe()]
+    if on_gpu and gpu == "cupti":
+        probes.append(CuptiProbe())
+    probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
+    probes.append(QuadrantsProbe())  # after cuda.core's, which knows the graphs that it names the kernels of
+    plugins, problems = plugin_probes([probe.name for probe in probes])
+    return probes + plugins, problems
+
+
+class Part:
+    """Where a recorder's part of the session's buffers begins: at their start, or at what `sink` holds now."""
+
+    def __init__(self, sink: Sink | None = None) -> None:
+        self._mark = 0
+        self._compilations = self._passes = self._ranges = self._builds = 0
+        self.began: int | None = None
+        #: What a signal handler raised while the recording was being finished.
+        self.interrupt: BaseException | None = None
+        if sink is None:
+            return
+        self.began = sink.clock()
+        self._mark = sink.log.mark()
+        with sink.lock:
+            self._compilations = len(sink.compilations)
+            self._passes = len(sink.passes)
+            self._ranges = len(sink.ranges) // 4
+            self._builds = len(sink.builds)
+
+    def launches(self, sink: Sink) -> LaunchColumns:
+        """The launches that began in this part and that the log has kept."""
+        return sink.log.columns(self._mark)
+
+    def lost(self, sink: Sink) -> int:
+        """How many launches began in this part that the log has not kept."""
+        return sink.log.lost(self._mark)
+
+    def compilations(self, sink: Sink) -> list[dict[str, Any]]:
+        """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
+        return sink.compilations[self._compilations:]
+
+    def passes(self, sink: Sink) -> list[dict[str, Any]]:
+        """Passes and phases of this part, referring to `compilations`' positions."""
+        first = self._compilations
+        return [
+            {**row, "compilation_id": row["compilation_id"] - first}
+            if row.get("compilation_id") is not None and row["compilation_id"] >= first else
+            {**row, "compilation_id": None}
+            for row in sink.passes[self._passes:]
+        ]
+
+    def builds(self, sink: Sink) -> list[dict[str, Any]]:
+        """Requests to build caches that ended in this part; the nearest known build may be none of it."""
+        first = self._builds
+        rows = [dict(row) for row in sink.builds[first:]]
+        for row in rows:
+            nearest = row.get("nearest_build_id")
+            row["nearest_build_id"] = None if nearest is None or nearest < first else nearest - first
+        return rows
+
+    def graphs(self, sink: Sink) -> RawGraphs:
+        """All graphs of the session until now, and when this part began."""
+        held = sink.graphs
+        # What names before what is named: other threads go on.
+        launches, execs, nodes_of = dict(held.launches), dict(held.execs), dict(held.nodes_of)
+        events, edges, nodes = list(held.events), list(held.edges), list(held.nodes)
+        return RawGraphs(list(held.graphs), nodes, edges, events, launches, execs, nodes_of, self.began)
+
+    def ranges(self, sink: Sink) -> RawRanges:
+        """All NVTX events of the session until now, and which is the first of this part."""
+        count = len(sink.ranges) // 4 * 4
+        events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
+        return RawRanges(events, list(sink.range_labels.rows), self._ranges)
+
+    def activities(self, sink: Sink) -> RawActivities:
+        """What the GPU was asked for in this part, and the calls that asked."""
+        gpu = sink.gpu
+        calls, activities = gpu.calls, gpu.activities
+        if self.began is not None:
+            mine = calls["start_ns"] >= self.began
+            known = np.isin(activities["correlation_id"], calls["correlation_id"])
+            asked = np.isin(activities["correlation_id"], calls["correlation_id"][mine])
+            asked |= ~known & (activities["start_ns"] >= self.began)
+            calls = {name: values[mine] for name, values in calls.items()}
+            activities = {name: values[asked] for name, values in activities.items()}
+        return RawActivities(activities, calls, list(gpu.names), list(gpu.entries), list(gpu.shapes), list(sink.own),
+                             gpu.has_correlation)
+
+
+def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
+                  notes: list[dict[str, Any]], *, code: bool = False) -> RawRecording:
+    """Everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
+    sink = session.sink
+    launches = part.launches(sink)
+    lost = part.lost(sink)
+    # Before the rows that they name: other threads go on while a nested recorder stops.
+    compilations, passes = part.compilations(sink), part.passes(sink)
+    made = _made(launches)
+    part.interrupt = session.describe(set(made), code)
+    if session.journal is not None:
+        session.journal.look(lost if sink.log.mode == "grow" else 0)
+    total = _counts(sink, made)
+    threads: list[dict[str, Any]] = [{"ident": state.ident, "name": state.name} for state in list(sink.threads)]
+    made_in_python = part.ranges(sink)
+    with session.describing:  # another recorder's stop may be writing down graphs
+        graphs = part.graphs(sink)
+    costs, ranges_made = stated_costs(session.installed, sink), made_in_python.count()
+    ranges = add_native(made_in_python, sink.gpu.markers, sink.gpu.marker_data, sink.gpu.names, threads, part.began)
+    raw = RawRecording(
+        launches=launches,
+        targets=list(sink.targets.rows),
+        threads=threads,
+        cells=cells,
+        dispatchers=[{**row, "filename": shown_filename(row.get("filename"))} for row in sink.dispatchers.rows],
+        specializations=list(sink.specializations.rows),
+        configurations=list(sink.configurations.rows),
+        devices=list(sink.devices.rows),
+        compilations=[dict(row) for row in compilations],
+        passes=passes,
+        occupancies=list(sink.occupancies),
+        code=list(sink.code) if code else [],
+        ranges=ranges,
+        builds=part.builds(sink),
+        activities=part.activities(sink),
+        graphs=graphs,
+        health=[*_health(session, costs, total, ranges_made), *_losses(sink.log, len(launches["target"]), lost),
+                *notes],
+    )
+    raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": facts(costs, ranges_made), "recorder": {
+        "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
+        "kept": len(launches["target"]), "lost": lost}}
+    return raw
+
+
+def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:
+    """How many launches there are of each pair of target and configuration."""
+    target, configuration = launches["target"], launches["configuration"]
+    if not len(target):
+        return {}
+    width = int(configuration.max()) + 1
+    most = (int(target.max()) + 1) * width
+    if most > _MOST_PAIRS:
+        found, which = distinct(target.astype(np.int64) * width + configuration)
+        counts = np.bincount(which)
+    else:
+        counts, size = np.zeros(most, np.int64), max(_PART, most)
+        for first in range(0, len(target), size):
+            part = slice(first, first + size)
+            counts += np.bincount(target[part].astype(np.intp) * width + configuration[part], minlength=most)
+        found = np.flatnonzero(counts).tolist()
+        counts = counts[found]
+    return {divmod(pair, width): count for pair, count in zip(found, counts.tolist(), strict=True)}
+
+
+_MOST_PAIRS = 1 << 20  # so many are counted by their number, which is faster; more are hashed
+_PART = 1 << 15  # launches whose pairs stay in the processor's cache
+
+
+def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
+    """How many of the launches are of each framework."""
+    total: Counter[str] = Counter()
+    for (target, _), count in made.items():
+        total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
+    return total
+
+
+def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int],
+            ranges: int) -> list[dict[str, Any]]:
+    """What the probes had to say, and what recording cost."""
+    sink = session.sink
+    rows = [*sink.health, *sink.stated.values()]
+    for name, count in sink.errors.items():
+        rows.append({"probe": name, "status": "degraded", "errors": count, "dropped": sink.dropped[name],
+                     "message": f"{counted(count, 'error was', 'errors were')} inside KernelScope and kept from your "
+                                f"code; the first: {sink.first_errors[name]}",
+                     "fix": "please report it with this message"})
+    for probe in session.installed:
+        rows += cost_rows(probe, costs, launches, ranges)
+    return rows
+
+
+def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
+    """What the card must say where the log has not kept every launch."""
+    if not lost or log.mode == "grow":  # the journal says it
+        return []
+    which = "newest" if log.mode == "ring" else "first"
+    return [{"probe": "recorder", "status": "degraded", "dropped": lost,
+             "message": f"kept the {which} {kept:,} of {kept + lost:,} launches: mode {log.mode!r} with capacity "
+                        f"{log.capacity:,}",
+             "fix": "record with a larger capacity, or with mode 'grow', which keeps all"}]
+
+
+def _metadata(name: str | None, session: Session, raw: RawRecording) -> dict[str, Any]:
+    return {
+        "name": name,
+        "schema_version": SCHEMA_VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "detail": session.sink.detail,
+        "simulator": any(row["framework"] == "simulator" for row in raw.dispatchers),
+        "probes": [probe.name for probe in session.installed],
+        "clock": {"host_ns": session.alignment.host_ns, "wall_ns": session.alignment.wall_ns,
+                  "error_ns": session.alignment.error_ns},
+        **environment(),
+        **session.sink.metadata,
+    }

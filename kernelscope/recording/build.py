@@ -1,0 +1,312 @@
+"""From raw buffers to tables: joins launches with cells, compiles and parents. Pure; all of it vectorized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kernelscope.recording.columns import FOREVER, Columns, Row, Spans, cell_finder, looked_up, none
+from kernelscope.recording.graphs import GraphJoin, RawGraphs
+from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
+from kernelscope.recording.model import Recording
+from kernelscope.recording.parquet import in_range, integer_array, make_table, table_of_rows
+from kernelscope.recording.ranges import RawRanges, range_columns
+from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
+
+#: The columns of `RawRecording.launches`.
+LAUNCH_COLUMNS = {
+    "thread_id": np.int32, "target": np.int32, "configuration": np.int32, "start_ns": np.int64,
+    "dispatch_end_ns": np.int64, "submit_start_ns": np.int64, "submit_end_ns": np.int64, "end_ns": np.int64,
+}
+_TIMES = ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
+
+
+@dataclass
+class RawRecording:
+    """What a recording session collected, before it is a `Recording`.
+
+    Attributes
+    ----------
+    launches : dict of str to ndarray
+        `LAUNCH_COLUMNS`: equally long arrays, times in nanoseconds, -1 where unknown; those of a thread in order of
+        start.
+    targets : list of dict
+        What a launch's target stands for: ``dispatcher_id``, ``specialization_id``, ``device_id`` (-1 unknown)
+        and ``error``.
+    threads, cells, dispatchers, specializations, configurations, devices, compilations, passes, code, builds, health
+        Rows of the tables of that name, and of ``occupancies``; compilations, passes and builds as they happened.
+    ranges : RawRanges
+        NVTX events as they happened.
+    activities : RawActivities
+        What the GPU and the driver did.
+    graphs : RawGraphs
+        Graphs, their nodes and edges, and the events in their lives.
+    metadata : dict
+        The recording's metadata.
+    """
+
+    launches: Columns = field(default_factory=lambda: {
+        name: np.empty(0, dtype) for name, dtype in LAUNCH_COLUMNS.items()})
+    targets: list[Row] = field(default_factory=list)
+    threads: list[Row] = field(default_factory=list)
+    cells: list[Row] = field(default_factory=list)
+    dispatchers: list[Row] = field(default_factory=list)
+    specializations: list[Row] = field(default_factory=list)
+    configurations: list[Row] = field(default_factory=list)
+    devices: list[Row] = field(default_factory=list)
+    compilations: list[Row] = field(default_factory=list)
+    passes: list[Row] = field(default_factory=list)
+    occupancies: list[Row] = field(default_factory=list)
+    code: list[Row] = field(default_factory=list)
+    builds: list[Row] = field(default_factory=list)
+    ranges: RawRanges = field(default_factory=RawRanges)
+    activities: RawActivities = field(default_factory=RawActivities)
+    graphs: RawGraphs = field(default_factory=RawGraphs)
+    health: list[Row] = field(default_factory=list)
+    metadata: Row = field(default_factory=dict)
+
+
+def build(raw: RawRecording) -> Recording:
+    """Return the finished recording of a session's raw data."""
+    launches = _columns(raw)
+    compilations = sorted(({**row, "_number": number} for number, row in enumerate(raw.compilations)),
+                          key=lambda row: row["start_ns"])
+    ranges = range_columns(raw.ranges)
+    builds = _in_order(raw.builds)
+    _add_cells(launches, compilations, builds, ranges, raw.cells)
+    _add_parents(launches)
+    _add_compilations(launches, compilations)
+    renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
+    for number, row in enumerate(compilations):
+        row["compilation_id"] = number
+    _add_launches(builds, launches)
+    graphs = GraphJoin(raw.graphs, raw.threads)
+    activities, api_calls = join(raw.activities, launches, Neighbours(
+        raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells, raw.dispatchers), graphs)
+    add_devices(launches, activities["launch_id"], activities["device_id"])
+    graphs.mark_captured(launches, raw.configurations, raw.specializations, raw.devices)
+    of_graphs, event_ids = graphs.tables(raw.cells, raw.specializations)
+    for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
+        if name in columns and len(event_ids) > 1:
+            columns[name] = event_ids[columns[name]]
+    passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
+    left_out: list[str] = []
+    tables = {
+        "cells": _numbered("cells", "cell_id", raw.cells, left_out),
+        "threads": _numbered("threads", "thread_id", raw.threads, left_out),
+        "devices": _numbered("devices", "device_id", raw.devices, left_out),
+        "dispatchers": _numbered("dispatchers", "dispatcher_id", raw.dispatchers, left_out),
+        "specializations": _numbered("specializations", "specialization_id", raw.specializations, left_out),
+        "configurations": _numbered("configurations", "configuration_id", raw.configurations, left_out),
+        "occupancies": table_of_rows("occupancies", in_range("occupancies", raw.occupancies, left_out)),
+        "launches": make_table("launches", launches),
+        "activities": make_table("activities", activities),
+        "api_calls": make_table("api_calls", api_calls),
+        "compilations": table_of_rows("compilations", in_range("compilations", compilations, left_out)),
+        "passes": table_of_rows("passes", in_range("passes", passes, left_out)),
+        "code": table_of_rows("code", in_range("code", raw.code, left_out)),
+        "builds": _numbered("builds", "build_id", builds, left_out),
+        **of_graphs,
+        "ranges": make_table("ranges", ranges),
+    }
+    health = in_range("health", raw.health, left_out)
+    if left_out:
+        health = [*health, _told(left_out)]
+    return Recording({**tables, "health": table_of_rows("health", health)}, raw.metadata)
+
+
+def _told(left_out: Sequence[str]) -> Row:
+    more = f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+    return {"probe": "recorder", "status": "degraded", "message": "numbers that cannot be were left out: "
+            f"{', '.join(each[:_MOST_TOLD_CHARS] for each in left_out[:_MOST_TOLD])}{more}"}
+
+
+#: How many numbers that were left out are told, and how much of each.
+_MOST_TOLD, _MOST_TOLD_CHARS = 3, 80
+
+
+def _columns(raw: RawRecording) -> dict[str, Any]:
+    """All threads' launches as columns of the schema, in order of start."""
+    held = raw.launches
+    start = held["start_ns"]
+    if np.any(start[1:] < start[:-1]):
+        order = np.argsort(start, kind="stable")
+        held = {name: values.take(order) for name, values in held.items()}
+    target = held["target"]
+    goals = {name: np.array([row[name] for row in raw.targets], np.int32)
+             for name in ("dispatcher_id", "specialization_id", "device_id")}
+    # Frameworks without a compile step (the simulator) have no cache to hit: unknown, not "memory".
+    simulated = {number for number, row in enumerate(raw.dispatchers) if row.get("framework") == "simulator"}
+    goals["cache"] = np.array([
+        UNKNOWN if row["specialization_id"] == UNKNOWN or row["dispatcher_id"] in simulated else 0
+        for row in raw.targets], np.int32)
+    words, goals["error"] = _coded([row["error"] for row in raw.targets])
+    found = looked_up(target, goals)
+    return {
+        "launch_id": np.arange(len(start), dtype=np.int64),
+        "thread_id": held["thread_id"],
+        "configuration_id": held["configuration"],
+        **{name: held[name] for name in _TIMES},
+        **found,
+        "error": _dictionary(found["error"], words),
+    }
+
+
+def _in_order(builds: Sequence[Row]) -> list[Row]:
+    """Requests to build caches in order of their start."""
+    order = sorted(range(len(builds)), key=lambda number: builds[number]["start_ns"])
+    renumbered = {old: new for new, old in enumerate(order)}
+    return [{**builds[old], "nearest_build_id": renumbered.get(builds[old].get("nearest_build_id", UNKNOWN))}
+            for old in order]
+
+
+def _add_cells(launches: dict[str, Any], compilations: list[Row], builds: list[Row], ranges: dict[str, Any],
+               cells: Sequence[Row]) -> None:
+    """Give launches, compiles, builds and ranges the cell that was running when they started."""
+    for number, row in enumerate(cells):
+        row["cell_id"] = number
+    cell_of = cell_finder(cells)
+    launches["cell_id"] = cell_of(launches["start_ns"], in_order=True)
+    for rows in (compilations, builds):
+        times = np.array([row["start_ns"] for row in rows], dtype=np.int64)
+        for row, cell in zip(rows, cell_of(times).tolist(), strict=True):
+            row["cell_id"] = None if cell == UNKNOWN else cell
+    # A start that is not known was before recording began.
+    ranges["cell_id"] = cell_of(ranges["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy())
+
+
+def _add_launches(builds: list[Row], launches: dict[str, Any]) -> None:
+    """Join each request to a build cache with the innermost launch that made it."""
+    if builds:
+        ends = np.where(launches["end_ns"] == UNKNOWN, FOREVER, launches["end_ns"])
+        calls = Spans(launches["thread_id"], launches["start_ns"], ends)
+        launch = calls.around(np.array([row["thread_id"] for row in builds]),
+                              np.array([row["start_ns"] for row in builds], np.int64))
+        for row, number in zip(builds, launch.tolist(), strict=True):
+            row["launch_id"] = None if number == UNKNOWN else number
+
+
+def _add_parents(launches: dict[str, Any]) -> None:
+    """Find the launches that were made inside another launch of their thread, and which one that is."""
+    start, end, thread = launches["start_ns"], _until(launches), launches["thread_id"]
+    parents: np.ndarray | None = None
+    for rows in _by_thread(thread):
+        begun, ended = start[rows], end[rows]
+        if (begun[1:] >= ended[:-1]).all() or (begun[1:] >= np.maximum.accumulate(ended)[:-1]).all():
+            continue  # one after another: nothing is nested
+        if parents is None:
+            parents = np.full(len(start), UNKNOWN, np.int64)
+        stack: list[int] = []
+        for row in np.arange(len(start))[rows].tolist():
+            while stack and end[stack[-1]] <= start[row]:
+                stack.pop()
+            if stack:
+                parents[row] = stack[-1]
+            stack.append(row)
+    if parents is not None:
+        launches["parent_launch_id"] = parents
+
+
+def _by_thread(thread: np.ndarray) -> list[Any]:
+    """The rows of each thread: their numbers, or a slice where one thread has all."""
+    if len(thread) and thread.min() == thread.max():
+        return [slice(None)]
+    return [np.flatnonzero(thread == number) for number in np.flatnonzero(np.bincount(thread)).tolist()]
+
+
+def _until(launches: Mapping[str, Any]) -> np.ndarray:
+    """When launches ended: never, where their process died in them."""
+    end, error = launches["end_ns"], launches["error"]
+    words = error.dictionary.to_pylist()
+    if UNFINISHED not in words:
+        return end
+    is_open = error.indices.fill_null(UNKNOWN).to_numpy() == words.index(UNFINISHED)
+    return np.where(is_open, FOREVER, end)
+
+
+def _add_compilations(launches: dict[str, Any], compilations: list[Row]) -> None:
+    """Join each compile with the launch that asked for it, and derive where launches got their kernel from."""
+    inside: dict[int, int] = {}
+    joined: dict[int, int] = {}
+    outcome: dict[int, int] = {}
+    rows_of: dict[int, tuple[Sequence[int] | np.ndarray, np.ndarray]] = {}
+    for number in {row["thread_id"] for row in compilations}:
+        rows_of[number] = _rows_of(number, launches)
+    for number, row in enumerate(compilations):
+        if row.get("trigger") in ("launch", "device"):
+            launch = _launch_around(launches, *rows_of[row["thread_id"]], row)
+            if launch is not None:
+                row["launch_id"] = launch
+                joined[launch] = number
+                code = _CACHES.index(row["outcome"]) if row["outcome"] in _CACHES else UNKNOWN
+                outcome[launch] = max(outcome.get(launch, 0), code)
+                inside.setdefault(launch, 0)
+                if row["trigger"] == "launch":  # a device's code is made in prepare, not in dispatch
+                    inside[launch] += (row.get("end_ns") or row["start_ns"]) - row["start_ns"]
+    memory = launches["cache"]  # 0 where a launch without a compile has found its kernel in memory, else unknown
+    launches["compile_ns"] = _with(memory, inside, np.int64)
+    launches["compilation_id"] = _with(none(len(memory)), joined)
+    launches["cache"] = _dictionary(_with(memory, {launch: code if memory[launch] != UNKNOWN else UNKNOWN
+                                                   for launch, code in outcome.items()}), _CACHES)
+
+
+def _rows_of(thread: int, launches: Mapping[str, Any]) -> tuple[Sequence[int] | np.ndarray, np.ndarray]:
+    """The rows of a thread, and when they began."""
+    threads, starts = launches["thread_id"], launches["start_ns"]
+    if len(threads) and threads.min() == threads.max() == thread:
+        return range(len(threads)), starts
+    rows = np.flatnonzero(threads == thread)
+    return rows, starts[rows]
+
+
+def _with(values: np.ndarray, others: Mapping[int, int], dtype: Any = np.int32) -> np.ndarray:
+    """The values with others in the place of some; those that are all of one value stay so."""
+    if not others:
+        return values
+    found = values.astype(dtype)
+    found[list(others)] = list(others.values())
+    return found
+
+
+#: In order of what a launch with several of them counts as.
+_CACHES = ["memory", "wait", "disk", "compiled"]
+
+
+def _launch_around(launches: Mapping[str, Any], rows: Sequence[int] | np.ndarray, starts: np.ndarray,
+                   compilation: Row) -> int | None:
+    """The innermost launch among `rows` (of one thread, by start) that a compile happened in."""
+    end = launches["end_ns"]
+    first, last = compilation["start_ns"], compilation.get("end_ns")
+    position = int(np.searchsorted(starts, first, side="right")) - 1
+    while position >= 0:
+        row = int(rows[position])
+        if end[row] == UNKNOWN or end[row] >= (first if last is None else last):
+            return row
+        if "parent_launch_id" not in launches or launches["parent_launch_id"][row] == UNKNOWN:
+            return None
+        position -= 1
+    return None
+
+
+def _coded(words: Sequence[str | None]) -> tuple[list[str], np.ndarray]:
+    """The distinct words in order, and each one's place among them, -1 of None."""
+    distinct = sorted({word for word in words if word is not None})
+    position = {word: number for number, word in enumerate(distinct)}
+    return distinct, np.array([UNKNOWN if word is None else position[word] for word in words], np.int32)
+
+
+def _dictionary(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
+    """A category column from codes into `words`; a code of -1 is null."""
+    return pa.DictionaryArray.from_arrays(integer_array(codes, pa.int32()), pa.array(words, pa.string()), safe=False)
+
+
+def _numbered(table: str, column: str, rows: Sequence[Row], left_out: list[str]) -> pa.Table:
+    """A table whose ids are its row numbers; keys that the schema does not have are the recorder's own."""
+    names = TABLES[table].names
+    return table_of_rows(table, in_range(table, [
+        {name: row[name] for name in names if name in row} | {column: number} for number, row in enumerate(rows)
+    ], left_out))

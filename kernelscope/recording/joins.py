@@ -1,0 +1,419 @@
+"""From what CUPTI saw to the tables ``activities`` and ``api_calls``; pure and vectorized."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernelscope.recording.calls import CallFinder, launches_of, selected
+from kernelscope.recording.columns import (
+    THREAD_BITS,
+    Columns,
+    Row,
+    Rows,
+    cell_finder,
+    distinct,
+    mapped,
+    none,
+    taken,
+    thread_rows,
+    words,
+)
+from kernelscope.recording.graphs import GraphJoin, RawGraphs
+from kernelscope.schema import UNKNOWN
+
+
+def add_boundaries(launches: dict[str, Any], launch_of_call: np.ndarray, calls: dict[str, np.ndarray]) -> None:
+    """Give launches of which only the submit phase's end was seen the times of their driver call.
+
+    Parameters
+    ----------
+    launches : dict of str to array
+        The launches' columns; ``submit_start_ns`` and ``submit_end_ns`` are replaced.
+    launch_of_call : ndarray of int64
+        The launch that each call submitted, -1 for none.
+    calls : dict of str to ndarray
+        Driver and runtime calls: ``start_ns`` and ``end_ns``.
+    """
+    begun, ended = np.asarray(launches["submit_start_ns"]), np.asarray(launches["submit_end_ns"])
+    made = np.flatnonzero(launch_of_call != UNKNOWN)
+    of = launch_of_call[made]
+    wanted = (begun[of] == UNKNOWN) & (ended[of] != UNKNOWN)
+    made, of = made[wanted], of[wanted]
+    if not len(of):
+        return
+    first, last = np.asarray(launches["start_ns"])[of], ended[of]
+    begun, ended = begun.copy(), ended.copy()
+    # Both clocks are one to within a microsecond: a call does not begin before its launch.
+    begun[of] = np.clip(calls["start_ns"][made], first, last)
+    ended[of] = np.clip(calls["end_ns"][made], begun[of], last)
+    launches["submit_start_ns"], launches["submit_end_ns"] = begun, ended
+
+
+def add_devices(launches: dict[str, Any], launch: np.ndarray, devices: np.ndarray) -> None:
+    """Give launches the device of their kernel.
+
+    What a probe says is the device that was current when it first saw a kernel and its stream. The default streams have
+    one handle, and cuda.core one object, for all devices.
+
+    Parameters
+    ----------
+    launches : dict of str to array
+        The launches' columns; ``device_id`` is replaced.
+    launch : ndarray of int64
+        The launch of each activity, -1 for none.
+    devices : ndarray of int
+        The device's row for each activity.
+    """
+    known = np.asarray(launches["device_id"])
+    rows = np.flatnonzero((launch != UNKNOWN) & (np.asarray(devices) != UNKNOWN))
+    rows = rows[known[launch[rows]] != devices[rows]]
+    if len(rows):
+        known = known.copy()
+        known[launch[rows]] = devices[rows]
+        launches["device_id"] = known
+
+
+# From what CUPTI saw, on the host clock, to the tables ``activities`` and ``api_calls``; pure and vectorized.
+#
+# A launch, its driver call and its kernel are joined in two steps. The call is the one that its thread made while the
+# launch was in its submit phase: both times are on one clock, and a call's middle is further from the phase's ends
+# than
+# the clocks are apart. The kernel has the call's correlation id. Where the kernel's name is not the one that the
+# launch's
+# specialization has, the two are not joined.
+
+#: Kinds of activity, in the order of their codes.
+KINDS = ("kernel", "memcpy", "memset", "sync")
+
+#: Frameworks of which one call, a row of ``launches``, can launch several kernels.
+CALLS_OF_SEVERAL = ("cuda.compute", "quadrants")
+
+_KERNEL, _SYNC = KINDS.index("kernel"), KINDS.index("sync")
+_SHAPE = ("griddim_x", "griddim_y", "griddim_z", "blockdim_x", "blockdim_y", "blockdim_z", "cluster_x", "cluster_y",
+          "cluster_z", "sharedmem_bytes")
+
+
+def _no_activities() -> Columns:
+    return {name: np.empty(0, np.int64) for name in ACTIVITY_COLUMNS}
+
+
+def _no_calls() -> Columns:
+    return {name: np.empty(0, np.int64) for name in CALL_COLUMNS}
+
+
+#: Of one activity: code of its kind, `names` and `entries` indices, the device's ordinal, times, ids; -1 is unknown.
+ACTIVITY_COLUMNS = ("kind", "name", "entry", "device", "stream", "start_ns", "end_ns", "correlation_id", "size_bytes",
+                    "memory", "cupti_graph_id", "cupti_node_id", "regs", "shape")
+#: Of one driver or runtime call: `names` index, the thread's ident (its lower 32 bits), times, ids, what it returned.
+CALL_COLUMNS = ("name", "ident", "start_ns", "end_ns", "correlation_id", "result")
+
+
+@dataclass
+class RawActivities:
+    """What the GPU and the driver did, as columns of int64 or int32; those of one value may be read-only.
+
+    Attributes
+    ----------
+    activities : dict of str to ndarray
+        `ACTIVITY_COLUMNS`; all of one length.
+    calls : dict of str to ndarray
+        `CALL_COLUMNS`; all of one length.
+    names : list of str
+        What ``name`` and ``memory`` stand for.
+    entries : list of str
+        What ``entry`` stands for: mangled kernel names.
+    shapes : list of tuple
+        What ``shape`` stands for: three grid, three block and three cluster dimensions, and dynamic shared memory in
+        bytes; None for unknown ones.
+    own : list of (int, int, int)
+        Thread ident, start and end of the recorder's own calls, which are left out.
+    has_correlation : bool
+        Whether correlation ids are CUPTI's; they join the rows in any case.
+    """
+
+    activities: Columns = field(default_factory=_no_activities)
+    calls: Columns = field(default_factory=_no_calls)
+    names: list[str] = field(default_factory=list)
+    entries: list[str] = field(default_factory=list)
+    shapes: list[tuple[int | None, ...]] = field(default_factory=list)
+    own: list[tuple[int, int, int]] = field(default_factory=list)
+    has_correlation: bool = True
+
+    def __len__(self) -> int:
+        return len(self.activities["kind"])
+
+
+@dataclass
+class Neighbours:
+    """The rows that activities refer to; those that are missing are added.
+
+    Attributes
+    ----------
+    threads, devices, specializations, configurations, cells, dispatchers : list of dict
+        Rows of the tables of that name.
+    """
+
+    threads: list[Row]
+    devices: list[Row]
+    specializations: Sequence[Row]
+    configurations: list[Row]
+    cells: Sequence[Row]
+    dispatchers: Sequence[Row] = ()
+
+
+def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
+         graphs: GraphJoin | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of ``activities`` and of ``api_calls``, and give `launches` what the GPU did for them.
+
+    Calls that launched a graph, or that a graph's events tell of, are none of the ``api_calls``. A ``graph_event_id``
+    is the event's number in `graphs`.
+
+    Parameters
+    ----------
+    raw : RawActivities
+        What was seen.
+    launches : dict of str to array
+        The launches' columns, in order of start; ``correlation_id``, ``queue_ns`` and ``execute_ns`` are added where
+        anything was seen.
+    around : Neighbours
+        The rows that activities refer to.
+    graphs : GraphJoin, optional
+        The lives of graphs; it is told of their launches.
+    """
+    graphs = GraphJoin(RawGraphs(), around.threads) if graphs is None else graphs
+    several = _several(launches, around.dispatchers)
+    calls = _without_own(raw)
+    seen, place = raw.activities, CallFinder(calls["correlation_id"])
+    first = place.find(calls["correlation_id"])
+    launch_of_call = launches_of(calls, first, raw.names, launches, around.threads,
+                                 None if several is None else several[:-1])
+    call = place.find(seen["correlation_id"])
+    is_ours = _is_own(raw, seen, call)
+    if len(is_ours):
+        others = np.delete(np.arange(len(call)), is_ours)
+        seen, call = taken(seen, others), call[others]
+    if (seen["start_ns"][1:] < seen["start_ns"][:-1]).any():
+        order = np.argsort(seen["start_ns"], kind="stable")
+        seen, call = taken(seen, order), call[order]
+    in_graphs = graphs.attach(calls, first, raw.names, seen, call)
+    seen, call = in_graphs.with_bodies(seen, call)
+    asked = Rows(call)
+    launch = asked.of(launch_of_call)
+    not_its_own = (seen["kind"] != _KERNEL) | (seen["cupti_graph_id"] != UNKNOWN)
+    if several is not None:
+        not_its_own &= ~several[launch] | (seen["kind"] != _KERNEL)
+    launch[not_its_own] = UNKNOWN
+    own = launch if several is None else np.where(several[launch], UNKNOWN, launch)
+    _name_alike(launch, own, seen["entry"], raw.entries, launches, around.specializations)
+    launch_of_call = _kept(launch_of_call, launch, call)
+    made = Rows(launch if several is None else np.where(several[launch], UNKNOWN, launch))
+    thread_of_call = _thread_ids(calls["ident"], launch_of_call, launches, around.threads)
+    _add_to_launches(launches, launch, launch_of_call, calls, seen, raw.has_correlation)
+    if several is not None:
+        _add_to_several(launches, np.flatnonzero((launch != UNKNOWN) & several[launch]), launch, call, calls, seen)
+    graph_event, graph_node = graphs.finish(in_graphs)
+    cells = cell_finder(around.cells)
+    cell_of_call = cells(calls["start_ns"])
+    cell = asked.of(cell_of_call)
+    cell[asked.missing] = cells(seen["start_ns"][asked.missing])
+    activities = {
+        "activity_id": np.arange(len(launch)),
+        "kind": words(seen["kind"], KINDS),
+        "name": words(seen["name"], raw.names),
+        "entry_name": words(seen["entry"], raw.entries),
+        "device_id": _device_ids(seen["device"], around.devices),
+        "stream": seen["stream"], "start_ns": seen["start_ns"], "end_ns": seen["end_ns"],
+        "launch_id": launch,
+        "specialization_id": _specialization_ids(made, seen["entry"], raw.entries, launches, around.specializations),
+        "configuration_id": _configuration_ids(made, seen["shape"], raw.shapes, launches, around.configurations),
+        "regs": seen["regs"],
+        "cell_id": cell,
+        "thread_id": asked.of(thread_of_call),
+        "api": words(asked.of(calls["name"]), raw.names),
+        "submit_start_ns": asked.of(calls["start_ns"]), "submit_end_ns": asked.of(calls["end_ns"]),
+        "correlation_id": seen["correlation_id"] if raw.has_correlation else none(len(launch)),
+        "size_bytes": seen["size_bytes"], "memory": words(seen["memory"], raw.names),
+        "cupti_graph_id": seen["cupti_graph_id"], "cupti_node_id": seen["cupti_node_id"],
+    }
+    if len(in_graphs.activities):  # else they are left out, which costs nothing
+        for name, values in (("graph_event_id", graph_event), ("graph_node_id", graph_node)):
+            activities[name] = np.full(len(launch), UNKNOWN)
+            activities[name][in_graphs.activities] = values
+    alone = np.ones(len(launch_of_call), bool)
+    alone[call if not len(asked.missing) else call[call != UNKNOWN]] = False
+    alone &= launch_of_call == UNKNOWN
+    alone[in_graphs.rows[in_graphs.event != UNKNOWN]] = False
+    alone[graphs.told_calls(calls, raw.names)] = False
+    alone &= alone[first]  # a driver call inside of a runtime call has its id, and made what that one made
+    rows = np.flatnonzero(alone)
+    rows = rows[np.argsort(calls["start_ns"][rows], kind="stable")]
+    api_calls = {
+        "api_call_id": np.arange(len(rows)),
+        "cell_id": cell_of_call[rows],
+        "thread_id": thread_of_call[rows],
+        "name": words(calls["name"][rows], raw.names),
+        "start_ns": calls["start_ns"][rows], "end_ns": calls["end_ns"][rows],
+        "correlation_id": calls["correlation_id"][rows] if raw.has_correlation else none(len(rows)),
+        "result": calls["result"][rows],
+    }
+    return activities, api_calls
+
+
+def _without_own(raw: RawActivities) -> Columns:
+    """The calls in order of their start, without the recorder's own."""
+    calls = raw.calls
+    if (calls["start_ns"][1:] < calls["start_ns"][:-1]).any():
+        calls = taken(calls, np.argsort(calls["start_ns"], kind="stable"))
+    keep = np.ones(len(calls["ident"]), bool)
+    for ident, start, end in raw.own:
+        first, last = np.searchsorted(calls["start_ns"], (start, end + 1))
+        keep[first:last] &= (calls["end_ns"][first:last] > end) | (calls["ident"][first:last] != ident & THREAD_BITS)
+    return calls if keep.all() else taken(calls, np.flatnonzero(keep))
+
+
+def _is_own(raw: RawActivities, seen: Columns, call: np.ndarray) -> np.ndarray:
+    """Which waits are the recorder's own: their calls were left out, and they lie inside of its windows."""
+    waits = np.flatnonzero((seen["kind"] == _SYNC) & (call == UNKNOWN)) if raw.own else np.empty(0, np.int64)
+    found = np.zeros(len(waits), bool)
+    begun, ended = seen["start_ns"][waits], seen["end_ns"][waits]
+    for _, start, end in raw.own:
+        found |= (begun >= start) & (ended <= end)
+    return waits[found]
+
+
+def _several(launches: dict[str, Any], dispatchers: Sequence[Row]) -> np.ndarray | None:
+    """Which launches are calls that launch several kernels, and at the end False for none; None where none is."""
+    is_one = np.array([row.get("framework") in CALLS_OF_SEVERAL for row in dispatchers], bool)
+    return np.append(is_one[launches["dispatcher_id"]], False) if is_one.any() else None
+
+
+def _name_alike(launch: np.ndarray, own: np.ndarray, entry: np.ndarray, entries: Sequence[str],
+                launches: dict[str, Any], specializations: Sequence[Row]) -> None:
+    """Take kernels away from launches of specializations that have another name; `own` are launches of one kernel."""
+    number = {name: at for at, name in enumerate(entries)}
+    wanted = np.array([number.get(row.get("entry_name") or "", _OTHER if row.get("entry_name") else UNKNOWN)
+                       for row in specializations] + [UNKNOWN], np.int32)
+    expected = wanted[Rows(own).of(np.asarray(launches["specialization_id"]))]
+    rows = np.flatnonzero(expected != entry)
+    rows = rows[(expected[rows] != UNKNOWN) & (entry[rows] != UNKNOWN)]
+    launch[rows] = UNKNOWN
+
+
+#: A kernel name that no activity has.
+_OTHER = -2
+
+
+def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> np.ndarray:
+    """The calls' launches without those whose kernel turned out to be another's."""
+    known = call != UNKNOWN
+    others = call[known & (launch == UNKNOWN)]
+    others = others[launch_of_call[others] != UNKNOWN]
+    if not len(others):
+        return launch_of_call
+    kept = launch_of_call.copy()
+    right = np.zeros(len(kept), bool)
+    right[call[known & (launch != UNKNOWN)]] = True
+    kept[others[~right[others]]] = UNKNOWN
+    return kept
+
+
+def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_call: np.ndarray, calls: Columns,
+                     seen: Columns, has_correlation: bool) -> None:
+    if not len(launch_of_call) and not len(launch):
+        return  # nothing was seen: the columns are left out
+    add_boundaries(launches, launch_of_call, calls)
+    total = len(launches["start_ns"])
+    columns = {name: np.full(total, UNKNOWN) for name in ("correlation_id", "queue_ns", "execute_ns")}
+    made = selected(launch_of_call != UNKNOWN)
+    if has_correlation:
+        columns["correlation_id"][launch_of_call[made]] = calls["correlation_id"][made]
+    returned = launches["submit_end_ns"]
+    if (returned == UNKNOWN).any():
+        returned = np.full(total, UNKNOWN)
+        returned[launch_of_call[made]] = calls["end_ns"][made]
+        returned = np.where(launches["submit_end_ns"] == UNKNOWN, returned, launches["submit_end_ns"])
+    rows = selected((launch != UNKNOWN) & (seen["start_ns"] != UNKNOWN) & (seen["end_ns"] != UNKNOWN))
+    of = launch[rows]
+    columns["execute_ns"][of] = seen["end_ns"][rows] - seen["start_ns"][rows]
+    after = returned[of]
+    queued = seen["start_ns"][rows] - after
+    queued = np.maximum(queued, 0, out=queued)
+    queued[after == UNKNOWN] = UNKNOWN
+    columns["queue_ns"][of] = queued
+    launches.update(columns)
+
+
+def _add_to_several(launches: dict[str, Any], rows: np.ndarray, launch: np.ndarray, call: np.ndarray, calls: Columns,
+                    seen: Columns) -> None:
+    """Calls that launched several kernels: how long those ran in all, and how long the first one waited."""
+    if not len(rows):
+        return
+    of = np.unique(launch[rows])
+    for name in ("correlation_id", "queue_ns", "execute_ns"):
+        launches[name][of] = UNKNOWN
+    rows = rows[(seen["start_ns"][rows] != UNKNOWN) & (seen["end_ns"][rows] != UNKNOWN)]
+    lasted = np.asarray(seen["end_ns"], np.int64)[rows] - seen["start_ns"][rows]
+    of, first, which = np.unique(launch[rows], return_index=True, return_inverse=True)
+    total = np.zeros(len(of), np.int64)
+    np.add.at(total, which, lasted)
+    launches["execute_ns"][of] = total
+    first = rows[first]  # activities are in order of their start
+    submitted = launches["submit_end_ns"][of]
+    returned = np.where(submitted == UNKNOWN, np.append(calls["end_ns"], UNKNOWN)[call[first]], submitted)
+    queued = np.maximum(seen["start_ns"][first] - returned, 0)
+    launches["queue_ns"][of] = np.where(returned == UNKNOWN, UNKNOWN, queued)
+
+
+def _thread_ids(idents: np.ndarray, launch_of_call: np.ndarray, launches: dict[str, Any],
+                threads: list[Row]) -> np.ndarray:
+    """The calls' threads; those that made no launch are added."""
+    found = thread_rows(idents, threads)
+    made = selected(launch_of_call != UNKNOWN)
+    found[made] = np.asarray(launches["thread_id"])[launch_of_call[made]]
+    return found
+
+
+def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
+    rows: dict[Any, int] = {row.get("ordinal"): number for number, row in enumerate(devices)}
+    lookup: dict[int, int] = {UNKNOWN: UNKNOWN}
+    for ordinal in distinct(ordinals)[0]:
+        if ordinal != UNKNOWN and ordinal not in rows:
+            rows[ordinal] = len(devices)
+            devices.append({"ordinal": ordinal})
+        lookup[ordinal] = rows.get(ordinal, UNKNOWN)
+    return mapped(ordinals, lookup)
+
+
+def _specialization_ids(made: Rows, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
+                        specializations: Sequence[Row]) -> np.ndarray:
+    """The launch's own; for a kernel that a graph or somebody else launched, the one of that name if it is one only."""
+    named: dict[str, int] = {}
+    for number, row in enumerate(specializations):
+        name = row.get("entry_name")
+        if name:
+            named[name] = UNKNOWN if name in named else number
+    by_entry = np.array([named.get(name, UNKNOWN) for name in entries] + [UNKNOWN], np.int32)
+    found = made.of(np.asarray(launches["specialization_id"]))
+    found[made.missing] = by_entry[entry[made.missing]]
+    return found
+
+
+def _configuration_ids(made: Rows, shape: np.ndarray, shapes: Sequence[tuple[int | None, ...]],
+                       launches: dict[str, Any], configurations: list[Row]) -> np.ndarray:
+    """The launch's own; other kernels' have no stream, and are added where they are new."""
+    others = shape[made.missing]
+    lookup = np.full(len(shapes) + 1, UNKNOWN)
+    known = {tuple(row.get(name) for name in _SHAPE): number for number, row in enumerate(configurations)
+             if row.get("stream") is None}
+    for number in distinct(others)[0]:
+        if number != UNKNOWN:
+            lookup[number] = known.setdefault(tuple(shapes[number]), len(configurations))
+            if lookup[number] == len(configurations):
+                configurations.append({**dict(zip(_SHAPE, shapes[number], strict=True)), "stream": None})
+    found = made.of(np.asarray(launches["configuration_id"]))
+    found[made.missing] = lookup[others]
+    return found

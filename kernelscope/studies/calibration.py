@@ -1,0 +1,308 @@
+"""`calibrate`: what recording costs a launch on this machine, measured on real launches and stored.
+
+Recorders, details and not recording take turns in one process, in another order each round; what is compared is of one
+round. *Not recording* has two turns: between them no difference should be seen.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from kernelscope.errors import CalibrationError, StudyError
+from kernelscope.probes.base import DETAILS
+from kernelscope.recorder import overhead
+from kernelscope.recorder.overhead import Calibration, Cost, Interval, Tail, measuring, store
+from kernelscope.studies import process as studies_process
+from kernelscope.studies.arguments import check_settings
+from kernelscope.studies.overhead import is_dry_run, refuse_simulator
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
+from kernelscope.studies.runner import Quietness, Tell, showing
+from kernelscope.studies.statistics import Values, median_interval
+
+#: Device arrays that the two kernels take.
+ARGUMENTS = (0, 4)
+#: Launches that are timed together in a batch, and as many that are timed one by one.
+LAUNCHES = 300
+#: How long is measured by default, in seconds; starting, warming up and counting take some more.
+SECONDS = 20.0
+#: Rounds there are at least, however long they take; and quiet ones, for the others to be left out.
+LEAST_ROUNDS = 12
+_MOST_ROUNDS = 400
+_QUANTILE = 0.99
+_RESAMPLES = 400
+_TIMEOUT_S = 120.0
+_LABEL = "calibration"
+# Started with -P: a module in the current folder takes the place of none that is measured.
+_COMMAND = "from kernelscope.studies.calibrating import main; import sys; main(*map(int, sys.argv[1:]))"
+
+
+class Way(NamedTuple):
+    """How launches of a batch are recorded; both are None where they are not, and `again` is the second turn of that.
+
+    Attributes
+    ----------
+    backend, detail : str or None
+        As `kernelscope.calibration.Setting` has them.
+    again : bool
+        Which of the two turns without a recorder.
+    """
+
+    backend: str | None
+    detail: str | None
+    again: bool = False
+
+
+class Batch(NamedTuple):
+    """What one batch took, in nanoseconds.
+
+    Attributes
+    ----------
+    launch_ns : float
+        A launch of those that were timed together.
+    singles : sequence of int
+        Each of those that were timed alone.
+    """
+
+    launch_ns: float
+    singles: Sequence[int]
+
+
+class Asked(Protocol):
+    """What measures: a `BenchProcess`."""
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Send a request and return the answer."""
+        ...
+
+
+#: The batches of one round, by number of arguments and way.
+Round = dict[tuple[int, Way], Batch]
+
+_PLAIN, _AGAIN = Way(None, None), Way(None, None, True)
+
+
+def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: bool = True, seed: int | None = None,
+              save: bool = True, path: Path | None = None,
+              progress: Tell | Literal[False] | None = None) -> tuple[Calibration, ...]:
+    """Measure what recording a launch costs on this machine, and store it for the recordings to come.
+
+    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays; with each
+    recorder that there is and each detail. Recordings of the same Python, GPU and versions state this cost from then
+    on, in processes that end their first recording later.
+
+    Parameters
+    ----------
+    seconds : float
+        How long to measure; it takes some seconds more to start and to end.
+    dry_run : bool, optional
+        Whether to measure on the dry run; by default where this process has it or is to have it, or there is no GPU.
+    pin : bool
+        Whether to measure on one processor core at a time, at quiet moments.
+    seed : int, optional
+        Of the order; by default another one each time.
+    save : bool
+        Whether to store it.
+    path : Path, optional
+        Where, if not in `kernelscope.calibration.calibration_file`.
+    progress : callable or False, optional
+        Called with the share that is done and a line of text; False: nothing is shown.
+
+    Returns
+    -------
+    tuple of Calibration
+        One for each recorder and detail.
+
+    Raises
+    ------
+    CalibrationError
+        It cannot be measured or stored, or another calibration is under way.
+    """
+    check_settings(seconds=seconds, seed=seed, dry_run=dry_run, pin=pin, progress=progress)
+    refuse_simulator()
+    seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+    with measuring(path), showing(progress) as tell:
+        tell(0.0, "starting")
+        found = _measured(seconds, dry_run, studies_process.choose_cores() if pin else (), random.Random(seed), tell)
+    if save:
+        store(found, path)
+    return found
+
+
+def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, order: random.Random, tell: Tell,
+                   cores: Sequence[int] = (), clock: Callable[[], float] = time.monotonic) -> tuple[list[Round], bool]:
+    """Measure rounds until the time is over, and return them, the quiet ones if there are enough of those.
+
+    Parameters
+    ----------
+    process
+        What is asked for batches.
+    hello : mapping
+        Its answer to ``hello``.
+    seconds : float
+        How long; at least `LEAST_ROUNDS` are measured.
+    order : random.Random
+        For the order of the batches.
+    tell : callable
+        Told of the progress.
+    cores : sequence of int
+        What the process may be put on.
+    clock : callable
+        Seconds.
+
+    Returns
+    -------
+    rounds : list of dict
+        The batches of each.
+    quiet : bool
+        Whether they are the quiet ones.
+    """
+    quietness = Quietness(cores)
+    quietness.learn(_LABEL, int(hello["best_ns"]))
+    ways = [_PLAIN, _AGAIN, *(Way(backend, detail) for backend in hello["backends"] for detail in DETAILS)]
+    turns = [(arguments, way) for arguments in ARGUMENTS for way in ways]
+    for arguments, way in turns:  # what a first batch takes, compiling and importing, is no measurement
+        tell(0.0, f"warming up: {_named(arguments, way)}")
+        _ask(process, quietness, arguments, way)
+    begun = last = clock()
+    rounds: list[tuple[Round, bool]] = []
+    while len(rounds) < _MOST_ROUNDS:
+        quietness.next_round()
+        made: Round = {}
+        for arguments, way in order.sample(turns, len(turns)):
+            tell(min((clock() - begun) / seconds, 1.0), f"round {len(rounds) + 1}: {_named(arguments, way)}")
+            made[arguments, way] = _ask(process, quietness, arguments, way)
+        rounds.append((made, quietness.is_quiet))
+        now = clock()
+        if len(rounds) >= LEAST_ROUNDS and now - begun + (now - last) > seconds:
+            break
+        last = now
+    quiet = [made for made, is_quiet in rounds if is_quiet]
+    return (quiet, True) if len(quiet) >= LEAST_ROUNDS else ([made for made, _ in rounds], False)
+
+
+def cost(rounds: Sequence[Round], arguments: int, way: Way) -> Cost:
+    """Return what recording in one way adds to launches with so many arguments.
+
+    Parameters
+    ----------
+    rounds : sequence of Round
+        At least one.
+    arguments : int
+        Which launches.
+    way : Way
+        With a recorder.
+    """
+    plain, again, recorded = ([made[arguments, each] for made in rounds] for each in (_PLAIN, _AGAIN, way))
+    first, second, third = (np.array([batch.launch_ns for batch in part]) for part in (plain, again, recorded))
+    without = (first + second) / 2
+    singles, with_recorder = (
+        [np.asarray(batch.singles, np.float64) for batch in part] for part in (plain, recorded))
+    return Cost(arguments, float(np.median(without)), middle(third - without), middle(second - first),
+                tail(singles, with_recorder), len(rounds))
+
+
+def middle(differences: Values) -> Interval:
+    """Return the median of paired differences with its 95 % bootstrap interval."""
+    low, high = median_interval(differences)
+    value = float(np.median(differences))
+    return Interval(value, min(low, value), max(high, value))
+
+
+def tail(without: Sequence[Values], recorded: Sequence[Values], seed: int = 0) -> Tail:
+    """Return the 99th percentile of single launches without and with recording, and what was added to it.
+
+    The launches of all rounds are one sample; its interval comes from resampling rounds, as launches of one round are
+    alike, with the same rounds of both.
+
+    Parameters
+    ----------
+    without, recorded : sequence of ndarray of float64
+        Nanoseconds, an array a round; as many rounds of both.
+    seed : int
+        For the resampling.
+    """
+    drawn = np.random.default_rng(seed).integers(0, len(without), (_RESAMPLES, len(without)))
+    counts = np.stack([np.bincount(row, minlength=len(without)) for row in drawn])
+    all_once = np.ones((1, len(without)), np.int64)
+    base, most = (_percentiles(values, all_once)[0] for values in (without, recorded))
+    differences = _percentiles(recorded, counts) - _percentiles(without, counts)
+    low, high = np.quantile(differences, [0.025, 0.975])
+    added = float(most - base)
+    return Tail(float(base), float(most), Interval(added, min(float(low), added), max(float(high), added)))
+
+
+def _percentiles(rounds: Sequence[Values], counts: np.ndarray) -> Values:
+    """The 99th percentile where each round counts so many times, one value a row of `counts`."""
+    values = np.concatenate(list(rounds))
+    places = np.repeat(np.arange(len(rounds)), [len(each) for each in rounds])
+    order = np.argsort(values)
+    values, places = values[order], places[order]
+    found = np.empty(len(counts))
+    for row, times in enumerate(counts):
+        weights = np.cumsum(times[places])
+        found[row] = values[np.searchsorted(weights, _QUANTILE * weights[-1])]
+    return found
+
+
+def _measured(seconds: float, dry_run: bool | None, cores: Sequence[int], order: random.Random,
+              tell: Tell) -> tuple[Calibration, ...]:
+    process, hello = _started(dry_run, list(cores))
+    try:
+        rounds, is_quiet = measure_rounds(process, hello, seconds, order, tell, cores)
+        process.close()
+    except (ProcessError, RefusedError) as error:
+        raise CalibrationError(f"recording cannot be calibrated here: {error}") from error
+    finally:
+        process.kill()
+    tell(1.0, "comparing")
+    now = datetime.now(UTC).replace(microsecond=0)
+    return tuple(
+        Calibration(overhead.setting(hello["gpu"], backend, detail), now,
+                    tuple(cost(rounds, arguments, Way(backend, detail)) for arguments in ARGUMENTS), is_quiet)
+        for backend in hello["backends"] for detail in DETAILS)
+
+
+def _started(dry_run: bool | None, cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
+    """Return a process and its answer to ``hello``: on the GPU if there is one and nothing else is asked for."""
+    if dry_run is None and not is_dry_run():
+        with suppress(RefusedError):
+            return _greeted({}, cores)
+    return _greeted(studies_process.dry_run_fields() if dry_run is not False else {}, cores)
+
+
+def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
+    environ = {name: value for name, value in os.environ.items() if name != "KERNELSCOPE_DRYRUN"}
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, (studies_process.package_folder(), environ.get("PYTHONPATH"))))
+    process = BenchProcess([sys.executable, "-P", "-u", "-c", _COMMAND], environ, Path.cwd())
+    try:
+        return process, process.ask({"do": "hello", "pin": cores, **fields}, _TIMEOUT_S)
+    except StudyError as error:
+        process.kill()
+        if isinstance(error, RefusedError) and not fields:
+            raise
+        raise CalibrationError(f"recording cannot be calibrated here: {error}") from error
+    except BaseException:
+        process.kill()
+        raise
+
+
+def _ask(process: Asked, quietness: Quietness, arguments: int, way: Way) -> Batch:
+    answer = process.ask({"do": "batch", "arguments": arguments, "backend": way.backend, "detail": way.detail,
+                          "launches": LAUNCHES, **quietness.request(_LABEL)}, _TIMEOUT_S)
+    quietness.took(_LABEL, answer["core"], int(answer["reference_ns"]))
+    return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
+
+
+def _named(arguments: int, way: Way) -> str:
+    launch = f"{arguments} device arrays" if arguments else "no argument"
+    return f"{launch}, {f'{way.backend} recorder, {way.detail}' if way.backend else 'not recorded'}"

@@ -1,0 +1,818 @@
+"""The measurement: what is planned, generations of fresh processes, timed in turn, and the progress shown."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import html
+import os
+import random
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TextIO, cast
+
+from kernelscope.errors import StudyArgumentError, StudyError
+from kernelscope.studies.arguments import shown
+from kernelscope.studies.cases import Case
+from kernelscope.studies.measured import Measured, TargetReport
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
+from kernelscope.studies.statistics import QUIET, judge, quiet_share
+from kernelscope.views.base import clean, shorten, width_of
+
+#: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
+#: machine the scheduler takes a process off its core for some milliseconds at a time: most of short batches are spared,
+#: and so is the median of many. (With others taking half of a core's time, two processes of one version differed by
+#: 12 %, one standard deviation, in 5 batches of 10 ms, and by 2 % in 25 of 2 ms; on an idle one by 1 to 2 % in both. In
+#: 60 of 1 ms, which take as long as 25 of 2 ms, by 1.5 % where those differed by 2.2 %.)
+BATCH_MS, REPEATS = 1.0, 60
+
+#: How many processes each target has, at most. On a machine that others keep busy, three targets and five cases had
+#: intervals of 0.8 to 1.8 % to both sides after 20 of them.
+PROCESSES = 20
+#: A study ends early when all intervals reach this share to each side. At 1.2 % a quiet host needs 13 processes, and a
+#: difference of 2 % is found as surely as with 20; at 1.5 % simulated studies missed what they should hold too often.
+HALF_WIDTH = 0.012
+#: It has at least so many then: the critical value of fewer is Student's, divided by the number of differences.
+LEAST_GENERATIONS = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure, and how.
+
+    Attributes
+    ----------
+    cases : tuple of Case
+        In the order of the tables.
+    loops : dict of str to int, or None
+        How many loops a batch of each case has; None for as many as take `batch_ms` in one of the baseline's first
+        processes.
+    repeats : int
+        Batches of each case in a process.
+    processes : int
+        Processes of each target, at most.
+    limit_s : float or None
+        When to stop, in seconds of measuring.
+    timeout_s : float
+        How long one answer of a process may take.
+    seed : int
+        Of the order of batches.
+    cores : tuple of int
+        The processor cores for processes while they are timed, on one of which all are; none where they are not put on
+        any.
+    together : int
+        Of how many generations the processes are started side by side.
+    hello : dict
+        What else the first request to each process says: ``dryrun`` and ``library`` as `start.dry_run_fields` returns
+        them, ``kernelscope``, the folder of the package for cases that use it.
+    batch_ms : float
+        How long a batch is to take, where the loops are not given.
+    """
+
+    cases: tuple[Case, ...]
+    loops: dict[str, int] | None = None
+    repeats: int = REPEATS
+    processes: int = PROCESSES
+    limit_s: float | None = None
+    timeout_s: float = 120.0
+    seed: int = 0
+    cores: tuple[int, ...] = ()
+    together: int = 1
+    hello: dict[str, Any] = field(default_factory=dict[str, Any])
+    batch_ms: float = BATCH_MS
+
+
+@dataclass(eq=False)
+class Member:
+    """A target of a study: how its processes are started, and what became of it.
+
+    Attributes
+    ----------
+    report : TargetReport
+        With its error, once it has failed.
+    command, environ, cwd
+        As `BenchProcess` takes them.
+    framework : str or None
+        ``numba-cuda`` or ``numba-cuda-mlir``, where that is known; else its processes find out.
+    expected : Path or None
+        The folder that its framework must come from.
+    """
+
+    report: TargetReport
+    command: list[str] = field(default_factory=list[str])
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    cwd: Path = Path()
+    framework: str | None = None
+    expected: Path | None = None
+
+
+def as_data(case: Case) -> dict[str, Any]:
+    """Return a case's fields as JSON takes them, without its callable."""
+    return {each.name: getattr(case, each.name) for each in dataclasses.fields(case) if each.name != "function"}
+
+
+# In which order batches run, and of how many loops they are: pure functions.
+
+_FORMS = "give one number (10000), one for each case (10000,10000,5000), or the first and the last (100000,...,10000)"
+_MOST_LOOPS = 10**9
+
+
+class Turn(NamedTuple):
+    """One batch: in which round, of which case, in which target."""
+
+    round: int
+    case: str
+    target: str
+
+
+def generation(targets: Sequence[str], cases: Sequence[str], repeats: int, chance: random.Random) -> list[list[Turn]]:
+    """Return the rounds of one generation of processes, each a list of turns.
+
+    In each round the cases come in an order of its own, so that none is always after the same one. For each case all
+    targets follow one another, so that what is compared is close in time, and from round to round their order is
+    rotated (A B C, C A B, B C A), so that each comes first as often as the others. Where the rotation starts is by
+    chance, for each case anew.
+
+    Parameters
+    ----------
+    targets, cases : sequence of str
+        Labels and names.
+    repeats : int
+        How many rounds.
+    chance : random.Random
+        Where chance comes from.
+    """
+    starts = {case: chance.randrange(max(1, len(targets))) for case in cases}
+    rounds: list[list[Turn]] = []
+    for number in range(repeats):
+        order = chance.sample(list(cases), len(cases))
+        rounds.append([Turn(number, case, target)
+                       for case in order for target in rotated(targets, starts[case] - number)])
+    return rounds
+
+
+def rotated(values: Sequence[str], places: int) -> list[str]:
+    """Return the values from one of them on, and then those before it."""
+    if not values:
+        return []
+    places %= len(values)
+    return [*values[places:], *values[:places]]
+
+
+def parse_loops(loops: int | str | Sequence[int] | None, cases: Sequence[str]) -> dict[str, int] | None:
+    """Return how many loops a batch of each case has.
+
+    Parameters
+    ----------
+    loops : int, str, sequence of int or None
+        One number for all cases; one for each, in their order; or a text such as ``100000,...,10000``: from the first
+        to the last, spread over the cases by equal factors. None: the first process finds out.
+    cases : sequence of str
+        Names, in order.
+
+    Raises
+    ------
+    StudyArgumentError
+        It is none of these.
+    """
+    if loops is None:
+        return None
+    given = cast("object", loops)
+    if isinstance(given, bool) or not isinstance(given, Iterable | int):
+        raise StudyArgumentError(f"loops={shown(loops)}: {_FORMS}")
+    words = [str(each).strip() for each in (loops.split(",") if isinstance(loops, str) else
+                                            [loops] if isinstance(loops, int) else loops)]
+    gaps = [place for place, word in enumerate(words) if word in ("...", "…")]
+    if gaps:
+        if gaps != [1] or len(words) != 3:
+            raise StudyArgumentError(f"loops={loops!r}: {_FORMS}")
+        numbers = _spread(_number(words[0], loops), _number(words[2], loops), len(cases))
+    else:
+        numbers = [_number(word, loops) for word in words]
+        if len(numbers) == 1:
+            numbers *= len(cases)
+    if len(numbers) != len(cases):
+        raise StudyArgumentError(f"loops={loops!r} are {len(numbers)} numbers for {len(cases)} cases: {_FORMS}")
+    return dict(zip(cases, numbers, strict=True))
+
+
+def _number(word: str, loops: object) -> int:
+    plain = word.replace("_", "")
+    if not (plain.isascii() and plain.isdigit() and len(plain) < 20) or not 1 <= int(plain) <= _MOST_LOOPS:
+        raise StudyArgumentError(f"loops={loops!r}: {word!r} is no number from 1 to {_MOST_LOOPS:,}; {_FORMS}")
+    return int(plain)
+
+
+def _spread(first: int, last: int, count: int) -> list[int]:
+    if count < 2:
+        return [first] * count
+    factor = (last / first) ** (1 / (count - 1))
+    return [first, *(max(1, round(first * factor**place)) for place in range(1, count - 1)), last]
+
+
+# When a study has measured enough.
+
+class Narrow:
+    """Whether every interval of a difference is narrow enough; without differences, those of the medians.
+
+    It looks at the intervals' widths and never at where they are: a study that stops when it has found what it looked
+    for finds too much.
+
+    Parameters
+    ----------
+    half_width : float or None
+        How far an interval may reach to one side, as `Judgement.widest` has it; None: never enough.
+    """
+
+    def __init__(self, half_width: float | None) -> None:
+        self._half_width = half_width
+
+    def __call__(self, measured: Measured) -> bool:
+        """Return whether it is enough."""
+        if self._half_width is None:
+            return False
+        # Those of a target that failed will not become narrower.
+        living = [report.label for report in measured.targets if not report.error]
+        return judge(measured).widest(living) <= self._half_width
+
+
+# How far a study is: a line on a terminal, a bar in a notebook, nothing elsewhere; gone when it is over.
+
+Tell = Callable[[float, str], None]
+_BAR_WIDTH = 20
+# A notebook gets a message for each change; between two batches there are some milliseconds.
+_TERMINAL_S, _NOTEBOOK_S = 0.1, 0.4
+
+
+@contextlib.contextmanager
+def showing(progress: Tell | Literal[False] | None) -> Generator[Tell]:
+    """Give what is told of the progress.
+
+    Parameters
+    ----------
+    progress : callable, False or None
+        Called with the share that is done, 0 to 1, and a line of text; False: nothing is shown; None: what suits, a
+        line on stderr where that is a terminal, a bar in a notebook, else nothing.
+    """
+    if progress is not None and progress is not False:
+        yield progress
+        return
+    bar = None if progress is False else suitable()
+    if bar is None:
+        yield lambda done, text: None
+        return
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def suitable() -> TerminalBar | NotebookBar | None:
+    """Return the bar for where this runs, None where nobody would see one."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None and "text/html" in getattr(shell.display_formatter, "active_types", ()):
+        return NotebookBar()
+    with contextlib.suppress(AttributeError, ValueError):  # no stderr, or a closed one
+        if sys.stderr.isatty():
+            return TerminalBar(sys.stderr)
+    return None
+
+
+class TerminalBar:
+    """One line that is written over and over.
+
+    Parameters
+    ----------
+    stream : file
+        A terminal.
+    clock : callable
+        Seconds, for how often it is written.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._next = 0.0
+        self._width = 0
+
+    def __call__(self, done: float, text: str) -> None:
+        """Show how far it is."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + _TERMINAL_S
+        filled = round(_BAR_WIDTH * min(max(done, 0.0), 1.0))
+        line = shorten(f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {clean(text)}", _columns(self._stream) - 1)
+        self._write(line + " " * (self._width - width_of(line)))
+        self._width = width_of(line)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._width:
+            self._write(" " * self._width, "\r")
+            self._width = 0
+
+    def _write(self, line: str, end: str = "") -> None:
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone: the study goes on
+            self._stream.write(f"\r{line}{end}")
+            self._stream.flush()
+
+
+class NotebookBar:
+    """An output of the running cell that is replaced, and in the end empty: a saved notebook shows nothing of it.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds, for how often it is replaced.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = 0.0
+        self._handle: Any = None
+
+    def __call__(self, done: float, text: str) -> None:
+        """Show how far it is."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + _NOTEBOOK_S
+        said = clean(text)
+        markup = (f'<div style="font: 13px system-ui, sans-serif; opacity: .8"><progress max="1" '
+                  f'value="{min(max(done, 0.0), 1.0):.3f}" style="width: 240px; vertical-align: middle"></progress> '
+                  f"{html.escape(said)}</div>")
+        self._show({"text/plain": said, "text/html": markup})
+
+    def close(self) -> None:
+        """Empty the output."""
+        if self._handle is not None:
+            self._show({"text/plain": "", "text/html": ""})
+            self._handle = None
+
+    def _show(self, bundle: dict[str, str]) -> None:
+        with contextlib.suppress(Exception):  # what shows the progress must not end the study
+            from IPython.display import DisplayHandle
+
+            if self._handle is None:
+                self._handle = DisplayHandle()
+                self._handle.display(bundle, raw=True)
+            else:
+                self._handle.update(bundle, raw=True)
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        known = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        known = 0
+    # A terminal without a window, such as that of a job, says 0.
+    return max(20, known) if known else 80
+
+
+# On which processor core a study's processes are timed, and whether that is at quiet moments.
+
+#: The share of a round's batches that may be at other moments in a quiet round.
+LOUD = 0.25
+
+
+class Quietness:
+    """What is known of the cores while a study is under way.
+
+    All processes are on one core, so that what is compared is timed in the same place. Before each round the process
+    that is first looks for a quiet one, and the others follow it there.
+
+    Parameters
+    ----------
+    cores : collection of int
+        Those that processes may be put on; none where they are not put on any.
+    """
+
+    def __init__(self, cores: Collection[int]) -> None:
+        self._cores = cores
+        self._best_ns: dict[str, int] = {}
+        self._batches = self._loud = 0
+        self.core: int | None = None
+        self.moves = 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the batches of this round, or all but a few, were at quiet moments."""
+        return self._loud <= LOUD * self._batches
+
+    def learn(self, target: str, best_ns: int) -> None:
+        """Take what the reference took at best in a process of a target, in nanoseconds."""
+        self._best_ns[target] = min(self._best_ns.get(target, best_ns), best_ns)
+
+    def next_round(self) -> None:
+        """Begin a round."""
+        self._batches = self._loud = 0
+
+    def request(self, target: str, seeks: bool | None = None) -> dict[str, int | None]:
+        """Return what a request to a target's process says: the core to be on, and what is quiet enough to stay there.
+
+        Parameters
+        ----------
+        target : str
+            Its label.
+        seeks : bool, optional
+            Whether the process looks for another core; by default the first of a round does.
+        """
+        seeks = not self._batches if seeks is None else seeks
+        return {"core": self.core, "quiet_ns": self._quiet_ns(target) if seeks else None}
+
+    def took(self, target: str, core: Any, reference_ns: int = 0) -> None:
+        """Take from an answer on which core it was, and how long the reference took."""
+        if core != self.core and core in self._cores:
+            self.moves += self.core is not None
+            self.core = core
+        limit_ns = self._quiet_ns(target)
+        self._batches += 1
+        self._loud += limit_ns is not None and reference_ns > limit_ns
+
+    def _quiet_ns(self, target: str) -> int | None:
+        best_ns = self._best_ns.get(target)
+        return None if best_ns is None else round(QUIET * best_ns)
+
+
+# The measurement: generations of fresh processes, one of each target, timed in turn.
+#
+# Two processes of one version differ by more than the batches within one do: where their code and data lie in memory
+# is
+# another one each time. So a study starts many, takes short batches in each, and compares the processes of one
+# generation
+# with each other: they run side by side, each idle while another is timed, and what drifts hits them alike.
+
+#: What a batch's answer has, in the order of `BATCH`, and the least that each may be.
+_TIMES = {"host_ns": 1, "sync_ns": 0, "waited_ns": 0, "reference_ns": 0}
+#: So many times as many rounds as are asked for are made at most, until as many are quiet.
+MOST_ROUNDS = 1.5
+_NOISE_MS = 20
+# Until the first generation has shown it: how much of a generation passes before its first batch.
+_START_UP_SHARE = 0.7
+
+
+#: A generation: the process of each target that has not failed.
+Running = dict[Member, BenchProcess]
+Stop = Callable[[Measured], bool]
+
+
+class Run:
+    """A study that is under way; `measured` has at any time what was measured so far.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    members : list of Member
+        The targets; the first is the baseline. Those whose report has an error take no part.
+    measured : Measured
+        Where the results go.
+    tell : callable
+        Told the share that is done, and a line of text.
+    is_enough : callable, optional
+        Given `measured` after a generation, says whether it is.
+    """
+
+    def __init__(self, plan: Plan, members: list[Member], measured: Measured, tell: Tell,
+                 is_enough: Stop | None = None) -> None:
+        self.measured = measured
+        self._plan = plan
+        self._members = members
+        self._tell = tell
+        self._is_enough = is_enough
+        self._chance = random.Random(plan.seed)
+        self._loops: dict[str, int] = {}
+        self._noise: list[float] = []
+        self._quietness = Quietness(plan.cores)
+        self._ready: list[Running] = []
+        self._started: list[BenchProcess] = []
+        self._unstable: Counter[tuple[str, str]] = Counter()
+        self._place = 0
+        self._begun_ns = time.perf_counter_ns()
+        self._generation = 0
+        self._durations: list[float] = []
+        self._start_up_share = _START_UP_SHARE
+
+    def run(self) -> None:
+        """Measure until it is enough.
+
+        Raises
+        ------
+        StudyError
+            The baseline failed before one process of it was measured, or no case can be run in any target.
+        """
+        self._begun_ns = time.perf_counter_ns()
+        self.measured.ended = "all processes"
+        try:
+            while self._generation < self._plan.processes:
+                begun = self._elapsed_s()
+                self._one_generation()
+                self._generation += 1
+                self._durations.append(self._elapsed_s() - begun)
+                if self._members[0].report.error:
+                    self._without_baseline()
+                    break
+                if self._is_over():
+                    break
+        except KeyboardInterrupt:
+            self.measured.ended = "interrupted"
+            raise
+        finally:
+            kill_all(self._started)
+            self._finish()
+        if not self.measured.batches:
+            raise StudyError(self._nothing_measured())
+
+    def _one_generation(self) -> None:
+        begun = self._elapsed_s()
+        starts = not self._ready
+        if starts:
+            self._start()
+        running = self._ready.pop(0)
+        self._listen(running)
+        started = self._elapsed_s()
+        if running and not self._members[0].report.error:
+            self._rounds(running, self._start_up_share if starts else 0.0)
+        if starts:
+            spent = self._elapsed_s() - begun
+            self._start_up_share = (started - begun) / spent if spent > 0 else _START_UP_SHARE
+        for member in running:
+            member.report.processes += 1
+        close_all(running.values())
+
+    def _start(self) -> None:
+        """Start the processes of the next generations, side by side, up to where they can be timed."""
+        for _ in range(min(self._plan.together, self._plan.processes - self._generation)):
+            self._ready.append(running := {})
+            for member in self._members:
+                if not member.report.error:
+                    try:
+                        self._started.append(BenchProcess(member.command, member.environ, member.cwd))
+                        running[member] = self._started[-1]
+                    except ProcessError as error:
+                        self._drop(member, error)
+        self._say(0, "starting " + _counted(sum(map(len, self._ready)), "process", "processes"))
+        self._hello()
+        self._prepare()
+
+    def _hello(self) -> None:
+        plan = self._plan
+        # A process goes to a core when it is timed first: until then they may all start and compile side by side.
+        request = {"do": "hello", "pin": list(plan.cores) or None, **plan.hello}
+        requests = {member: {**request, "framework": member.framework} for member in self._members}
+        for member, _, answer in self._ask(*((running, requests) for running in self._ready)):
+            if isinstance(answer, RefusedError):
+                self._drop(member, answer)
+                continue
+            problem = _wrong_module(answer.get("module"), member.expected)
+            if problem:
+                self._drop(member, ProcessError(problem))
+            elif not member.report.framework:
+                self._introduce(member, answer)
+
+    def _introduce(self, member: Member, answer: dict[str, Any]) -> None:
+        report, measured = member.report, self.measured
+        report.framework = str(answer.get("framework") or "")
+        versions: Any = answer.get("versions")
+        if isinstance(versions, dict):
+            report.versions = {str(name): str(version) for name, version in versions.items()}
+        if answer.get("python"):
+            report.versions.setdefault("python", str(answer["python"]))
+        measured.is_dry_run = measured.is_dry_run or answer.get("is_dry_run") is True
+        if not measured.gpu and isinstance(answer.get("gpu"), dict):
+            measured.gpu = dict(answer["gpu"])
+        for name in ("pinned_to", "clock_resolution_ns", "clock_read_ns", "sees_waits"):
+            if answer.get(name) is not None:
+                measured.host.setdefault(name, answer[name])
+        if answer.get("pin_error"):
+            problem = f"the processes were not put on one processor core: {clean(answer['pin_error'])}"
+            if problem not in measured.notes:
+                measured.notes.append(problem)
+
+    def _prepare(self) -> None:
+        """Compile and warm up each case, in all processes side by side: this is not timed.
+
+        In each generation the cases come in an order of its own. On an H100 the same launches differed by 5 %, in all
+        processes alike, by which case of a process they were: no interval could know.
+        """
+        plan = self._plan
+        orders = [self._chance.sample(plan.cases, len(plan.cases)) for _ in self._ready]
+        found: dict[str, list[tuple[int, int]]] = {}
+        for place in range(len(plan.cases)):
+            self._say(self._start_up_share * (place + 1) / (len(plan.cases) + 1),
+                      f"preparing {shorten(clean(orders[0][place].name), 40)}")
+            asks: list[tuple[Running, dict[Member, dict[str, Any]]]] = []
+            prepared: dict[BenchProcess, str] = {}
+            for running, order in zip(self._ready, orders, strict=True):
+                case = order[place]
+                request = {"do": "prepare", "case": as_data(case), "batch_ms": plan.batch_ms}
+                asks.append((running, {member: request for member in self._members
+                                       if case.name not in member.report.unavailable}))
+                prepared.update(dict.fromkeys(running.values(), case.name))
+            for member, process, answer in self._ask(*asks):
+                if member.report.error:
+                    continue  # another one's answer has ended it
+                name = prepared[process]
+                if isinstance(answer, RefusedError):
+                    self._without_case(member, name, answer)
+                    continue
+                try:
+                    loops = process.number(answer, "loops", 1)
+                except ProcessError as error:
+                    self._drop(member, error)
+                    continue
+                found.setdefault(name, []).append((self._members.index(member), -loops))
+                self._unstable[member.report.label, name] += answer.get("stable") is False
+        for case in plan.cases:
+            if case.name not in self._loops and case.name in found:
+                # The most that one process of the baseline has found: others may have come to a slow core.
+                most = -min(found[case.name])[1] if plan.loops is None else plan.loops[case.name]
+                self._loops[case.name] = min(most, case.most_loops or 10**9)
+
+    def _listen(self, running: Running) -> None:
+        """Measure which share of the time others take, and how fast a core is at best, in one process after another."""
+        for asked in list(running):
+            request = {"do": "noise", "ms": _NOISE_MS, **self._quietness.request(asked.report.label, seeks=False)}
+            for member, process, answer in self._ask((running, {asked: request})):
+                try:
+                    if isinstance(answer, dict):
+                        self._noise.append(process.number(answer, "lost", 0.0, float))
+                        self._quietness.learn(member.report.label, process.number(answer, "reference_ns", 1))
+                except ProcessError as error:
+                    self._drop(member, error, running)
+
+    def _rounds(self, running: Running, begin: float) -> None:
+        """Take rounds until as many are quiet as are asked for; `begin` is the share of the generation that is done."""
+        plan = self._plan
+        members = {member.report.label: member for member in running}
+        rounds = generation(list(members), [case.name for case in plan.cases],
+                                     round(MOST_ROUNDS * plan.repeats), self._chance)
+        quiet = 0
+        for number, turns in enumerate(rounds):
+            if (number and self._is_late()) or quiet == plan.repeats:
+                break
+            self._say(begin + (1 - begin) * max(number / len(rounds), quiet / plan.repeats),
+                      f"round {quiet + 1} of {plan.repeats}")
+            self._quietness.next_round()
+            for turn in turns:
+                member = members[turn.target]
+                if member in running and turn.case not in member.report.unavailable:
+                    self._turn(running, member, turn.case, number)
+            quiet += self._quietness.is_quiet
+            if self._members[0].report.error:
+                break
+
+    def _turn(self, running: Running, member: Member, case: str, number: int) -> None:
+        """Measure one case in one process, once, in the round `number`."""
+        begun = time.perf_counter_ns() - self._begun_ns
+        loops = self._loops[case]
+        taken = self._batch(running, member, case, loops)
+        if taken:
+            self.measured.batches.append((member.report.label, case, self._generation, number, self._place, begun,
+                                          loops, *taken))
+            self._place += 1
+
+    def _batch(self, running: Running, asked: Member, case: str, loops: int) -> tuple[int, int, int, int] | None:
+        """Time one batch; return its four times in nanoseconds, in `BATCH`'s order, or None where it failed."""
+        label = asked.report.label
+        request = {"do": "batch", "case": case, "loops": loops, **self._quietness.request(label)}
+        for member, process, answer in self._ask((running, {asked: request})):
+            if isinstance(answer, RefusedError):
+                self._without_case(member, case, answer, running)
+                continue
+            try:
+                host_ns, sync_ns, waited_ns, reference_ns = (
+                    process.number(answer, name, least) for name, least in _TIMES.items())
+            except ProcessError as error:
+                self._drop(member, error, running)
+            else:
+                self._quietness.took(label, answer.get("core"), reference_ns)
+                return host_ns, sync_ns, waited_ns, reference_ns
+        return None
+
+    def _ask(self, *asks: tuple[Running, Mapping[Member, dict[str, Any]]],
+             ) -> list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]]:
+        """Ask side by side, in generations each of its targets; one whose process fails is dropped, without answer."""
+        owners = {running[member]: member for running, requests in asks for member in requests if member in running}
+        requested = {running[member]: request for running, requests in asks for member, request in requests.items()
+                     if member in running}
+        answers: list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]] = []
+        for process, answer in ask_all(requested, self._plan.timeout_s).items():
+            if isinstance(answer, ProcessError):
+                self._drop(owners[process], answer, *(running for running, _ in asks))
+            else:
+                answers.append((owners[process], process, answer))
+        return [each for each in answers if not each[0].report.error]
+
+    def _drop(self, member: Member, error: StudyError, *generations: Running) -> None:
+        """Take a target out of the study; what was measured of it stays."""
+        if member.report.error:
+            return  # its process of another generation has said so
+        done = member.report.processes
+        where = f"process {done + 1}: " if done else ""
+        member.report.error = homeless(f"{where}{error}")
+        for running in (*self._ready, *generations):
+            process = running.pop(member, None)
+            if process is not None:
+                process.kill()
+
+    def _without_case(self, member: Member, case: str, error: RefusedError, *generations: Running) -> None:
+        text = str(error) if error.kind == "unavailable" else f"failed: {error}"
+        member.report.unavailable[case] = homeless(text)
+        if all(each.name in member.report.unavailable for each in self._plan.cases):
+            why = next(iter(member.report.unavailable.values()))
+            self._drop(member, StudyError(f"none of the cases can be run; the first {why}"
+                                          if why.startswith("failed") else
+                                          f"none of the cases can be run: {why}"), *generations)
+
+    def _without_baseline(self) -> None:
+        baseline = self._members[0].report
+        self.measured.ended = "failed"
+        if not baseline.processes:
+            # Minutes of measuring the others would compare them with nothing.
+            raise StudyError(f"the baseline {baseline.label!r} failed: {baseline.error}")
+        self.measured.notes.append(
+            f"the baseline {baseline.label!r} failed after {_counted(baseline.processes, 'process', 'processes')}; "
+            "the study ended there")
+
+    def _is_over(self) -> bool:
+        plan, measured = self._plan, self.measured
+        if plan.limit_s is not None and self._elapsed_s() + statistics.fmean(self._durations) > plan.limit_s:
+            measured.ended = "time limit" if self._generation < plan.processes else measured.ended
+            return True
+        if self._is_enough and LEAST_GENERATIONS <= self._generation < plan.processes and self._is_enough(measured):
+            measured.ended = "narrow enough"
+            return True
+        return all(member.report.error for member in self._members)
+
+    def _is_late(self) -> bool:
+        late = self._plan.limit_s is not None and self._elapsed_s() > self._plan.limit_s
+        if late:
+            self.measured.ended = "time limit"
+        return late
+
+    def _finish(self) -> None:
+        measured, plan = self.measured, self._plan
+        measured.seconds = self._elapsed_s()
+        measured.host["noise"] = statistics.median(self._noise) if self._noise else None
+        measured.host.update(quiet=quiet_share(measured), moves=self._quietness.moves)
+        for member in self._members:
+            for case in plan.cases:
+                often = self._unstable[member.report.label, case.name]
+                if often > member.report.processes / 2:
+                    member.report.warnings.append(
+                        f"{case.name!r} was not stable after its warm-up in {_counted(often, 'process', 'processes')}")
+        for case in plan.cases:
+            reasons = [member.report.unavailable.get(case.name) for member in self._members if not member.report.error]
+            if len(reasons) > 1 and all(reasons):
+                measured.notes.append(f"{case.name!r} can be run in no target: {reasons[0]}")
+
+    def _nothing_measured(self) -> str:
+        errors = [f"{member.report.label!r}: {member.report.error}" for member in self._members if member.report.error]
+        return "nothing could be measured; " + ("; ".join(errors) or "no target is left")
+
+    def _elapsed_s(self) -> float:
+        return (time.perf_counter_ns() - self._begun_ns) / 1e9
+
+    def _say(self, within: float, text: str) -> None:
+        """Tell of the progress: `within` is the share of this generation that is done."""
+        plan = self._plan
+        done = (self._generation + within) / plan.processes
+        left = ""
+        if self._durations:
+            seconds = statistics.fmean(self._durations) * plan.processes * (1 - done)
+            if plan.limit_s is not None:
+                seconds = max(0.0, min(seconds, plan.limit_s - self._elapsed_s()))
+                done = max(done, min(1.0, self._elapsed_s() / plan.limit_s))
+            left = f", {_duration(seconds)} left at most"
+        self._tell(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
+
+
+def _wrong_module(module: object, expected: Path | None) -> str | None:
+    """Say what is wrong where the framework does not come from the folder that it must come from."""
+    if expected is None or not isinstance(module, str):
+        return None
+    if Path(module).resolve().is_relative_to(expected.resolve()):
+        return None
+    return (f"it would measure another one: its framework comes from {clean(module)}, not from {clean(expected)}; look "
+            "for a .pth file, a sitecustomize or an editable installation that comes first")
+
+
+def homeless(text: str) -> str:
+    """Return text with the user's home folder as ``~``: results are passed on to others."""
+    home = str(Path.home())
+    return text.replace(home, "~") if len(home) > 1 else text
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

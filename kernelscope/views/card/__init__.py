@@ -1,0 +1,1 @@
+"""The card: a cell's result as text and as HTML."""

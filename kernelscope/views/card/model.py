@@ -1,0 +1,362 @@
+"""`overview`: everything that a summary of a recording shows, as data. The renderers only print it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kernelscope.analysis.activities import join
+from kernelscope.analysis.advice import (
+    LARGE_SHARE,
+    Advice,
+    advise,
+    churn_advice,
+    graph_advice,
+    plain_launch_advice,
+    repetition,
+)
+from kernelscope.analysis.builds import BuildSummary, by_algorithm
+from kernelscope.analysis.columns import distinct_by, ints, raised, ran
+from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
+from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
+from kernelscope.analysis.gpu import GpuSummary, gpu_summary
+from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, executables, graph_runs
+from kernelscope.analysis.launches import (
+    CellSummary,
+    Configurations,
+    Kept,
+    KernelSummary,
+    PhaseTotals,
+    SpecializationSummary,
+    by_cell,
+    by_device,
+    by_kernel,
+    by_specialization,
+    configurations_of,
+    kept,
+    launch_phases,
+)
+from kernelscope.analysis.ranges import RangeSummary, by_range, mark_count
+from kernelscope.recording.model import Recording
+from kernelscope.schema import UNFINISHED
+from kernelscope.units import brief
+
+
+@dataclass(frozen=True)
+class HealthRow:
+    """One fact about the recording itself; what was not recorded is None."""
+
+    probe: str
+    status: str
+    message: str | None
+    fix: str | None
+    dropped: int | None
+    errors: int | None
+    clock_error_ns: float | None = None
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether the card must say it: something is missing, was lost or went wrong."""
+        return self.status != "ok" or bool(self.dropped) or bool(self.errors)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What recording itself cost.
+
+    Attributes
+    ----------
+    launch_ns : float or None
+        One launch's recording, the probes' together.
+    total_ns : float
+        All launches' recording.
+    share : float or None
+        The total over the cells' wall time, 0 to 1.
+    kind : str
+        How it is known: ``calibrated`` on the machine, ``estimated``, ``partly calibrated``, or empty where the
+        recording does not tell.
+    measured : str or None
+        The day of the calibration.
+    interval_ns : tuple of float or None
+        That of the calibrated cost of a launch, where it is the only cost.
+    is_seen : bool
+        False where the calibration saw no difference: the cost is then at most this.
+    """
+
+    launch_ns: float | None
+    total_ns: float
+    share: float | None
+    kind: str = ""
+    measured: str | None = None
+    interval_ns: tuple[float, float] | None = None
+    is_seen: bool = True
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a summary shows of a recording; what was not recorded is None.
+
+    Attributes
+    ----------
+    title : str
+        ``In [3] warm-up``, the recording's name, or how many cells it has.
+    notice : str
+        What every output must say, or an empty string.
+    status : str
+        ok, error, interrupted or unfinished: the worst of the cells'.
+    error : str or None
+        The exception that ended a cell.
+    detail, device : str or None
+        How much was recorded, and the names of the devices launched on.
+    launches, captured, nested, kernels, configurations, specializations : int
+        Launches that ran, those that went into the capture of a graph, and how many of both were made inside another;
+        kernels, launch configurations and overloads that were launched or compiled.
+    graph_launches : int
+        Launches of graphs.
+    compiles, disk_hits, memory_hits, waits, failed_compiles, errors, threads : int
+        Sums over the kernels; launches that raised; host threads that launched.
+    compile_ns : int
+        Time in compiles and disk-cache loads, inside launches and outside.
+    compile_parts : tuple of Part
+        What that time went into: passes, nvvm, lto, link, load, other.
+    warm_cache : WarmCache or None
+        What a warm disk cache would have saved; None where that is nothing.
+    wall_ns : int or None
+        The cells' time from start to end.
+    synchronize_ns : int or None
+        Time in which the device was waited for after the cells' ends.
+    totals : PhaseTotals
+        Own host time of all launches, by phase.
+    by_kernel, by_cell, by_range, compilations, advice, health : tuple
+        The rows of each part.
+    marks : int
+        NVTX marks.
+    configurations_used : Configurations
+        Launch configurations by dispatcher id.
+    by_specialization : dict
+        Overloads by dispatcher id.
+    cost : Cost or None
+        What recording itself cost.
+    kept : Kept or None
+        How many launches the recorder kept and lost; None where that is not known.
+    gpu : GpuSummary or None
+        The GPU's side; None where it was not recorded.
+    by_topology, by_graph : tuple of GraphSummary
+        Graphs, those of one topology as one, and each by itself.
+    builds : tuple of BuildSummary
+        Requests to build caches, by algorithm.
+    frameworks : tuple of str
+        Whose kernels these are, each once, in order of the kernels.
+    """
+
+    title: str
+    notice: str
+    status: str
+    error: str | None
+    detail: str | None
+    device: str | None
+    launches: int
+    captured: int
+    graph_launches: int
+    nested: int
+    kernels: int
+    configurations: int
+    specializations: int
+    compiles: int
+    disk_hits: int
+    memory_hits: int
+    waits: int
+    failed_compiles: int
+    errors: int
+    threads: int
+    compile_ns: int
+    compile_parts: tuple[Part, ...]
+    warm_cache: WarmCache | None
+    wall_ns: int | None
+    synchronize_ns: int | None
+    totals: PhaseTotals
+    by_kernel: tuple[KernelSummary, ...]
+    by_cell: tuple[CellSummary, ...]
+    by_range: tuple[RangeSummary, ...]
+    marks: int
+    compilations: tuple[CompilationSummary, ...]
+    configurations_used: Configurations
+    by_specialization: dict[int, list[SpecializationSummary]]
+    advice: tuple[Advice, ...]
+    cost: Cost | None
+    kept: Kept | None
+    health: tuple[HealthRow, ...]
+    gpu: GpuSummary | None
+    by_topology: tuple[GraphSummary, ...]
+    by_graph: tuple[GraphSummary, ...]
+    builds: tuple[BuildSummary, ...]
+    frameworks: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was launched, compiled or built, and the GPU did nothing."""
+        ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
+        made = self.compilations or self.by_topology or self.builds
+        return not self.launches and not self.captured and not made and not ran
+
+    @property
+    def unfinished(self) -> dict[str, int]:
+        """Launches that had begun and not returned when the process died, by kernel."""
+        return {kernel.name: kernel.unfinished for kernel in self.by_kernel if kernel.unfinished}
+
+    @property
+    def host_share(self) -> float | None:
+        """Host time in launches over the cells' wall time; above 1 where several threads launched at once."""
+        if self.totals.host_ns is None or not self.wall_ns:
+            return None
+        return self.totals.host_ns / self.wall_ns
+
+
+def overview(recording: Recording) -> Overview:
+    """Return everything that a summary of the recording shows."""
+    phases = launch_phases(recording)
+    kernels = tuple(
+        kernel for kernel in by_kernel(recording, phases)
+        if kernel.launches or kernel.captured or kernel.compiles or kernel.disk_hits or kernel.waits
+        or kernel.failed_compiles
+    )
+    cells = tuple(by_cell(recording, phases))
+    compiled = tuple(compilations(recording))
+    times = compile_times(recording)
+    health = tuple(
+        HealthRow(row["probe"], row["status"], row["message"], row["fix"], row["dropped"], row["errors"],
+                  row["clock_error_ns"])
+        for row in recording.rows("health")
+    )
+    walls = [cell.wall_ns for cell in cells if cell.wall_ns is not None]
+    waits = [cell.synchronize_ns for cell in cells if cell.synchronize_ns is not None]
+    wall = sum(walls) if walls else None
+    totals = phases.total()
+    cost = _cost(recording, wall)
+    everything = ints(recording, "launches", "launch_id") * 0
+    joined = join(recording)
+    gpu = gpu_summary(recording, joined)
+    runs, run = graph_runs(recording), ran(recording)
+    graphs, builds = tuple(by_topology(recording, runs)), tuple(by_algorithm(recording))
+    multiprocessors = _multiprocessors(recording)
+    churn = [*churn_advice(recording), *plain_launch_advice(recording)]
+    by_id = {cell.cell_id: cell for cell in cells if cell.cell_id is not None}
+    loop = repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None
+    on_graphs = graph_advice(
+        graphs, executables(recording) if graphs else (), builds, {at: cell.label for at, cell in by_id.items()}, loop,
+        recording.rows("dispatchers"), "" if loop is None or loop.cell_id is None else by_id[loop.cell_id].wanted, wall,
+        gpu)
+    return Overview(
+        title=_title(recording, cells),
+        notice=recording.notice,
+        status=_worst(cells),
+        error=next((brief(cell.error) for cell in cells if cell.error), None),
+        detail=_text(recording, "detail"),
+        device=_devices(recording),
+        launches=int(run.sum()),
+        captured=int((~run).sum()),
+        graph_launches=sum(graph.launches for graph in graphs),
+        nested=int((ints(recording, "launches", "parent_launch_id") >= 0).sum()),
+        kernels=len(kernels),
+        configurations=int(distinct_by(everything, by_device(recording, configurations_of(recording, run))[0], 1)[0]),
+        specializations=sum(kernel.specializations for kernel in kernels),
+        compiles=sum(kernel.compiles for kernel in kernels),
+        disk_hits=sum(kernel.disk_hits for kernel in kernels),
+        memory_hits=sum(kernel.memory_hits for kernel in kernels),
+        waits=sum(kernel.waits for kernel in kernels),
+        failed_compiles=sum(kernel.failed_compiles for kernel in kernels),
+        errors=int(raised(recording).sum()),
+        threads=int(distinct_by(everything, ints(recording, "launches", "thread_id"), 1)[0]),
+        compile_ns=compile_ns(recording),
+        compile_parts=total_parts(times),
+        warm_cache=warm_cache(recording, times),
+        wall_ns=wall,
+        synchronize_ns=sum(waits) if waits else None,
+        totals=totals,
+        by_kernel=kernels,
+        by_cell=cells,
+        by_range=tuple(by_range(recording, phases, joined)),
+        marks=mark_count(recording),
+        compilations=compiled,
+        configurations_used=Configurations(recording, phases),
+        by_specialization=by_specialization(recording, phases),
+        advice=tuple(advise(kernels, compiled, wall, multiprocessors, gpu, churn, on_graphs)),
+        cost=cost,
+        kept=kept(recording),
+        health=health,
+        gpu=gpu,
+        by_topology=graphs,
+        by_graph=tuple(by_graph(recording, runs)),
+        builds=builds,
+        frameworks=tuple(dict.fromkeys(kernel.framework for kernel in kernels)),
+    )
+
+
+def _title(recording: Recording, cells: tuple[CellSummary, ...]) -> str:
+    named = [cell for cell in cells if cell.cell_id is not None]
+    if len(named) == 1:
+        cell = named[0]
+        if cell.execution_count is None and not cell.name:
+            return recording.name or "recording"
+        if recording.name and recording.name != cell.name:
+            return f"{recording.name}: {cell.label}"
+        return cell.label
+    counted = f"{len(named)} cells" if named else ""
+    return ": ".join(part for part in (recording.name, counted) if part) or "recording"
+
+
+def _worst(cells: tuple[CellSummary, ...]) -> str:
+    states = {cell.status for cell in cells}
+    return next((state for state in (UNFINISHED, "error", "interrupted", "ok") if state in states), "")
+
+
+def _text(recording: Recording, key: str) -> str | None:
+    value = recording.metadata.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _devices(recording: Recording) -> str | None:
+    names = dict.fromkeys(str(row["name"]) for row in recording.rows("devices") if row["name"])
+    return ", ".join(names) or None
+
+
+def _multiprocessors(recording: Recording) -> int | None:
+    """Multiprocessors of the device; None where there are several devices or it was not recorded."""
+    rows = recording.rows("devices")
+    return rows[0]["multiprocessors"] if len(rows) == 1 else None
+
+
+def _cost(recording: Recording, wall: int | None) -> Cost | None:
+    rows = [row for row in recording.rows("health") if row["total_cost_ns"] is not None]
+    if not rows:
+        return None
+    total = sum(row["total_cost_ns"] for row in rows)
+    share = total / wall if wall else None
+    counted = [row for row in rows if row["total_cost_ns"] > 0] or rows
+    launch = _launch_cost([row for row in counted if row["cost_ns"] is not None])
+    held: Any = recording.metadata.get("own_cost")
+    known = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
+    facts = [known.get(probe) for probe in dict.fromkeys(row["probe"] for row in counted)]
+    kinds = {str(fact.get("kind")) if isinstance(fact, dict) else "" for fact in facts}
+    if not kinds <= {"calibrated", "estimated", "partly calibrated"}:
+        return Cost(launch, total, share)
+    kind = kinds.pop() if len(kinds) == 1 else "partly calibrated"
+    if kind != "calibrated" or len(facts) > 1:
+        return Cost(launch, total, share, kind)
+    fact = cast("dict[str, Any]", facts[0])
+    ends, measured = (fact.get("low_ns"), fact.get("high_ns")), fact.get("measured")
+    is_known = all(isinstance(end, int | float) for end in ends)
+    return Cost(launch, total, share, kind, measured[:10] if isinstance(measured, str) else None,
+                cast("tuple[float, float]", ends) if is_known else None, fact.get("is_seen") is not False)
+
+
+def _launch_cost(rows: list[dict[str, Any]]) -> float | None:
+    """The cost of a launch, the probes' together; of a probe that states several, as their launches have it."""
+    by_probe: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        by_probe.setdefault(row["probe"], []).append((row["cost_ns"], row["total_cost_ns"]))
+    parts: list[float] = []
+    for costs in by_probe.values():
+        launches = sum(total / cost for cost, total in costs if cost)
+        parts.append(sum(total for _, total in costs) / launches if launches else max(cost for cost, _ in costs))
+    return sum(parts) if parts else None

@@ -1,0 +1,1 @@
+"""CUDA graphs: layout, text, picture and widget."""

@@ -1,0 +1,364 @@
+"""The picture of a CUDA graph as SVG: of any number of nodes, and a small one that fits into a card."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
+from kernelscope.units import counted, duration, percent
+from kernelscope.views.base import EXACT_LETTERS, Makes, clean, drawn_width, escape, fitted, shorten
+from kernelscope.views.graph import labels
+from kernelscope.views.graph.labels import (
+    DETAIL_SIZE,
+    DETAIL_Y,
+    FONT,
+    INK,
+    LONE_Y,
+    MONO,
+    NAME_LETTER,
+    NAME_Y,
+    SIGN_X,
+    SIGN_Y,
+    SIZE,
+    TEXT_X,
+    kind_of,
+    outline,
+)
+from kernelscope.views.graph.layout import HEAD, Frame, Layout, Placed, lay_out, place
+from kernelscope.views.graph.model import BOXES, TOP, Graph, Node, Place, read_graph
+
+# The picture of a CUDA graph as SVG: of any number of nodes, and a small one that fits into a card.
+#
+# It runs no script and loads nothing, and needs to know no theme: see `kernelscope.renderers.graph_style`.
+
+MAKES = Makes("image/svg+xml", ".svg")
+
+#: Nodes that a small picture shows; of more it shows groups of layers.
+MOST_SMALL = 40
+_SMALL_WIDTH, _SMALL_HEIGHT = 1100, 560
+# At a smaller scale texts could not be read.
+_READABLE = 0.6
+
+_MARGIN = 14
+_FOOT = 22
+
+
+def graph_svg(recording: Recording, graph_id: int | None = None, opened: Iterable[int] | None = None) -> str:
+    """Return the picture of a graph as an SVG document.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the graph.
+    graph_id : int, optional
+        Its row in ``graphs``; the only one by default.
+    opened : iterable of int, optional
+        Numbers of the child graphs and conditional nodes that are open; by default all of a small graph.
+
+    Returns
+    -------
+    str
+        An ``<svg>`` element; names from user code are escaped in it.
+
+    Raises
+    ------
+    UnknownGraphError
+        The recording has no such graph, or several and none was named.
+    """
+    graph = read_graph(shareable(recording), graph_id)
+    return draw(graph, lay_out(graph), opened, notice=recording.notice)
+
+
+def small(recording: Recording, graph_id: int | None = None) -> str:
+    """Return a picture of a graph that fits into a card, as an SVG document of at most 1,100 by 560 pixels.
+
+    A graph of more than `MOST_SMALL` nodes, or that could not be read in that room, is drawn with its boxes closed or
+    as groups of its layers.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the graph.
+    graph_id : int, optional
+        Its row in ``graphs``; the only one by default.
+
+    Raises
+    ------
+    UnknownGraphError
+        The recording has no such graph, or several and none was named.
+    """
+    graph = read_graph(recording, graph_id)
+    layout = lay_out(graph)
+    most = (_SMALL_WIDTH, _SMALL_HEIGHT)
+    for opened in (layout.opened, frozenset[int]()):
+        placed = place(layout, opened)
+        is_readable = placed.width * _READABLE <= most[0] and placed.height * _READABLE <= most[1]
+        if len(placed.nodes) <= MOST_SMALL and is_readable:
+            return draw(graph, layout, opened, foot=False, most=most)
+    return bands(graph, layout)
+
+
+def image(drawn: str, said: str, *, is_fitted: bool = False) -> str:
+    """Return a picture as an ``<img>`` of HTML, which is shown also where inline SVG is not.
+
+    JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
+
+    Parameters
+    ----------
+    drawn : str
+        The picture, an SVG document.
+    said : str
+        What it shows, for who does not see it.
+    is_fitted : bool
+        Whether it gets smaller where there is less room than it is wide.
+    """
+    room = "max-width: 100%; height: auto" if is_fitted else "max-width: none"
+    data = base64.b64encode(drawn.encode("utf-8", "replace")).decode("ascii")
+    return f'<img alt="{escape(said)}" style="{room}" src="data:image/svg+xml;base64,{data}">'
+
+
+def draw(
+    graph: Graph, layout: Layout, opened: Iterable[int] | None = None, *, at: Place = TOP, notice: str = "",
+    foot: bool = True, most: tuple[int, int] | None = None,
+) -> str:
+    """Return the picture of a graph that was laid out.
+
+    Parameters
+    ----------
+    graph, layout : Graph, Layout
+        What to draw.
+    opened : iterable of int, optional
+        Numbers of open boxes; those that the layout opens by default.
+    at : tuple of int
+        The level that is drawn: the graph's own nodes by default, or one body alone.
+    notice : str
+        What every output of the recording must say.
+    foot : bool
+        Whether a line below says what graph it is.
+    most : tuple of int, optional
+        The width and height that it is scaled down to where it is larger.
+    """
+    placed = place(layout, opened, at)
+    said = [labels.headline(graph), *labels.notes(graph, layout), *([notice] if notice else [])] if foot else []
+    if not placed.nodes:
+        said = [labels.headline(graph) + " · nothing to draw"]
+    needed = max((drawn_width(line, SIZE) for line in said), default=0)
+    width = max(placed.width, needed) + 2 * _MARGIN
+    height = placed.height + 2 * _MARGIN + (_FOOT + 15 * (len(said) - 1) if said else 0)
+    scale = min(1.0, *(limit / each for limit, each in zip(most, (width, height), strict=True))) if most else 1.0
+    body = "".join(_drawn(graph, layout, placed))
+    lines = "".join(
+        f"<text x='{_MARGIN}' y='{placed.height + 2 * _MARGIN + 12 + 15 * at:.0f}' fill='{INK}'>{escape(line)}</text>"
+        for at, line in enumerate(said))
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width * scale:.0f}' height='{height * scale:.0f}' "
+        f"viewBox='0 0 {width:.0f} {height:.0f}' role='img' font-family=\"{FONT}\" font-size='{SIZE}' "
+        f"{EXACT_LETTERS}>"
+        f"<title>{escape(labels.headline(graph))}</title><g transform='translate({_MARGIN} {_MARGIN})'>{body}</g>"
+        f"{lines}</svg>"
+    )
+
+
+def _drawn(graph: Graph, layout: Layout, placed: Placed) -> Iterator[str]:
+    """Boxes from the outside in, then lines, then nodes."""
+    open_boxes = {body[0] for body in placed.bodies}
+    for number, frame in placed.nodes.items():
+        if number in open_boxes:
+            yield from _box(graph, graph.nodes[number], frame)
+            yield from (_body(graph.nodes[number], body, inside)
+                        for body, inside in placed.bodies.items() if body[0] == number)
+    yield from _lines(placed)
+    for number, frame in placed.nodes.items():
+        if number not in open_boxes:
+            yield _node(graph, graph.nodes[number], frame)
+
+
+def _lines(placed: Placed) -> Iterator[str]:
+    """All lines as one path, those that close a cycle as another, and their heads."""
+    for is_backward, dashes in ((False, ""), (True, " stroke-dasharray='5 4'")):
+        paths = [(line, path) for _, line, path in placed.lines if line.is_backward is is_backward]
+        if paths:
+            yield (f"<path d='{''.join(path for _, path in paths)}' fill='none' stroke='{INK}' stroke-width='1.4'"
+                   f"{dashes}/>")
+    heads: list[str] = []
+    for _, line, _ in placed.lines:
+        if line.is_backward:
+            to = placed.nodes[line.then]
+            heads.append(f"M{to.x + to.width / 2 + line.out:.1f} {to.y + to.height:.1f}l-4 7h8z")
+        else:
+            to = placed.nodes[line.then]
+            heads.append(f"M{to.x + to.width / 2 + line.into:.1f} {to.y:.1f}l-4 -7h8z")
+    if heads:
+        yield f"<path d='{''.join(heads)}' fill='{INK}'/>"
+
+
+def _node(graph: Graph, node: Node, frame: Frame) -> str:
+    kind = kind_of(node.kind)
+    width, height = frame.width, frame.height
+    time = labels.time_of(graph, node)
+    is_box = node.kind in BOXES and bool(graph.bodies_of(node.number))
+    name, said = texts(graph, node, width)
+    aside = (f"<text x='{width - 13:g}' y='{DETAIL_Y}' text-anchor='end' font-size='{DETAIL_SIZE}'>{escape(time)}"
+             "</text>" if time else "")
+    below = (f"<text x='{TEXT_X}' y='{DETAIL_Y}' font-size='{DETAIL_SIZE}' fill-opacity='.85'>{escape(said)}</text>"
+             if said else "")
+    arrow = f"<path d='M{width - 19:g} 10.5l5 4.5-5 4.5z'/>" if is_box else ""
+    return (
+        f"<g transform='translate({frame.x:.1f} {frame.y:.1f})' fill='#fff'>"
+        f"<path d='{outline(kind, width, height)}' fill='{kind.color}'/>"
+        f"<path d='{kind.sign}' transform='translate({SIGN_X} {SIGN_Y})' fill='none' stroke='#fff' stroke-width='1.5' "
+        f"stroke-linejoin='round' stroke-linecap='round'/>"
+        f"<text x='{TEXT_X}' y='{NAME_Y if said or time else LONE_Y}' font-family=\"{MONO}\" font-size='11.5' "
+        f"font-weight='600'>{escape(name)}</text>"
+        f"{below}{aside}{arrow}{_share(node, width, height)}</g>"
+    )
+
+
+def texts(graph: Graph, node: Node, width: float) -> tuple[str, str]:
+    """Return the two lines of a node of that width, each as much of it as fits; they are cleaned and not escaped."""
+    room = width - TEXT_X - (24 if graph.bodies_of(node.number) else 10)
+    left = width - TEXT_X - 18 - drawn_width(labels.time_of(graph, node), DETAIL_SIZE)
+    return (shorten(clean(labels.title(node)), int(room / NAME_LETTER)),
+            fitted(labels.detail(graph, node), left, DETAIL_SIZE))
+
+
+def _share(node: Node, width: float, height: float) -> str:
+    """The node's share of the graph's time, as a bar at its foot."""
+    if node.share is None:
+        return ""
+    whole = width - TEXT_X - 13
+    return (f"<path d='M{TEXT_X} {height - 7:g}h{whole:g}' stroke='#000' stroke-opacity='.28' stroke-width='3'/>"
+            f"<path d='M{TEXT_X} {height - 7:g}h{max(whole * min(node.share, 1.0), 1):.1f}' stroke='#fff' "
+            "stroke-width='3'/>")
+
+
+def _box(graph: Graph, node: Node, frame: Frame) -> Iterator[str]:
+    kind = kind_of(node.kind)
+    time = labels.time_of(graph, node)
+    said = fitted(labels.line(graph, node), frame.width - TEXT_X - 40 - drawn_width(time, SIZE), SIZE, bold=True)
+    x, y, width, height = frame.x, frame.y, frame.width, frame.height
+    yield (
+        f"<g transform='translate({x:.1f} {y:.1f})'>"
+        f"<rect width='{width:.1f}' height='{height:.1f}' rx='10' fill='{kind.color}' fill-opacity='.1' "
+        f"stroke='{kind.color}' stroke-width='1.5'/>"
+        f"<path d='M0 10Q0 0 10 0H{width - 10:.1f}Q{width:.1f} 0 {width:.1f} 10V{HEAD - 8}H0z' fill='{kind.color}'/>"
+        f"<path d='{kind.sign}' transform='translate(11 5)' fill='none' stroke='#fff' stroke-width='1.5' "
+        "stroke-linejoin='round' stroke-linecap='round'/>"
+        f"<text x='{TEXT_X}' y='17.5' fill='#fff' font-weight='600'>{escape(said)}</text>"
+        f"<text x='{width - 28:.1f}' y='17.5' fill='#fff' text-anchor='end'>{escape(time)}</text>"
+        f"<path d='M{width - 21:.1f} 10.5h9l-4.5 5z' fill='#fff'/></g>"
+    )
+
+
+def _body(node: Node, at: Place, frame: Frame) -> str:
+    name = labels.body_name(node, at)
+    label = f"<text x='{frame.x + 9:.1f}' y='{frame.y + 14:.1f}' fill='{INK}'>{escape(name)}</text>" if name else ""
+    return (f"<rect x='{frame.x:.1f}' y='{frame.y:.1f}' width='{frame.width:.1f}' height='{frame.height:.1f}' rx='7' "
+            f"fill='none' stroke='{INK}' stroke-opacity='.5' stroke-dasharray='3 3'/>{label}")
+
+
+# A large graph as a small picture: groups of its layers, with what is in them and what they cost.
+
+_MOST_BANDS = 6
+_MOST_NAMES = 3
+_WIDTH, _HEIGHT, _STEP = 720, 46, 62
+_TOP = 26
+
+
+@dataclass(frozen=True)
+class Band:
+    """Some layers of a graph, one after the other.
+
+    Attributes
+    ----------
+    numbers : tuple of int
+        Their nodes.
+    layers : int
+        How many layers there are.
+    total_ns : int or None
+        Time of those nodes, over all launches.
+    share : float or None
+        That over the same of the graph.
+    """
+
+    numbers: tuple[int, ...]
+    layers: int
+    total_ns: int | None
+    share: float | None
+
+
+def group(graph: Graph, layout: Layout, most: int = _MOST_BANDS) -> list[Band]:
+    """Return the layers of a graph's top in at most so many groups of about as many nodes each."""
+    if TOP not in layout.levels:
+        return []
+    layers = layout.levels[TOP].by_layer()
+    wanted = max(sum(map(len, layers)) / most, 1)
+    made: list[Band] = []
+    held: list[list[int]] = []
+    passed = 0
+    for layer in layers:
+        held.append(layer)
+        passed += len(layer)
+        if passed >= wanted * (len(made) + 1) - 1e-9:
+            made.append(_band(graph, held))
+            held = []
+    return [*made, _band(graph, held)] if held else made
+
+
+def _band(graph: Graph, layers: list[list[int]]) -> Band:
+    numbers = tuple(number for layer in layers for number in layer)
+    timed = [graph.nodes[number].total_ns or 0 for number in numbers if graph.nodes[number].total_ns is not None]
+    total = sum(timed) if timed else None
+    return Band(numbers, len(layers), total, None if total is None or not graph.total_ns else total / graph.total_ns)
+
+
+def mostly(graph: Graph, band: Band) -> str:
+    """Return the most frequent nodes of a band with their number: ``axpy × 200``."""  # noqa: RUF002 - the sign
+    names = Counter(labels.title(graph.nodes[number]) for number in band.numbers)
+    most = names.most_common(_MOST_NAMES)
+    said = [f"{shorten(name, 30)} × {count:,}" if count > 1 else shorten(name, 30) for name, count in most]  # noqa: RUF001
+    others = len(band.numbers) - sum(count for _, count in most)
+    return ", ".join([*said, *([f"{others:,} others"] if others else [])])
+
+
+def bands(graph: Graph, layout: Layout) -> str:
+    """Return the graph as groups of layers, as an SVG document."""
+    made = group(graph, layout)
+    notes = labels.notes(graph, layout)
+    height = _TOP + len(made) * _STEP + 18 * len(notes)
+    body = "".join(piece for at, band in enumerate(made) for piece in _drawn_band(graph, band, _TOP + at * _STEP, at))
+    said = "".join(f"<text x='1' y='{_TOP + len(made) * _STEP + 18 * at:g}'>{escape(note)}</text>"
+                   for at, note in enumerate(notes))
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' "
+        f"role='img' font-family=\"{FONT}\" font-size='{SIZE}' fill='{INK}' {EXACT_LETTERS}>"
+        f"<title>{escape(labels.headline(graph))}</title>"
+        f"<text x='1' y='13'>{escape(fitted(labels.kinds(graph), _WIDTH - 1, SIZE))}</text>{body}{said}</svg>"
+    )
+
+
+def _drawn_band(graph: Graph, band: Band, y: int, at: int) -> Iterator[str]:
+    if at:
+        x = _WIDTH / 2
+        yield (f"<path d='M{x:g} {y - _STEP + _HEIGHT}v{_STEP - _HEIGHT - 6}' stroke='{INK}' stroke-width='1.4'/>"
+               f"<path d='M{x:g} {y}l-4 -7h8z'/>")
+    size = f"{counted(len(band.numbers), 'node')} in {counted(band.layers, 'layer')}"
+    a_launch = graph.by_launch(band.total_ns)
+    cost = "" if a_launch is None else f"{duration(a_launch)} · {percent(band.share)}"
+    room = _WIDTH - 44 - drawn_width(size, SIZE, bold=True) - drawn_width(cost, SIZE)
+    yield (
+        f"<rect x='.75' y='{y + .75}' width='{_WIDTH - 1.5}' height='{_HEIGHT - 1.5}' rx='8' fill='{INK}' "
+        f"fill-opacity='.08' stroke='{INK}' stroke-opacity='.6'/>"
+        f"<text x='12' y='{y + 19}'><tspan font-weight='600'>{size}</tspan><tspan dx='10'>"
+        f"{escape(fitted(mostly(graph, band), room, SIZE))}</tspan></text>"
+        f"<text x='{_WIDTH - 12}' y='{y + 19}' text-anchor='end'>{escape(cost)}</text>"
+    )
+    kinds = Counter(kind_of(graph.nodes[number].kind).color for number in band.numbers)
+    x, scale = 12.0, (_WIDTH - 24) / len(band.numbers)
+    for color, count in kinds.most_common():
+        yield f"<rect x='{x:.1f}' y='{y + 29}' width='{max(count * scale - 1, 0.5):.1f}' height='7' fill='{color}'/>"
+        x += count * scale

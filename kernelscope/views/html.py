@@ -1,0 +1,319 @@
+"""The parts of a card (headings, bars, names, tables), all escaped, and its style sheet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kernelscope.units import duration, percent
+from kernelscope.views.base import clean, escape
+
+# The card's style sheet, scoped to its class: it reads no font, image or script from anywhere.
+#
+# Colors follow JupyterLab's theme variables, then VS Code's, then the system's light or dark preference. The
+# phases' colors are from the palette of Okabe and Ito, which people with any color vision tell apart, and have
+# enough contrast on both a white and a black ground, so that no theme needs others.
+
+#: Phases and the custom property that holds each one's color.
+PHASE_COLORS = {
+    "dispatch": "#2b7bba",
+    "compile": "#e69f00",
+    "prepare": "#5bbcea",
+    "submit": "#c66fa0",
+    "finish": "#8a8f98",
+}
+
+#: Parts of the GPU's time and their colors, from the same palette.
+GPU_COLORS = {
+    "kernel": "#009e73",
+    "copy": "#d55e00",
+}
+
+_VARIABLES = """
+.kscope {
+  --ks-system-ground: #ffffff; --ks-system-ink: #1b1f24; --ks-system-soft: #57606a; --ks-system-link: #0a5fb4;
+  --ks-ground: var(--jp-layout-color1, var(--vscode-editor-background, var(--ks-system-ground)));
+  --ks-ink: var(--jp-ui-font-color1, var(--vscode-editor-foreground, var(--ks-system-ink)));
+  --ks-soft: var(--jp-ui-font-color2, var(--vscode-descriptionForeground, var(--ks-system-soft)));
+  --ks-accent: var(--jp-content-link-color, var(--vscode-textLink-foreground, var(--ks-system-link)));
+  --ks-line: rgba(127, 127, 127, .26);
+  --ks-tint: rgba(127, 127, 127, .08);
+  --ks-warn: #d98200; --ks-alarm: rgba(217, 130, 0, .14);
+  --ks-font: var(--jp-ui-font-family, var(--vscode-font-family, system-ui, -apple-system, "Segoe UI", sans-serif));
+  --ks-mono: var(--jp-code-font-family, var(--vscode-editor-font-family, ui-monospace, "SFMono-Regular", Menlo,
+    Consolas, "DejaVu Sans Mono", monospace));
+}
+@media (prefers-color-scheme: dark) {
+  .kscope {
+    --ks-system-ground: #16191d; --ks-system-ink: #e4e7eb; --ks-system-soft: #a0a8b2; --ks-system-link: #6cb6ff;
+  }
+}
+"""
+
+_FRAME = """
+.kscope {
+  box-sizing: border-box; max-width: 1180px; margin: 4px 0; padding: 16px 18px 12px; text-align: left;
+  font: 13px/1.45 var(--ks-font); color: var(--ks-ink); background: var(--ks-ground);
+  border: 1px solid var(--ks-line); border-radius: 8px; container-type: inline-size;
+  font-variant-numeric: tabular-nums; print-color-adjust: exact; -webkit-print-color-adjust: exact;
+}
+.kscope *, .kscope *::before { box-sizing: border-box; }
+.kscope .ks-top { display: flex; align-items: baseline; gap: 10px; margin: 0; }
+.kscope .ks-title { flex: 0 1 auto; min-width: 0; font-size: 15px; font-weight: 600; overflow-wrap: anywhere;
+  display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
+.kscope .ks-maker { margin-left: auto; flex: none; max-width: 45%; color: var(--ks-soft); font-size: 12px;
+  text-align: right; overflow-wrap: anywhere; }
+.kscope .ks-chip { flex: none; padding: 0 8px; border: 1px solid var(--ks-line); border-radius: 9px;
+  font-size: 11.5px; line-height: 18px; color: var(--ks-soft); white-space: nowrap; }
+.kscope .ks-chip.ks-bad { border-color: var(--ks-warn); color: var(--ks-ink);
+  background: var(--ks-alarm); }
+.kscope .ks-notice, .kscope .ks-error { margin: 10px 0 0; padding: 7px 12px; border-left: 3px solid var(--ks-warn);
+  border-radius: 3px; background: var(--ks-alarm); overflow-wrap: anywhere; }
+.kscope .ks-notice { font-weight: 600; }
+.kscope .ks-error { font-family: var(--ks-mono); font-size: 12px; }
+.kscope .ks-figures { --ks-room: minmax(min-content, 1fr); display: grid; gap: 0 20px; margin: 14px 0 2px; padding: 0;
+  grid-template-columns: repeat(4, var(--ks-room)) minmax(min-content, 1.35fr); }
+.kscope .ks-figures.ks-six { grid-template-columns: repeat(4, var(--ks-room)) minmax(min-content, 1.35fr)
+  minmax(min-content, 1.1fr); }
+.kscope .ks-figures > div { margin: 0; padding: 0; min-width: 0; }
+.kscope .ks-figures .ks-label { color: var(--ks-soft); font-size: 11.5px; }
+.kscope .ks-figures .ks-value { font-size: 21px; line-height: 1.25; font-weight: 600; white-space: nowrap;
+  letter-spacing: -.01em; }
+.kscope .ks-figures .ks-note { contain: inline-size; color: var(--ks-soft); font-size: 11.5px; line-height: 1.35; }
+.kscope .ks-head { margin: 18px 0 4px; font-size: 13px; font-weight: 600; }
+.kscope .ks-head span, .kscope .ks-soft { color: var(--ks-soft); font-weight: 400; }
+.kscope .ks-soft { font-size: 12px; }
+.kscope ul.ks-list { margin: 4px 0 0; padding: 0 0 0 18px; list-style: disc; }
+.kscope ul.ks-list li { margin: 0 0 3px; padding: 0; overflow-wrap: anywhere; }
+.kscope .ks-foot { margin: 16px 0 0; padding: 9px 0 0; border-top: 1px solid var(--ks-line); color: var(--ks-soft);
+  font-size: 12px; overflow-wrap: anywhere; }
+.kscope .ks-foot div { margin: 0 0 2px; }
+.kscope .ks-foot .ks-trouble { color: var(--ks-ink); padding-left: 9px; border-left: 3px solid var(--ks-warn); }
+"""
+
+_BARS = """
+.kscope .ks-bar { display: flex; gap: 1px; height: 10px; margin: 0; overflow: hidden; border-radius: 2px; }
+.kscope .ks-bar.ks-large { height: 14px; margin: 6px 0 8px; border-radius: 3px; }
+.kscope .ks-bar.ks-thin { height: 4px; margin: 3px 0 0; border-radius: 1px; }
+.kscope .ks-large + .ks-thin { height: 6px; margin: -4px 0 9px; }
+.kscope .ks-bar span { min-width: 2px; }
+.kscope .ks-legend { display: flex; flex-wrap: wrap; gap: 3px 20px; margin: 0; padding: 0; font-size: 12px; }
+.kscope .ks-legend div { display: inline-flex; align-items: baseline; gap: 6px; white-space: nowrap; }
+.kscope .ks-legend b { font-weight: 600; }
+.kscope .ks-key { display: inline-block; width: 9px; height: 9px; border-radius: 2px; }
+.kscope .ks-legend .ks-wrap { white-space: normal; }
+.kscope .ks-device { margin-top: 8px; }
+.kscope ul.ks-facts { margin-top: 7px; }
+.kscope .ks-idle, .kscope .ks-outside { background: rgba(127, 127, 127, .24); }
+.kscope .ks-wait { background: repeating-linear-gradient(90deg, rgba(127, 127, 127, .62) 0 1px,
+  rgba(127, 127, 127, .2) 1px 4px); }
+.kscope .ks-call { background: rgba(127, 127, 127, .6); }
+.kscope .ks-unsplit { background: repeating-linear-gradient(135deg, rgba(127, 127, 127, .75) 0 2px,
+  rgba(127, 127, 127, .22) 2px 5px); }
+"""
+
+# A column is at least as wide as its numbers are in the page's font, and a table that has too little room then scrolls.
+# Names and texts give way: a name is cut off in its middle, a text is broken.
+_TABLES = """
+.kscope .ks-x { overflow-x: auto; }
+.kscope table.ks-table { display: table; width: 100%; margin: 0; border: 0; border-collapse: collapse;
+  border-spacing: 0; table-layout: auto; font-size: 12.5px; color: inherit; background: none; }
+.kscope table.ks-table tr:nth-child(n), .kscope table.ks-table thead, .kscope table.ks-table tbody tr:nth-child(n) {
+  background: none; border: 0; }
+.kscope table.ks-table tbody tr:nth-child(n):hover { background: var(--ks-tint); }
+.kscope table.ks-table th, .kscope table.ks-table td { padding: 6px 0 6px 14px; border: 0; text-align: right;
+  vertical-align: top; font-weight: 400; white-space: nowrap; max-width: none; line-height: 1.4; }
+.kscope table.ks-table th:first-child, .kscope table.ks-table td:first-child { padding-left: 4px; }
+.kscope table.ks-table th:last-child, .kscope table.ks-table td:last-child { padding-right: 4px; }
+.kscope table.ks-table th { padding-top: 3px; padding-bottom: 4px; color: var(--ks-soft); font-size: 11.5px;
+  vertical-align: bottom; border-bottom: 1px solid var(--ks-line); background: none; }
+.kscope table.ks-table tbody tr + tr td { border-top: 1px solid var(--ks-line); }
+.kscope table.ks-table .ks-left { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 72px; }
+.kscope table.ks-table .ks-left:first-child { min-width: 112px; }
+.kscope table.ks-table td > .ks-name { contain: inline-size; }
+.kscope table.ks-table small { display: block; color: var(--ks-soft); font-size: 11.5px; font-weight: 400; }
+.kscope table.ks-table.ks-dense td { padding-top: 2px; padding-bottom: 2px; }
+.kscope table.ks-table .ks-phase { padding-top: 10px; }
+.kscope :is(col.ks-number, col.ks-built, col.ks-requests) { width: 78px; }
+.kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 84px; }
+.kscope col.ks-word { width: 104px; }
+.kscope col.ks-phases { width: 22%; }
+.kscope col.ks-share { width: 13%; }
+.kscope col.ks-third { width: 36%; }
+.kscope col.ks-fifth { width: 20%; }
+.kscope .ks-name { display: flex; min-width: 0; font-family: var(--ks-mono); font-size: 12.5px;
+  unicode-bidi: isolate; white-space: pre; }
+.kscope .ks-name span:first-child { overflow: hidden; text-overflow: ellipsis; }
+.kscope .ks-name span + span { flex: none; }
+.kscope summary .ks-name { display: inline-flex; max-width: 60%; margin-right: 6px; vertical-align: bottom;
+  color: var(--ks-ink); font-weight: 600; }
+.kscope .ks-code { font-family: var(--ks-mono); font-size: 11.5px; unicode-bidi: isolate; }
+.kscope .ks-arg { font-family: var(--ks-mono); font-size: 0.92em; font-weight: 600; unicode-bidi: isolate; }
+.kscope table.ks-table small.ks-line { display: -webkit-box; -webkit-box-orient: vertical;
+  -webkit-line-clamp: 2; overflow: hidden; white-space: normal; overflow-wrap: anywhere; }
+.kscope details details { margin-left: 14px; }
+.kscope table.ks-table small.ks-clip { display: -webkit-box; -webkit-box-orient: vertical;
+  -webkit-line-clamp: 3; overflow: hidden; }
+.kscope .ks-why { display: block; }
+.kscope .ks-fix { display: block; color: var(--ks-soft); }
+.kscope .ks-fix b { color: var(--ks-accent); font-weight: 600; }
+.kscope details { margin: 4px 0 0; padding: 0; }
+.kscope summary { display: list-item;
+  padding: 3px 4px; border-radius: 4px; color: var(--ks-soft); font-size: 12.5px; cursor: pointer; }
+.kscope summary:hover { background: var(--ks-tint); color: var(--ks-ink); }
+.kscope summary b { color: var(--ks-ink); font-weight: 600; }
+.kscope .ks-scroll { max-height: 380px; margin: 2px 0 0; overflow: auto; }
+.kscope .ks-scroll:has(> .ks-graph) { max-height: none; }
+.kscope .ks-graph svg { display: block; max-width: 100%; height: auto; margin: 6px 0; }
+.kscope .ks-sub { margin: 10px 0 0; }
+"""
+
+_SIZES = """
+@container (max-width: 860px) {
+  .kscope .ks-figures { gap: 0 14px; }
+  .kscope .ks-figures .ks-value { font-size: 18px; }
+}
+@container (max-width: 760px) {
+  .kscope col.ks-number { width: 74px; }
+  .kscope col.ks-time, .kscope col.ks-gpu, .kscope col.ks-execute { width: 70px; }
+  .kscope col.ks-word { width: 92px; }
+  .kscope col.ks-phases { width: 17%; }
+  .kscope col.ks-third { width: 34%; }
+  .kscope table.ks-table th, .kscope table.ks-table td { padding-left: 10px; }
+}
+@container (max-width: 680px) {
+  .kscope .ks-figures.ks-figures { grid-template-columns: repeat(3, var(--ks-room)); gap: 10px 14px; }
+  .kscope table.ks-table:has(col.ks-execute) :is(col, th, td):nth-child(4) { display: none; }
+}
+@container (max-width: 560px) {
+  .kscope .ks-figures.ks-figures { grid-template-columns: repeat(2, var(--ks-room)); }
+  .kscope table.ks-table .ks-left:first-child { min-width: 84px; }
+  .kscope table.ks-table:has(col.ks-phases) :is(col, th, td):last-child { display: none; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) { display: block; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) thead { display: none; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) tbody { display: block; }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) tr { display: grid;
+    grid-template-columns: minmax(0, 5fr) auto minmax(0, 4fr); }
+  .kscope table.ks-table:has(col.ks-third, col.ks-fifth) td:last-child { grid-column: 1 / -1; padding: 0 4px 8px;
+    border: 0; }
+}
+@media print {
+  .kscope { break-inside: auto; max-width: none; }
+  .kscope .ks-scroll { max-height: none; overflow: visible; }
+  .kscope tr, .kscope .ks-figures { break-inside: avoid; }
+}
+"""
+
+# Where a table with such a column is too narrow, a row's name is above its numbers, which share the width evenly.
+_STACKED = """
+@container (max-width: {width}px) {{
+  .kscope {table} {{ display: block; }}
+  .kscope {table} :is(thead, tbody) {{ display: block; }}
+  .kscope {table} tr {{ display: flex; flex-wrap: wrap; }}
+  .kscope {table} :is(th, td) {{ flex: 1 1 0; min-width: min-content; padding: 0 4px 6px; border: 0; }}
+  .kscope {table} th {{ white-space: normal; }}
+  .kscope {table} :is(th, td):first-child {{ flex: 1 0 100%; min-width: 0; padding-top: 6px; }}
+  .kscope {table} thead tr:nth-child(n) {{ border-bottom: 1px solid var(--ks-line); }}
+  .kscope {table} tbody tr + tr:nth-child(n) {{ border-top: 1px solid var(--ks-line); }}
+  .kscope {table} tbody tr + tr td {{ border: 0; }}
+}}
+"""
+
+#: A page of cards has one ground for all of them.
+PAGE = """
+:root { color-scheme: light dark; }
+body { margin: 0; padding: 28px 20px; background: #f4f5f7; font: 14px/1.5 system-ui, sans-serif; color: #1b1f24; }
+main { max-width: 1180px; margin: 0 auto; }
+h1 { margin: 0 0 14px; font-size: 20px; font-weight: 600; overflow-wrap: anywhere; }
+main .kscope { margin: 0 0 18px; }
+@media (prefers-color-scheme: dark) { body { background: #0d0f12; color: #e4e7eb; } }
+@media print { body { padding: 0; background: none; } }
+"""
+
+
+def style() -> str:
+    """Return the style sheet of one or more cards."""
+    phases = "".join(
+        f".kscope .ks-{name} {{ background: {color}; }}\n" for name, color in (PHASE_COLORS | GPU_COLORS).items()
+    )
+    stacked = (_STACKED.format(width=width, table=f"table.ks-table:has({columns})")
+               for width, columns in ((680, "col.ks-built"), (560, "col.ks-phases, col.ks-requests")))
+    return "".join((_VARIABLES, _FRAME, _BARS, phases, _TABLES, _SIZES, *stacked))
+
+
+# What the card's parts are made of: headings, bars, names, tables and folded parts. Everything is escaped here.
+
+#: A name's end that stays in sight when its middle is cut off.
+_TAIL = 14
+_QUOTED = re.compile(r"`([^`<>]+)`")
+_LEFT = ' class="ks-left"'
+
+
+def heading(text: str, note: str = "") -> str:
+    """Return a part's heading. It is no <h4>: JupyterLab lists those in its table of contents."""
+    more = f" <span>{escape(note)}</span>" if note else ""
+    return f'<div class="ks-head" role="heading" aria-level="4">{escape(text)}{more}</div>'
+
+
+def bar(segments: Sequence[tuple[str, int]], whole: int, kind: str, prefix: str = "") -> str:
+    """Return a bar of named parts of a whole: exact numbers are its tooltips, and its text for screen readers."""
+    pieces: list[str] = []
+    labels: list[str] = []
+    for name, value in segments:
+        label = f"{prefix}{name} {duration(value)} ({value:,} ns, {percent(value / whole if whole else None)})"
+        labels.append(label)
+        pieces.append(f'<span class="ks-{name}" style="flex:{value} 1 0" title="{escape(label)}"></span>')
+    return f'<div class="{kind}" role="img" aria-label="{escape(", ".join(labels))}">{"".join(pieces)}</div>'
+
+
+def name_of(text: str) -> str:
+    """Return a name that gives way in its middle where it has too little room; its title has all of it."""
+    shown = clean(text)
+    if len(shown) <= 2 * _TAIL:
+        return f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown)}</span></span>'
+    return (
+        f'<span class="ks-name" title="{escape(text)}"><span>{escape(shown[:-_TAIL])}</span>'
+        f"<span>{escape(shown[-_TAIL:])}</span></span>"
+    )
+
+
+def sentence(text: str) -> str:
+    """Return a sentence of the analysis, in which names in `backticks` are set as code."""
+    return _QUOTED.sub(r'<span class="ks-arg">\1</span>', escape(text))
+
+
+def two(value: str, below: str) -> str:
+    """Return a table's cell of two lines."""
+    return f"<td>{escape(value)} <small>{escape(below)}</small></td>"
+
+
+def table_of(
+    columns: Sequence[tuple[str, str, str]], rows: Sequence[str], *, left: Sequence[int] = (0,), dense: bool = False,
+) -> str:
+    """Return a table of the card's kind.
+
+    Columns are (class of width, label, label of the line below); rows are cells that are already HTML. A column is
+    as wide as its class says, and wider where its numbers need it; the others share what is left.
+    """
+    widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
+    labels = "".join(
+        f"<th{_LEFT if place in left else ''}>{escape(label)}"
+        + (f" <small>{escape(below)}</small>" if below else "") + "</th>"
+        for place, (_, label, below) in enumerate(columns)
+    )
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    kind = "ks-table" + (" ks-dense" if dense else "")
+    return (
+        f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def folded(summary: str, inside: str, is_open: bool = False) -> str:
+    """Return a part that is folded, or can be; the texts are HTML."""
+    return f'<details{" open" * is_open}><summary>{summary}</summary><div class="ks-scroll">{inside}</div></details>'
+
+
+def left_out(total: int, shown: int) -> str:
+    """Return how many rows a table lacks, if any."""
+    return f'<div class="ks-soft">and {total - shown:,} more</div>' if total > shown else ""

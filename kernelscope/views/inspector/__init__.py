@@ -1,0 +1,1 @@
+"""The inspector: kernels, their specializations, why each was compiled, and their code."""

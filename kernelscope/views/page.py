@@ -1,0 +1,109 @@
+"""The self-contained page: a recording's card and its timeline in one HTML file that needs no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
+from kernelscope.views.base import Makes, checked, escape, whole_file
+from kernelscope.views.card.html import card
+from kernelscope.views.html import PAGE
+from kernelscope.views.timeline.model import Packed, pack
+from kernelscope.views.timeline.svg import picture
+from kernelscope.views.widget import front_end
+
+MAKES = Makes("text/html", ".html")
+
+_START = """
+const read = (id) => document.getElementById(id).textContent;
+const header = JSON.parse(read("kernelscope-header"));
+const bytes = (text) => {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const packed = atob(text), made = new Uint8Array(packed.length);
+  for (let i = 0; i < made.length; i++) made[i] = packed.charCodeAt(i);
+  return made;
+};
+const payload = bytes(read("kernelscope-payload").trim());
+window.kernelscope = mount(document.getElementById("kernelscope-timeline"), {
+  header, payload, height: Math.max(300, Math.round(window.innerHeight * 0.62)),
+});
+"""
+_WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
+_NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
+
+
+def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -> Path:
+    """Write the card and the timeline as one HTML file, and return its path.
+
+    Parameters
+    ----------
+    recording : Recording
+        What to show.
+    path : str or Path
+        Where to; ``.html`` is added to a name without a suffix. An existing file is replaced once the new one is whole.
+    paths : bool
+        Keep full paths of this machine.
+
+    Raises
+    ------
+    RecordingFileError
+        It cannot be written, or would take the place of a recording.
+    """
+    target = checked(path)
+    if not target.suffix:
+        target = target.with_suffix(MAKES.suffix)
+    with whole_file(target) as file:
+        file.write(page(recording, paths=paths).encode("utf-8"))
+    return target
+
+
+def page(recording: Recording, *, paths: bool = False) -> str:
+    """Return the card and the timeline as one HTML document, without the paths of this machine unless `paths` is set.
+
+    It fetches nothing: its content security policy forbids every connection, and every script but its own two.
+    """
+    recording = shareable(recording, paths=paths)
+    packed = pack(recording)
+    script = front_end() + _START
+    title = escape(packed.header["title"])
+    policy = (
+        f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
+        f'<body><main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_still(recording, paths)}</div>'
+        f"</main>\n{_data(packed)}"
+        f'<script type="module">{script}</script></body></html>\n'
+    )
+
+
+def _still(recording: Recording, paths: bool) -> str:
+    """Where no script runs: the picture. The names in it are escaped, and so cannot end the element."""
+    drawn = picture(recording, paths=paths)
+    return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
+
+
+def _data(packed: Packed) -> str:
+    header = json.dumps(packed.header, separators=(",", ":"))
+    # No text of the recording may end the element or open a comment in it.
+    for char in "<>&":
+        header = header.replace(char, f"\\u{ord(char):04x}")
+    payload = base64.b64encode(packed.payload).decode("ascii")
+    return (
+        f'<script type="application/json" id="kernelscope-header">{header}</script>\n'
+        f'<script type="application/octet-stream" id="kernelscope-payload">{payload}</script>\n'
+    )
+
+
+def hash_of(script: str) -> str:
+    """Return what a content security policy allows a script by."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
