@@ -35,10 +35,9 @@ from kernelscope.errors import CubinError, DisassemblerError
 # - ``.nv.info.NAME``: launch bounds, the CUDA version of the compiler, and annotations of single instructions.
 # - ``.nv.shared.NAME``, ``.nv.constant3``: static shared memory of a kernel, constant variables.
 #
-# Registers, stack frames, static shared memory and spills were compared with what ``ptxas -v`` of CUDA 12.9 prints,
-# for
-# 11 kernels and the compute capabilities 7.5 to 12.0: equal in all 77 cases. The file is not trusted: every offset is
-# checked.
+# Registers, stack frames, static shared memory and spills were compared with what ``ptxas -v`` of CUDA 12.9
+# prints, for 11 kernels and the compute capabilities 7.5 to 12.0: equal in all 77 cases. The file is not trusted:
+# every offset is checked.
 
 # A file that is made to harm: with these, and sections that do not overlap, reading takes time in line with its size.
 _MOST_SECTIONS = _MOST_FUNCTIONS = 10_000
@@ -345,9 +344,8 @@ def _text(table: bytes, offset: int) -> str:
 
 # NVIDIA's disassembler ``nvdisasm``: where it is, and machine code as SASS with source lines.
 #
-# Machine code can come from somebody else's file, and may be made to harm: the program runs with limits on memory,
-# time
-# and output, in a session of its own that is killed as a whole.
+# Machine code can come from somebody else's file, and may be made to harm: the program runs with limits on
+# memory, time and output, in a session of its own that is killed as a whole.
 
 #: What to do where there is none.
 GET = ("pip install 'kernelscope[sass]' brings NVIDIA's nvdisasm; one of a CUDA toolkit on the PATH, or in CUDA_HOME, "

@@ -189,11 +189,10 @@ def _is(kind: Ints, words: list[str], word: str) -> Bools:
 
 # The join of both sides: each launch with the kernel that it made, and the kernels that no recorded launch made.
 #
-# A kernel belongs to the launch that its ``launch_id`` names; a launch that is one call of an algorithm has several.
-# The
-# others are kernels of graph launches, where they have a ``cupti_graph_id``, or of libraries that no probe of a
-# framework
-# knows: *other* kernels. A launch that was captured into a graph has none: its node's kernels are the graph's.
+# A kernel belongs to the launch that its ``launch_id`` names; a launch that is one call of an algorithm has
+# several. The others are kernels of graph launches, where they have a ``cupti_graph_id``, or of libraries that no
+# probe of a framework knows: *other* kernels. A launch that was captured into a graph has none: its node's
+# kernels are the graph's.
 
 #: What a kernel was made by, in the order of `Joined.source`.
 SOURCES = ("launch", "graph", "other")

@@ -311,11 +311,9 @@ def _compiled_twice(churn: Churn, dispatchers: Sequence[_Row]) -> str:
 
 # Quadrants' graph kernels: which launches were one graph launch, and which fell back to plain launches, and why.
 #
-# A kernel with ``graph=True`` runs without a graph where its backend makes none, and says nothing. A launch fell back
-# if
-# no graph launch was made inside of it, and its specialization was seen to: where graphs could not be watched,
-# nothing is
-# said.
+# A kernel with ``graph=True`` runs without a graph where its backend makes none, and says nothing. A launch fell
+# back if no graph launch was made inside of it, and its specialization was seen to: where graphs could not be
+# watched, nothing is said.
 
 _FRAMEWORK = "quadrants"
 
@@ -599,10 +597,9 @@ def _repeated_sequence(
 
 # Advice: one line each, with the numbers that prove it. What the data does not prove is not said.
 #
-# The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of them
-# took is the sum over their count, an average. Launches that took far longer than the others are in a line of their
-# own,
-# and in no other sum: what would spare a usual launch does not spare them.
+# The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of
+# them took is the sum over their count, an average. Launches that took far longer than the others are in a line
+# of their own, and in no other sum: what would spare a usual launch does not spare them.
 
 #: A compile this long is worth a place in the disk cache.
 SLOW_COMPILE_NS = 100_000_000

@@ -146,8 +146,7 @@ def _duration(row: dict[str, Any]) -> int | None:
 # Why each build was needed, and what would avoid it.
 #
 # `explain_builds` compares the key of each request that was no hit with the keys that its library is known to have
-# built
-# before, and writes ``nearest_build_id``, ``differing_parts``, ``reason_code``, ``reason`` and ``fix`` into
+# built before, and writes ``nearest_build_id``, ``differing_parts``, ``reason_code``, ``reason`` and ``fix`` into
 # ``builds``.
 # The codes:
 #

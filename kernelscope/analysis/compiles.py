@@ -757,8 +757,7 @@ def _scalar(dtype: str) -> str:
 #     The dispatcher had no specialization.
 # ``new_dtype``, ``new_dimensions``, ``new_layout``, ``new_access``, ``new_alignment``
 #     An array argument differs from the nearest known specialization's in its elements' type, its number of
-#     dimensions,
-#     its memory layout, in being read-only, or in its elements' alignment.
+#     dimensions, its memory layout, in being read-only, or in its elements' alignment.
 # ``new_scalar``
 #     A number is of another type, such as ``np.int32`` instead of a Python int.
 # ``tuple_arity``, ``optional``, ``literal``, ``new_type``, ``argument_count``
@@ -783,8 +782,7 @@ def _scalar(dtype: str) -> str:
 #     What was recorded does not tell.
 #
 # A kernel that the user did not write (of a ufunc, of ``cuda.reduce``, or of a library) has the same codes; the
-# sentences
-# are about what the user called. A reason that a probe has already filled in is kept.
+# sentences are about what the user called. A reason that a probe has already filled in is kept.
 
 #: Every reason code.
 REASON_CODES = (

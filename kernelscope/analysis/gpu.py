@@ -48,13 +48,12 @@ if TYPE_CHECKING:
 
 # What the host was doing at each moment: the phases of launches on any thread, compiles, driver calls and waits.
 #
-# Every moment has one state. Where several threads are in different ones, or a launch is made inside another one, it
-# is
-# the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases (*unsplit*), a
-# driver call that is no launch (*call*), a wait for the device (*wait*). The rest is *outside*: Python and other
-# code.
-# The dispatch of a launch that compiles is without all compiles, whichever launch they are of. What a library builds
-# for its cache is a compile too; building, updating and launching graphs are driver calls.
+# Every moment has one state. Where several threads are in different ones, or a launch is made inside another one,
+# it is the one nearest to the GPU: submit, prepare, dispatch, finish, compile, a launch without known phases
+# (*unsplit*), a driver call that is no launch (*call*), a wait for the device (*wait*). The rest is *outside*:
+# Python and other code. The dispatch of a launch that compiles is without all compiles, whichever launch they are
+# of. What a library builds for its cache is a compile too; building, updating and launching graphs are driver
+# calls.
 
 #: States in the order in which tables list them.
 STATES: tuple[str, ...] = (*PHASES, "unsplit", "call", "wait", "outside")

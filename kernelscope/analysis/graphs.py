@@ -217,13 +217,11 @@ def _first(groups: Ints, rows: Ints, start: Ints, size: int) -> Ints:
 # Executable graphs: which builds were rebuilds, of what, and whether they were needed.
 #
 # A *build* is an instantiate: it makes an executable graph. It is a *rebuild* where the same topology was
-# instantiated
-# before; what differs is nothing, arguments, or the launch configuration. A rebuild *replaces* the executable graph
-# before it where that one was launched or closed, and is not launched any more: then it could have been launched
-# again,
-# or updated. Where both go on to be launched, as of graphs that are kept for several sizes, each was needed; and so
-# of
-# graphs with other launch configurations as long as the one before is not closed, for it may be kept for later.
+# instantiated before; what differs is nothing, arguments, or the launch configuration. A rebuild *replaces* the
+# executable graph before it where that one was launched or closed, and is not launched any more: then it could
+# have been launched again, or updated. Where both go on to be launched, as of graphs that are kept for several
+# sizes, each was needed; and so of graphs with other launch configurations as long as the one before is not
+# closed, for it may be kept for later.
 
 @dataclass(frozen=True)
 class Executable:

@@ -681,8 +681,7 @@ def by_specialization(
 # Launch configurations by kernel: which grids and blocks each one ran with, and how often.
 #
 # A stream's handle tells streams of one device apart: that of the default stream is 0 on each. So a configuration
-# that
-# was launched on several devices counts as one for each of them.
+# that was launched on several devices counts as one for each of them.
 
 Dims = tuple[int, int, int]
 

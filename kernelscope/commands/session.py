@@ -490,9 +490,9 @@ def _chained(error: BaseException) -> Iterator[BaseException]:
 # The session of one IPython shell: which cell is recorded, from IPython's events, and what was recorded so far.
 #
 # A recorded cell is run by IPython itself. Its ``%%kernelscope`` line is emptied by an input transformer, the
-# recorder
-# starts in ``pre_run_cell`` and stops in ``post_run_cell``; so await at top level, ``Out``, errors and Ctrl-C are
-# IPython's own. The cell magic as such runs only inside another magic's cell, where IPython has no events for us.
+# recorder starts in ``pre_run_cell`` and stops in ``post_run_cell``; so await at top level, ``Out``, errors and
+# Ctrl-C are IPython's own. The cell magic as such runs only inside another magic's cell, where IPython has no
+# events for us.
 
 #: The variable that holds the newest recording.
 VARIABLE = "_kernelscope"

@@ -706,9 +706,9 @@ def _no_garbage_collection() -> Generator[None]:
 
 # What if these launches were a graph: run them again, capture them, replay them, and compare.
 #
-# Of a recorded cell that is plainly a loop the launches are those of one round, as the advice on the cell has it. In
-# a
-# dry run they are captured, and nothing is replayed or compared: no kernel runs there, and the driver does nothing.
+# Of a recorded cell that is plainly a loop the launches are those of one round, as the advice on the cell has it.
+# In a dry run they are captured, and nothing is replayed or compared: no kernel runs there, and the driver does
+# nothing.
 
 #: How many samples each way is timed with, and after how many seconds it must do with fewer.
 SAMPLES = 50

@@ -319,11 +319,9 @@ def _code_of(handler: Any) -> CodeType | None:
 
 # The log in Python with a bound: it keeps the newest launches or the first ones, by the order in which they began.
 #
-# The hooks know nothing of it. Whenever a thread's chunk is full, chunks of which every launch is certain to be lost
-# are
-# dropped, whichever thread's they are; which of the rest are kept is decided when they are read. So what is in memory
-# is
-# the capacity and about two chunks a thread.
+# The hooks know nothing of it. Whenever a thread's chunk is full, chunks of which every launch is certain to be
+# lost are dropped, whichever thread's they are; which of the rest are kept is decided when they are read. So what
+# is in memory is the capacity and about two chunks a thread.
 
 class Chunk(NamedTuple):
     """Launches of one thread that are no longer written to, and when the first and the last of them began (ns)."""

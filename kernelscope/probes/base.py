@@ -554,12 +554,9 @@ def ids(probe: str, sink: Sink, look: Callable[[], tuple[int, int]]) -> tuple[An
 # Functions that cannot lend their code, such as compiled ones: replaced wherever a name is bound to them.
 #
 # ``from library import launch`` copies a reference, so that replacing ``library.launch`` alone would miss it. Here
-# every
-# namespace, closure and ``functools.partial`` that holds the function is given the hook instead, and gets the
-# function
-# back. What holds it otherwise (a local variable of a running function, a tuple, an attribute of a slotted object)
-# goes
-# on calling it.
+# every namespace, closure and ``functools.partial`` that holds the function is given the hook instead, and gets
+# the function back. What holds it otherwise (a local variable of a running function, a tuple, an attribute of a
+# slotted object) goes on calling it.
 
 #: The attribute of a hook that names what it stands for.
 _ORIGINAL = "_kernelscope_original"

@@ -10,11 +10,10 @@ from kernelscope.probes.sink import Sink
 
 # Callbacks that C makes in the middle of the user's code, without harm to an exception that is on its way there.
 #
-# A library in Cython or C++ that raises goes on to destroy what it holds, and calls the driver for it while Python's
-# exception is set already. A callback of ctypes would start Python code with it, lose it, and leave the user with a
-# SystemError. Python code cannot keep that from happening, so a few lines of machine code do, made by LLVM, which
-# numba
-# brings: they put the exception aside before the callback and back after it.
+# A library in Cython or C++ that raises goes on to destroy what it holds, and calls the driver for it while
+# Python's exception is set already. A callback of ctypes would start Python code with it, lose it, and leave the
+# user with a SystemError. Python code cannot keep that from happening, so a few lines of machine code do, made by
+# LLVM, which numba brings: they put the exception aside before the callback and back after it.
 
 #: Callbacks have at most so many parameters, pointers and integers.
 _PARAMETERS = 5

@@ -237,13 +237,10 @@ def _change(original: Any, recorded: Any) -> Callable[..., Any]:
 # What nvtx's functions do while ranges are recorded.
 #
 # `enter` and `leave` are templates, as in ``numba_cuda.hot``: nvtx's own methods run their code, with what they work
-# on
-# as defaults. All hooks call nvtx's own function first, or last where a range ends, and return what it returns; the
-# one
-# exception are the ids of start/end ranges. Without a tool nvtx gives every such range the same one, None or 0, which
-# does not tell them apart. There they return what nvtx documents: an id that no other range has, and which
-# `end_range`
-# takes, also after recording has ended, and ignores.
+# on as defaults. All hooks call nvtx's own function first, or last where a range ends, and return what it
+# returns; the one exception are the ids of start/end ranges. Without a tool nvtx gives every such range the same
+# one, None or 0, which does not tell them apart. There they return what nvtx documents: an id that no other range
+# has, and which `end_range` takes, also after recording has ended, and ignores.
 
 #: Ids of start/end ranges that no tool has given begin here; nvtx takes any unsigned integer of 64 bits.
 FIRST_ID = 1 << 62

@@ -21,9 +21,9 @@ from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
 #
-# CUPTI has one subscriber a process, which is `kernelscope.probes.cupti`'s; in a dry run the null driver calls back.
-# Both
-# hand over the address of what CUPTI calls ``CUpti_CallbackData``, before and after a call that is watched.
+# CUPTI has one subscriber a process, which is `kernelscope.probes.cupti`'s; in a dry run the null driver calls
+# back. Both hand over the address of what CUPTI calls ``CUpti_CallbackData``, before and after a call that is
+# watched.
 
 #: Where a callback is, in its call.
 BEFORE, AFTER = 0, 1

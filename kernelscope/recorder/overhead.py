@@ -270,9 +270,8 @@ def _shown(value: Any) -> str:
 # Calibrations in a file: ``$XDG_STATE_HOME/kernelscope/calibration.json``; ``~/.local/state`` stands for the
 # variable.
 #
-# A home folder may be that of many machines, and a machine may have many Pythons: the file holds a calibration for
-# each
-# setting, and a new one takes the place of that of the same setting.
+# A home folder may be that of many machines, and a machine may have many Pythons: the file holds a calibration
+# for each setting, and a new one takes the place of that of the same setting.
 
 FORMAT = 1
 _LARGEST = 4 * 2**20

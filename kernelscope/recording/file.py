@@ -30,8 +30,8 @@ from kernelscope.suggestions import did_you_mean_file
 # The zip around a recording: stored members only, laid end to end, checked byte by byte before they are used.
 #
 # `zipfile` reads archives that others wrote in their many ways, and skips over much that is wrong with one. A
-# recording
-# has exactly one layout, so it is read here against that layout: whatever differs from it is damage or intent.
+# recording has exactly one layout, so it is read here against that layout: whatever differs from it is damage or
+# intent.
 
 #: The member that says what the others are.
 MANIFEST = "manifest.json"

@@ -15,10 +15,10 @@ from kernelscope.schema import MAX_SUM, TABLES, UNKNOWN, Column
 
 # What must hold in and between the tables of a recording, so that whoever reads one need not check.
 #
-# Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64: analysis
-# subtracts, adds and divides them. Ids are row numbers: a table's own ids count its rows, and every other id column
-# names
-# a row that exists. Analysis takes rows by id and follows parents. A file in which that does not hold is refused.
+# Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64:
+# analysis subtracts, adds and divides them. Ids are row numbers: a table's own ids count its rows, and every
+# other id column names a row that exists. Analysis takes rows by id and follows parents. A file in which that
+# does not hold is refused.
 
 #: Which table the rows of an id column are in, by the column's name.
 REFERENCES = {

@@ -79,12 +79,10 @@ def add_devices(launches: dict[str, Any], launch: np.ndarray, devices: np.ndarra
 
 # From what CUPTI saw, on the host clock, to the tables ``activities`` and ``api_calls``; pure and vectorized.
 #
-# A launch, its driver call and its kernel are joined in two steps. The call is the one that its thread made while the
-# launch was in its submit phase: both times are on one clock, and a call's middle is further from the phase's ends
-# than
-# the clocks are apart. The kernel has the call's correlation id. Where the kernel's name is not the one that the
-# launch's
-# specialization has, the two are not joined.
+# A launch, its driver call and its kernel are joined in two steps. The call is the one that its thread made while
+# the launch was in its submit phase: both times are on one clock, and a call's middle is further from the phase's
+# ends than the clocks are apart. The kernel has the call's correlation id. Where the kernel's name is not the one
+# that the launch's specialization has, the two are not joined.
 
 #: Kinds of activity, in the order of their codes.
 KINDS = ("kernel", "memcpy", "memset", "sync")

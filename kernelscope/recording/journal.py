@@ -238,9 +238,8 @@ def _well_formed(value: Any) -> Any:
 
 # The launches of a journal: a file of 64-byte slots, of which each says by itself whether it was written whole.
 #
-# Nothing is believed but what a slot's own check confirms: the process was killed in the middle of its work, and the
-# file
-# may have been cut off or changed since. Slots are checked by the million, vectorized.
+# Nothing is believed but what a slot's own check confirms: the process was killed in the middle of its work, and
+# the file may have been cut off or changed since. Slots are checked by the million, vectorized.
 
 SLOT = np.dtype([
     ("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "<i8"), ("submit_start_ns", "<i8"),
@@ -622,10 +621,9 @@ def _complete(table: str, row: Row) -> Row | None:
 
 # Journals: finding what processes that died left behind, and making a `Recording` of it.
 #
-# A journal is a folder in which the recorder writes each launch and each row as it happens. What is found there is
-# material and nothing more: each slot and each row is taken only where its own check confirms it, ids that lead
-# nowhere
-# become "unknown", and everything that was skipped is said in ``health``.
+# A journal is a folder in which the recorder writes each launch and each row as it happens. What is found there
+# is material and nothing more: each slot and each row is taken only where its own check confirms it, ids that
+# lead nowhere become "unknown", and everything that was skipped is said in ``health``.
 
 #: A ``journal.json`` holds versions and names; a larger one was made to harm.
 MAX_FACTS_BYTES = 4 << 20

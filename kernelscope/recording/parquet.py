@@ -162,9 +162,8 @@ def _array(table: str, column: Column, values: Any, rows: int, zeros: Callable[[
 # Structs of Thrift's compact protocol, read by what they may contain.
 #
 # Parquet's footers and page headers are such structs. pyarrow reads them too, but ends the process where some of
-# their
-# values are out of range, so a footer from a file is read here before it is given to pyarrow. Fields that are not
-# expected are an error: what no one looks for cannot mean one thing here and another there.
+# their values are out of range, so a footer from a file is read here before it is given to pyarrow. Fields that
+# are not expected are an error: what no one looks for cannot mean one thing here and another there.
 
 # A field that is expected is one of these types, a dict for a struct of such fields by number, or a list of the one
 # type of its elements. The numbers are those of the protocol; a bool's value is in its type, 1 or 2.
@@ -211,6 +210,8 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
             if kind not in (BOOL, _FALSE):
                 raise ValueError(f"field {field} is not a bool")
             found[field] = kind == BOOL
+        elif kind == expected and kind in _BITS and (byte := data[place]) < 128:  # most have one byte
+            found[field], place = (byte >> 1) ^ -(byte & 1), place + 1
         else:
             found[field], place = _value(data, place, kind, expected)
 
@@ -220,8 +221,9 @@ def _value(data: memoryview | bytes, place: int, kind: int, expected: Any) -> tu
         if kind != expected:
             raise ValueError(f"a value of type {kind}, not {expected}")
         if kind != BINARY:
-            return _integer(data, place, _BITS[kind])
-        size, place = _varint(data, place, 32)
+            value, place = _varint(data, place, _BITS[kind])
+            return (value >> 1) ^ -(value & 1), place
+        size, place = (data[place], place + 1) if data[place] < 128 else _varint(data, place, 32)
         if place + size > len(data):
             raise IndexError(f"{size} bytes of text at byte {place}")
         return bytes(data[place : place + size]), place + size
@@ -250,11 +252,6 @@ def _list(data: memoryview | bytes, place: int, expected: Any) -> tuple[list[Any
     return found, place
 
 
-def _integer(data: memoryview | bytes, place: int, bits: int) -> tuple[int, int]:
-    value, place = _varint(data, place, bits)
-    return (value >> 1) ^ -(value & 1), place
-
-
 def _varint(data: memoryview | bytes, place: int, bits: int) -> tuple[int, int]:
     """Read an unsigned integer of at most `bits` bits."""
     value = shift = 0
@@ -274,13 +271,11 @@ def _varint(data: memoryview | bytes, place: int, bits: int) -> tuple[int, int]:
 
 # One table as Parquet bytes and back, with every page measured before one is decoded.
 #
-# A Parquet file says in four places how much it holds: the schema, the row groups, the column chunks, and the header
-# of
-# each page. A decoder believes each where it reads it, so all are read here first and must agree with one another,
-# with
-# the manifest, and with a bound on memory. What is accepted is the little that `encode` writes: flat columns of the
-# schema's types, zstd or plain, data pages of version 1, no metadata of Arrow's (from which extension types would be
-# restored) and no statistics, encryption or other file's chunks.
+# A Parquet file says in four places how much it holds: the schema, the row groups, the column chunks, and the
+# header of each page. A decoder believes each where it reads it, so all are read here first and must agree with
+# one another, with the manifest, and with a bound on memory. What is accepted is the little that `encode` writes:
+# flat columns of the schema's types, zstd or plain, data pages of version 1, no metadata of Arrow's (from which
+# extension types would be restored) and no statistics, encryption or other file's chunks.
 
 _ROW_GROUP = 128 * 1024
 _MAX_FOOTER_BYTES = 1 << 20

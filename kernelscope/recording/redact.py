@@ -27,10 +27,8 @@ from kernelscope.schema import TABLES, UNKNOWN, Column
 # What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
 #
 # `shareable` decides for every way out of a recording: files, tables, traces, pages, what is printed, and the cards
-# and
-# pictures that a notebook saves. `shareable_values` decides for what is no recording, and `shareable_code` for one
-# text
-# of code.
+# and pictures that a notebook saves. `shareable_values` decides for what is no recording, and `shareable_code`
+# for one text of code.
 #
 # - Columns that the schema marks as paths keep the file's name.
 # - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, a path keeps the file's name.
@@ -42,8 +40,7 @@ from kernelscope.schema import TABLES, UNKNOWN, Column
 #
 # So source keeps a path that its author typed, unless it leads into one of these two folders;
 # ``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into
-# one
-# of the two folders. A user's or host's name is not looked for outside of paths.
+# one of the two folders. A user's or host's name is not looked for outside of paths.
 
 _MESSAGES = ("error", "reason", "fix", "message")
 
@@ -355,8 +352,8 @@ def is_number(value: Any) -> bool:
 #
 # `RULES` decides on every text column of the schema. Words of KernelScope, CUDA and numba stay (``compiled``,
 # ``cuLaunchKernel``, ``float32``); any other text becomes a neutral name that stays distinct, such as ``kernel_2``,
-# or is
-# left out. A column that no rule names is emptied. Numbers stay: times, sizes, line numbers, launch configurations.
+# or is left out. A column that no rule names is emptied. Numbers stay: times, sizes, line numbers, launch
+# configurations.
 #
 # Neutral names are counted by recording: merge first, then redact.
 

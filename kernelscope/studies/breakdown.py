@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
 # The parts of a launch as they were timed, and what follows from that: estimates, and differences between targets.
 #
-# Pure functions from plain data to plain data. The independent unit is the process, as in a study: a process's value
-# of
-# a part is the median of its rounds' times less the median of what the stamps took. An estimate is the mean over the
-# processes, because means add up: the parts and what is left over make the whole launch.
+# Pure functions from plain data to plain data. The independent unit is the process, as in a study: a process's
+# value of a part is the median of its rounds' times less the median of what the stamps took. An estimate is the
+# mean over the processes, because means add up: the parts and what is left over make the whole launch.
 
 #: The columns of `Dissected.times`, each with its dtype. A row is one part in one round; times are of one launch.
 TIME = {
@@ -478,9 +477,8 @@ def load(path: str | Path) -> AnatomyResult:
 # Anatomies as JSON: a study of the launches without stamps, the parts of a launch, and what each took.
 #
 # An object with ``format`` and ``version``; ``study``, an object as `kernelscope.studies.files` writes it; ``parts``,
-# as
-# `PartReport` describes them; and ``times``, one list a column, in which ``target`` and ``case`` are places in the
-# study's lists. What is read back is what was measured: estimates and differences are worked out anew.
+# as `PartReport` describes them; and ``times``, one list a column, in which ``target`` and ``case`` are places in
+# the study's lists. What is read back is what was measured: estimates and differences are worked out anew.
 
 FORMAT = "kernelscope-anatomy"
 VERSION = 1

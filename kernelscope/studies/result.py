@@ -36,18 +36,15 @@ if TYPE_CHECKING:
 
 # Whether a study stays below a limit: what ``--fail-over`` decides.
 #
-# A difference is over the limit where it is established that the target is slower (the verdict, which is corrected
-# for
-# the number of comparisons), and the best estimate of by how much lies above the limit. Code that did not change does
-# not
-# fail on a busy machine then: its verdict would have to be wrong first, which happens in less than one of 20 studies.
-# And
-# what is slower by more than the limit does fail. To ask for an interval that lies wholly above the limit would let a
-# slowdown of twice the limit pass wherever half of the interval's width is as large as the limit.
+# A difference is over the limit where it is established that the target is slower (the verdict, which is
+# corrected for the number of comparisons), and the best estimate of by how much lies above the limit. Code that
+# did not change does not fail on a busy machine then: its verdict would have to be wrong first, which happens in
+# less than one of 20 studies. And what is slower by more than the limit does fail. To ask for an interval that
+# lies wholly above the limit would let a slowdown of twice the limit pass wherever half of the interval's width
+# is as large as the limit.
 #
-# Where a difference is not over the limit, but its interval reaches above it, the study cannot tell. This is said,
-# and
-# fails nothing: else every noisy machine would fail. More processes make it rarer.
+# Where a difference is not over the limit, but its interval reaches above it, the study cannot tell. This is
+# said, and fails nothing: else every noisy machine would fail. More processes make it rarer.
 
 OVER, UNSURE, WITHIN = "over", "cannot tell", "within"
 

@@ -442,11 +442,10 @@ class Quietness:
 
 # The measurement: generations of fresh processes, one of each target, timed in turn.
 #
-# Two processes of one version differ by more than the batches within one do: where their code and data lie in memory
-# is
-# another one each time. So a study starts many, takes short batches in each, and compares the processes of one
-# generation
-# with each other: they run side by side, each idle while another is timed, and what drifts hits them alike.
+# Two processes of one version differ by more than the batches within one do: where their code and data lie in
+# memory is another one each time. So a study starts many, takes short batches in each, and compares the processes
+# of one generation with each other: they run side by side, each idle while another is timed, and what drifts hits
+# them alike.
 
 #: What a batch's answer has, in the order of `BATCH`, and the least that each may be.
 _TIMES = {"host_ns": 1, "sync_ns": 0, "waited_ns": 0, "reference_ns": 0}

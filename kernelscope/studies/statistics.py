@@ -27,11 +27,10 @@ from kernelscope.units import percent
 
 # From batches to what intervals are computed of: one value a process, one difference a pair of processes.
 #
-# Batches at quiet moments are what counts: those beside which a short loop, the same always, took hardly longer than
-# it
-# does at best in that target (`kernelscope.studies.bench.quiet` says why). Which they are is decided by that loop
-# alone
-# and never by what a launch took. Where they are less than half of a process's batches, the quieter half counts.
+# Batches at quiet moments are what counts: those beside which a short loop, the same always, took hardly longer
+# than it does at best in that target (`kernelscope.studies.bench.quiet` says why). Which they are is decided by
+# that loop alone and never by what a launch took. Where they are less than half of a process's batches, the
+# quieter half counts.
 
 #: How many blocks the batches of a single process are divided into, where there is no other process to compare.
 BLOCKS = 16
@@ -593,11 +592,9 @@ def noise(host: dict[str, Any]) -> list[str]:
 # installation has not (where a library was built, what is beside it in memory at every start); what another day or
 # temperature would bring. Fewer than 8 processes make wide intervals, honestly so.
 #
-# On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at most 5
-# of
-# 100 studies of equal targets find any difference, at least 94 % of intervals hold a difference that is there, and 2
-# %
-# are found.
+# On simulated timings with the noise of real ones (``tests/helpers/study_noise.py``) the tests hold it to: at
+# most 5 of 100 studies of equal targets find any difference, at least 94 % of intervals hold a difference that is
+# there, and 2 % are found.
 
 #: Half of an interval may be this wide before it is too noisy, in microseconds a launch, whatever its share.
 FLOOR_US = 0.05

@@ -262,9 +262,8 @@ def _faint(color: str) -> str:
 
 # Where compile time went, as a Plotly figure: `kernelscope.charts.compile_time`.
 #
-# Bars, and not an icicle of session, kernel, specialization and pass: that one was tried, and beyond some ten kernels
-# its
-# labels cannot be read, while bars of one scale compare at a glance.
+# Bars, and not an icicle of session, kernel, specialization and pass: that one was tried, and beyond some ten
+# kernels its labels cannot be read, while bars of one scale compare at a glance.
 
 #: As many passes as the lowest part of the chart names.
 MOST_PASSES = 12
@@ -409,10 +408,9 @@ def _domains(lines: Sequence[int]) -> tuple[list[list[float]], int]:
 # The charts as a fragment of HTML that draws itself with no server, network, extension or CDN.
 #
 # Plotly's own ways into a notebook need one of these: its media type is drawn by a JupyterLab extension and by
-# nothing in
-# VS Code's or nbconvert's stead, and its HTML either loads plotly.js from a CDN or carries 4 to 5 MB of it. This
-# fragment
-# carries plotly.js compressed (1.5 to 2 MB), unpacks it in the browser, and keeps it out of the page's globals.
+# nothing in VS Code's or nbconvert's stead, and its HTML either loads plotly.js from a CDN or carries 4 to 5 MB
+# of it. This fragment carries plotly.js compressed (1.5 to 2 MB), unpacks it in the browser, and keeps it out of
+# the page's globals.
 
 MAKES = Makes("text/html", ".html")
 

@@ -89,10 +89,9 @@ def _read(name: str) -> str:
 # What the live views share in a notebook: their front ends' models, their outputs, and when they are closed.
 #
 # A display is two outputs. The first is the widget; the second its static twin, as HTML, which the widget's view
-# hides
-# while it is shown. A saved notebook has no live widget, so that the twin is seen: in JupyterLab and Notebook, whose
-# line
-# "Error displaying widget" the twin's style hides, in nbconvert's HTML, and where there are no widgets.
+# hides while it is shown. A saved notebook has no live widget, so that the twin is seen: in JupyterLab and
+# Notebook, whose line "Error displaying widget" the twin's style hides, in nbconvert's HTML, and where there are
+# no widgets.
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 

@@ -22,10 +22,8 @@ from kernelscope.probes.sink import Sink
 # The parts of a build's key by name: types, operators, iterators and options, and never a value of the user's.
 #
 # cuda.compute's own key says of each argument what the machine code depends on. An operator is known there by its
-# name,
-# its bytecode and constants, and what it captures: numbers by value, device arrays by dtype and shape, and anything
-# else
-# by its identity. Here numbers and objects are told apart by running numbers: ``int, value 2``.
+# name, its bytecode and constants, and what it captures: numbers by value, device arrays by dtype and shape, and
+# anything else by its identity. Here numbers and objects are told apart by running numbers: ``int, value 2``.
 
 Parts = dict[str, str]
 
@@ -216,8 +214,8 @@ def _digest(code: CodeType) -> str:
 # Requests to cuda.compute's build cache: hit, miss or wait, what the key was, and what a miss built.
 #
 # A factory such as ``make_reduce_into`` looks in a cache of its thread first. Only where that has nothing does it
-# run,
-# and ask the process's cache of builds (`_cache_single_flight`), where one thread builds and the others wait for it.
+# run, and ask the process's cache of builds (`_cache_single_flight`), where one thread builds and the others wait
+# for it.
 
 _MOST_KERNELS = 50
 

@@ -454,11 +454,10 @@ def _function_name(address: int) -> str | None:
 
 # What two graphs have in common: plain data of nodes and edges, hashes of it, and differences in words.
 #
-# Two graphs of one topology have the same kinds of nodes, the same kernels and the same edges, by the order in which
-# their nodes were made; the driver can update one into the other. Graphs of one fingerprint have the same launch
-# configurations and sizes too: only pointers and scalars differ between them, if anything. Arguments are compared
-# here as
-# bytes, and leave this module in no other form than as words that say which one differs.
+# Two graphs of one topology have the same kinds of nodes, the same kernels and the same edges, by the order in
+# which their nodes were made; the driver can update one into the other. Graphs of one fingerprint have the same
+# launch configurations and sizes too: only pointers and scalars differ between them, if anything. Arguments are
+# compared here as bytes, and leave this module in no other form than as words that say which one differs.
 
 #: Names of a node's arguments by its kind; a kernel's have numbers.
 _ARGUMENTS = {
@@ -725,12 +724,10 @@ def _joined(words: list[str]) -> str | None:
 
 # Graphs as they were at one moment: copies that the driver makes at once, and that are read later.
 #
-# The driver copies a graph of 1,000 nodes in 0.6 ms; reading them from Python takes ten times as long. So the copy is
-# made in the user's call and read when recording stops. A copy keeps alive what the graph keeps alive, such as
-# arrays,
-# and may be read only as long as its kernels are loaded: it is read earlier when the last of what it was copied from
-# is
-# destroyed, and when a module is unloaded.
+# The driver copies a graph of 1,000 nodes in 0.6 ms; reading them from Python takes ten times as long. So the
+# copy is made in the user's call and read when recording stops. A copy keeps alive what the graph keeps alive,
+# such as arrays, and may be read only as long as its kernels are loaded: it is read earlier when the last of what
+# it was copied from is destroyed, and when a module is unloaded.
 
 #: More copies, or more nodes in them, are not kept.
 MOST_COPIES, MOST_NODES = 256, 50_000

@@ -23,11 +23,10 @@ from kernelscope.probes.sink import AFTER, CallData
 
 # CUPTI's request for a buffer, its other callbacks, and the Ctrl-C that comes in the middle of them.
 #
-# CUPTI asks for buffers in the middle of the user's launches. A signal that came while the launch was in C is handled
-# by
-# Python at the first chance, which is that callback; ctypes cannot raise through CUPTI, and would print the exception
-# and
-# forget it. So while CUPTI records, what comes out of the callback is raised again in the main thread.
+# CUPTI asks for buffers in the middle of the user's launches. A signal that came while the launch was in C is
+# handled by Python at the first chance, which is that callback; ctypes cannot raise through CUPTI, and would
+# print the exception and forget it. So while CUPTI records, what comes out of the callback is raised again in the
+# main thread.
 
 def asking(lend: Callable[[], int], lent: dict[int, bool], size_bytes: int) -> Callable[..., None]:
     """Return the function that answers CUPTI's request for a buffer.
@@ -499,8 +498,8 @@ class Captures:
 # Having NVTX's C interface, which torch, cupy and others call, report its ranges to CUPTI.
 #
 # NVTX looks for a tool once in each library that has it built in, at its first call there. What calls it for the
-# first
-# time while a recording lasts is seen then, and in later recordings; what did before is not. Ranges that Python's
+# first time while a recording lasts is seen then, and in later recordings; what did before is not. Ranges that
+# Python's
 # ``nvtx`` makes are recorded in Python, where nothing depends on who was first.
 
 _VARIABLE = "NVTX_INJECTION64_PATH"

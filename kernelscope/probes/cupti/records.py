@@ -174,12 +174,10 @@ def _reserved() -> mmap.mmap:
 
 # CUPTI's activity buffers as NumPy arrays: which records they hold, and the fields that are read of each kind.
 #
-# A buffer is one record after another, of several kinds and so of several sizes. How large the records of a kind are
-# differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI when the
-# first
-# record of it is met. Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that are read
-# stand
-# where they stood in 12.0.
+# A buffer is one record after another, of several kinds and so of several sizes. How large the records of a kind
+# are differs between versions of CUPTI, which add fields at the end; so the size of a kind is asked of CUPTI when
+# the first record of it is met. Source of the layouts: ``cupti_activity.h`` of CUDA 12.0 to 13.5; the fields that
+# are read stand where they stood in 12.0.
 
 MEMCPY, MEMSET, DRIVER, RUNTIME, KERNEL, MARKER, MARKER_DATA, MEMCPY_PEER, SYNCHRONIZATION = (
     1, 2, 4, 5, 10, 12, 13, 22, 38)

@@ -374,13 +374,11 @@ def first_line(error: BaseException) -> str:
 # Whether code from the disk cache was made with the values that its kernel captures now.
 #
 # The cache's key has the function's bytecode and closure, but neither the globals that it reads nor the device
-# functions
-# that it calls. So the kernel is lowered once more by numba's front end, without NVVM, and its LLVM compared with
-# what
-# was loaded; where it differs, NVVM makes PTX of it, and that is compared too. It happens after recording, changes
-# nothing of the user's (what a device function compiles meanwhile is taken out of it again), and what cannot be
-# compared
-# counts as not checked: a false alarm would be worse than a change that is missed.
+# functions that it calls. So the kernel is lowered once more by numba's front end, without NVVM, and its LLVM
+# compared with what was loaded; where it differs, NVVM makes PTX of it, and that is compared too. It happens
+# after recording, changes nothing of the user's (what a device function compiles meanwhile is taken out of it
+# again), and what cannot be compared counts as not checked: a false alarm would be worse than a change that is
+# missed.
 
 #: How long all checks of one stop may take; one that has begun is finished.
 BUDGET_NS = 1_000_000_000
@@ -566,9 +564,9 @@ class _Undo:
 
 # Code that a launch makes for a device of another compute capability than the specialization was compiled for.
 #
-# numba-cuda compiles for the device that is current. A launch on another one takes the same specialization, and links
-# it
-# (and runs NVVM) once more while it prepares the launch, outside every compile: such a build is a compile of its own.
+# numba-cuda compiles for the device that is current. A launch on another one takes the same specialization, and
+# links it (and runs NVVM) once more while it prepares the launch, outside every compile: such a build is a
+# compile of its own.
 
 class DeviceBuilds:
     """Makes a row of ``compilations`` of each such build.
@@ -735,11 +733,10 @@ class _Unrecorded:
 
 # Whether two compiles made the same code: LLVM and PTX compared without what differs from process to process.
 #
-# numba's names carry a count of the functions that were compiled before, a module's record types are numbered, and
-# the
-# libraries that a kernel calls stand in any order. So symbols that are defined in the text are numbered in the order
-# in
-# which they are met, from the kernel on; debug information and other metadata, linkage and comments are left out.
+# numba's names carry a count of the functions that were compiled before, a module's record types are numbered,
+# and the libraries that a kernel calls stand in any order. So symbols that are defined in the text are numbered
+# in the order in which they are met, from the kernel on; debug information and other metadata, linkage and
+# comments are left out.
 
 _SYMBOL = re.compile(r'@"((?:[^"\\]|\\.)*)"|@([\w.$-]+)')
 _DEFINED = re.compile(r'^(?:@"(?P<global>[^"]*)"|@(?P<plain>[\w.$-]+)) =|^define\b[^@]*@(?:"(?P<quoted>[^"]*)"|'

@@ -372,10 +372,9 @@ def _config(key: tuple[Any, ...]) -> dict[str, Any]:
 
 # The code of numba-cuda's kernels as rows of the table ``code``: what ran, read from its caches.
 #
-# Nothing is compiled for it: PTX and machine code are those of the compute capability that ran, types and LLVM those
-# of
-# that compile. What is not there is left out; a kernel loaded from the disk cache has no types, for the cache keeps
-# none.
+# Nothing is compiled for it: PTX and machine code are those of the compute capability that ran, types and LLVM
+# those of that compile. What is not there is left out; a kernel loaded from the disk cache has no types, for the
+# cache keeps none.
 
 #: Under which `Sink.stated` holds what could not be captured.
 STATED = f"{FRAMEWORK} code"

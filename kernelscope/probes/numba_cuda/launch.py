@@ -125,8 +125,7 @@ class NativeLaunchHooks:
 # The hooks on numba-cuda's launch path, and everything that they leave to somebody else.
 #
 # ``CUDADispatcher.call`` begins and ends a launch. ``CUDADispatcher._update_launch_config_sensitivity``, which it
-# calls
-# as soon as it has a specialization, ends its dispatch and names that. The global ``launch`` of
+# calls as soon as it has a specialization, ends its dispatch and names that. The global ``launch`` of
 # ``numba.cuda.dispatcher`` is the driver call; ``--detail launch`` leaves it alone. Where there are several devices,
 # ``CUDACodeLibrary.get_cufunc`` is hooked too: each device has a function of its own, while the ``cuda.core.Kernel``
 # behind it is one for all. They talk through the thread's `ThreadState`; one record is packed when the call ends. The

@@ -18,11 +18,9 @@ from kernelscope.schema import UNKNOWN
 # Hooks on numba-cuda-mlir's compiles: outcome, launch configuration, passes and phases. None is on the launch path.
 #
 # ``MLIRDispatcher._compile_impl`` is what the native launcher, and a launch that needs its launch configuration, ask
-# for
-# a specialization; ``MLIRDispatcher._compile_public`` is what everybody else asks. Both return one that is there
-# already
-# where they can. Whether something was compiled is said by ``mlir_optimization.optimize``, which every compile ends
-# with.
+# for a specialization; ``MLIRDispatcher._compile_public`` is what everybody else asks. Both return one that is
+# there already where they can. Whether something was compiled is said by ``mlir_optimization.optimize``, which
+# every compile ends with.
 
 #: Which function asked, as the schema's triggers; the innermost that is listed counts.
 _TRIGGERS = {"specialize": "specialize", "_jit_with_signatures": "eager", "_jit_with_annotations": "eager"}

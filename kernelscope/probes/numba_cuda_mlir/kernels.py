@@ -253,9 +253,9 @@ def _config(key: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 # The code of numba-cuda-mlir's kernels as rows of the table ``code``: what ran, read from its compile results.
 #
-# Nothing is compiled for it. MLIR is kept twice in one text, as MLIR tools write several modules: what the function
-# was
-# lowered to, and what MLIR's own passes made of it. A kernel loaded from the disk cache has only the second.
+# Nothing is compiled for it. MLIR is kept twice in one text, as MLIR tools write several modules: what the
+# function was lowered to, and what MLIR's own passes made of it. A kernel loaded from the disk cache has only the
+# second.
 
 #: Under which `Sink.stated` holds what could not be captured.
 STATED = f"{FRAMEWORK} code"

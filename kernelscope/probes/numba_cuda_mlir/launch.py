@@ -111,10 +111,8 @@ class NativeLaunchHooks:
 # ``_ArgMarshaller.__call__`` begins and ends a launch; users hold these objects, and all launches go through the
 # method.
 # ``_ArgMarshaller._launch``, which it calls once the arguments are typed and on the device, names the types. What
-# comes
-# then is native: the specialization is found there, and the driver called. So of the boundaries inside a launch only
-# the
-# native launcher's return is seen; on a GPU, CUPTI's record of the driver call brings the others.
+# comes then is native: the specialization is found there, and the driver called. So of the boundaries inside a
+# launch only the native launcher's return is seen; on a GPU, CUPTI's record of the driver call brings the others.
 
 # Lists of argument types are new ones for launches with host arrays: the memory of known ones is bounded.
 

@@ -17,11 +17,10 @@ from kernelscope.probes.sink import LAUNCH, Sink
 
 # Quadrants' compiles: the front end once a specialization, and machine code that is made or found in a cache.
 #
-# Two caches can spare work. The fast cache (``src_ll_cache``, for kernels that say ``fastcache=True``) knows a kernel
-# by
-# its source and arguments, and spares the front end too. The offline cache (``fe_ll_cache``) knows it by what the
-# front
-# end made, and spares the machine code. Both are disk caches; a Program keeps in memory what it has used.
+# Two caches can spare work. The fast cache (``src_ll_cache``, for kernels that say ``fastcache=True``) knows a
+# kernel by its source and arguments, and spares the front end too. The offline cache (``fe_ll_cache``) knows it
+# by what the front end made, and spares the machine code. Both are disk caches; a Program keeps in memory what it
+# has used.
 
 _FAST = "loaded from Quadrants' fast cache, which knows the kernel by its source and arguments: nothing was compiled"
 _OFFLINE = ("its machine code was in Quadrants' offline cache; the front end ran, which finds out which kernel it is")
@@ -145,9 +144,8 @@ def _caches(under_way: Compile, kernel: Any) -> dict[str, Any]:
 # Graphs that Quadrants makes of ``@qd.kernel(graph=True)``: what its Program tells after each launch.
 #
 # Where CUPTI watches graphs, its events have the times, the nodes and the ids, and these only add which kernel a
-# graph is
-# of. Where it does not, they stand for themselves. One call of Quadrants' runtime builds a graph and launches it: the
-# build's time has the first launch in it, and that launch is written as of its end.
+# graph is of. Where it does not, they stand for themselves. One call of Quadrants' runtime builds a graph and
+# launches it: the build's time has the first launch in it, and that launch is written as of its end.
 
 _COLUMNS = len(LAUNCH)
 
@@ -250,8 +248,7 @@ class GraphLog:
 #
 # ``Kernel.__call__`` begins and ends a launch. ``KernelCxx.make_launch_context``, which is what it asks of the
 # specialization that it has found, ends its dispatch. ``Program.launch_kernel`` is the call of Quadrants' runtime,
-# which
-# launches one CUDA kernel for each top-level loop, or one graph. ``Kernel._try_load_fastcache`` is what
+# which launches one CUDA kernel for each top-level loop, or one graph. ``Kernel._try_load_fastcache`` is what
 # ``Kernel.materialize`` does first where a specialization is missing, before the front end makes it;
 # ``Program.compile_kernel`` makes the machine code or finds it in a cache. Neither of these two is on the path of a
 # launch whose specialization is there.

@@ -356,24 +356,19 @@ def described(local: dict[str, Any]) -> list[str]:
 
 # The parts of one launch, timed in the process of a target.
 #
-# A reading of the clock costs as much as a small part of a launch, so that a launch with all boundaries stamped would
-# not be the launch that is asked about. Therefore a batch of launches has two stamps only: one where a part begins,
-# one
-# where it ends. Each part has its batches, as has the launch without any stamp, in fresh order in every round. What
-# two
-# stamps cost is measured in the same places: batches where both stand at the part's beginning. That is taken off. So
-# that the parts add up to the bare launch is no matter of arithmetic: it is a check, and what is left over is
-# reported.
-# Arguments are the exception: where each one's turn begins is stamped in the same batch. A stamp in one turn of the
-# loop
-# and none in the others costs more than itself, because the processor guesses the way through the loop wrong.
+# A reading of the clock costs as much as a small part of a launch, so that a launch with all boundaries stamped
+# would not be the launch that is asked about. Therefore a batch of launches has two stamps only: one where a part
+# begins, one where it ends. Each part has its batches, as has the launch without any stamp, in fresh order in
+# every round. What two stamps cost is measured in the same places: batches where both stand at the part's
+# beginning. That is taken off. So that the parts add up to the bare launch is no matter of arithmetic: it is a
+# check, and what is left over is reported. Arguments are the exception: where each one's turn begins is stamped
+# in the same batch. A stamp in one turn of the loop and none in the others costs more than itself, because the
+# processor guesses the way through the loop wrong.
 #
-# The stamps are statements that are put into copies of the framework's own functions (in their syntax trees), which
-# then
-# lend their code to the functions for a batch. So no wrapper is on the path, and what stands between two boundaries
-# is
-# what stands there without stamps. Where a boundary is not found in a version's source, the parts beside it are null,
-# with the reason, and the time between the boundaries that are found is ``other``.
+# The stamps are statements that are put into copies of the framework's own functions (in their syntax trees),
+# which then lend their code to the functions for a batch. So no wrapper is on the path, and what stands between
+# two boundaries is what stands there without stamps. Where a boundary is not found in a version's source, the
+# parts beside it are null, with the reason, and the time between the boundaries that are found is ``other``.
 #
 # Standard library only; Python 3.9 and later.
 

@@ -179,17 +179,14 @@ def _from_nvml(bus: bytes) -> dict[str, Any]:
 # Quiet moments: when nobody else slows this thread's processor core down.
 #
 # A core can be slow without being taken away: its physical core's other thread is at work for somebody else, which on
-# a
-# virtual machine nothing tells. On the host of an H100 with 16 virtual cores a launch took 12.2 µs at some moments
-# and
-# 17.7 at others, for tens of milliseconds to seconds at a time, on whichever core. A short loop beside it took 1.0 to
-# 1.2
-# and 1.6 to 2 times as long as at best (correlation of the two 0.95): it tells which moment it is.
+# a virtual machine nothing tells. On the host of an H100 with 16 virtual cores a launch took 12.2 µs at some
+# moments and 17.7 at others, for tens of milliseconds to seconds at a time, on whichever core. A short loop
+# beside it took 1.0 to 1.2 and 1.6 to 2 times as long as at best (correlation of the two 0.95): it tells which
+# moment it is.
 #
-# So there is such a *reference* before and after each batch, and a study's processes go on to another core, together,
-# where one finds it slow. They stay as long as they can: while targets were on different cores, or came to another
-# one
-# for each batch, their differences varied twice as much as on one core that was left alone.
+# So there is such a *reference* before and after each batch, and a study's processes go on to another core,
+# together, where one finds it slow. They stay as long as they can: while targets were on different cores, or came
+# to another one for each batch, their differences varied twice as much as on one core that was left alone.
 #
 # Standard library only; Python 3.9 and later.
 

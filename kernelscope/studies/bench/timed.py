@@ -110,8 +110,7 @@ def _without_a_full_queue(case: TimedCase, loops: int) -> tuple[int, float]:
 # function's own parameters: they cost what local names cost, and what `before` binds is there as well.
 #
 # What is in every measurement: 4 ns a loop and 1 to 2 for each name, or 20 ns for a function in the place of a
-# statement
-# (CPython 3.11). Beyond the timed loops a batch takes 0.08 ms, the request and its answer included.
+# statement (CPython 3.11). Beyond the timed loops a batch takes 0.08 ms, the request and its answer included.
 
 #: CPython 3.12 starts with 375 objects frozen, other versions with none: nobody has asked for those.
 FROZEN_BY_PYTHON = 1_000

@@ -12,9 +12,8 @@ from kernelscope.views.graph.model import Graph, Node, Place
 
 # What kinds of nodes look like in the picture of a graph: a color, an outline and a sign each, beside their word.
 #
-# Nodes bring their own ground and are drawn in white on it, lines and frames in a gray between: so that one picture
-# is
-# readable on a light and on a dark page. The widget's front end gets the same table.
+# Nodes bring their own ground and are drawn in white on it, lines and frames in a gray between: so that one
+# picture is readable on a light and on a dark page. The widget's front end gets the same table.
 
 #: Lines, frames and words beside nodes: readable on white and on black.
 INK = "#7d858f"

@@ -255,10 +255,8 @@ def _length(made: tuple[Spots, Bends], edges: list[Edge]) -> float:
 # Where the nodes and edges of a CUDA graph stand in its picture, whichever of its boxes are open.
 #
 # Each body of a graph is laid out once, with all boxes in it closed: connected parts in layers, long narrow parts
-# folded
-# into columns as text is, the columns on shelves. What a picture shows with some boxes open follows from that without
-# a
-# further layout: see `place`, and ``graph_place.js``, which does the same in a page.
+# folded into columns as text is, the columns on shelves. What a picture shows with some boxes open follows from
+# that without a further layout: see `place`, and ``graph_place.js``, which does the same in a page.
 
 #: Nodes that a picture has at most, those in closed boxes included; what is left out is said.
 MOST_NODES = 4_000

@@ -39,12 +39,9 @@ if TYPE_CHECKING:
 # Which source line each line of a kernel's code was made from, where the code has line information.
 #
 # PTX says it in ``.loc`` directives, SASS in the ``//## File`` comments of ``nvdisasm -g``, LLVM in ``!dbg``
-# metadata,
-# MLIR in the ``loc`` behind each operation, and the inferred types have it beside each of them. Only instructions
-# have a
-# line: labels, declarations and the directives themselves have none. Code of other functions that was inlined counts
-# as
-# of the line of the kernel that called them; where it stands itself is kept too.
+# metadata, MLIR in the ``loc`` behind each operation, and the inferred types have it beside each of them. Only
+# instructions have a line: labels, declarations and the directives themselves have none. Code of other functions
+# that was inlined counts as of the line of the kernel that called them; where it stands itself is kept too.
 
 #: File (an index into `LineMap.files`, -1 for none) and line number (0 for none).
 _Place = tuple[int, int]

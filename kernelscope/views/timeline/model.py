@@ -713,8 +713,8 @@ class HostEvents:
 # ``builds``
 # (requests to build caches); ``gpu`` (activities of the GPU), ``graphs`` (one row a graph launch on the GPU) and
 # ``calls`` (what the host called or waited for: API calls, waits, and the calls that asked for activities outside of
-# our
-# launches). Each has ``start``, ``dur``, ``track`` and ``flags``: 1 where the end is unknown, 2 where the start is.
+# our launches). Each has ``start``, ``dur``, ``track`` and ``flags``: 1 where the end is unknown, 2 where the
+# start is.
 
 NO_END, NO_START = 1, 2
 #: In the tables `gpu`: the driver call's own times are unknown.
@@ -1013,11 +1013,9 @@ class Builder:
 # `pack`: a recording as the timeline's front end takes it, a small header and one stream of deflated columns.
 #
 # The header is JSON: where the columns are and how they are coded, the lanes and their tracks, and what the page
-# says.
-# The payload is one raw deflate stream: columns of integers (see `kernelscope.views.timeline.wire`), and at its
-# end
-# a JSON object with the texts and the small tables. Times are nanoseconds since ``t0_ns``, the recording's first
-# instant: exact in JavaScript's numbers up to 52 days.
+# says. The payload is one raw deflate stream: columns of integers (see `kernelscope.views.timeline.wire`), and at
+# its end a JSON object with the texts and the small tables. Times are nanoseconds since ``t0_ns``, the
+# recording's first instant: exact in JavaScript's numbers up to 52 days.
 
 #: Raised whenever the front end must read something differently.
 FORMAT = 1

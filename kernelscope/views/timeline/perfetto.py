@@ -17,8 +17,7 @@ from kernelscope.views.timeline.trace import OPEN, Lane, Part, Slices, Track, ev
 # Lanes as a trace in Chrome's JSON, which the Perfetto UI opens too: for where the ``perfetto`` package is missing.
 #
 # It is four times as large, and its times are microseconds with three decimals. The format knows processes and
-# threads
-# only: a group is a process here, and a lane a thread of it.
+# threads only: a group is a process here, and a lane a thread of it.
 
 _CHUNK = 1 << 13
 

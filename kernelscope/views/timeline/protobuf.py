@@ -17,10 +17,10 @@ from kernelscope.views.timeline.trace import OPEN, Lane, Part, Slices, Track
 
 # Protobuf's wire format for a million like messages at once: columns of numbers in, bytes out.
 #
-# The perfetto package's own builder takes 3.4 µs for a packet, which is half a minute for the packets of a million
-# events. Here each field of all messages is one array of bytes, and what a message does not use of it is cut out in
-# the
-# end. Numbers of fields come from the package's descriptors, and a test compares the bytes with those of its builder.
+# The perfetto package's own builder takes 3.4 µs for a packet, which is half a minute for the packets of a
+# million events. Here each field of all messages is one array of bytes, and what a message does not use of it is
+# cut out in the end. Numbers of fields come from the package's descriptors, and a test compares the bytes with
+# those of its builder.
 
 Bytes = NDArray[np.uint8]
 
@@ -127,12 +127,10 @@ def key(field: int, kind: int) -> bytes:
 
 # Lanes as a Perfetto trace: protobuf packets, defined by the classes of the ``perfetto`` package.
 #
-# Each lane is a packet sequence of its own, as Perfetto's own writers make one a thread: its names are interned once,
-# its
-# track is the sequence's default, and its times are differences on a clock of the sequence. That is 15 to 25 bytes
-# for
-# the two ends of a slice. What comes once a lane is made with the package's builder; slices are encoded by columns
-# , because there can be millions.
+# Each lane is a packet sequence of its own, as Perfetto's own writers make one a thread: its names are interned
+# once, its track is the sequence's default, and its times are differences on a clock of the sequence. That is 15
+# to 25 bytes for the two ends of a slice. What comes once a lane is made with the package's builder; slices are
+# encoded by columns , because there can be millions.
 
 # The generated classes have no type stubs.
 _PROTO: Any = proto

@@ -20,10 +20,10 @@ from kernelscope.views.base import clean, dims, stream
 
 # Lanes of slices: the form in which trace files draw a recording, before any file format.
 #
-# A lane is one row of one track. Its slices either stand one behind the other, each with parts inside it (a launch
-# with
-# its phases), or they nest (ranges, cells, compiles). What overlaps otherwise is put into further rows, because trace
-# viewers nest whatever overlaps on one row. Everything is a column, so that a million slices cost no Python objects.
+# A lane is one row of one track. Its slices either stand one behind the other, each with parts inside it (a
+# launch with its phases), or they nest (ranges, cells, compiles). What overlaps otherwise is put into further
+# rows, because trace viewers nest whatever overlaps on one row. Everything is a column, so that a million slices
+# cost no Python objects.
 
 #: The end of a slice that was still open when recording ended.
 OPEN = int(np.iinfo(np.int64).max)
@@ -713,10 +713,9 @@ def is_timed(recording: Recording) -> Bools:
 # What a trace file of a recording shows: its lanes from top to bottom, with every fact that is known of each slice.
 #
 # Cells; NVTX ranges by domain; for each host thread its launches with their phases, nested launches, compiles,
-# passes,
-# what it did for graphs and in build caches, driver calls and waits; graph launches; and for each GPU its streams.
-# Arrows
-# lead from a launch to its kernel, and from a driver call to the graph, the kernel or the copy that it asked for.
+# passes, what it did for graphs and in build caches, driver calls and waits; graph launches; and for each GPU its
+# streams. Arrows lead from a launch to its kernel, and from a driver call to the graph, the kernel or the copy
+# that it asked for.
 
 # Top to bottom, as the timeline has them.
 _CELLS, _NVTX, _HOST, _GPU = range(4)
