@@ -254,7 +254,8 @@ def test_where_numba_cannot_be_imported(chromium: Any, server: Server) -> None:
     shown = Inspector(opened.page)
     shown.tab("ptx")
     assert until(shown.page, lambda: "add.s32" in shown.drawn())
-    assert "nothing was recorded" in opened.page.locator(".jp-OutputArea-output").last.inner_text()
+    last = opened.page.locator(".jp-OutputArea-output").last
+    assert until(shown.page, lambda: "nothing was recorded" in last.inner_text())
     assert opened.ask_kernel("'numba.cuda' in sys.modules") == "False"
     opened.close()
     server.end_kernels()
