@@ -975,7 +975,7 @@ def _recompiled(attributes: Mapping[str, Any]) -> str:
     is_unsafe, changed = recompiled(attributes)
     if is_unsafe:
         return "; what the disk cache had was made with other options or values"
-    return f"; {_quoted(changed)} changed since the last compile" if changed else ""
+    return f"; {_names(changed)} changed since the last compile" if changed else ""
 
 
 def _specialized(request: _Request, held: _Known) -> Reason | None:
@@ -1084,7 +1084,7 @@ def _redefined_reason(request: _Request) -> str:
     parts = {True: ["the same code"], False: ["other code"]}.get(same, [])
     parts += [f"{name}={present} instead of {was}" for name, (was, present) in changed_options(changes).items()]
     captured = [*changes.get("captured", ()), *changes.get("functions", ())]
-    parts += [f"another value of the captured {_quoted(captured)}"] if captured else []
+    parts += [f"another value of the captured {_names(captured)}"] if captured else []
     how = f" with {' and '.join(parts)}" if parts else ""
     if changes.get("same_function"):
         return f"@cuda.jit was applied to this function again{how}: {_WITHOUT}"
@@ -1096,10 +1096,6 @@ def _redefined_reason(request: _Request) -> str:
     if kernel.owner == "library":
         return f"{kernel.package} defined its kernel again{how}: {_WITHOUT}{_of(kernel)}"
     return f"the definition ran again{how}: {_WITHOUT}"
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return " and ".join(f"`{name}`" for name in names)
 
 
 def _argument(difference: Difference, names: tuple[str, ...]) -> str | None:

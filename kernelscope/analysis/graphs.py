@@ -384,12 +384,12 @@ def grouped(recording: Recording, runs: GraphRuns, column: str) -> Groups:
     graph, made = ints(recording, "graph_events", "graph_id"), ints(recording, "graph_events", "exec_id")
     # What has no graph of its own is of the graph that its executable graph was made from.
     own = np.append(graph, UNKNOWN)
-    own = np.where(own >= 0, own, np.append(own[_index(made, len(graph))], UNKNOWN))[:len(graph)]
-    of_event = of_graph[_index(own, len(texts))]
+    own = np.where(own >= 0, own, np.append(own[_within(made, len(graph))], UNKNOWN))[:len(graph)]
+    of_event = of_graph[_within(own, len(texts))]
     unseen = np.flatnonzero((of_event < 0) & (made >= 0))
     for at in unseen.tolist():
         of_event[at] = found.setdefault(("executable", int(made[at])), len(found))
-    of_run = np.append(of_event, UNKNOWN)[_index(runs.event, len(of_event))]
+    of_run = np.append(of_event, UNKNOWN)[_within(runs.event, len(of_event))]
     for at in np.flatnonzero((of_run < 0) & (runs.cupti_graph >= 0)).tolist():
         of_run[at] = found.setdefault(("cupti", int(runs.cupti_graph[at])), len(found))
     graph_ids += [[] for _ in range(len(found) - len(graph_ids))]
@@ -418,7 +418,7 @@ class Shapes:
         dispatcher = [str(row["name"]) for row in recording.rows("dispatchers")]
         self._dispatchers: list[str | None] = [*dispatcher, None]
         owner = np.append(ints(recording, "specializations", "dispatcher_id"), UNKNOWN)
-        self._owner = owner[_index(ints(recording, "graph_nodes", "specialization_id"), len(owner) - 1)]
+        self._owner = owner[_within(ints(recording, "graph_nodes", "specialization_id"), len(owner) - 1)]
 
     def of(self, graph_id: int) -> dict[str, Any]:
         """Return nodes, edges, kinds and kernels of a graph, as `kernelscope.analysis.graphs.GraphSummary` has them.
@@ -437,11 +437,6 @@ class Shapes:
             for at, each in zip(self._owner[kernels].tolist(), held, strict=True))
         return {"nodes": row["nodes"], "edges": row["edges"], "kinds": dict(counts.most_common()),
                 "kernels": tuple(found)}
-
-
-def _index(ids: Ints, size: int) -> Ints:
-    """Ids of a table of `size` rows; -1, which is the row behind the last one, for any other."""
-    return np.where(ids < size, ids, UNKNOWN)
 
 
 # Graphs: what building, updating and launching each one cost, which builds were rebuilds, and its time by node.

@@ -165,7 +165,7 @@ def _do(name: str, *args: Any) -> None:
         raise GraphError(f"{name}: {error.name}{capturing}")
 
 
-# What a what-if found, as data; `kernelscope.graphs.report` prints it.
+# What a what-if found, as data; `text` prints it.
 
 _RESAMPLES = 2000
 _SHARE = (2.5, 97.5)

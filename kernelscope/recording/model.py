@@ -26,7 +26,7 @@ DRY_RUN_NOTICE = "dry run: kernels did not execute"
 #: What every output of the CUDA simulator says.
 SIMULATOR_NOTICE = "CUDA simulator: times say nothing about a GPU"
 
-# A recording names its views and does not import them, so that the renderers stay above this module.
+# A recording names its views and does not import them, so that the views stay above this module.
 _VIEWS = {
     "summary": ("kernelscope.views.card.text", "summary"),
     "card": ("kernelscope.views.card.html", "card"),

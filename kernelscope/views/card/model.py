@@ -1,4 +1,4 @@
-"""`overview`: everything that a summary of a recording shows, as data. The renderers only print it."""
+"""`overview`: everything that a summary of a recording shows, as data. Text and HTML only print it."""
 
 from __future__ import annotations
 

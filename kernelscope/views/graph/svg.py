@@ -33,7 +33,7 @@ from kernelscope.views.graph.model import BOXES, TOP, Graph, Node, Place, read_g
 
 # The picture of a CUDA graph as SVG: of any number of nodes, and a small one that fits into a card.
 #
-# It runs no script and loads nothing, and needs to know no theme: see `kernelscope.renderers.graph_style`.
+# It runs no script and loads nothing, and needs to know no theme: see `kernelscope.views.graph.labels`.
 
 MAKES = Makes("image/svg+xml", ".svg")
 

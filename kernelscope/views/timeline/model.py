@@ -12,18 +12,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from kernelscope.analysis.columns import codes, ints, matches, row_count
+from kernelscope.analysis.columns import Bools, Ints, codes, ints, matches, row_count
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
 from kernelscope.analysis.ranges import attribute, attribute_activities
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
 from kernelscope.views.timeline.wire import EXACT, LONG, Columns, Link
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _TIMES = {
     "cells": ("start_ns", "end_ns"),
