@@ -30,7 +30,7 @@ from kernelscope.probes.base import DETAILS
     ("--code -q", CellOptions(code=True, quiet=True)),
     ("-n #1", CellOptions(name="#1")),
     ("--mode ring --capacity 10", CellOptions(mode="ring", capacity=10)),
-    ("--mode stop --recorder python", CellOptions(mode="stop", recorder="python")),
+    ("--mode stop", CellOptions(mode="stop")),
     ("--journal -q", CellOptions(journal=True, quiet=True)),
     ("--journal '/a b'", CellOptions(journal="/a b")),
 ])
@@ -91,9 +91,9 @@ def test_on_takes_options() -> None:
     found = parse_line("on -q --detail launch")
     assert (found.quiet, found.detail, found.code) == (True, "launch", None)
     assert parse_line("on --code").code is True
-    found = parse_line("on --mode ring --capacity 5 --recorder python")
-    assert (found.mode, found.capacity, found.recorder) == ("ring", 5, "python")
-    assert automatic(found) == CellOptions(mode="ring", capacity=5, recorder="python")
+    found = parse_line("on --mode ring --capacity 5")
+    assert (found.mode, found.capacity) == ("ring", 5)
+    assert automatic(found) == CellOptions(mode="ring", capacity=5)
     assert automatic(parse_line("on")) == CellOptions()
 
 
