@@ -38,7 +38,7 @@ EVERY_PYTHON = (
     "unit/test_probe_base.py", "unit/test_recorder*.py",
 )
 #: Folders whose files take long, the longest first.
-LONG = ("frameworks", "notebooks", "browser", "studies", "plugin", "cli", "probes", "native", "architecture",
+LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "plugin", "cli", "probes", "native", "architecture",
         "benchmarks")
 #: Reasons for which continuous integration may skip a test; none of them can be mended there.
 MAY_BE_SKIPPED = (
