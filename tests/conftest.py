@@ -38,8 +38,8 @@ EVERY_PYTHON = (
     "unit/test_probe_base.py", "unit/test_recorder*.py",
 )
 #: Folders whose files take long, the longest first.
-LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "plugin", "cli", "probes", "native", "architecture",
-        "benchmarks")
+LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "plugin", "cli", "probes", "native",
+        "architecture", "benchmarks")
 #: Reasons for which continuous integration may skip a test; none of them can be mended there.
 MAY_BE_SKIPPED = (
     "this Python", "no Python 3.12", "there is no sys.monitoring", "CPython 3.14", "this kernel", "one core only",
