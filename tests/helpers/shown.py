@@ -95,16 +95,20 @@ class _Texts(HTMLParser):
             self.found += f" {' '.join(data.split())} "
 
 
+def html_text(html: str) -> str:
+    texts = _Texts()
+    texts.feed(html)
+    texts.close()
+    rows = (" ".join(line.split()) for line in texts.found.split("\n"))
+    return lines(row for row in rows if row)
+
+
 def card(recording: Recording, folder: Path) -> str:
     return lines([recording.summary()])
 
 
 def card_html(recording: Recording, folder: Path) -> str:
-    texts = _Texts()
-    texts.feed(recording._repr_html_())
-    texts.close()
-    rows = (" ".join(line.split()) for line in texts.found.split("\n"))
-    return lines(row for row in rows if row)
+    return html_text(recording._repr_html_())
 
 
 def listings(recording: Recording, folder: Path) -> str:
