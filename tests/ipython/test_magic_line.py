@@ -15,7 +15,7 @@ from kernelscope.commands.session import (
     parse_line,
     without_heading,
 )
-from kernelscope.native.log import BACKENDS, MODES
+from kernelscope.native.log import MODES
 from kernelscope.probes.base import DETAILS
 
 
@@ -128,7 +128,7 @@ def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str
 
 
 def test_details_are_the_probes_own() -> None:
-    assert (session.DETAILS, session.MODES, session.BACKENDS) == (DETAILS, MODES, BACKENDS)
+    assert (session.DETAILS, session.MODES) == (DETAILS, MODES)
 
 
 def test_help_comes_from_the_code() -> None:
