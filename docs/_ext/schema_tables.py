@@ -1,4 +1,4 @@
-"""A Sphinx directive that documents every table and column of a recording from `kernelscope.schema`."""
+"""Sphinx directives that document the tables of a recording, and the launch record, from `kernelscope.schema`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from kernelscope.schema import TABLES, Column, Table
+from kernelscope.native.record import LAYOUT
+from kernelscope.schema import LAUNCH_RECORD, TABLES, Column, Table
 
 HEADINGS = ("Column", "Type", "Unit", "Range", "Null", "Meaning")
 WIDTHS = (24, 9, 7, 12, 6, 42)
+RECORD_HEADINGS, RECORD_WIDTHS = ("Bytes", "Field", "Type", "Unit", "Meaning"), (10, 20, 10, 6, 54)
 
 
 class SchemaTables(SphinxDirective):
@@ -25,6 +27,20 @@ class SchemaTables(SphinxDirective):
         for section in sections:
             self.state.document.note_explicit_target(section)
         return list(sections)
+
+
+class LaunchRecord(SphinxDirective):
+    """Render the fields of the launch record, with their bytes."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        rows, first = [], 0
+        for field, (_, code) in zip(LAUNCH_RECORD, LAYOUT, strict=True):
+            last = first + int(code[2:]) - 1
+            rows.append([[nodes.Text(f"{first} to {last}")], [nodes.literal("", field.name)],
+                         [nodes.literal("", field.c_type)], [nodes.Text(field.unit)], _inline(field.meaning)])
+            first = last + 1
+        return [_table(RECORD_HEADINGS, rows, RECORD_WIDTHS)]
 
 
 def _section(table: Table) -> nodes.section:
@@ -55,9 +71,10 @@ def _number(value: int) -> str:
     return str(value)
 
 
-def _table(headings: Iterable[str], rows: list[list[list[nodes.Node]]]) -> nodes.table:
-    group = nodes.tgroup(cols=len(WIDTHS))
-    group += [nodes.colspec(colwidth=width) for width in WIDTHS]
+def _table(headings: Iterable[str], rows: list[list[list[nodes.Node]]],
+           widths: tuple[int, ...] = WIDTHS) -> nodes.table:
+    group = nodes.tgroup(cols=len(widths))
+    group += [nodes.colspec(colwidth=width) for width in widths]
     group += nodes.thead("", _row([[nodes.Text(heading)] for heading in headings]))
     group += nodes.tbody("", *[_row(row) for row in rows])
     return nodes.table("", group, classes=["schema"])
@@ -74,6 +91,7 @@ def _inline(text: str) -> list[nodes.Node]:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("schema-tables", SchemaTables)
+    app.add_directive("launch-record", LaunchRecord)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
