@@ -4,75 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-Capture *all_captures;
-static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-
-Capture *capture_by_id(unsigned long long id)
-{
-    for (Capture *capture = all_captures; capture && id; capture = capture->next)
-        if (capture->id == id) return capture;
-    return NULL;
-}
-
-static bool own_thread(const Capture *capture) { return pthread_equal(capture->thread, pthread_self()); }
-
-/* ---- what a capture forbids ---- */
-
-/* The legacy stream waits for all blocking streams, so it may not get work while one of them is captured. */
-static Capture *capture_before_legacy(const Stream *legacy)
-{
-    for (Stream *stream = all_streams; stream; stream = stream->next)
-        if (stream->capture && stream->device == legacy->device && !(stream->flags & CU_STREAM_NON_BLOCKING))
-            return stream->capture;
-    return NULL;
-}
-
-CUresult stream_submit(Stream *stream, Capture **capture)
-{
-    *capture = stream->capture;
-    if (stream->capture) return stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-    Capture *spoiled = all_captures && stream->legacy ? capture_before_legacy(stream) : NULL;
-    if (!spoiled) return CUDA_SUCCESS;
-    spoiled->invalid = true;
-    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-}
-
-/* Calls such as cuMemAlloc, which may synchronize: see cuThreadExchangeStreamCaptureMode. */
-CUresult capture_forbids_unsafe_call(void)
-{
-    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
-    for (Capture *capture = all_captures; capture; capture = capture->next) {
-        bool from_anywhere = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                             thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-        bool from_here = capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && own_thread(capture);
-        if (!from_anywhere && !from_here) continue;
-        capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult capture_forbids_synchronize(const Context *context)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (Capture *capture = all_captures; capture; capture = capture->next) {
-        if (capture->origin->device != context->device) continue;
-        capture->invalid = true;
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-    return result;
-}
-
 /* ---- from begin to end ---- */
-
-CUresult stream_add_node(Stream *stream, CUgraphNodeType type, Node **node)
-{
-    *node = node_new(stream->capture->graph, type);
-    node_set_add_all(&(*node)->dependencies, &stream->dependencies);
-    stream->dependencies.count = 0;
-    node_set_add(&stream->dependencies, *node);
-    return CUDA_SUCCESS;
-}
 
 static CUresult add_dependencies(Stream *stream, const CUgraphNode *nodes, size_t count)
 {
@@ -83,38 +15,6 @@ static CUresult add_dependencies(Stream *stream, const CUgraphNode *nodes, size_
     }
     for (size_t i = 0; i < count; i++) node_set_add(&stream->dependencies, node_find(nodes[i]));
     return CUDA_SUCCESS;
-}
-
-static void end_capture(Capture *capture)
-{
-    for (Capture **link = &all_captures; *link; link = &(*link)->next) {
-        if (*link != capture) continue;
-        *link = capture->next;
-        break;
-    }
-    for (Stream *stream = all_streams; stream; stream = stream->next) {
-        if (stream->capture != capture) continue;
-        stream->capture = NULL;
-        stream->dependencies.count = 0;
-    }
-    free(capture);
-}
-
-void capture_abandon(Capture *capture)
-{
-    if (capture->owns_graph) graph_free(capture->graph);
-    end_capture(capture);
-}
-
-/* Whether a capture writes into `graph`, or into a graph inside it, so that neither may be destroyed. */
-bool capture_uses(const Graph *graph)
-{
-    for (const Capture *capture = all_captures; capture; capture = capture->next) {
-        const Graph *written = capture->graph;
-        while (written != graph && written->parent) written = written->parent->graph;
-        if (written == graph) return true;
-    }
-    return false;
 }
 
 static CUresult begin(const Context *context, CUstream handle, CUstreamCaptureMode mode, Graph *graph,
@@ -187,7 +87,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
         capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     }
-    bool may_end = capture->invalid || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || own_thread(capture);
+    bool may_end = capture->invalid || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture_is_own(capture);
     REQUIRE(may_end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     CUresult result = CUDA_SUCCESS;
     if (capture->invalid) {
@@ -200,7 +100,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
         return result;
     }
     *phGraph = capture->graph->handle;
-    end_capture(capture);
+    capture_end(capture);
     return CUDA_SUCCESS;
 }
 
@@ -311,14 +211,4 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dep
     ENTER_CONTEXT();
     (void)dependencyData;
     return update_dependencies(context, hStream, dependencies, numDependencies, flags);
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-    ENTER();
-    REQUIRE_ARGUMENT(mode && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
-    CUstreamCaptureMode before = thread_mode;
-    thread_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
 }
