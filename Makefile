@@ -50,11 +50,11 @@ pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS),,; all tests take about 25 minutes on 2 cores)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the native recorder under ASan, UBSan and valgrind
+sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the C extension under ASan, UBSan and valgrind
 
 # One of the two; ARGS are pytest's.
 asan valgrind: $(VENV)/.test-$(CUDA)
-	@echo "testing the native recorder under $@"
+	@echo "testing the C extension under $@"
 	@$(BIN)/python tests/native/watched.py $@ $(ARGS)
 
 docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warnings are errors

@@ -260,10 +260,9 @@ def kept(shown: Overview) -> str:
     held = shown.kept
     if held is None:
         return ""
-    recorder = {"native": "native recorder", "python": "Python recorder"}.get(held.backend or "", "recorder")
-    mode = f" in mode {held.mode}" if held.mode in ("ring", "stop") else ""
+    mode = f"mode {held.mode}, " if held.mode in ("ring", "stop") else ""
     lost = f"{count(held.lost)} lost" if held.lost else "none lost"
-    return f"; {recorder}{mode}, {counted(held.launches, 'launch', 'launches')} kept, {lost}"
+    return f"; {mode}{counted(held.launches, 'launch', 'launches')} kept, {lost}"
 
 
 def health(row: HealthRow) -> str:
