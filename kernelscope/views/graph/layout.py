@@ -256,7 +256,7 @@ def _length(made: tuple[Spots, Bends], edges: list[Edge]) -> float:
 #
 # Each body of a graph is laid out once, with all boxes in it closed: connected parts in layers, long narrow parts
 # folded into columns as text is, the columns on shelves. What a picture shows with some boxes open follows from
-# that without a further layout: see `place`, and ``graph_place.js``, which does the same in a page.
+# that without a further layout: see `place`, and ``frontend/graph/place.ts``, which does the same in a page.
 
 #: Nodes that a picture has at most, those in closed boxes included; what is left out is said.
 MOST_NODES = 4_000
@@ -562,7 +562,7 @@ def _toward(spot: Spot, other: Spot) -> float:
 #
 # A box that opens stretches what is around it: its layer gets higher, and the strip of its column that it covers gets
 # wider, with whatever else is in that strip. So nothing changes sides or places, and no line crosses another one that
-# it did not cross before. ``static/graph_place.js`` does the same in a page; a test holds the two together.
+# it did not cross before. ``frontend/graph/place.ts`` does the same in a page; a test holds the two together.
 
 #: An open box: its own line on top, that of each body, the space around a body's nodes, and between bodies.
 HEAD, BODY_HEAD, INSIDE, BODY_GAP = 34, 20, 16, 12

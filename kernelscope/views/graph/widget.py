@@ -105,13 +105,6 @@ MOST_NODES = 400
 #: Closed boxes that such a picture brings along, and nodes in one of them.
 MOST_BOXES = 24
 
-_START = """
-const text = document.getElementById("kernelscope-payload").textContent.trim();
-const payload = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-window.kernelscope = mount(document.getElementById("kernelscope-graph"), {
-  payload, height: Math.max(320, window.innerHeight - 150),
-});
-"""
 _WIDE = "main { max-width: 1700px; }"
 _NO_SCRIPT = "A picture of the graph: the live one needs JavaScript, and a browser of 2023 or later."
 
@@ -142,7 +135,7 @@ def page(graph: Graph, layout: Layout, notice: str = "") -> str:
     # Late, so that a notebook that shows a graph does not load what packs timelines.
     from kernelscope.views.page import hash_of
 
-    script = front_end("graph") + _START
+    script = front_end("graph_page")
     policy = (f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; img-src data:; "
               "base-uri 'none'; form-action 'none'")
     payload = base64.b64encode(pack(graph, layout, notice)).decode("ascii")
@@ -219,7 +212,7 @@ class GraphWidget(View):
     """
 
     bundle = "graph"
-    _esm = front_end("graph_widget")
+    _esm = front_end("widget")
 
     height = traitlets.Int(0, min=0).tag(sync=True)
     #: What a page calls it where it cannot be shown.
