@@ -46,7 +46,7 @@ from kernelscope.views.base import table as _table
 from kernelscope.views.base import with_notice as _with_notice
 from kernelscope.views.base import wrap as _wrap
 from kernelscope.views.card.model import HealthRow, Overview, overview
-from kernelscope.views.graph.labels import short_name
+from kernelscope.views.graph.model import short_name
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
