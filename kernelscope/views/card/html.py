@@ -22,7 +22,7 @@ from kernelscope.analysis.signatures import parse_signature
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import Makes, clean, escape, shorten
+from kernelscope.views.base import Makes, clean, defined_at, escape, shorten
 from kernelscope.views.card import text
 from kernelscope.views.card import text as card_text
 from kernelscope.views.card.model import Overview, overview
@@ -119,7 +119,7 @@ def _kernel_row(
 ) -> str:
     run = None if gpu is None or kernel.dispatcher_id not in gpu else gpu[kernel.dispatcher_id].execute
     notes = "".join(f"<small>{escape(note)}</small>" for note in card_text.launch_notes(kernel))
-    place = escape(card_text.place(kernel, frameworks))
+    place = escape(defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, frameworks))
     share = kernel.host_ns / host if host and kernel.host_ns is not None else None
     phases = bars(kernel.totals) if kernel.totals.segments else MISSING
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +27,7 @@ from kernelscope.views.base import (
     INDENT,
     Makes,
     clean,
+    defined_at,
     dims,
     percents,
     rest,
@@ -46,7 +46,7 @@ from kernelscope.views.base import table as _table
 from kernelscope.views.base import with_notice as _with_notice
 from kernelscope.views.base import wrap as _wrap
 from kernelscope.views.card.model import HealthRow, Overview, overview
-from kernelscope.views.graph.labels import short_name
+from kernelscope.views.graph.model import short_name
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
@@ -69,8 +69,6 @@ EMPTY_CHECKS = (
 
 _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
-_NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
-_PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
 
 
 @dataclass(frozen=True)
@@ -144,29 +142,6 @@ def synchronize_note(shown: Overview) -> str:
     if shown.synchronize_ns is None:
         return ""
     return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
-
-
-def place(kernel: KernelSummary, frameworks: Sequence[str] = ()) -> str:
-    """Return where a kernel is defined: its module, file and line, without the path of this machine.
-
-    Its framework stands first where it is another than numba-cuda, or one of several `frameworks`.
-    """
-    file = kernel.filename
-    parts = [kernel.framework] if kernel.framework != "numba-cuda" or len(frameworks) > 1 else []
-    # Beside a file or a cell, __main__ tells nothing.
-    parts += [kernel.module] if kernel.module and not (file and kernel.module == "__main__") else []
-    if file:
-        prompt = _PROMPT_FILE.match(file)
-        if prompt:
-            name = f"In [{prompt[1]}]"
-        elif _NOTEBOOK_FILE.search(file):
-            name = "notebook cell"
-        else:
-            name = re.split(r"[/\\]", file)[-1]
-        spoken = prompt is not None or name == "notebook cell"
-        line = "" if kernel.lineno is None else f", line {kernel.lineno}" if spoken else f":{kernel.lineno}"
-        parts.append(name + line)
-    return " · ".join(parts) or MISSING
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
@@ -807,7 +782,8 @@ def _kernels(shown: Overview, width: int) -> str:
 def _below(kernel: KernelSummary, shown: Overview, width: int) -> list[str]:
     """A kernel's place and resources, on one line where they fit."""
     notes = "".join(f", {note}" for note in launch_notes(kernel))
-    parts = [clean(place(kernel, shown.frameworks)), clean(resources(kernel) + notes)]
+    at = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
+    parts = [clean(at), clean(resources(kernel) + notes)]
     room = width - 2 * len(_INDENT)
     joined = " · ".join(parts)
     return [joined] if width_of(joined) <= room else [shorten(part, room) for part in parts]
