@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kernelscope.analysis.activities import join
+from kernelscope.analysis.activities import is_gpu_recorded, join
 from kernelscope.analysis.advice import (
     LARGE_SHARE,
     Advice,
@@ -234,10 +234,13 @@ def overview(recording: Recording) -> Overview:
     totals = phases.total()
     cost = _cost(recording, wall)
     everything = ints(recording, "launches", "launch_id") * 0
-    joined = join(recording)
-    gpu = gpu_summary(recording, joined)
-    runs, run = graph_runs(recording), ran(recording)
-    graphs, builds = tuple(by_topology(recording, runs)), tuple(by_algorithm(recording))
+    # What was not recorded costs nothing.
+    held = {name for name, table in recording.tables.items() if table.num_rows}
+    joined = join(recording) if is_gpu_recorded(recording) else None
+    gpu = None if joined is None else gpu_summary(recording, joined)
+    runs = graph_runs(recording) if held & {"graphs", "graph_events", "activities"} else None
+    graphs = () if runs is None else tuple(by_topology(recording, runs))
+    builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
     multiprocessors = _multiprocessors(recording)
     churn = [*churn_advice(recording), *plain_launch_advice(recording)]
     by_id = {cell.cell_id: cell for cell in cells if cell.cell_id is not None}
@@ -275,8 +278,8 @@ def overview(recording: Recording) -> Overview:
         totals=totals,
         by_kernel=kernels,
         by_cell=cells,
-        by_range=tuple(by_range(recording, phases, joined)),
-        marks=mark_count(recording),
+        by_range=tuple(by_range(recording, phases, joined)) if "ranges" in held else (),
+        marks=mark_count(recording) if "ranges" in held else 0,
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
@@ -286,7 +289,7 @@ def overview(recording: Recording) -> Overview:
         health=health,
         gpu=gpu,
         by_topology=graphs,
-        by_graph=tuple(by_graph(recording, runs)),
+        by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
         frameworks=tuple(dict.fromkeys(kernel.framework for kernel in kernels)),
     )

@@ -25,7 +25,7 @@ from kernelscope.cubin import disassemble
 from kernelscope.recording.model import Recording
 from kernelscope.units import size
 from kernelscope.views.base import dims
-from kernelscope.views.card import text as card_text
+from kernelscope.views.card import labels
 from kernelscope.views.card.model import overview
 from kernelscope.views.inspector.model import Compile, Kernel, Specialization, Use, inspect_kernels, line_map
 
@@ -188,7 +188,7 @@ def copied_code(recording: Recording, kernel: Kernel, specialization: Specializa
 
 def place(kernel: Kernel) -> str:
     """Return where a kernel is defined, without this machine's path."""
-    return card_text.place(cast("Any", kernel))
+    return labels.place(cast("Any", kernel))
 
 
 # ---- Kernels and specializations ----
