@@ -6,21 +6,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kernelscope.analysis.activities import is_gpu_recorded, join
-from kernelscope.analysis.advice import (
-    LARGE_SHARE,
-    Advice,
-    advise,
-    churn_advice,
-    graph_advice,
-    plain_launch_advice,
-    repetition,
-)
+from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.columns import distinct_by, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
-from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, executables, graph_runs
+from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, graph_runs
 from kernelscope.analysis.launches import (
     CellSummary,
     Configurations,
@@ -241,14 +233,8 @@ def overview(recording: Recording) -> Overview:
     runs = graph_runs(recording) if held & {"graphs", "graph_events", "activities"} else None
     graphs = () if runs is None else tuple(by_topology(recording, runs))
     builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
-    multiprocessors = _multiprocessors(recording)
-    churn = [*churn_advice(recording), *plain_launch_advice(recording)]
-    by_id = {cell.cell_id: cell for cell in cells if cell.cell_id is not None}
-    loop = repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None
-    on_graphs = graph_advice(
-        graphs, executables(recording) if graphs else (), builds, {at: cell.label for at, cell in by_id.items()}, loop,
-        recording.rows("dispatchers"), "" if loop is None or loop.cell_id is None else by_id[loop.cell_id].wanted, wall,
-        gpu)
+    evidence = Evidence(
+        recording, phases, kernels, compiled, cells, graphs, builds, wall_ns=wall, host_ns=totals.host_ns, gpu=gpu)
     return Overview(
         title=_title(recording, cells),
         notice=recording.notice,
@@ -283,7 +269,7 @@ def overview(recording: Recording) -> Overview:
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, wall, multiprocessors, gpu, churn, on_graphs)),
+        advice=tuple(advise(evidence)),
         cost=cost,
         kept=kept(recording),
         health=health,
@@ -321,12 +307,6 @@ def _text(recording: Recording, key: str) -> str | None:
 def _devices(recording: Recording) -> str | None:
     names = dict.fromkeys(str(row["name"]) for row in recording.rows("devices") if row["name"])
     return ", ".join(names) or None
-
-
-def _multiprocessors(recording: Recording) -> int | None:
-    """Multiprocessors of the device; None where there are several devices or it was not recorded."""
-    rows = recording.rows("devices")
-    return rows[0]["multiprocessors"] if len(rows) == 1 else None
 
 
 def _cost(recording: Recording, wall: int | None) -> Cost | None:
