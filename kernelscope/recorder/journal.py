@@ -25,8 +25,9 @@ from typing import Any
 from kernelscope import native
 from kernelscope.clock import Clock
 from kernelscope.native import journal as native_journal
-from kernelscope.native.log import Keeping, LaunchLog, chosen, from_signal_handler, make_log
+from kernelscope.native.log import LaunchLog, chosen, from_signal_handler, make_log
 from kernelscope.probes.sink import Interner, Sink
+from kernelscope.recorder.options import RecordingOptions
 
 Row = dict[str, Any]
 
@@ -324,7 +325,7 @@ class Journal:
                 sink.health.append(self.health)
 
 
-def keep(keeping: Keeping, detail: str, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
+def keep(options: RecordingOptions, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
     """Return the log of a session, and as health why its journal is not kept; one that is asked for is made.
 
     Raises
@@ -332,10 +333,10 @@ def keep(keeping: Keeping, detail: str, clock: Clock, journal: Journal) -> tuple
     KernelScopeError
         The recorder that is asked for is not there: see `make_log`.
     """
-    asked = keeping.backend, keeping.mode, keeping.capacity, detail, clock
-    if keeping.journal is None:
+    asked = options.backend, options.mode, options.capacity, options.detail, clock
+    if options.journal is None:
         return make_log(*asked), []
-    if chosen(keeping.backend) != "native":
+    if chosen(options.backend) != "native":
         why = native.why_missing()
         return make_log(*asked), [{
             "probe": "journal", "status": "degraded",

@@ -78,7 +78,7 @@ def test_a_torn_file_is_one_line(cli: Any, recorded: Path, tmp_path: Path) -> No
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_full_disk_behind_stdout_is_one_line(cli: Any, recorded: Path) -> None:
+def test_a_full_disk_behind_stdout_is_one_line(recorded: Path) -> None:
     with open("/dev/full", "w") as full:
         ran = subprocess.run([sys.executable, "-m", "kernelscope", "show", str(recorded)], stdout=full,
                              stderr=subprocess.PIPE, text=True, check=False)

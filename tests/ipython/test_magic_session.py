@@ -162,7 +162,7 @@ def run():
 for _ in range(2):
     lines = lines_of(run)
 # What starts and stops recordings; making and showing them is not of this.
-files = ("magic_session.py", "recorder.py", "session.py", "magic_traceback.py")
+files = ("recorder.py", "session.py", "tracebacks.py")
 lines = [line for line in lines if Path(line[0]).name in files]
 assert len(lines) > 150, len(lines)
 for line in lines:

@@ -13,7 +13,7 @@ import pytest
 
 from kernelscope.errors import StudyError
 from kernelscope.native import log
-from kernelscope.probes import base
+from kernelscope.recorder import options
 from kernelscope.studies.cases import (
     BACKENDS,
     DETAILS,
@@ -160,7 +160,7 @@ def test_more_of_a_group_is_made_on_request() -> None:
 
 
 def test_recorders_and_details_are_those_that_there_are() -> None:
-    assert set(BACKENDS) == set(log.BACKENDS) and base.DETAILS == DETAILS
+    assert set(BACKENDS) == set(log.BACKENDS) and options.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:
