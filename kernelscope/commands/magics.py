@@ -184,7 +184,7 @@ def parse_line(line: str) -> tuple[str | None, Namespace]:
     if not name:
         return None, Namespace()
     if name.startswith("-"):
-        raise UsageError(see(f"{name} is no word{_elsewhere(name)}", "%kernelscope help"))
+        raise UsageError(see(f"no sub-command {name!r}{_elsewhere(name)}", "%kernelscope help"))
     if name not in MAGICS:
         unknown_verb(name)
     verb = load_verb(name)
@@ -201,8 +201,11 @@ def parse_line(line: str) -> tuple[str | None, Namespace]:
     found, unknown = parser.parse_known_args(words)
     if unknown:
         reporting: NotebookParser = found.parser
-        reporting.error(f"unrecognized arguments: {' '.join(unknown)}"
-                        + (_elsewhere(unknown[0]) if unknown[0].startswith("-") else quoted(words, unknown[0])))
+        if unknown[0].startswith("-"):
+            more = _elsewhere(unknown[0])
+        else:  # the first word of a verb with words of its own is one of these
+            more = quoted(words if reporting is parser else words[1:], unknown[0])
+        reporting.error(f"unrecognized arguments: {' '.join(unknown)}{more}")
     return name, found
 
 

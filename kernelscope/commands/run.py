@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -165,7 +166,7 @@ def _prepared(program: Program) -> Callable[[], object]:
         sys.path[0] = str(Path.cwd())
         return lambda: runpy.run_module(program.name, run_name="__main__", alter_sys=True)
     path = Path(program.name)
-    if not path.is_file():  # A folder or a zip file with a __main__ in it.
+    if not path.is_file() or zipfile.is_zipfile(path):  # a folder or a zip file with a __main__ in it
         return lambda: runpy.run_path(program.name, run_name="__main__")
     try:
         source = path.read_bytes()

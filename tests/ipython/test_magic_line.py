@@ -83,7 +83,7 @@ def test_a_line_is_parsed(line: str, verb: str | None, found: dict[str, Any]) ->
     ("nothing", "no sub-command 'nothing'; known: on, off, status, cells"),
     ("Timline 3 --cell 4", "no sub-command 'Timline'; did you mean 'timeline'? See %kernelscope help"),
     ("axpy[1, 1](a)", "no sub-command 'axpy[1,'; to record a cell, begin it with %%kernelscope"),
-    ("-q", "-q is no word; -q is an option of %kernelscope on and %%kernelscope; see %kernelscope help"),
+    ("-q", "no sub-command '-q'; -q is an option of %kernelscope on and %%kernelscope; see %kernelscope help"),
     ("on --detial launch", "did you mean '--detail'? See %kernelscope on --help"),
     ("on --detail all", "invalid choice: 'all'"),
     ("save", "the following arguments are required: FILE; see %kernelscope save --help"),
@@ -96,6 +96,8 @@ def test_a_line_is_parsed(line: str, verb: str | None, found: dict[str, Any]) ->
     ("graph x", "'x' is not a graph's number; see %kernelscope graph --help"),
     ("whatif", "the following arguments are required: graph"),
     ("whatif grahp", "invalid choice: 'grahp' (choose from"),
+    ("study launch --case a b", 'unrecognized arguments: b; quote what has spaces: --case "a b"; see'),
+    ("study launch extra", "unrecognized arguments: extra; see %kernelscope study launch --help"),
     ("study launch --json", "--json; see %kernelscope study launch --help"),
     ("study --target 'a", "no closing quotation in \"--target 'a\"; see %kernelscope study --help"),
 ])

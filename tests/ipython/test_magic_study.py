@@ -127,7 +127,6 @@ def test_files_and_the_limit(notebook: Any) -> None:
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("launch extra", "unrecognized arguments: extra; see %kernelscope study launch --help"),
     ("-o missing/x.json", "there is no folder missing"),
     ("against HEAD", "a comparison needs two refs or more"),
     ("show none.json", "none.json"),
