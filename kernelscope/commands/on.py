@@ -22,7 +22,7 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     from kernelscope.commands.cell import CellOptions
 
     recording_options(asked, asked.parser, journal=None)  # what does not go together makes no journal
-    journal, problem = journal_for(asked.journal, asked.backend)
+    journal, problem = journal_for(asked.journal)
     session.always = CellOptions(recording_options(asked, asked.parser, journal=journal), quiet=asked.quiet)
     shown = "no cards are shown" if asked.quiet else "cells that launch and compile nothing show no card"
     print(f"kernelscope: every cell from the next one on is recorded; {shown}")

@@ -136,18 +136,15 @@ def recover_here(asked: argparse.Namespace) -> Recording | None:
     return recording
 
 
-def journal_for(asked: bool | str | None, backend: str | None) -> tuple[bool | str | None, str | None]:
+def journal_for(asked: bool | str | None) -> tuple[bool | str | None, str | None]:
     """Return where ``%kernelscope on`` keeps journals, None for nowhere; and what to say where it cannot be as asked.
 
-    Without a word about it there is one wherever that is possible: with the native recorder, and where the disk allows.
+    Without a word about it there is one wherever the disk allows.
     """
     if asked is False:
         return None, None
-    from kernelscope.native.log import chosen
     from kernelscope.recorder.journal import Journal, make_journal
 
-    if chosen(backend) != "native":
-        return asked, None  # where it was asked for, each card says why there is none
     journal = Journal(asked or True)
     try:
         problem = make_journal(journal)

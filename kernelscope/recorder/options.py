@@ -22,8 +22,6 @@ from kernelscope.native.journal import MODES
 DETAILS = ("launch", "phases")
 #: How the GPU's side is recorded.
 GPU_SOURCES = ("cupti", "events", "none")
-#: Which recorder writes launches.
-BACKENDS = ("native", "python")
 #: How many launches the modes ``ring`` and ``stop`` keep, where it is not said.
 CAPACITY = 1_000_000
 
@@ -143,9 +141,6 @@ class RecordingOptions:
     capacity: int | None = field(default=None, metadata=option(
         f"how many launches the modes ring and stop keep (default: {CAPACITY})",
         flag("--capacity", metavar="N", type=int), check=_capacity_problem))
-    backend: str | None = field(default=None, metadata=option(
-        "which recorder, native or python, which are alike in what they record; the native one where it is there",
-        flag("--recorder"), choices=BACKENDS))
     journal: bool | str | Path | None = field(default=None, metadata=option(
         "keep what is recorded in files as well, in the default folder (True) or in this one, from which `recover` "
         "brings it back if the process dies",
@@ -182,23 +177,13 @@ class RecordingOptions:
         given = {each.name: getattr(arguments, each.name) for each in fields(cls) if hasattr(arguments, each.name)}
         return cls(**given | others)
 
-    def differences(self, around: RecordingOptions, backend: str) -> list[str]:
-        """Return what is otherwise in the recording around this one, which has its options: a sentence each.
-
-        Parameters
-        ----------
-        around : RecordingOptions
-            Those of the recording around.
-        backend : str
-            Its recorder, which its options need not name.
-        """
+    def differences(self, around: RecordingOptions) -> list[str]:
+        """Return what is otherwise in the recording around this one, whose options these are: a sentence each."""
         told: list[str] = []
         if self.detail != around.detail:
             told.append(f"recorded with detail {around.detail!r}, as the recording around it, not {self.detail!r}")
         if self.gpu != around.gpu:
             told.append(f"recorded the GPU's side with {around.gpu!r}, as the recording around it, not {self.gpu!r}")
-        if self.backend is not None and self.backend != backend:
-            told.append(f"recorded by the {backend} recorder, as the recording around it, not {self.backend!r}")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
             told.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")

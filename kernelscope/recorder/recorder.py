@@ -93,8 +93,8 @@ class Recorder:
             self._session, self._part = Session.join(self, self.options, self.options.probes, self._clock)
             if self._part.began is None:
                 self._session.begin_journal(self.name)
-            differences = self.options.differences(self._session.options, self._session.sink.log.backend)
-            self._notes += [{"probe": "recorder", "status": "degraded", "message": message} for message in differences]
+            self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
+                            for message in self.options.differences(self._session.options)]
             return self
         except BaseException:
             self._give_up()

@@ -57,7 +57,6 @@ def test_json_is_for_programs(recover: Any, folder: Path) -> None:
     assert (told["recovered"], told["written"], told["removed"]) == (NAME, f"{NAME}.kscope", True)
 
 
-@pytest.mark.usefixtures("native_recorder")
 def test_a_script_that_is_killed_leaves_its_journal(
     process: Any, cli: Any, recover: Any, script: Any, tmp_path: Path,
 ) -> None:

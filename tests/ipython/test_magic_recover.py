@@ -10,7 +10,6 @@ import pytest
 from counting import lines_run
 from handmade_journals import NAME, Handmade, Launch, rows_of_axpy
 
-from kernelscope import native
 from kernelscope.commands import recover
 from kernelscope.commands.magics import parse_line
 from kernelscope.native.journal import default_folder
@@ -78,7 +77,6 @@ def test_what_is_wrong_is_one_line(notebook: Any, state: Path) -> None:
     assert "'nothing' is no folder, and no journal in" in ran.stderr and ran.kinds == ["stream"]
 
 
-@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[], Any], tmp_path: Path,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -97,18 +95,16 @@ def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[],
     assert "no journals in" in following.ok("%kernelscope recover").stdout
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(None, None), (True, True), (False, None)])
-def test_without_the_native_recorder_on_keeps_none_unasked(asked: bool | None, kept: bool | None) -> None:
-    assert recover.journal_for(asked, "python") == (kept, None)
+def test_without_a_journal_if_it_is_said_so() -> None:
+    assert recover.journal_for(parse_line("on --no-journal")[1].journal) == (None, None)
 
 
-@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_disk_that_does_not_allow_it_is_said_once(base: Path) -> None:
-    assert recover.journal_for(None, None) == (True, None)
-    assert recover.journal_for(f"{base}/a b", None) == (f"{base}/a b", None)
+    assert recover.journal_for(None) == (True, None)
+    assert recover.journal_for(f"{base}/a b") == (f"{base}/a b", None)
     assert list((base / "a b").iterdir()) == []
     base.joinpath("file").write_text("precious")
-    where, problem = recover.journal_for(f"{base}/file", None)
+    where, problem = recover.journal_for(f"{base}/file")
     assert where is None and problem is not None and "file that is no folder; recording goes on in memory" in problem
 
 
