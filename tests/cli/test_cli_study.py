@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from handmade_studies import COSTS, measured, troubled
 from stand_in_studies import Studies
 
 from kernelscope import studies
-from kernelscope.commands import study as commands_study
 from kernelscope.commands.cli import main
 from kernelscope.errors import StudyError
 from kernelscope.studies import environments
@@ -102,28 +99,6 @@ def test_anatomy_and_suite(asked: Studies, capsys: Captured) -> None:
     capsys.readouterr()
     code, said = ended(["suite", "a.json", "--target", "current"], capsys)
     assert code == 2 and "name --target or files, not both" in said
-
-
-@pytest.mark.parametrize(("words", "said"), [
-    ("", "WHAT"),
-    ("nothing", "invalid choice: 'nothing'"),
-    ("launch --repeats 0", "'0' is no whole number above 0"),
-    ("launch --processes many", "'many' is no whole number above 0"),
-    ("launch --half-width -1%", "no percentage" if sys.version_info >= (3, 14) else "expected one argument"),
-    ("launch --half-width=-1%", "'-1%' is no percentage, such as 3%"),
-    ("launch --half-width nan", "'nan' is no percentage"),
-    ("launch --limit inf", "'inf' is no number of seconds above 0"),
-    ("launch --limit 0", "'0' is no number of seconds above 0"),
-    ("launch --loops a,b", "'a,b' are no numbers of loops, such as 10000 or 100000,...,10000"),
-    ("launch --fail-over x", "'x' is no percentage"),
-    ("launch extra", "unrecognized arguments: extra"),
-    ("show", "FILE.json"),
-    ("compare one", "NEW.json"),
-])
-def test_wrong_arguments_are_one_line_and_code_2(asked: Studies, capsys: Captured, words: str, said: str) -> None:
-    code, line = ended(words.split(), capsys)
-    assert code == 2 and said in line and "--help" in line
-    assert not asked.asked
 
 
 def test_what_the_library_refuses_is_one_line_and_code_1(asked: Studies, capsys: Captured) -> None:
@@ -355,13 +330,3 @@ def test_help_has_the_defaults_of_the_library(capsys: Captured) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert f"0: do not (default: {100 * HALF_WIDTH:g}%)" in said
     assert f"(default: as many as take {BATCH_MS:g} ms)" in said
-
-
-def test_every_option_of_the_command_is_used() -> None:
-    parser = argparse.ArgumentParser()
-    commands_study.VERB.arguments(parser, False)
-    known = {*commands_study._PARAMETERS, "install", "pin", "half_width", "no_index", "dryrun", "quiet", "targets",
-             "cases", "list_cases", "fail_over", "output", "html", "json",
-             "help", "refs", "file", "old", "new", "files"}
-    verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    assert {action.dest for verb in verbs.choices.values() for action in verb._actions} == known

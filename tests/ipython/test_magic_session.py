@@ -260,11 +260,6 @@ def test_a_file_that_cannot_be_written_is_one_line(notebook: Any) -> None:
     assert len(ran.cards) == 1
 
 
-def test_detail_and_timeline(notebook: Any) -> None:
-    notebook.ok(f"%%kernelscope -q --detail launch --no-timeline\n{LAUNCH}")
-    assert notebook.value("_kernelscope.metadata['detail']") == "'launch'"
-
-
 def test_a_hostile_name_is_harmless(notebook: Any) -> None:
     ran = notebook.ok(f"%%kernelscope -n \"<img src=x onerror=alert(1)>\"\n{LAUNCH}")
     html = ran.cards[0]["text/html"]
@@ -345,12 +340,6 @@ def test_timeit_around_is_refused(notebook: Any) -> None:
     ran = notebook.run(f"%%timeit -n 5 -r 2\n%%kernelscope\n{LAUNCH}")
     assert ran.stderr == ("UsageError: %%timeit repeats its body, and each repetition would be a recording of its own: "
                           "put %%kernelscope above %%timeit\n")
-
-
-def test_wrong_arguments_inside_another_magic(notebook: Any) -> None:
-    ran = notebook.run(f"%%time\n%%kernelscope --foo\n{LAUNCH}")
-    assert ran.stderr.startswith("UsageError: unrecognized arguments: --foo")
-    assert ran.stderr.count("\n") == 1
 
 
 def test_a_recording_in_a_recording(notebook: Any) -> None:
