@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from kernelscope.errors import CalibrationError, StudyError
-from kernelscope.probes.base import DETAILS
 from kernelscope.recorder import overhead
+from kernelscope.recorder.options import DETAILS
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Tail, measuring, store
 from kernelscope.studies import process as studies_process
 from kernelscope.studies.arguments import check_settings
