@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelscope import native
 from kernelscope.recorder.recorder import Recorder
-from kernelscope.studies.bench.machine import Quiet, reference_ns
+from kernelscope.studies.bench.timing import Quiet, time_reference_ns
 
 #: Launches after each change of hooks, before any is timed: the Python recorder gives functions other code, to which
 #: the interpreter adapts its instructions anew, and that takes 700 launches.
@@ -205,7 +205,7 @@ class Moments:
 
     def is_quiet(self) -> bool:
         """Whether this moment is."""
-        return reference_ns() <= self.limit_ns
+        return time_reference_ns() <= self.limit_ns
 
 
 def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, moments: Moments,

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies.arguments import is_whole, paths, shown, text
+from kernelscope.studies.target import check_paths, check_text, is_whole, shown
 from kernelscope.suggestions import did_you_mean
 
 
@@ -446,7 +446,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         If a text is none, or no Python, if there is nothing to time, if a callable has a setup, or if a number is out
         of range.
     """
-    needs = tuple(paths("needs", needs))
+    needs = tuple(check_paths("needs", needs))
     _check_facts(name, args, against, most_loops)
     if callable(what):
         for part, code in (("setup", setup), ("before", before), ("after", after)):
@@ -458,7 +458,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
                     function=what)
     given = {"what": what, "setup": setup, "before": before, "after": after}
-    texts = {"statement" if part == "what" else part: textwrap.dedent(text(part, code, "source text")).strip("\n")
+    texts = {"statement" if part == "what" else part: textwrap.dedent(check_text(part, code, "source text")).strip("\n")
              for part, code in given.items()}
     name = name or _shortened(texts["statement"])
     if not texts["statement"].strip():
@@ -592,7 +592,7 @@ def _check_facts(name: str | None, args: int | None, against: str | None, most_l
     """Refuse what a case cannot be called, have, be compared with or hold."""
     for what, given in (("name", name), ("against", against)):
         if given is not None:
-            text(what, given, "name of a case")
+            check_text(what, given, "name of a case")
     if args is not None and not is_whole(args, 0):
         raise StudyArgumentError(f"args={shown(args)} is no number of arguments")
     if most_loops is not None and not is_whole(most_loops, 1):

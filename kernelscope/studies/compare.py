@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies import files
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.arguments import path, shown
-from kernelscope.studies.measured import Difference, Judgement, Measured, TargetReport
-from kernelscope.studies.numbers import median
-from kernelscope.studies.result import LimitCheck, StudyResult, check
+from kernelscope.studies.files import as_json, load_study, write
+from kernelscope.studies.result import (
+    Difference,
+    Judgement,
+    LimitCheck,
+    Measured,
+    StudyResult,
+    TargetReport,
+    check,
+)
+from kernelscope.studies.target import check_path, shown
+from kernelscope.studies.text import median
 from kernelscope.views.base import columns, shorten, with_notice, wrap
 from kernelscope.views.html import heading
 
@@ -112,7 +119,7 @@ class Comparison:
         rows = [{**dataclasses.asdict(each),
                  **{f"{name}_us": study.by_place[each.target, each.case].median_us
                     for name, study in (("old", self.old), ("new", self.new))}} for each in self.differences]
-        return files.as_json({
+        return as_json({
             "format": FORMAT, "version": VERSION,
             **{name: {"created": study.measured.created, "targets": [each.label for each in study.targets]}
                for name, study in (("old", self.old), ("new", self.new))},
@@ -128,7 +135,6 @@ class Comparison:
             It cannot be written there.
         """
         from kernelscope.studies.card import document
-        from kernelscope.studies.files import write
 
         return write(path, document(_title(self), self._repr_html_()).encode(), ".html")
 
@@ -232,7 +238,7 @@ def _study(given: StudyResult | str | Path, name: str) -> StudyResult:
         raise StudyArgumentError(
             f"{name}={shown(given)} is no study (of launch_overhead, against or suite) and no path of "
             "its file")
-    return StudyResult(files.load(path(name, given)))
+    return StudyResult(load_study(check_path(name, given)))
 
 
 def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,9 +27,8 @@ from typing import IO, Any, NamedTuple
 
 from kernelscope.errors import StudyError
 from kernelscope.private_folders import make_private, why_not_private
-from kernelscope.studies import target as studies_target
-from kernelscope.studies.measured import TargetReport
-from kernelscope.studies.target import FORMS, KINDS, Package, Target, framework_of
+from kernelscope.studies.result import TargetReport
+from kernelscope.studies.target import FORMS, KINDS, Package, Target, find_package, framework_of, usable_as_is
 
 # How long what was told to end may take before it is killed.
 _GRACE_S = 3.0
@@ -66,19 +66,20 @@ def run(command: Sequence[str | Path], *, cwd: Path | None = None, environ: Mapp
     StudyError
         It cannot be started, or did not end in `timeout_s` seconds.
     """
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
-            command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, encoding="utf-8", errors="replace", start_new_session=True)
-    except OSError as problem:
-        raise StudyError(f"{str(command[0])!r} cannot be run: {problem.strerror or problem}") from problem
-    try:
+        with interrupts_postponed():
+            process = subprocess.Popen(
+                command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace", start_new_session=True)
         output, errors = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        end(process)
-        raise StudyError(f"{str(command[0])!r} did not end in {timeout_s:g} seconds") from None
-    except BaseException:
-        end(process)
+    except BaseException as problem:
+        if process is None and isinstance(problem, OSError):
+            raise StudyError(f"{str(command[0])!r} cannot be run: {problem.strerror or problem}") from problem
+        if process is not None:
+            end(process)
+        if isinstance(problem, subprocess.TimeoutExpired):
+            raise StudyError(f"{str(command[0])!r} did not end in {timeout_s:g} seconds") from None
         raise
     return Finished(process.returncode, output, errors)
 
@@ -93,6 +94,25 @@ def end(process: subprocess.Popen[str]) -> None:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
+
+
+@contextmanager
+def interrupts_postponed() -> Generator[None]:
+    """Hold a Ctrl-C back until the block is over, so that what it starts is known to somebody who ends it."""
+    came: list[tuple[int, Any]] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, lambda *given: came.append(given))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        before[came[0][0]](*came[0])
 
 
 def to_the_end(action: Callable[[], object]) -> None:
@@ -838,7 +858,7 @@ def _ref(request: _Request) -> Prepared:
 
 def _source(request: _Request, folder: Path, revision: str | None, warnings: Sequence[str] = ()) -> Prepared:
     """A folder with source, installed or as it is."""
-    package = studies_target.find_package(folder)
+    package = find_package(folder)
     if package is None:
         raise StudyError("it has not the source of numba-cuda or numba-cuda-mlir: there is no numba_cuda, "
                          "src/numba_cuda_mlir or the like")
@@ -848,7 +868,7 @@ def _source(request: _Request, folder: Path, revision: str | None, warnings: Seq
                               *_bounds(package.framework, package.version or ""))
         return request.prepared(python, _environ(own=True, isolated=True), revision=revision, package=package,
                                 warnings=warnings)
-    package, notes = studies_target.usable_as_is(package, request.workspace.folder("copies", request.target.label))
+    package, notes = usable_as_is(package, request.workspace.folder("copies", request.target.label))
     environ = _environ(own=False)
     first = str(package.path.parent)
     if os.pathsep in first:

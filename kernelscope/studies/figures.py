@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies.arguments import shown
 from kernelscope.studies.card import color_of
-from kernelscope.studies.measured import BATCH, FASTER, SLOWER, Difference, Estimate, Measured
+from kernelscope.studies.result import BATCH, FASTER, SLOWER, Difference, Estimate, Measured
 from kernelscope.studies.statistics import counting
+from kernelscope.studies.target import shown
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
 from kernelscope.views.base import clean, shorten

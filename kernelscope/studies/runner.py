@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError
-from kernelscope.studies.arguments import shown
 from kernelscope.studies.cases import Case
-from kernelscope.studies.measured import Measured, TargetReport
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
+from kernelscope.studies.result import Measured, TargetReport
 from kernelscope.studies.statistics import QUIET, judge, quiet_share
+from kernelscope.studies.target import shown
 from kernelscope.views.base import clean, shorten, width_of
 
 #: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
@@ -552,8 +552,7 @@ class Run:
             for member in self._members:
                 if not member.report.error:
                     try:
-                        self._started.append(BenchProcess(member.command, member.environ, member.cwd))
-                        running[member] = self._started[-1]
+                        running[member] = BenchProcess(member.command, member.environ, member.cwd, self._started)
                     except ProcessError as error:
                         self._drop(member, error)
         self._say(0, "starting " + _counted(sum(map(len, self._ready)), "process", "processes"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
@@ -28,7 +28,7 @@ from kernelscope.units import percent
 # From batches to what intervals are computed of: one value a process, one difference a pair of processes.
 #
 # Batches at quiet moments are what counts: those beside which a short loop, the same always, took hardly longer
-# than it does at best in that target (`kernelscope.studies.bench.machine` says why). Which they are is decided by
+# than it does at best in that target (`kernelscope.studies.bench.timing` says why). Which they are is decided by
 # that loop alone and never by what a launch took. Where they are less than half of a process's batches, the
 # quieter half counts.
 

@@ -16,7 +16,7 @@ from kernelscope.recorder.overhead import Calibration, Stored, store
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact
-from kernelscope.studies.calibrating import backends
+from kernelscope.studies.calibration import backends
 
 
 def test_a_cost_that_was_measured() -> None:

@@ -14,9 +14,9 @@ from handmade_anatomies import anatomy as handmade
 from kernelscope.errors import StudyError
 from kernelscope.studies.breakdown import DEFAULT_CASES, LAUNCH, Dissected, Dissection, anatomy
 from kernelscope.studies.cases import Case, catalogue
-from kernelscope.studies.measured import FASTER, SLOWER, Measured, TargetReport
 from kernelscope.studies.overhead import StudyInterrupted
 from kernelscope.studies.process import ProcessError
+from kernelscope.studies.result import FASTER, SLOWER, Measured, TargetReport
 from kernelscope.studies.runner import Member, Plan
 
 _CALL = "    def call(self, args, launch_config):\n"

@@ -12,7 +12,8 @@ from handmade_studies import measured
 
 from kernelscope import studies
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
-from kernelscope.studies import arguments, overhead
+from kernelscope.studies import overhead
+from kernelscope.studies import target as arguments
 from kernelscope.studies.breakdown import AnatomyResult
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.target import Target, parse_targets

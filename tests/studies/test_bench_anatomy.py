@@ -11,7 +11,7 @@ import toy_launches
 from bench_process import Bench
 from toy_launches import SOURCE, TAKES, toy
 
-from kernelscope.studies.bench.anatomy import Anatomy
+from kernelscope.studies.bench.breakdown import Anatomy
 
 STATEMENT = "k[1](1, 2)"
 SETUP = """\

@@ -12,8 +12,7 @@ from cards import HOSTILE, Reader
 from kernelscope.studies import card as cards
 from kernelscope.studies import text
 from kernelscope.studies.card import card
-from kernelscope.studies.measured import Judgement, Measured
-from kernelscope.studies.result import StudyResult
+from kernelscope.studies.result import Judgement, Measured, StudyResult
 
 
 def one_target() -> Measured:

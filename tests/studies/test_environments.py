@@ -30,7 +30,7 @@ from kernelscope.studies.environments import (
     prepare,
     shortened,
 )
-from kernelscope.studies.measured import TargetReport
+from kernelscope.studies.result import TargetReport
 from kernelscope.studies.target import Target, parse_target
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,7 @@ from handmade_studies import COSTS, HOSTILE, dry_run, found, hostile, measured, 
 from kernelscope.errors import StudyError
 from kernelscope.studies import figures
 from kernelscope.studies.figures import samples_of
-from kernelscope.studies.measured import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured
-from kernelscope.studies.result import StudyResult
+from kernelscope.studies.result import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured, StudyResult
 from kernelscope.views.charts import MOST_MARKS, figures_html
 
 

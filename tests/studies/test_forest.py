@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from kernelscope.studies import card
-from kernelscope.studies.measured import NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
+from kernelscope.studies.result import NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
 
 INF = float("inf")
 

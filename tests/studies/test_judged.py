@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kernelscope.studies.measured import NO_DIFFERENCE, Difference, Estimate, Judgement
+from kernelscope.studies.result import NO_DIFFERENCE, Difference, Estimate, Judgement
 
 
 def estimate(target, case, us, half):

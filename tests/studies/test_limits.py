@@ -6,8 +6,16 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.measured import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
-from kernelscope.studies.result import StudyResult, check, parse_percent
+from kernelscope.studies.result import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    Difference,
+    StudyResult,
+    check,
+    parse_percent,
+)
 
 
 def difference(low: float, middle: float, high: float, verdict: str, **changes: object) -> Difference:

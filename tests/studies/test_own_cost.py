@@ -18,13 +18,13 @@ from calibrations import FakeProcess
 from kernelscope.errors import CalibrationError, KernelScopeError, StudyArgumentError
 from kernelscope.recorder.overhead import stored
 from kernelscope.studies import calibrate, calibration
-from kernelscope.studies.calibrating import backends
 from kernelscope.studies.calibration import (
     ARGUMENTS,
     LEAST_ROUNDS,
     Batch,
     Round,
     Way,
+    backends,
     cost,
     measure_rounds,
     middle,

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from kernelscope.errors import StudyFileError
-from kernelscope.studies.measured import BATCH, Measured
-from kernelscope.studies.result import StudyResult, load
+from kernelscope.studies.result import BATCH, Measured, StudyResult, load
 
 
 @pytest.fixture

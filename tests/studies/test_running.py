@@ -18,7 +18,7 @@ import pytest
 
 from kernelscope.errors import StudyError
 from kernelscope.studies.cases import Case
-from kernelscope.studies.measured import BATCH, Measured
+from kernelscope.studies.result import BATCH, Measured
 from kernelscope.studies.runner import Member, Plan, Run
 
 CASES = (Case("0 args", "k()"), Case("1 args", "k(a)"))

@@ -7,7 +7,7 @@ import pytest
 from counting import lines_run
 from study_noise import CASES, NONE, QUIET, Noise, study, without
 
-from kernelscope.studies.measured import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
+from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
 from kernelscope.studies.runner import HALF_WIDTH, LEAST_GENERATIONS, PROCESSES, REPEATS, Narrow
 from kernelscope.studies.statistics import judge, judge_unpaired
 

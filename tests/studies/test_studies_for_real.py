@@ -16,7 +16,7 @@ from study_repositories import git, numba_cuda_repository, spin_us
 
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import measured
+from kernelscope.studies import result as verdicts
 from kernelscope.studies.statistics import judge
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,11 +39,11 @@ def test_a_spin_is_found_and_the_same_target_is_not_slower(repository: Path) -> 
     planted = spin_us(SPIN_NS)
     for case in ("0 args", "1 arg"):
         slow = found["slow", case]
-        assert slow.verdict == measured.SLOWER, str(result)
+        assert slow.verdict == verdicts.SLOWER, str(result)
         assert planted / 2 < slow.difference_us < 2 * planted, str(result)
     # At 95 % one of 20 runs would fail by chance.
     assert {each.verdict for each in judge(result.measured, confidence=0.999).differences if each.target == "same"} <= {
-        measured.NO_DIFFERENCE, measured.TOO_NOISY}, str(result)
+        verdicts.NO_DIFFERENCE, verdicts.TOO_NOISY}, str(result)
     assert result.is_dry_run
     assert "dry run" in str(result)
     assert result.targets[2].revision
@@ -58,14 +58,14 @@ def test_targets_that_are_the_same_are_not_found_different() -> None:
                                      **{**QUICK, "args": "0,2,4", "processes": 10})
     assert len(result.differences) == 6
     found = judge(result.measured, confidence=0.999).differences
-    assert {each.verdict for each in found} <= {measured.NO_DIFFERENCE, measured.TOO_NOISY}, str(result)
+    assert {each.verdict for each in found} <= {verdicts.NO_DIFFERENCE, verdicts.TOO_NOISY}, str(result)
 
 
 def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Path) -> None:
     result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 6})
     difference, = result.differences
     assert (difference.baseline, difference.target) == ("HEAD~", "HEAD")
-    assert difference.verdict == measured.SLOWER, str(result)
+    assert difference.verdict == verdicts.SLOWER, str(result)
     assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert git(repository, "status", "--porcelain") == ""
 
@@ -97,7 +97,6 @@ INTERRUPTED = """
 import sys
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import measured as judged
 from kernelscope.studies.statistics import judge
 def tell(done, text):
     print(text, flush=True)

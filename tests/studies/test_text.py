@@ -8,7 +8,7 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     NO_DIFFERENCE,
     SLOWER,
     TOO_NOISY,
@@ -16,8 +16,8 @@ from kernelscope.studies.measured import (
     Estimate,
     Judgement,
     Measured,
+    StudyResult,
 )
-from kernelscope.studies.result import StudyResult
 from kernelscope.studies.text import overhead, text
 from kernelscope.views.base import width_of
 

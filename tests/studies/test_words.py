@@ -8,7 +8,7 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.studies import text
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,

@@ -17,7 +17,7 @@ from itertools import repeat
 from types import CodeType
 from typing import Any
 
-from . import machine
+from .timing import time_reference_ns
 
 # The boundaries of a launch's parts: which a version has, which parts lie between them, and which cannot be seen.
 #
@@ -647,9 +647,9 @@ class Anatomy:
             for _ in range(repeats):
                 self._cell[:] = [0, 0, 0]
                 self._stamps.clear()
-                before_ns = machine.reference_ns()
+                before_ns = time_reference_ns()
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
-                references.append(max(before_ns, machine.reference_ns()))
+                references.append(max(before_ns, time_reference_ns()))
             return _quietest(done, references)
         finally:
             for name, code in own.items():
