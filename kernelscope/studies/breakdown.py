@@ -595,12 +595,12 @@ class Dissection(Run):
         if plan.loops is None:
             loops = max(LEAST_LOOPS, loops)
         request = {"do": "anatomy", "case": as_data(self._cases[case]), "loops": loops,
-                   "seed": self._chance.randrange(2**31), **self._quietness.request(member.report.label, seeks=True)}
+                   "seed": self._chance.randrange(2**31), **self._cpu_noise.request(member.report.label, seeks=True)}
         for asked, process, answer in self._ask((running, {member: request})):
             if isinstance(answer, RefusedError):
                 self._without_case(asked, case, answer, running)
                 continue
-            self._quietness.took(asked.report.label, answer.get("core"))
+            self._cpu_noise.took(asked.report.label, answer.get("core"))
             try:
                 self._enter(process, asked.report.label, case, number, begun, answer)
             except ProcessError as error:

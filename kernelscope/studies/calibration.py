@@ -31,7 +31,7 @@ from kernelscope.studies.bench.main import Bench
 from kernelscope.studies.bench.timing import TimedCase, freeze_garbage
 from kernelscope.studies.overhead import is_dry_run, refuse_simulator
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, kill_all
-from kernelscope.studies.runner import Quietness, Tell, showing
+from kernelscope.studies.runner import CpuNoise, Tell, showing
 from kernelscope.studies.statistics import Values, median_interval
 from kernelscope.studies.target import check_settings
 
@@ -172,22 +172,22 @@ def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, ord
     quiet : bool
         Whether they are the quiet ones.
     """
-    quietness = Quietness(cores)
-    quietness.learn(_LABEL, int(hello["best_ns"]))
+    cpu_noise = CpuNoise(cores)
+    cpu_noise.learn(_LABEL, int(hello["best_ns"]))
     ways = [_PLAIN, _AGAIN, *(Way(backend, detail) for backend in hello["backends"] for detail in DETAILS)]
     turns = [(arguments, way) for arguments in ARGUMENTS for way in ways]
     for arguments, way in turns:  # what a first batch takes, compiling and importing, is no measurement
         tell(0.0, f"warming up: {_named(arguments, way)}")
-        _ask(process, quietness, arguments, way)
+        _ask(process, cpu_noise, arguments, way)
     begun = last = clock()
     rounds: list[tuple[Round, bool]] = []
     while len(rounds) < _MOST_ROUNDS:
-        quietness.next_round()
+        cpu_noise.next_round()
         made: Round = {}
         for arguments, way in order.sample(turns, len(turns)):
             tell(min((clock() - begun) / seconds, 1.0), f"round {len(rounds) + 1}: {_named(arguments, way)}")
-            made[arguments, way] = _ask(process, quietness, arguments, way)
-        rounds.append((made, quietness.is_quiet))
+            made[arguments, way] = _ask(process, cpu_noise, arguments, way)
+        rounds.append((made, cpu_noise.is_quiet))
         now = clock()
         if len(rounds) >= LEAST_ROUNDS and now - begun + (now - last) > seconds:
             break
@@ -303,10 +303,10 @@ def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess,
         raise
 
 
-def _ask(process: Asked, quietness: Quietness, arguments: int, way: Way) -> Batch:
+def _ask(process: Asked, cpu_noise: CpuNoise, arguments: int, way: Way) -> Batch:
     answer = process.ask({"do": "batch", "arguments": arguments, "backend": way.backend, "detail": way.detail,
-                          "launches": LAUNCHES, **quietness.request(_LABEL)}, _TIMEOUT_S)
-    quietness.took(_LABEL, answer["core"], int(answer["reference_ns"]))
+                          "launches": LAUNCHES, **cpu_noise.request(_LABEL)}, _TIMEOUT_S)
+    cpu_noise.took(_LABEL, answer["core"], int(answer["reference_ns"]))
     return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
 
 
@@ -415,8 +415,8 @@ def _recording(backend: str | None, detail: str | None) -> Any:
     finally:
         recorder.stop()
     if not len(recorder.recording.launches):
-        told = "; ".join(str(row["message"]) for row in recorder.recording.rows("health") if row["message"])
-        raise RuntimeError(f"launches are not recorded here: {told or 'none was seen'}")
+        messages = "; ".join(str(row["message"]) for row in recorder.recording.rows("health") if row["message"])
+        raise RuntimeError(f"launches are not recorded here: {messages or 'none was seen'}")
 
 
 def main(requests: int, answers: int) -> None:

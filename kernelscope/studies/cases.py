@@ -159,7 +159,7 @@ _ADAPTED = {"python": 800, "native": 100}
 _MOST_NODES = 1000
 
 
-def way_cases() -> list[Case]:
+def launch_cases() -> list[Case]:
     """Return the cases of all groups but those that tell arguments apart."""
     return [
         Case("configured each time", "kernel[1, 1](a0, a1, a2, a3)", _SETUP, ARRAYS, "configure", _REFERENCE),
@@ -387,8 +387,8 @@ begin_recording()
 recorder.stop()
 seen = recorder.recording
 if len(seen.launches) != 1:
-    told = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
-    raise Unavailable(f"kernelscope does not record launches there: {{told or 'none was seen'}}")
+    messages = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
+    raise Unavailable(f"kernelscope does not record launches there: {{messages or 'none was seen'}}")
 """
 
 
@@ -406,7 +406,7 @@ def catalogue() -> dict[str, Case]:
 
     `empty` makes more of the first, `graph` and `launches` more of the group ``graph``.
     """
-    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *way_cases()]
+    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *launch_cases()]
     return {one.name: one for one in built_in}
 
 
@@ -447,7 +447,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         of range.
     """
     needs = tuple(check_paths("needs", needs))
-    _check_facts(name, args, against, most_loops)
+    _check_fields(name, args, against, most_loops)
     if callable(what):
         for part, code in (("setup", setup), ("before", before), ("after", after)):
             if code:
@@ -588,7 +588,7 @@ def _add(chosen: dict[str, Case], one: Case) -> None:
         raise StudyArgumentError(f"two different cases are called {one.name!r}: give one of them another name")
 
 
-def _check_facts(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
+def _check_fields(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
     """Refuse what a case cannot be called, have, be compared with or hold."""
     for what, given in (("name", name), ("against", against)):
         if given is not None:

@@ -82,7 +82,7 @@ class Comparison:
         return max(self.differences, key=lambda each: each.percent, default=None)
 
     def check(self, limit: float | str) -> LimitCheck:
-        """Return what became slower by more than a limit in percent, and of what that cannot be told.
+        """Return what became slower by more than a limit in percent, and of what that cannot be labels.
 
         Raises
         ------
@@ -203,7 +203,7 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     if comparison.differences:
         lines += [wrap(f"{label}: {said}", width) for label, said in _conclusions(comparison)]
         lines += ["", differences_table(comparison.differences, "case", {}, width)]
-    for title, sentences in _facts(comparison):
+    for title, sentences in _sections(comparison):
         lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
     notice = studies_text.NOTICE if comparison.is_dry_run else ""
     return with_notice(notice, "\n".join(lines))
@@ -222,7 +222,7 @@ def card(comparison: Comparison) -> str:
     if comparison.differences:
         targets = [each.label for each in new.targets]
         parts += [heading("Host time of a launch"), differences_table(comparison.differences, targets, medians)]
-    for title, sentences in _facts(comparison):
+    for title, sentences in _sections(comparison):
         parts += [heading(title), listed([("", each) for each in sentences])]
     return framed("".join(parts))
 
@@ -252,15 +252,15 @@ def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
 
 def _title(comparison: Comparison) -> str:
     dates, names = _dates(comparison), [studies_text.name(each) for each in comparison.files]
-    told = ["the older study", "the newer study"]
+    labels = ["the older study", "the newer study"]
     for place in range(2):
         if names[place] and names[0] != names[1]:
-            told[place] = f"{names[place]} of {dates[place]}" if dates[place] else names[place]
+            labels[place] = f"{names[place]} of {dates[place]}" if dates[place] else names[place]
         elif dates[place]:
-            told[place] = f"the study of {dates[place]}"
-    if told[1].startswith("the study of "):
-        told[0] = told[0].replace("the study of ", "that of ")
-    return f"Launch overhead: {told[1]} against {told[0]}"
+            labels[place] = f"the study of {dates[place]}"
+    if labels[1].startswith("the study of "):
+        labels[0] = labels[0].replace("the study of ", "that of ")
+    return f"Launch overhead: {labels[1]} against {labels[0]}"
 
 
 def _dates(comparison: Comparison) -> list[str]:
@@ -291,7 +291,7 @@ def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
     return said
 
 
-def _facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
+def _sections(comparison: Comparison) -> list[tuple[str, list[str]]]:
     known: list[str] = [] if comparison.differences else ["No target and case is in both studies: nothing is compared."]
     known += [f"{studies_text.name(name)} is not compared: {studies_text.brief(why)}"
               for name, why in comparison.missing.items()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -135,11 +134,11 @@ def last_words(finished: Finished) -> str:
     """Return the one line of a failed command's output that says best why it failed."""
     written = _COLOR.sub("", f"{finished.output}\n{finished.errors}")
     lines = [line.strip() for line in written.splitlines() if line.strip()]
-    told = [line for line in lines if _ERROR.match(line)]
-    clear = [line for line in told if not _VAGUE.search(line)]
+    errors = [line for line in lines if _ERROR.match(line)]
+    clear = [line for line in errors if not _VAGUE.search(line)]
     diagnosed = [line for line in lines if _DIAGNOSIS.match(line)][:1]  # those after it follow from it, mostly
     full = [line for line in lines if _FULL.search(line)]
-    line = (full or diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
+    line = (full or diagnosed or clear or errors or lines or [f"it ended with status {finished.status}"])[-1]
     line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
     line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
     line = re.sub(r"\(from versions: [^,()]+(?:, [^,()]+)+, ([^,()]+)\)", r"(the newest is \1)", line)  # or versions
@@ -434,7 +433,7 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
     finished = run([*pip, *options, "install", *(["--no-index"] if no_index else []), *links, *requirements],
                    cwd=scratch, environ=_environ_of_pip(scratch))
     if finished.status:
-        raise StudyError(f"pip cannot install {_told(requirements)}: {last_words(finished)}"
+        raise StudyError(f"pip cannot install {_named(requirements)}: {last_words(finished)}"
                          f"{_next_step(finished, no_index, requirements)}")
 
 
@@ -573,8 +572,8 @@ def _is_usable(made: Path) -> bool:
 def _pip_of_this() -> str | None:
     """The version of this environment's pip, if it has one that can install into another environment."""
     try:
-        version = importlib.metadata.version("pip")
-    except importlib.metadata.PackageNotFoundError:
+        version = metadata.version("pip")
+    except metadata.PackageNotFoundError:
         return None
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     return version if numbers >= _OWN_PIP else None
@@ -598,7 +597,7 @@ def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) 
     return ""
 
 
-def _told(requirements: Sequence[str]) -> str:
+def _named(requirements: Sequence[str]) -> str:
     """What was to be installed, in words: a checkout's folder may be a worktree that nobody knows."""
     return "the checkout" if requirements[0] == "--editable" else " ".join(requirements)
 
@@ -933,13 +932,13 @@ def _links(find_links: Sequence[str | Path]) -> tuple[str, ...]:
 
 def _wheels(find_links: Sequence[str]) -> list[str]:
     """What is in the folders of wheels: another build of the same version is another environment."""
-    told = list[str]()
+    found = list[str]()
     for link in map(Path, find_links):
-        told.append(str(link))
+        found.append(str(link))
         files = sorted(link.iterdir()) if link.is_dir() else [link]
-        told += [f"{file.name} {status.st_size} {status.st_mtime_ns}" for file in files
+        found += [f"{file.name} {status.st_size} {status.st_mtime_ns}" for file in files
                  if (status := file.stat()) and file.suffix in (".whl", ".gz", ".zip")]
-    return told
+    return found
 
 
 def _this_python() -> Path:

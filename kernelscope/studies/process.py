@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import kernelscope
 from kernelscope.errors import StudyError
-from kernelscope.recorder.overhead import processor
+from kernelscope.recorder.environment import processor
 from kernelscope.studies.environments import interrupts_postponed, to_the_end
 from kernelscope.views.base import clean, shorten
 
@@ -349,6 +349,10 @@ class BenchProcess:
         if not fits or not least <= value < float("inf"):
             raise self.failure(f"answered {name}={_one_line(repr(value))} while {self._doing()}")
         return what(value)
+
+    def numbers(self, answer: Mapping[str, Any], least: Mapping[str, int]) -> list[int]:
+        """Return whole numbers of an answer, of these names and not less than these; raises as `number` does."""
+        return [self.number(answer, name, low) for name, low in least.items()]
 
     def failure(self, what: str) -> ProcessError:
         """End the process and return the error that says what it did, and what it printed last."""

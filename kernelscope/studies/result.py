@@ -398,6 +398,8 @@ def _about(each: Difference) -> str:
     return f"{shorten(clean(each.target), _NAME_WIDTH)}, {shorten(clean(each.case), _NAME_WIDTH)}"
 
 
+# All of it in one object.
+
 class StudyResult:
     """What a study measured, and what was found in it.
 

@@ -42,7 +42,6 @@ BATCHES = 20
 _MOST_NS = 10**18
 
 
-
 @dataclass
 class BenchmarkFile:
     """What a study needs of one file of pytest-benchmark.
@@ -111,21 +110,29 @@ def measured_of(files: Mapping[str, Sequence[BenchmarkFile]]) -> Measured:
     """Return what files hold, by target, as a study has it."""
     measured = Measured([TargetReport(label, "file", ", ".join(each.path for each in found), processes=len(found))
                          for label, found in files.items()], [])
+    first = _enter(measured, files)
+    measured.created = first.isoformat(timespec="seconds") if first else ""
+    for report, found in zip(measured.targets, files.values(), strict=True):
+        _describe(report, found, [case.name for case in measured.cases])
+    every = [each for found in files.values() for each in found]
+    if every:
+        measured.host = host_of(every[0])
+    measured.notes += _notes(every)
+    return measured
+
+
+def _enter(measured: Measured, files: Mapping[str, Sequence[BenchmarkFile]]) -> datetime | None:
+    """Make cases and batches of files by target; return when the first was written, if that is known."""
     every = [each for found in files.values() for each in found]
     first = min((each.created for each in every if each.created is not None), default=None)
-    measured.created = first.isoformat(timespec="seconds") if first else ""
     measured.cases = case_reports(every)
+    measured.batches.clear()
     # In the order in which they were written, where that is known: it is the place of a batch in the study.
     order = sorted(((label, number, each) for label, found in files.items() for number, each in enumerate(found)),
                    key=lambda one: (since(one[2], first), one[1]))
     for label, number, each in order:
         measured.batches += batch_rows(each, label, number, len(measured.batches), since(each, first))
-    for report, found in zip(measured.targets, files.values(), strict=True):
-        _describe(report, found, [case.name for case in measured.cases])
-    if every:
-        measured.host = host_of(every[0])
-    measured.notes += _notes(every)
-    return measured
+    return first
 
 
 def case_reports(files: Iterable[BenchmarkFile]) -> list[CaseReport]:
@@ -311,6 +318,8 @@ def _shown(value: Any) -> str:
     except ValueError:  # a whole number of thousands of digits
         return "of thousands of digits"
 
+
+# numba-cuda's own benchmarks, run in each target.
 
 #: What runs the benchmarks; environments that the study makes get it.
 TOOLS = ("pytest>=8", "pytest-benchmark>=4")
@@ -556,15 +565,6 @@ def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> Bench
 
 def _collect(measured: Measured, runners: Sequence[_Runner], began: float) -> None:
     """Make cases and batches of what the targets have written."""
-    every = [each for runner in runners for each in runner.files]
-    first = min((each.created for each in every if each.created is not None), default=None)
-    measured.cases = case_reports(every)
-    measured.batches.clear()
-    order = sorted(((number, place, runner, each) for place, runner in enumerate(runners)
-                    for number, each in enumerate(runner.files)),
-                   key=lambda one: (since(one[3], first), one[:2]))
-    for number, _, runner, each in order:
-        measured.batches += batch_rows(each, runner.report.label, number, len(measured.batches),
-                                                  since(each, first))
+    _enter(measured, {runner.report.label: runner.files for runner in runners})
     measured.host["load_after"] = studies_process.load()
     measured.seconds = round(time.monotonic() - began, 1)

@@ -96,6 +96,8 @@ def _half(low: float, high: float) -> float:
     return (high - low) / 2
 
 
+# What is said of a study, in the text and on the card: a sentence, or a label with one.
+
 NOTICE = f"{DRY_RUN_NOTICE}, and the driver call is a stub: a real one adds to every time"
 METHOD = ("A difference is of the medians of processes that ran side by side, and its interval holds for all "
           "differences of the study together with 95 %.")
@@ -379,7 +381,7 @@ def text(result: StudyResult, width: int | None = None) -> str:
     """
     width = columns(width)
     parts = [overhead(result, width), _conclusions(result, width), _against(result, width), _within(result, width),
-             _facts(result, width)]
+             _sections(result, width)]
     return with_notice(notice(result.measured), "\n\n".join(part for part in parts if part))
 
 
@@ -506,7 +508,7 @@ def _within(result: StudyResult, width: int) -> str:
     return f"Cases compared within a target\n{differences_table(found, 'case', {}, width, grouped=True)}"
 
 
-def _facts(result: StudyResult, width: int) -> str:
+def _sections(result: StudyResult, width: int) -> str:
     measured = result.measured
     targets = [(name(each.label), "; ".join(part for part in (source(each), versions(each)) if part))
                for each in result.targets]

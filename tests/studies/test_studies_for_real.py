@@ -19,11 +19,13 @@ from kernelscope.errors import StudyError
 from kernelscope.studies import result as verdicts
 from kernelscope.studies.statistics import judge
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Many times a launch: found on a machine that does other things as well. benchmarks/sensitivity.py tries 2 %.
 SPIN_NS = 100_000
 #: Quicker than the defaults.
-QUICK = {"args": "0,1", "processes": 8, "half_width": None, "install": False, "progress": False}
+QUICK = {"args": "0,1", "processes": 8, "repeats": 20, "half_width": None, "install": False, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +52,9 @@ def test_a_spin_is_found_and_the_same_target_is_not_slower(repository: Path) -> 
 
 
 def test_targets_that_are_the_same_are_not_found_different() -> None:
-    """With the default number of batches, and half of the processes.
-
-    At 95 % one of 20 such studies may find a difference: this asks for 99.9 %, and fails by chance once in 1000 runs.
-    """
+    """At 95 % one of 20 such studies may find one: this asks for 99.9 %, and fails by chance once in 1000 runs."""
     result = studies.launch_overhead(["a=current", "b=current", "c=current"],
-                                     **{**QUICK, "args": "0,2,4", "processes": 10})
+                                     **{**QUICK, "args": "0,2,4"})
     assert len(result.differences) == 6
     found = judge(result.measured, confidence=0.999).differences
     assert {each.verdict for each in found} <= {verdicts.NO_DIFFERENCE, verdicts.TOO_NOISY}, str(result)
@@ -134,10 +133,20 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
     assert "interrupted with" in rest
     if "round 2" in moment:
         assert not rest.strip().endswith(("None", " 0"))
-        assert len(children) in (2, 4, 6, 8)  # one or more of each target
-    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    # Those that git has started are nobody's children then, and go when the system finds the time.
+    until = time.monotonic() + 30
+    while any(map(_lives, children)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not [pid for pid in children if _lives(pid)]
     assert list(temporary.iterdir()) == []
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _interruptible() -> None:

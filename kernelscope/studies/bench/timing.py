@@ -383,6 +383,8 @@ def _first(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
+# The machine: its clock, its noise, its cores, its GPU.
+
 _ROUND_NS = 20_000
 
 
