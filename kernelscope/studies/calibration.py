@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from kernelscope import native
 from kernelscope.errors import CalibrationError, StudyError
 from kernelscope.probes.base import DETAILS
 from kernelscope.recorder import overhead
@@ -53,17 +52,16 @@ _COMMAND = "from kernelscope.studies.calibration import main; import sys; main(*
 
 
 class Way(NamedTuple):
-    """How launches of a batch are recorded; both are None where they are not, and `again` is the second turn of that.
+    """How launches of a batch are recorded.
 
     Attributes
     ----------
-    backend, detail : str or None
-        As `kernelscope.calibration.Setting` has them.
+    detail : str or None
+        ``launch`` or ``phases``; None where they are not recorded.
     again : bool
         Which of the two turns without a recorder.
     """
 
-    backend: str | None
     detail: str | None
     again: bool = False
 
@@ -94,7 +92,7 @@ class Asked(Protocol):
 #: The batches of one round, by number of arguments and way.
 Round = dict[tuple[int, Way], Batch]
 
-_PLAIN, _AGAIN = Way(None, None), Way(None, None, True)
+_PLAIN, _AGAIN = Way(None), Way(None, True)
 
 
 def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: bool = True, seed: int | None = None,
@@ -102,8 +100,8 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
               progress: Tell | Literal[False] | None = None) -> tuple[Calibration, ...]:
     """Measure what recording a launch costs on this machine, and store it for the recordings to come.
 
-    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays; with each
-    recorder that there is and each detail. Recordings of the same Python, GPU and versions state this cost from then
+    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays, with each
+    detail. Recordings of the same Python, GPU and versions state this cost from then
     on, in processes that end their first recording later.
 
     Parameters
@@ -126,7 +124,7 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
     Returns
     -------
     tuple of Calibration
-        One for each recorder and detail.
+        One for each detail.
 
     Raises
     ------
@@ -174,7 +172,7 @@ def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, ord
     """
     cpu_noise = CpuNoise(cores)
     cpu_noise.learn(_LABEL, int(hello["best_ns"]))
-    ways = [_PLAIN, _AGAIN, *(Way(backend, detail) for backend in hello["backends"] for detail in DETAILS)]
+    ways = [_PLAIN, _AGAIN, *map(Way, DETAILS)]
     turns = [(arguments, way) for arguments in ARGUMENTS for way in ways]
     for arguments, way in turns:  # what a first batch takes, compiling and importing, is no measurement
         tell(0.0, f"warming up: {_named(arguments, way)}")
@@ -273,9 +271,9 @@ def _measured(seconds: float, dry_run: bool | None, cores: Sequence[int], order:
     tell(1.0, "comparing")
     now = datetime.now(UTC).replace(microsecond=0)
     return tuple(
-        Calibration(overhead.setting(hello["gpu"], backend, detail), now,
-                    tuple(cost(rounds, arguments, Way(backend, detail)) for arguments in ARGUMENTS), is_quiet)
-        for backend in hello["backends"] for detail in DETAILS)
+        Calibration(overhead.setting(hello["gpu"], detail), now,
+                    tuple(cost(rounds, arguments, Way(detail)) for arguments in ARGUMENTS), is_quiet)
+        for detail in DETAILS)
 
 
 def _started(dry_run: bool | None, cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
@@ -304,7 +302,7 @@ def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess,
 
 
 def _ask(process: Asked, cpu_noise: CpuNoise, arguments: int, way: Way) -> Batch:
-    answer = process.ask({"do": "batch", "arguments": arguments, "backend": way.backend, "detail": way.detail,
+    answer = process.ask({"do": "batch", "arguments": arguments, "detail": way.detail,
                           "launches": LAUNCHES, **cpu_noise.request(_LABEL)}, _TIMEOUT_S)
     cpu_noise.took(_LABEL, answer["core"], int(answer["reference_ns"]))
     return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
@@ -312,7 +310,7 @@ def _ask(process: Asked, cpu_noise: CpuNoise, arguments: int, way: Way) -> Batch
 
 def _named(arguments: int, way: Way) -> str:
     launch = f"{arguments} device arrays" if arguments else "no argument"
-    return f"{launch}, {f'{way.backend} recorder, {way.detail}' if way.backend else 'not recorded'}"
+    return f"{launch}, {f'detail {way.detail!r}' if way.detail else 'not recorded'}"
 
 
 #: Launches after a hook has come or gone, before any is timed.
@@ -334,12 +332,12 @@ held = kernel[1, 1]
 # ===== =============================================== ================================================================
 # do    asks with                                       answers with
 # ===== =============================================== ================================================================
-# hello dryrun, library, pin                            gpu, is_dry_run, backends, best_ns
-# batch arguments, backend, detail, launches,           host_ns of all launches, singles (ns of each of as many more),
+# hello dryrun, library, pin                            gpu, is_dry_run, best_ns
+# batch arguments, detail, launches,                    host_ns of all launches, singles (ns of each of as many more),
 #       core, quiet_ns                                  reference_ns, core
 # ===== =============================================== ================================================================
 #
-# A batch whose backend is null is not recorded. Everything else is done alike: hooks that come and go make the
+# A batch whose detail is null is not recorded. Everything else is done alike: hooks that come and go make the
 # interpreter adapt its instructions anew, so that each batch comes after some launches that are not timed.
 
 class Calibrator(Bench):
@@ -350,19 +348,19 @@ class Calibrator(Bench):
         self._kernels: dict[int, tuple[TimedCase, TimedCase, list[int]]] = {}
 
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Find numba-cuda and the GPU, and which recorders there are."""
+        """Find numba-cuda and the GPU."""
         self.framework = found = bench_main.find("numba-cuda", request.get("dryrun"), request.get("library"))
         cores, _ = timing.may_pin(request.get("pin"))
         self.quiet = timing.Quiet(cores)
         return {"gpu": None if found.is_dry_run else str(timing.gpu(False).get("name") or "unknown"),
-                "is_dry_run": found.is_dry_run, "backends": backends(), "best_ns": self.quiet.best_ns()}
+                "is_dry_run": found.is_dry_run, "best_ns": self.quiet.best_ns()}
 
     def batch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time launches together, and as many one by one, with a recorder of its own or none."""
         together, alone, singles = self._kernel(int(request["arguments"]))
         moved = self.quiet.seek(request.get("core"), request.get("quiet_ns"))
         launches = int(request["launches"])
-        with _recording(request["backend"], request["detail"]):
+        with _recording(request["detail"]):
             together.batch(WARM_UP)
             whole = together.batch(launches, moved)
             singles.clear()
@@ -390,26 +388,21 @@ class Calibrator(Bench):
                 case.set_up()
                 case.batch(WARM_UP)  # compiles
             # What a first recording imports and leaves would be walked before each batch.
-            with _recording("python", "phases"):
+            with _recording("phases"):
                 together.batch(1)
             freeze_garbage()
             self._kernels[arguments] = together, alone, singles
         return self._kernels[arguments]
 
 
-def backends() -> list[str]:
-    """Return the recorders that this KernelScope has: the Python one, and the native one where it was built."""
-    return ["python"] if native.core is None else ["python", "native"]
-
-
 @contextlib.contextmanager
-def _recording(backend: str | None, detail: str | None) -> Any:
-    if backend is None or detail is None:
+def _recording(detail: str | None) -> Any:
+    if detail is None:
         yield
         return
     from kernelscope.recorder.recorder import Recorder
 
-    recorder = Recorder("calibration", detail=detail, gpu="none", backend=backend).start()
+    recorder = Recorder("calibration", detail=detail, gpu="none").start()
     try:
         yield
     finally:
