@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -125,6 +126,7 @@ def legend_height(looks: Mapping[str, Look]) -> int:
     return math.ceil(len(looks) / a_line) * _LEGEND_LINE
 
 
+@functools.lru_cache(1000)
 def short(name: str, width: int = _NAME_WIDTH) -> str:
     """Return a name cut to a label's width, as Plotly shows it literally."""
     return label(shorten(clean(name), width))

@@ -98,12 +98,6 @@ def test_what_is_no_limit(text: str) -> None:
     assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True])
-def test_what_is_no_limit_either(value: float) -> None:
-    with pytest.raises(StudyError, match="give percent from 0"):
-        parse_percent(value)
-
-
 def test_of_a_study() -> None:
     slow = handmade.measured({"main": {0: 4.0, 1: 5.0}, "v2": {0: 4.4, 1: 5.0}})
     result = StudyResult(slow)

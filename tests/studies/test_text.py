@@ -70,18 +70,6 @@ def test_what_is_ruled_out_is_said_once() -> None:
     assert said.count("is ruled out") == 1
 
 
-def test_cases_that_arguments_do_not_tell_apart_have_their_names() -> None:
-    result = StudyResult(handmade.measured({"a": {0: 4.0, "graph launch": 2.0}, "b": {0: 4.1, "graph launch": 2.1}}))
-    lines = text(result, 100).splitlines()
-    assert lines[1].split() == ["case", "a", "b"]
-    assert lines[2].startswith("0 args        4.") and lines[3].startswith("graph launch  2.")
-
-
-def test_small_times_have_more_digits() -> None:
-    lines = overhead(StudyResult(handmade.measured({"a": {0: 0.42}})), 100).splitlines()
-    assert re.fullmatch(r"0     0\.4\d\d \+/- 0\.00\d", lines[2])
-
-
 @pytest.mark.parametrize("targets", [1, 2, 6, 11])
 @pytest.mark.parametrize("width", [60, 100, 120])
 @pytest.mark.parametrize("label", ["v", "a label of middle length"])
