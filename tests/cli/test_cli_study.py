@@ -229,7 +229,7 @@ def test_show_an_anatomy(tmp_path: Path, capsys: Captured) -> None:
     assert "--fail-over is about a study's differences, and this is an anatomy" in capsys.readouterr().err
     study = StudyResult(measured({"base": {4: 5.0}})).save(tmp_path / "s.json")
     assert main(["study", "compare", str(study), str(saved)]) == 1
-    assert capsys.readouterr().err.startswith("kernelscope: a.json: it is JSON, but no study of KernelScope;")
+    assert capsys.readouterr().err.startswith("kernelscope: a.json: it is an anatomy and no study;")
     saved.write_text('{"format": "kernelscope-anatomy"}')
     assert main(["study", "show", str(saved)]) == 1
     assert "a.json" in capsys.readouterr().err

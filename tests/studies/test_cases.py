@@ -132,6 +132,7 @@ def test_what_makes_a_case_is_there(ran: dict[str, dict]) -> None:
     assert not any(name.startswith("cuMemcpy") for name in ran["4 args"]["calls"])
 
 
+@pytest.mark.slow
 def test_cases_that_cannot_be_had_say_why() -> None:
     cases = [one for one in catalogue().values() if set(one.needs) & {"torch", "cupy"}]
     said = run([*cases, empty(0)], "fakes", "blind")
