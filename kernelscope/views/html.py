@@ -5,29 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kernelscope.palette import GPU_COLORS, PHASE_COLORS
 from kernelscope.units import duration, percent
 from kernelscope.views.base import clean, escape
 
 # The card's style sheet, scoped to its class: it reads no font, image or script from anywhere.
 #
-# Colors follow JupyterLab's theme variables, then VS Code's, then the system's light or dark preference. The
-# phases' colors are from the palette of Okabe and Ito, which people with any color vision tell apart, and have
-# enough contrast on both a white and a black ground, so that no theme needs others.
-
-#: Phases and the custom property that holds each one's color.
-PHASE_COLORS = {
-    "dispatch": "#2b7bba",
-    "compile": "#e69f00",
-    "prepare": "#5bbcea",
-    "submit": "#c66fa0",
-    "finish": "#8a8f98",
-}
-
-#: Parts of the GPU's time and their colors, from the same palette.
-GPU_COLORS = {
-    "kernel": "#009e73",
-    "copy": "#d55e00",
-}
+# Colors follow JupyterLab's theme variables, then VS Code's, then the system's light or dark preference.
 
 _VARIABLES = """
 .kscope {

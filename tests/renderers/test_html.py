@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from cards import HOSTILE, Reader
 
+from kernelscope.palette import PHASE_COLORS
 from kernelscope.units import count, duration, percent
 from kernelscope.views.card.html import MAKES, card, page
 from kernelscope.views.card.model import overview
 from kernelscope.views.card.sections import EMPTY, EMPTY_CHECKS, figures
 from kernelscope.views.card.text import summary
-from kernelscope.views.html import PHASE_COLORS
 
 
 def _cards(story: Any, script: Any, many: Any, long: Any, hostile: Any) -> list[Any]:

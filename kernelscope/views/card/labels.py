@@ -5,7 +5,6 @@ The card's sections, its plain text, the inspector and the report for tests take
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
@@ -17,7 +16,7 @@ from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, Ker
 from kernelscope.units import MISSING, count, counted, duration, percent, size
 from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
 from kernelscope.views.card.model import HealthRow, Overview
-from kernelscope.views.graph.labels import short_name
+from kernelscope.views.graph.model import short_name
 
 #: What each phase of a launch's host time is.
 PHASE_MEANINGS = {
@@ -34,8 +33,6 @@ _PART_LABELS = {"unsplit": "other"}
 
 _LONG_WAIT_NS = 1_000_000
 _NAMED = 5
-_NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
-_PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
 
 
 def part_label(name: str) -> str:
@@ -85,29 +82,6 @@ def synchronize_note(shown: Overview) -> str:
     if shown.synchronize_ns is None:
         return ""
     return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
-
-
-def place(kernel: KernelSummary, frameworks: Sequence[str] = ()) -> str:
-    """Return where a kernel is defined: its module, file and line, without the path of this machine.
-
-    Its framework stands first where it is another than numba-cuda, or one of several `frameworks`.
-    """
-    file = kernel.filename
-    parts = [kernel.framework] if kernel.framework != "numba-cuda" or len(frameworks) > 1 else []
-    # Beside a file or a cell, __main__ tells nothing.
-    parts += [kernel.module] if kernel.module and not (file and kernel.module == "__main__") else []
-    if file:
-        prompt = _PROMPT_FILE.match(file)
-        if prompt:
-            name = f"In [{prompt[1]}]"
-        elif _NOTEBOOK_FILE.search(file):
-            name = "notebook cell"
-        else:
-            name = re.split(r"[/\\]", file)[-1]
-        spoken = prompt is not None or name == "notebook cell"
-        line = "" if kernel.lineno is None else f", line {kernel.lineno}" if spoken else f":{kernel.lineno}"
-        parts.append(name + line)
-    return " · ".join(parts) or MISSING
 
 
 def launch_notes(kernel: KernelSummary) -> list[str]:
@@ -201,10 +175,9 @@ def kept(shown: Overview) -> str:
     held = shown.kept
     if held is None:
         return ""
-    recorder = {"native": "native recorder", "python": "Python recorder"}.get(held.backend or "", "recorder")
-    mode = f" in mode {held.mode}" if held.mode in ("ring", "stop") else ""
+    mode = f"mode {held.mode}, " if held.mode in ("ring", "stop") else ""
     lost = f"{count(held.lost)} lost" if held.lost else "none lost"
-    return f"; {recorder}{mode}, {counted(held.launches, 'launch', 'launches')} kept, {lost}"
+    return f"; {mode}{counted(held.launches, 'launch', 'launches')} kept, {lost}"
 
 
 def health(row: HealthRow) -> str:

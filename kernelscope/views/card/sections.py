@@ -19,6 +19,7 @@ from kernelscope.analysis.launches import PHASES, KernelSummary, PhaseTotals
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.views.base import defined_at
 from kernelscope.views.card import labels
 from kernelscope.views.card.model import Overview, overview
 
@@ -570,7 +571,8 @@ def kernels_section(shown: Overview) -> Section | None:
     top, rest = shown.by_kernel[:FIRST_ROWS], shown.by_kernel[FIRST_ROWS:]
     rows: list[Row] = []
     for kernel in top:
-        place, notes = labels.place(kernel, shown.frameworks), labels.launch_notes(kernel)
+        place = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
+        notes = labels.launch_notes(kernel)
         below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
         rows.append(Row(kernel.name, _kernel_values(kernel, host, gpu), place=place, notes=tuple(notes),
                         bars=phase_bars(kernel.totals), terminal=(below,)))
