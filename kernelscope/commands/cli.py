@@ -153,7 +153,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--mode", choices=("grow", "ring", "stop"), default="grow",
                      help="keep all launches (grow, the default), the newest (ring), or the first ones (stop)")
     run.add_argument("--capacity", metavar="N", type=_launches, help="how many ring and stop keep (default: 1000000)")
-    run.add_argument("--recorder", choices=("native", "python"), help="which one; the native one where it is there")
     run.add_argument("--journal", action="store_true",
                      help="keep what is recorded in files as well, from which `kernelscope recover` brings it back")
     run.add_argument("--journal-folder", metavar="FOLDER", help="where to keep the journal; implies --journal")

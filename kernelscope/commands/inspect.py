@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands.output import progress
-from kernelscope.cubin import disassemble
-from kernelscope.errors import CubinError, KernelScopeError, UnknownKernelError
+from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recorder import live
 from kernelscope.recording.file import load
 from kernelscope.recording.merge import merge
@@ -25,17 +23,17 @@ from kernelscope.views.base import clean, clean_code
 from kernelscope.views.inspector.model import (
     Kernel,
     Specialization,
-    code_text,
+    code_of,
     find_kernels,
     find_specialization,
     inspect_kernels,
     listed_kernels,
     names,
     sort_kernels,
+    specialization_keys,
 )
-from kernelscope.views.inspector.text import HOW_TO_RECORD_CODE, code_diff, facts_diff, inspection_text
+from kernelscope.views.inspector.text import code_diff, comparison, inspection_text
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
-from kernelscope.views.inspector.wire import specialization_keys
 
 if TYPE_CHECKING:
     from kernelscope.views.inspector.widget import Source
@@ -215,8 +213,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.diff:
         print(_difference(recording, arguments.kernel, arguments.diff, arguments.code))
     elif arguments.code:
-        _, chosen = find_specialization(_found(recording, arguments.kernel), arguments.specialization or 1)
-        text = code_of(recording, chosen, arguments.code)
+        chosen = find_specialization(_found(recording, arguments.kernel), arguments.specialization or 1)
+        text = _code(recording, *chosen, arguments.code)
         # A file gets the code as it is; a terminal would obey escape sequences that a recording may hold.
         sys.stdout.write(clean_code(text) if sys.stdout.isatty() else text)
     elif arguments.json:
@@ -226,37 +224,22 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def code_of(recording: Recording, chosen: Specialization, kind: str) -> str:
-    """Return one form of a specialization's code without paths, with a line break at its end.
-
-    SASS that was not recorded is disassembled from the recorded machine code.
-
-    Raises
-    ------
-    UnknownKernelError
-        The recording does not hold it; the message says how to record it.
-    DisassemblerError
-        There is no nvdisasm, or it failed; the message says how to get it.
-    """
-    text = code_text(recording, chosen.specialization_id, kind)
-    if text is None and kind == "sass":
-        cubin = code_text(recording, chosen.specialization_id, "cubin")
-        if cubin is not None:
-            text = disassemble(_decoded(cubin, chosen))
-    if text is None:
-        held = f"it has {', '.join(chosen.code)}" if chosen.code else "it has no code"
-        raise UnknownKernelError(
-            f"{kind} of specialization {chosen.number} is not in the recording; {held}: {_why_missing(recording)}")
-    text = shareable_code(kind, text)
+def _code(recording: Recording, kernel: Kernel, chosen: Specialization, kind: str) -> str:
+    """One form of a specialization's code without paths, with a line break at its end."""
+    found = code_of(recording, kernel, chosen, kind)
+    if found.text is None:
+        raise UnknownKernelError(clean(
+            f"{kind} of specialization {chosen.number} cannot be shown: {found.note} {found.fix}".rstrip()))
+    text = shareable_code(kind, found.text)
     return _readable_types(text) if kind == "types" else text.rstrip("\n") + "\n"
 
 
 def _difference(recording: Recording, name: str | None, pair: list[int], kind: str | None) -> str:
     kernels = _found(recording, name)
     (kernel, left), (_, right) = (find_specialization(kernels, number) for number in pair)
-    parts = [facts_diff(kernel, left, right)]
+    parts = [comparison(kernel, left, right)]
     if kind:
-        texts = code_of(recording, left, kind), code_of(recording, right, kind)
+        texts = _code(recording, kernel, left, kind), _code(recording, kernel, right, kind)
         parts.append(code_diff(kernel, left, right, texts, kind) or f"no difference in {kind}")
     elif not parts[0]:
         parts.append("no difference in types and resources")
@@ -274,21 +257,6 @@ def _as_json(recording: Recording, arguments: argparse.Namespace) -> dict[str, A
         return {"notice": recording.notice, "kernels": [asdict(each) for each in kernels]}
     kernel, chosen = find_specialization(kernels, arguments.specialization)
     return {"notice": recording.notice, "kernels": [asdict(kernel) | {"specializations": [asdict(chosen)]}]}
-
-
-def _decoded(cubin: str, chosen: Specialization) -> bytes:
-    try:
-        return base64.b64decode(cubin, validate=True)
-    except ValueError as error:
-        raise CubinError(f"the machine code of specialization {chosen.number} is torn: {error}") from None
-
-
-def _why_missing(recording: Recording) -> str:
-    """What a recording that was made with code says of it, or how to make one."""
-    if not recording.metadata.get("code"):
-        return HOW_TO_RECORD_CODE
-    said = [row["message"] for row in recording.rows("health") if "the code of some kernels" in (row["message"] or "")]
-    return clean("; ".join(said)) or "numba-cuda had none, as of kernels that were compiled before and not launched"
 
 
 def _readable_types(text: str) -> str:

@@ -126,15 +126,12 @@ def run_recover(line: str | None) -> Recording | None:
 def journal_for(asked: Namespace) -> tuple[bool | str | None, str | None]:
     """Return where ``%kernelscope on`` keeps journals, None for nowhere; and what to say where it cannot be as asked.
 
-    Without a word about it there is one wherever that is possible: with the native recorder, and where the disk allows.
+    Without a word about it there is one wherever the disk allows.
     """
     if asked.journal is False:
         return None, None
-    from kernelscope.native.log import chosen
     from kernelscope.recorder.journal import Journal, make_journal
 
-    if chosen(asked.recorder) != "native":
-        return asked.journal, None  # where it was asked for, each card says why there is none
     journal = Journal(asked.journal or True)
     try:
         problem = make_journal(journal)

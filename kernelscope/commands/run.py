@@ -60,7 +60,7 @@ def main(arguments: argparse.Namespace) -> int:
         dryrun.enable()
     name = arguments.name or program.label
     recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu, code=arguments.code, mode=arguments.mode,
-                        capacity=arguments.capacity, backend=arguments.recorder,
+                        capacity=arguments.capacity,
                         journal=arguments.journal_folder or arguments.journal or None)
     run = _prepared(program)
     process = os.getpid()

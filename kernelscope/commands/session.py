@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 #: Of a launch; the same words as `kernelscope.probes.base.DETAILS`, which costs NumPy's import to name.
 DETAILS = ("launch", "phases")
-#: The same words as `kernelscope.native.log.MODES` and `kernelscope.native.log.BACKENDS`.
+#: The same words as `kernelscope.native.log.MODES`.
 MODES = ("grow", "ring", "stop")
-BACKENDS = ("native", "python")
 
 
 class Command(NamedTuple):
@@ -52,7 +51,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "on": Command("[-q] [--detail launch|phases] [--no-gpu|--events] [--code] [--mode grow|ring|stop] [--capacity N] "
-                  "[--recorder native|python] [--journal [FOLDER]|--no-journal]",
+                  "[--journal [FOLDER]|--no-journal]",
                   "record every cell that follows; those that launch and compile nothing show no card"),
     "off": Command("", "record only cells that begin with %%kernelscope"),
     "status": Command("", "say what is on"),
@@ -83,7 +82,7 @@ COMMANDS = {
 CELL_HELP, LINE_HELP = "%%kernelscope?", "%kernelscope help"
 
 _HELP_OPTIONS = ("-h", "--help")
-_OPTIONS_OF_ON = ("quiet", "detail", "gpu", "code", "mode", "capacity", "recorder", "journal")
+_OPTIONS_OF_ON = ("quiet", "detail", "gpu", "code", "mode", "capacity", "journal")
 _MAGIC = re.compile(r"%%kernelscope(?: (?P<arguments>.*))?$")
 _MANAGING = re.compile(r"%kernelscope\b|%(?:re|un)?load_ext +kernelscope$|#|$")
 
@@ -118,8 +117,6 @@ class CellOptions:
         ``grow``, ``ring`` or ``stop``: which launches are kept.
     capacity : int or None
         How many, with ``ring`` and ``stop``.
-    recorder : str or None
-        ``native`` or ``python``; None for whichever is there.
     journal : bool, str or None
         The folder to keep a journal in, or True for the default one.
     """
@@ -135,7 +132,6 @@ class CellOptions:
     code: bool = False
     mode: str = "grow"
     capacity: int | None = None
-    recorder: str | None = None
     journal: bool | str | None = None
 
 
@@ -158,7 +154,6 @@ class CellOptions:
 @argument("--mode", choices=MODES, default="grow", help="keep all launches (grow, the default), the newest (ring), or "
           "the first ones (stop)")
 @argument("--capacity", metavar="N", type=int, help="how many launches ring and stop keep: 1000000 by default")
-@argument("--recorder", choices=BACKENDS, help="which recorder; the native one where it is there")
 @argument("--journal", nargs="?", const=True, metavar="FOLDER",
           help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back")
 def cell_arguments() -> None:
@@ -181,7 +176,6 @@ def cell_arguments() -> None:
 @argument("--code", action="store_true", default=None, help="on: record the kernels' code too")
 @argument("--mode", choices=MODES, help="on: keep all launches of a cell, the newest, or the first")
 @argument("--capacity", metavar="N", type=int, help="on: how many launches ring and stop keep")
-@argument("--recorder", choices=BACKENDS, help="on: which recorder; the native one where it is there")
 @argument("--journal", nargs="?", const=True, metavar="FOLDER",
           help="on: where to keep journals, from which recover brings back what a kernel that died had recorded")
 @argument("--no-journal", dest="journal", action="store_const", const=False, help="on: keep no journal")
@@ -199,7 +193,7 @@ def parse_cell(line: str) -> CellOptions:
         raise UsageError(see(_unexpected_in_cell(words, unknown), CELL_HELP))
     _check_capacity(found, CELL_HELP)
     return CellOptions(found.name or None, found.output, found.returns, found.quiet, found.detail, found.gpu,
-                       found.charts, not found.no_timeline, found.code, found.mode, found.capacity, found.recorder,
+                       found.charts, not found.no_timeline, found.code, found.mode, found.capacity,
                        found.journal)
 
 
@@ -773,7 +767,7 @@ class NotebookSession:
 
             options = cell.options
             recorder = Recorder(options.name, detail=options.detail, gpu=options.gpu, code=options.code,
-                                mode=options.mode, capacity=options.capacity, backend=options.recorder,
+                                mode=options.mode, capacity=options.capacity,
                                 journal=options.journal or None)
             cell.recorder = recorder  # before it starts: the cell's end stops it, whatever comes in between
             recorder.start()
@@ -836,7 +830,7 @@ def saved(recording: Recording, path: str) -> str:
 def automatic(asked: Namespace) -> CellOptions:
     """Return how ``%kernelscope on`` records each cell: as `magic_line.parse_line` has read it."""
     return replace(CellOptions(), quiet=bool(asked.quiet), detail=asked.detail or "phases", gpu=asked.gpu or "cupti",
-                   code=bool(asked.code), mode=asked.mode or "grow", capacity=asked.capacity, recorder=asked.recorder,
+                   code=bool(asked.code), mode=asked.mode or "grow", capacity=asked.capacity,
                    journal=asked.journal)
 
 

@@ -50,8 +50,6 @@ class Recorder:
         they began. What was not kept is counted.
     capacity : int, optional
         How many launches the modes ``ring`` and ``stop`` keep; 1,000,000 where it is not said.
-    backend : str, optional
-        ``native`` or ``python``, which are alike in what they record; without it the native one where it is there.
     journal : True or path, optional
         Keep what is recorded in files as well, in the default folder or in this one, so that a process that is killed
         leaves it.
@@ -63,12 +61,12 @@ class Recorder:
     Raises
     ------
     ValueError
-        `detail`, `gpu`, `mode` or `backend` is none of these, or `capacity` or `journal` is of another type.
+        `detail`, `gpu` or `mode` is none of these, or `capacity` or `journal` is of another type.
     """
 
     def __init__(self, name: str | None = None, *, detail: str = "phases", gpu: str = "cupti", synchronize: bool = True,
-                 code: bool = False, mode: str = "grow", capacity: int | None = None, backend: str | None = None,
-                 journal: Journal = None, probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
+                 code: bool = False, mode: str = "grow", capacity: int | None = None, journal: Journal = None,
+                 probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
         if detail not in DETAILS:
             raise ValueError(f"detail {detail!r} is not one of {', '.join(DETAILS)}")
         if gpu not in GPU_SOURCES:
@@ -77,7 +75,7 @@ class Recorder:
         self.detail = detail
         self.gpu = gpu
         self.code = code
-        self._keeping = Keeping(backend, mode, capacity, journal)
+        self._keeping = Keeping(mode, capacity, journal)
         self._synchronize = synchronize
         self._probes = probes
         self._clock = clock
@@ -290,7 +288,7 @@ class Recorder:
 
 def record(name: str | None = None, *, detail: str = "phases", gpu: str = "cupti",
            synchronize: bool = True, code: bool = False, mode: str = "grow", capacity: int | None = None,
-           backend: str | None = None, journal: Journal = None) -> Recorder:
+           journal: Journal = None) -> Recorder:
     """Return a `Recorder` for a ``with`` block; after it, its ``recording`` is the `Recording`.
 
     >>> with kernelscope.record("warm-up") as r:  # doctest: +SKIP
@@ -298,24 +296,23 @@ def record(name: str | None = None, *, detail: str = "phases", gpu: str = "cupti
     >>> r.recording.launches  # doctest: +SKIP
     """
     return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize, code=code, mode=mode, capacity=capacity,
-                    backend=backend, journal=journal)
+                    journal=journal)
 
 
 @overload
 def recorded(function: Function) -> Function: ...
 @overload
 def recorded(*, name: str | None = None, detail: str = "phases", gpu: str = "cupti", code: bool = False,
-             mode: str = "grow", capacity: int | None = None, backend: str | None = None,
+             mode: str = "grow", capacity: int | None = None,
              journal: Journal = None) -> Callable[[Function], Function]: ...
 def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases", gpu: str = "cupti",
-             code: bool = False, mode: str = "grow", capacity: int | None = None, backend: str | None = None,
-             journal: Journal = None) -> Any:
+             code: bool = False, mode: str = "grow", capacity: int | None = None, journal: Journal = None) -> Any:
     """Record every call of a function; the newest call's recording is its ``recording`` attribute.
 
     The function's result, exceptions and signature stay as they are.
     """
     options: Any = {"detail": detail, "gpu": gpu, "code": code, "mode": mode, "capacity": capacity,
-                    "backend": backend, "journal": journal}
+                    "journal": journal}
     if function is None:
         return functools.partial(recorded, name=name, **options)
 

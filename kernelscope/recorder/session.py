@@ -136,8 +136,7 @@ class Session:
             self.journal.let_go()
         else:
             self.journal.close()
-        log: Any = self.sink.log  # the native recorder's: there is no journal without it
-        log.leave_file()
+        self.sink.log.leave_file()
 
     def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
         """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
@@ -316,8 +315,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
                 *notes],
     )
     raw.metadata = {**_metadata(name, session, raw), "code": code, "own_cost": facts(costs, ranges_made), "recorder": {
-        "backend": sink.log.backend, "mode": sink.log.mode, "capacity": sink.log.capacity,
-        "kept": len(launches["target"]), "lost": lost}}
+        "mode": sink.log.mode, "capacity": sink.log.capacity, "kept": len(launches["target"]), "lost": lost}}
     return raw
 
 

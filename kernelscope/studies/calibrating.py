@@ -5,13 +5,13 @@ It speaks the protocol of `bench.main` with requests of its own:
 ===== =============================================== ================================================================
 do    asks with                                       answers with
 ===== =============================================== ================================================================
-hello dryrun, library, pin                            gpu, is_dry_run, backends, best_ns
-batch arguments, backend, detail, launches,           host_ns of all launches, singles (ns of each of as many more),
+hello dryrun, library, pin                            gpu, is_dry_run, best_ns
+batch arguments, detail, launches,                    host_ns of all launches, singles (ns of each of as many more),
       core, quiet_ns                                  reference_ns, core
 bye                                                   nothing; the process ends
 ===== =============================================== ================================================================
 
-A batch whose backend is null is not recorded. Everything else is done alike: hooks that come and go make the
+A batch whose detail is null is not recorded. Everything else is done alike: hooks that come and go make the
 interpreter adapt its instructions anew, so that each batch comes after some launches that are not timed.
 """
 
@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope import native
 from kernelscope.studies.bench import machine
 from kernelscope.studies.bench.framework import Framework, find
 from kernelscope.studies.bench.machine import Quiet
@@ -64,19 +63,19 @@ class Calibrator:
             return {"ok": False, "kind": "error", "error": " ".join(text.split())}
 
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Find numba-cuda and the GPU, and which recorders there are."""
+        """Find numba-cuda and the GPU."""
         self._framework = found = find("numba-cuda", request.get("dryrun"), request.get("library"))
         cores, _ = machine.may_pin(request.get("pin"))
         self._quiet = Quiet(cores)
         return {"gpu": None if found.is_dry_run else str(machine.gpu(False).get("name") or "unknown"),
-                "is_dry_run": found.is_dry_run, "backends": backends(), "best_ns": self._quiet.best_ns()}
+                "is_dry_run": found.is_dry_run, "best_ns": self._quiet.best_ns()}
 
     def batch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Time launches together, and as many one by one, with a recorder of its own or none."""
         together, alone, singles = self._case(int(request["arguments"]))
         moved = self._quiet.seek(request.get("core"), request.get("quiet_ns"))
         launches = int(request["launches"])
-        with _recording(request["backend"], request["detail"]):
+        with _recording(request["detail"]):
             together.batch(WARM_UP)
             whole = together.batch(launches, moved)
             singles.clear()
@@ -104,26 +103,21 @@ class Calibrator:
                 case.set_up()
                 case.batch(WARM_UP)  # compiles
             # What a first recording imports and leaves would be walked before each batch.
-            with _recording("python", "phases"):
+            with _recording("phases"):
                 together.batch(1)
             freeze_garbage()
             self._cases[arguments] = together, alone, singles
         return self._cases[arguments]
 
 
-def backends() -> list[str]:
-    """Return the recorders that this KernelScope has: the Python one, and the native one where it was built."""
-    return ["python"] if native.core is None else ["python", "native"]
-
-
 @contextlib.contextmanager
-def _recording(backend: str | None, detail: str | None) -> Any:
-    if backend is None or detail is None:
+def _recording(detail: str | None) -> Any:
+    if detail is None:
         yield
         return
     from kernelscope.recorder.recorder import Recorder
 
-    recorder = Recorder("calibration", detail=detail, gpu="none", backend=backend).start()
+    recorder = Recorder("calibration", detail=detail, gpu="none").start()
     try:
         yield
     finally:

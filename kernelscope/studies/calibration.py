@@ -47,17 +47,16 @@ _COMMAND = "from kernelscope.studies.calibrating import main; import sys; main(*
 
 
 class Way(NamedTuple):
-    """How launches of a batch are recorded; both are None where they are not, and `again` is the second turn of that.
+    """How launches of a batch are recorded.
 
     Attributes
     ----------
-    backend, detail : str or None
-        As `kernelscope.calibration.Setting` has them.
+    detail : str or None
+        ``launch`` or ``phases``; None where they are not recorded.
     again : bool
         Which of the two turns without a recorder.
     """
 
-    backend: str | None
     detail: str | None
     again: bool = False
 
@@ -88,7 +87,7 @@ class Asked(Protocol):
 #: The batches of one round, by number of arguments and way.
 Round = dict[tuple[int, Way], Batch]
 
-_PLAIN, _AGAIN = Way(None, None), Way(None, None, True)
+_PLAIN, _AGAIN = Way(None), Way(None, True)
 
 
 def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: bool = True, seed: int | None = None,
@@ -96,8 +95,8 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
               progress: Tell | Literal[False] | None = None) -> tuple[Calibration, ...]:
     """Measure what recording a launch costs on this machine, and store it for the recordings to come.
 
-    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays; with each
-    recorder that there is and each detail. Recordings of the same Python, GPU and versions state this cost from then
+    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays, with each
+    detail. Recordings of the same Python, GPU and versions state this cost from then
     on, in processes that end their first recording later.
 
     Parameters
@@ -120,7 +119,7 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
     Returns
     -------
     tuple of Calibration
-        One for each recorder and detail.
+        One for each detail.
 
     Raises
     ------
@@ -168,7 +167,7 @@ def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, ord
     """
     quietness = Quietness(cores)
     quietness.learn(_LABEL, int(hello["best_ns"]))
-    ways = [_PLAIN, _AGAIN, *(Way(backend, detail) for backend in hello["backends"] for detail in DETAILS)]
+    ways = [_PLAIN, _AGAIN, *map(Way, DETAILS)]
     turns = [(arguments, way) for arguments in ARGUMENTS for way in ways]
     for arguments, way in turns:  # what a first batch takes, compiling and importing, is no measurement
         tell(0.0, f"warming up: {_named(arguments, way)}")
@@ -267,9 +266,9 @@ def _measured(seconds: float, dry_run: bool | None, cores: Sequence[int], order:
     tell(1.0, "comparing")
     now = datetime.now(UTC).replace(microsecond=0)
     return tuple(
-        Calibration(overhead.setting(hello["gpu"], backend, detail), now,
-                    tuple(cost(rounds, arguments, Way(backend, detail)) for arguments in ARGUMENTS), is_quiet)
-        for backend in hello["backends"] for detail in DETAILS)
+        Calibration(overhead.setting(hello["gpu"], detail), now,
+                    tuple(cost(rounds, arguments, Way(detail)) for arguments in ARGUMENTS), is_quiet)
+        for detail in DETAILS)
 
 
 def _started(dry_run: bool | None, cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
@@ -297,7 +296,7 @@ def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess,
 
 
 def _ask(process: Asked, quietness: Quietness, arguments: int, way: Way) -> Batch:
-    answer = process.ask({"do": "batch", "arguments": arguments, "backend": way.backend, "detail": way.detail,
+    answer = process.ask({"do": "batch", "arguments": arguments, "detail": way.detail,
                           "launches": LAUNCHES, **quietness.request(_LABEL)}, _TIMEOUT_S)
     quietness.took(_LABEL, answer["core"], int(answer["reference_ns"]))
     return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
@@ -305,4 +304,4 @@ def _ask(process: Asked, quietness: Quietness, arguments: int, way: Way) -> Batc
 
 def _named(arguments: int, way: Way) -> str:
     launch = f"{arguments} device arrays" if arguments else "no argument"
-    return f"{launch}, {f'{way.backend} recorder, {way.detail}' if way.backend else 'not recorded'}"
+    return f"{launch}, {f'detail {way.detail!r}' if way.detail else 'not recorded'}"

@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.advice import churn_advice, find_churn
+from kernelscope.analysis.advice import Advice, find_churn
+from kernelscope.views.card.model import overview
 
 MS = 1_000_000
+
+
+def churn_advice(recording: Any) -> list[Advice]:
+    return [each for each in overview(recording).advice if each.code in ("argument_types", "recreated", "same_code")]
 
 
 def _numbers(script: Any, dtypes: list[str], **row: Any) -> Any:

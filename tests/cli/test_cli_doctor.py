@@ -52,7 +52,7 @@ def test_a_machine_on_which_nothing_works(cli: Any, bare: Path) -> None:
 def test_without_a_compiler_the_dry_run_says_so(cli: Any, tmp_path: Path) -> None:
     ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, CC="nothing", XDG_CACHE_HOME=str(tmp_path), PATH=str(tmp_path))
     assert "does not work: DryRunError: the dry run needs a C compiler" in ran.stdout
-    assert "a C compiler (for the dry run, and to compile the native recorder): apt-get install gcc lib" in ran.stdout
+    assert "a C compiler (for the dry run): apt-get install gcc lib" in ran.stdout
 
 
 FOUND = {
@@ -60,8 +60,7 @@ FOUND = {
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
-    "recorder": {"native": "/p/_core.so", "compiler": "GCC 12", "problem": None, "asked": None,
-                 "clock": "clock_gettime", "old": None},
+    "recorder": {"extension": "/p/_core.so", "compiler": "GCC 12", "clock": "clock_gettime", "old": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
             "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},
 }
@@ -78,16 +77,12 @@ def test_a_machine_with_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(("recorder", "said"), [
-    ({}, ["native: /p/_core.so, compiled by GCC 12"]),
-    ({"compiler": None}, ["native: /p/_core.so, compiled by an unknown compiler"]),
-    ({"native": None, "problem": "it is not there; do this"},
-     ["in Python; the native one is missing: it is not there; do this"]),
+    ({}, ["/p/_core.so, compiled by GCC 12"]),
+    ({"compiler": None}, ["/p/_core.so, compiled by an unknown compiler"]),
     ({"clock": "tsc", "old": "its sources are newer (ring.c): do this"}, [
-        "native: /p/_core.so, compiled by GCC 12",
+        "/p/_core.so, compiled by GCC 12",
         "its clock: the processor's counter (tsc), put right by the system's clock each millisecond",
         "compile it anew: its sources are newer (ring.c): do this"]),
-    ({"asked": "python"}, ["native: /p/_core.so, compiled by GCC 12",
-                           "KERNELSCOPE_RECORDER=python: recordings use that one"]),
 ])
 def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     found = {**FOUND, "recorder": {**FOUND["recorder"], **recorder}}  # type: ignore[dict-item]
@@ -97,30 +92,20 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     assert shown[place + len(said)].startswith("probes")
 
 
-@pytest.mark.usefixtures("native_recorder")
-def test_where_the_native_recorder_is(cli: Any) -> None:
-    found = json.loads(cli("doctor", "--json", KERNELSCOPE_RECORDER=None).stdout)
-    recorder = found["recorder"]
-    assert native.core is not None
-    assert recorder.pop("native") == native.core.__file__
+def test_where_the_extension_is(cli: Any) -> None:
+    recorder = json.loads(cli("doctor", "--json").stdout)["recorder"]
+    assert recorder.pop("extension") == native.core.__file__
     assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler"))
-    assert recorder == {"problem": None, "asked": None, "clock": native.core.CLOCK, "old": None}
-    assert not [row for row in found["missing"] if "recorder" in row["what"]]
+    assert recorder == {"clock": native.core.CLOCK, "old": None}
 
 
-def test_why_the_native_recorder_is_missing(cli: Any, tmp_path: Path) -> None:
-    """It is no reason for another exit status."""
+def test_a_missing_extension_is_one_line(cli: Any, tmp_path: Path) -> None:
     root = Path(doctor.__file__).parents[2]
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['kernelscope.native._core'] = None\n")
-    hidden = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}", "KERNELSCOPE_RECORDER": "python"}
-    found = json.loads(cli("doctor", "--json", **hidden).stdout)
-    assert found["can_record"] is True
-    assert found["recorder"]["native"] is None
-    assert re.match("it (is not compiled for this Python|does not load): ", found["recorder"]["problem"])
-    assert found["recorder"]["problem"].endswith(f"pip install --editable {root}")
-    assert found["recorder"]["asked"] == "python"
-    assert {"what": "the native recorder (recording costs less with it)",
-            "command": f"pip install --editable {root}"} in found["missing"]
+    ran = cli("doctor", code=1, PYTHONPATH=f"{tmp_path}{os.pathsep}{root}")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("kernelscope: nothing can be recorded: KernelScope's C extension ")
+    assert line.endswith(f"run pip install --editable {root}")
 
 
 def test_children_that_fail_are_problems() -> None:

@@ -57,7 +57,6 @@ def test_json_is_for_programs(recover: Any, folder: Path) -> None:
     assert (told["recovered"], told["written"], told["removed"]) == (NAME, f"{NAME}.kscope", True)
 
 
-@pytest.mark.usefixtures("native_recorder")
 def test_a_script_that_is_killed_leaves_its_journal(cli: Any, recover: Any, script: Any, tmp_path: Path) -> None:
     ran = cli("run", "--journal", str(script("import os; os.kill(os.getpid(), 9)\n")), code=-9,
               XDG_STATE_HOME=str(tmp_path / "state"))

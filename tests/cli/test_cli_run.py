@@ -59,11 +59,11 @@ def test_ctrl_c_beside_the_program_ends_the_recording(
 
 def test_as_many_launches_are_kept_as_asked_for(cli: Any, script: Write, tmp_path: Path) -> None:
     script()
-    ran = cli("run", "--mode", "ring", "--capacity", "2", "--recorder", "python", "script.py")
-    assert "Python recorder in mode ring, 2 launches kept, 1 lost" in " ".join(ran.stdout.split())
+    ran = cli("run", "--mode", "ring", "--capacity", "2", "script.py")
+    assert "; mode ring, 2 launches kept, 1 lost" in " ".join(ran.stdout.split())
     recording = kernelscope.load(tmp_path / "script.kscope")
     assert recording.metadata["recorder"] == {
-        "backend": "python", "mode": "ring", "capacity": 2, "kept": 2, "lost": 1}
+        "mode": "ring", "capacity": 2, "kept": 2, "lost": 1}
     for options, said in ((["--capacity", "2"], "--capacity 2 belongs to --mode ring or --mode stop"),
                           (["--mode", "ring", "--capacity", "0"], "'0' is not a number of launches, from 1"),
                           (["--mode", "all"], "invalid choice: 'all'")):

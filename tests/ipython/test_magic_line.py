@@ -15,7 +15,7 @@ from kernelscope.commands.session import (
     parse_line,
     without_heading,
 )
-from kernelscope.native.log import BACKENDS, MODES
+from kernelscope.native.log import MODES
 from kernelscope.probes.base import DETAILS
 
 
@@ -30,7 +30,7 @@ from kernelscope.probes.base import DETAILS
     ("--code -q", CellOptions(code=True, quiet=True)),
     ("-n #1", CellOptions(name="#1")),
     ("--mode ring --capacity 10", CellOptions(mode="ring", capacity=10)),
-    ("--mode stop --recorder python", CellOptions(mode="stop", recorder="python")),
+    ("--mode stop", CellOptions(mode="stop")),
     ("--journal -q", CellOptions(journal=True, quiet=True)),
     ("--journal '/a b'", CellOptions(journal="/a b")),
 ])
@@ -91,9 +91,9 @@ def test_on_takes_options() -> None:
     found = parse_line("on -q --detail launch")
     assert (found.quiet, found.detail, found.code) == (True, "launch", None)
     assert parse_line("on --code").code is True
-    found = parse_line("on --mode ring --capacity 5 --recorder python")
-    assert (found.mode, found.capacity, found.recorder) == ("ring", 5, "python")
-    assert automatic(found) == CellOptions(mode="ring", capacity=5, recorder="python")
+    found = parse_line("on --mode ring --capacity 5")
+    assert (found.mode, found.capacity) == ("ring", 5)
+    assert automatic(found) == CellOptions(mode="ring", capacity=5)
     assert automatic(parse_line("on")) == CellOptions()
 
 
@@ -128,7 +128,7 @@ def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str
 
 
 def test_details_are_the_probes_own() -> None:
-    assert (session.DETAILS, session.MODES, session.BACKENDS) == (DETAILS, MODES, BACKENDS)
+    assert (session.DETAILS, session.MODES) == (DETAILS, MODES)
 
 
 def test_help_comes_from_the_code() -> None:

@@ -11,7 +11,6 @@ from counting import lines_run
 from handmade_journals import NAME, Handmade, Launch, rows_of_axpy
 from IPython.core.error import UsageError
 
-from kernelscope import native
 from kernelscope.commands import recover
 from kernelscope.commands.session import parse_line
 from kernelscope.native.journal import default_folder
@@ -83,7 +82,6 @@ def test_what_is_wrong_is_one_line(notebook: Any, state: Path, line: str, said: 
     assert said in ran.stderr and ran.kinds == ["stream"]
 
 
-@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[], Any], tmp_path: Path,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -102,13 +100,10 @@ def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[],
     assert "no journals in" in following.ok("%kernelscope recover").stdout
 
 
-@pytest.mark.parametrize(("words", "kept"), [("-q", False), ("--journal", True), ("--no-journal", False)])
-def test_without_the_native_recorder_on_keeps_none_unasked(words: str, kept: bool) -> None:
-    asked = parse_line(f"on --recorder python {words}")
-    assert recover.journal_for(asked) == (True if kept else None, None)
+def test_without_a_journal_if_it_is_said_so() -> None:
+    assert recover.journal_for(parse_line("on --no-journal")) == (None, None)
 
 
-@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_disk_that_does_not_allow_it_is_said_once(base: Path) -> None:
     assert recover.journal_for(parse_line("on")) == (True, None)
     assert recover.journal_for(parse_line(f"on --journal '{base}/a b'")) == (f"{base}/a b", None)

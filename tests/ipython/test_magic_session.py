@@ -402,7 +402,7 @@ def test_on_takes_quiet_and_detail(notebook: Any) -> None:
 
 def test_a_cell_keeps_as_many_launches_as_asked_for(notebook: Any) -> None:
     loop = f"for _ in range(5):\n    {LAUNCH}"
-    card = notebook.ok(f"%%kernelscope --mode stop --capacity 2 --recorder python\n{loop}").card
+    card = notebook.ok(f"%%kernelscope --mode stop --capacity 2\n{loop}").card
     assert "Launches: 2" in card and "Python recorder in mode stop, 2 launches kept, 3 lost" in " ".join(card.split())
     notebook.ok("%kernelscope on -q --mode ring --capacity 1")
     notebook.ok(f"{LAUNCH}\n{LAUNCH}")
