@@ -227,7 +227,7 @@ def test_a_repeated_test_stays_beyond_its_limit(pytester: pytest.Pytester, run_p
 
 
 def assert_the_guide_tells_all_keys(report: Any) -> None:
-    guide = (Path(__file__).resolve().parents[2] / "docs/guides/recompile-checks.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).resolve().parents[2] / "docs/guides/testing.md").read_text(encoding="utf-8")
     told = {word for row in guide.splitlines() if row.startswith("| `") for word in row.replace("`", " ").split()}
     told = {word.strip(",:;()") for word in told}
     rows = [row for test in report["tests"] for name in ("kernels", "compilations") for row in test.get(name, ())]
