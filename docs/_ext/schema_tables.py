@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -38,16 +38,16 @@ class LaunchRecord(SphinxDirective):
         for field, (_, code) in zip(LAUNCH_RECORD, LAYOUT, strict=True):
             last = first + int(code[2:]) - 1
             rows.append([[nodes.Text(f"{first} to {last}")], [nodes.literal("", field.name)],
-                         [nodes.literal("", field.c_type)], [nodes.Text(field.unit)], _inline(field.meaning)])
+                         [nodes.literal("", field.c_type)], [nodes.Text(field.unit)], inline(field.meaning)])
             first = last + 1
-        return [_table(RECORD_HEADINGS, rows, RECORD_WIDTHS)]
+        return [table_of(RECORD_HEADINGS, RECORD_WIDTHS, rows)]
 
 
 def _section(table: Table) -> nodes.section:
     section = nodes.section(ids=[f"table-{nodes.make_id(table.name)}"], names=[table.name])
     section += nodes.title("", "", nodes.literal("", table.name))
-    section += nodes.paragraph("", "", *_inline(f"A row is {table.row}."))
-    section += _table(HEADINGS, [list(_cells(column)) for column in table.columns])
+    section += nodes.paragraph("", "", *inline(f"A row is {table.row}."))
+    section += table_of(HEADINGS, WIDTHS, [list(_cells(column)) for column in table.columns])
     return section
 
 
@@ -60,7 +60,7 @@ def _cells(column: Column) -> Iterator[list[nodes.Node]]:
     meaning = column.meaning
     if column.is_path:
         meaning += " A saved file keeps the file's name only, unless paths are asked for."
-    yield _inline(meaning)
+    yield inline(meaning)
 
 
 def _number(value: int) -> str:
@@ -71,8 +71,8 @@ def _number(value: int) -> str:
     return str(value)
 
 
-def _table(headings: Iterable[str], rows: list[list[list[nodes.Node]]],
-           widths: tuple[int, ...] = WIDTHS) -> nodes.table:
+def table_of(headings: Iterable[str], widths: Sequence[int], rows: list[list[list[nodes.Node]]]) -> nodes.table:
+    """Return a table whose cells are nodes."""
     group = nodes.tgroup(cols=len(widths))
     group += [nodes.colspec(colwidth=width) for width in widths]
     group += nodes.thead("", _row([[nodes.Text(heading)] for heading in headings]))
@@ -84,8 +84,8 @@ def _row(cells: list[list[nodes.Node]]) -> nodes.row:
     return nodes.row("", *[nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells])
 
 
-def _inline(text: str) -> list[nodes.Node]:
-    """Text with what stands in single or double backticks as code."""
+def inline(text: str) -> list[nodes.Node]:
+    """Return text with what stands in single or double backticks as code."""
     parts = re.split(r"``?([^`]+)``?", text)
     return [nodes.literal("", part) if index % 2 else nodes.Text(part) for index, part in enumerate(parts)]
 

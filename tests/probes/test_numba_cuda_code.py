@@ -19,7 +19,8 @@ from kernelscope import native
 from kernelscope.errors import DisassemblerError
 from kernelscope.probes.numba_cuda import kernels as numba_cuda_kernels
 from kernelscope.recording.merge import merge
-from kernelscope.views.inspector.model import code_text, inspect_kernels
+from kernelscope.views.inspector.code import code_text
+from kernelscope.views.inspector.model import inspect_kernels
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from handmade import MS, US, Script, many_launches
 from unpack import Unpacked
 
 import kernelscope
-from kernelscope.views.html import PHASE_COLORS
+from kernelscope.palette import PHASE_COLORS, UNSPLIT_COLOR
 from kernelscope.views.timeline.model import pack
 from kernelscope.views.timeline.svg import (
     CAPTURED_COLOR,
@@ -23,7 +23,6 @@ from kernelscope.views.timeline.svg import (
     MOST_BYTES,
     MOST_LANES,
     RANGE_COLOR,
-    WHOLE_COLOR,
     describe,
     image,
     lanes_of,
@@ -98,7 +97,7 @@ def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
     made.now += 500 * US
     made.launch(phases=None, end_ns=None)
     drawn = picture(made.recording(), width=LEFT + 1000)
-    assert (WHOLE_COLOR, [(500, 1000)]) in strokes(drawn)
+    assert (UNSPLIT_COLOR, [(500, 1000)]) in strokes(drawn)
 
 
 def test_what_is_too_short_for_a_pixel_is_seen() -> None:

@@ -21,26 +21,26 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
+from kernelscope.palette import (
+    CELL_COLOR,
+    COMPILE_COLOR,
+    COPY_COLOR,
+    EVENT_COLOR,
+    GRAPH_COLOR,
+    KERNEL_COLORS,
+    MEMSET_COLOR,
+    PHASE_COLORS,
+    RANGE_COLOR,
+    UNSPLIT_COLOR,
+    WAIT_COLOR,
+)
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, duration
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
-from kernelscope.views.html import PHASE_COLORS
 from kernelscope.views.timeline.model import ranked
 
-# The colors of the live timeline (static/colors.js); a test compares them.
-KERNEL_COLORS = ("#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1",
-                 "#b9a58a")
-COPY_COLOR = "#6f8f9f"
-MEMSET_COLOR = "#98a39f"
-CELL_COLOR = "#9aa7b8"
-COMPILE_COLOR = PHASE_COLORS["compile"]
-WAIT_COLOR = "#c9a9c0"
-GRAPH_COLOR = "#6b9f7f"
-EVENT_COLOR = "#4f8f8b"
-RANGE_COLOR = "#76a88f"
-WHOLE_COLOR = "#9aa0a8"
 #: The live timeline draws launches that were captured hollow, which strokes cannot be.
 CAPTURED_COLOR = "#cdd3da"
 # Of -2 and -1 too.
@@ -237,7 +237,7 @@ def _launch_lane(label: str, recording: Recording, of: Bools, last: int, name: I
     compiled = np.maximum(dispatched - np.maximum(compiling, 0), start)
     edges = [start, compiled, dispatched, submitting, submitted, end]
     run = ran(recording)[which]
-    whole = Part(WHOLE_COLOR, start[~split & run], end[~split & run])
+    whole = Part(UNSPLIT_COLOR, start[~split & run], end[~split & run])
     captured = Part(CAPTURED_COLOR, start[~run], end[~run])
     if not (split & run).all():
         edges = [edge[split & run] for edge in edges]
