@@ -1,4 +1,4 @@
-"""Exports of a recording by the name of a format: ``kernelscope export`` and ``%kernelscope export``."""
+"""``export``: a ``.kscope`` file, or what a notebook has recorded, as a trace, a page or tables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,27 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.analysis.redaction import redacted
 from kernelscope.commands.output import progress
 from kernelscope.commands.show import find_cell
+from kernelscope.commands.verb import Verb, add_redaction
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.file import load
 from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import checked
 
 if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
     from kernelscope.recording.model import Recording
 
+_ABOUT = """\
+Write a .kscope file in another format, beside it unless -o says where.
+
+  perfetto   a trace for https://ui.perfetto.dev: the timeline's lanes, with arrows from launches to kernels
+             (out.pftrace; Chrome's JSON, out.json, where the perfetto package is missing or -o ends in .json)
+  html       one page with the card and the timeline, which needs no network (out.html)
+  parquet    a folder with one Parquet file a table (out-parquet)
+  csv        a folder with one CSV file a table (out-csv)
+
+An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
+file."""
 
 #: The formats, and what an export's name ends in; tables are a folder.
 FORMATS = {"perfetto": ".pftrace", "html": ".html", "parquet": "-parquet", "csv": "-csv"}
@@ -28,6 +41,19 @@ _SUFFIXES = {".pftrace": "perfetto", ".json": "perfetto", ".html": "html", ".htm
 # Shorter exports end before one wonders.
 _QUIET_S = 1.0
 _BETWEEN_S = 1.0
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("path", metavar="PATH", help="where to write: a file, or a folder for tables")
+    else:
+        parser.add_argument("file", metavar="FILE.kscope")
+    without = "; without it the one of the name: .pftrace, .json or .html" if in_notebook else ""
+    parser.add_argument("--to", required=not in_notebook, choices=tuple(FORMATS), help=f"the format{without}")
+    if not in_notebook:
+        parser.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
+        parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+        add_redaction(parser)
 
 
 def exported(recording: Recording, form: str, output: str | None, source: str | None = None) -> str:
@@ -110,8 +136,6 @@ def teller() -> Callable[[float, str], None]:
     return tell
 
 
-# ``kernelscope export``: a ``.kscope`` file as a Perfetto trace, an HTML page, or tables in Parquet or CSV.
-
 def main(arguments: argparse.Namespace) -> int:
     """Read the file, write it as it was asked for, and say where; return the exit code."""
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
@@ -121,3 +145,10 @@ def main(arguments: argparse.Namespace) -> int:
         recording = redacted(recording, names=arguments.redact)
     print(exported(recording, arguments.to, arguments.output, arguments.file))
     return 0
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    print(f"kernelscope: {exported(session.whole('export'), asked.to or format_of(asked.path), asked.path)}")
+
+
+VERB = Verb(_arguments, main, _magic, about=_ABOUT)

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from kernelscope.errors import CalibrationError, StudyError
-from kernelscope.probes.base import DETAILS
 from kernelscope.recorder import overhead
+from kernelscope.recorder.options import DETAILS
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Tail, measuring, store
 from kernelscope.studies import process as studies_process
 from kernelscope.studies.bench import main as bench_main

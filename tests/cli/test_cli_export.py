@@ -103,8 +103,3 @@ def test_the_format_of_a_name() -> None:
         "perfetto", "perfetto", "html"]
     with pytest.raises(KernelScopeError, match=r"'a.txt' does not say which format: end it in .pftrace, .json or"):
         export.format_of("a.txt")
-
-
-def test_default_names() -> None:
-    assert export.default_name("x/a.kscope", "csv") == "x/a-csv"
-    assert export.default_name("x/run.1", "perfetto") == "x/run.1.pftrace"

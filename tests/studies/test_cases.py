@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.probes import base
+from kernelscope.recorder import options
 from kernelscope.studies.cases import (
     DETAILS,
     Case,
@@ -158,7 +158,7 @@ def test_more_of_a_group_is_made_on_request() -> None:
 
 
 def test_details_are_those_that_there_are() -> None:
-    assert base.DETAILS == DETAILS
+    assert options.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:
