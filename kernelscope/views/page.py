@@ -12,8 +12,10 @@ from kernelscope.recording.redact import shareable
 from kernelscope.views.base import Makes, checked, escape, whole_file
 from kernelscope.views.card.html import card
 from kernelscope.views.html import PAGE
-from kernelscope.views.timeline.model import Packed, pack
+from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.model import Timeline
 from kernelscope.views.timeline.svg import picture
+from kernelscope.views.timeline.wire import Packed, pack
 from kernelscope.views.widget import front_end
 
 MAKES = Makes("text/html", ".html")
@@ -67,7 +69,8 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     It fetches nothing: its content security policy forbids every connection, and every script but its own two.
     """
     recording = shareable(recording, paths=paths)
-    packed = pack(recording)
+    timeline = timeline_of(recording)
+    packed = pack(timeline)
     script = front_end() + _START
     title = escape(packed.header["title"])
     policy = (
@@ -79,15 +82,15 @@ def page(recording: Recording, *, paths: bool = False) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
-        f'<body><main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_still(recording, paths)}</div>'
+        f'<body><main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_still(timeline)}</div>'
         f"</main>\n{_data(packed)}"
         f'<script type="module">{script}</script></body></html>\n'
     )
 
 
-def _still(recording: Recording, paths: bool) -> str:
+def _still(timeline: Timeline) -> str:
     """Where no script runs: the picture. The names in it are escaped, and so cannot end the element."""
-    drawn = picture(recording, paths=paths)
+    drawn = picture(timeline)
     return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
 
 
