@@ -38,8 +38,8 @@ EVERY_PYTHON = (
     "unit/test_probe_base.py", "unit/test_recorder*.py",
 )
 #: Folders whose files take long, the longest first.
-LONG = ("frameworks", "notebooks", "browser", "studies", "plugin", "cli", "probes", "native", "architecture",
-        "benchmarks")
+LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "plugin", "cli", "probes", "native",
+        "architecture", "benchmarks")
 #: Reasons for which continuous integration may skip a test; none of them can be mended there.
 MAY_BE_SKIPPED = (
     "this Python", "no Python 3.12", "there is no sys.monitoring", "CPython 3.14", "this kernel", "one core only",
@@ -103,6 +103,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def no_state_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What this user has calibrated, or left in a journal, is nothing to the tests, nor what they leave to the user."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def no_variable_is_left() -> Iterator[None]:
+    """What a test sets in the environment ends with it: numba-cuda reads its settings anew at every compile."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+    for name, value in before.items():
+        if name != "PYTEST_CURRENT_TEST" and os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 @pytest.fixture(autouse=True)

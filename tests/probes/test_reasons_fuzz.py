@@ -16,7 +16,7 @@ from kernelscope.analysis.compiles import REASON_CODES
 from kernelscope.analysis.signatures import parse_signature
 from kernelscope.probes.functions import definitions
 
-pytestmark = pytest.mark.filterwarnings("ignore:Host array used in CUDA kernel")
+pytestmark = pytest.mark.filterwarnings("ignore:.*Host array used in CUDA kernel")
 
 NAMES = ("x", "y", "n")
 DTYPES = ("?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "M8[s]", "U2", "i4,f4", "i1,f8")

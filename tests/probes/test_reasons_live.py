@@ -29,7 +29,7 @@ from kernelscope.analysis.compiles import REASON_CODES
 from kernelscope.probes.functions import definitions
 
 # Host arrays are what is told apart here.
-pytestmark = pytest.mark.filterwarnings("ignore:Host array used in CUDA kernel")
+pytestmark = pytest.mark.filterwarnings("ignore:.*Host array used in CUDA kernel")
 
 Point = collections.namedtuple("Point", "a b")
 Place = collections.namedtuple("Place", "a b")
