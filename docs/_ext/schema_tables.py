@@ -1,4 +1,4 @@
-"""A Sphinx directive that documents every table and column of a recording from `kernelscope.schema`."""
+"""Sphinx directives for what the package says of itself: every table and column, and the formats of exports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from kernelscope.schema import TABLES, Column, Table
+from kernelscope.views.exports import reference_table
 
 HEADINGS = ("Column", "Type", "Unit", "Range", "Null", "Meaning")
 WIDTHS = (24, 9, 7, 12, 6, 42)
@@ -25,6 +26,14 @@ class SchemaTables(SphinxDirective):
         for section in sections:
             self.state.document.note_explicit_target(section)
         return list(sections)
+
+
+class ExporterTable(SphinxDirective):
+    """Render the table of formats in which a recording can be written."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        return self.parse_text_to_nodes(reference_table())
 
 
 def _section(table: Table) -> nodes.section:
@@ -76,4 +85,5 @@ def _inline(text: str) -> list[nodes.Node]:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive."""
     app.add_directive("schema-tables", SchemaTables)
+    app.add_directive("exporter-table", ExporterTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

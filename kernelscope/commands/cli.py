@@ -13,6 +13,7 @@ from kernelscope import __version__
 from kernelscope.commands import study
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import explained, parse_arguments, see
+from kernelscope.views import exports
 
 #: What a shell reports for a program that a closed pipe ended.
 _BROKEN_PIPE = 141
@@ -63,14 +64,10 @@ than 80 nodes a summary.
 
 ID is the graph's row in the table graphs; a file with one graph needs none."""
 
-_EXPORT = """\
+_EXPORT = f"""\
 Write a .kscope file in another format, beside it unless -o says where.
 
-  perfetto   a trace for https://ui.perfetto.dev: the timeline's lanes, with arrows from launches to kernels
-             (out.pftrace; Chrome's JSON, out.json, where the perfetto package is missing or -o ends in .json)
-  html       one page with the card and the timeline, which needs no network (out.html)
-  parquet    a folder with one Parquet file a table (out-parquet)
-  csv        a folder with one CSV file a table (out-csv)
+{exports.help_text()}
 
 An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
 file."""
@@ -202,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     export = verbs.add_parser("export", help="write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
                               description=_EXPORT, formatter_class=raw)
     export.add_argument("file", metavar="FILE.kscope")
-    export.add_argument("--to", required=True, choices=("perfetto", "html", "parquet", "csv"), help="the format")
+    export.add_argument("--to", required=True, choices=tuple(exports.EXPORTERS), help="the format")
     export.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
     export.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
     _add_redaction(export)

@@ -224,9 +224,10 @@ class KernelScopeMagics:
         print(f"kernelscope: {session.saved(whole, path)}, {output.counts(self._session.recordings)}")
 
     def _export(self, path: str, form: str | None) -> None:
-        from kernelscope.commands.export import exported, format_of
+        from kernelscope.commands.export import exported
+        from kernelscope.views.exports import exporter_named_by
 
-        print(f"kernelscope: {exported(self._whole('export'), form or format_of(path), path)}")
+        print(f"kernelscope: {exported(self._whole('export'), form or exporter_named_by(path).name, path)}")
 
     def _whole(self, verb: str) -> Recording:
         """All recordings of this session as one."""

@@ -17,6 +17,7 @@ from IPython.core.magic_arguments import argument, kwds, magic_arguments
 
 from kernelscope.commands import output
 from kernelscope.suggestions import did_you_mean, explained, see
+from kernelscope.views import exports
 
 if TYPE_CHECKING:
     from kernelscope.recorder.recorder import Recorder
@@ -71,7 +72,7 @@ COMMANDS = {
     "recover": Command("[FOLDER|NAME] [--remove] [--into FILE]",
                        "list what killed kernels left behind, bring the newest back or the one that is named, and "
                        "show it"),
-    "export": Command("PATH [--to perfetto|html|parquet|csv]",
+    "export": Command(f"PATH [--to {'|'.join(exports.EXPORTERS)}]",
                       "write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder"),
     "dryrun": Command("", "switch the dry run on, in which kernels compile and launch on no GPU and do not execute"),
     "attach": Command("KERNEL", "follow one kernel by documented means, where a framework's version could not be "
@@ -185,8 +186,8 @@ def cell_arguments() -> None:
 @argument("--journal", nargs="?", const=True, metavar="FOLDER",
           help="on: where to keep journals, from which recover brings back what a kernel that died had recorded")
 @argument("--no-journal", dest="journal", action="store_const", const=False, help="on: keep no journal")
-@argument("--to", choices=("perfetto", "html", "parquet", "csv"),
-          help="export: the format; without it the one of the name: .pftrace, .json or .html")
+@argument("--to", choices=tuple(exports.EXPORTERS),
+          help=f"export: the format; without it the one of the name: {exports.listed(exports.suffixes())}")
 def line_arguments() -> None:
     """Record all cells, or look at what was recorded."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.base import Makes, checked, escape, whole_file
+from kernelscope.views.base import Makes, Progress, checked, escape, whole_file
 from kernelscope.views.card.html import card
 from kernelscope.views.html import PAGE
 from kernelscope.views.timeline.build import timeline_of
@@ -38,7 +38,9 @@ _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
 _NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
 
 
-def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -> Path:
+def write_page(
+    recording: Recording, path: str | Path, *, paths: bool = False, progress: Progress | None = None
+) -> Path:
     """Write the card and the timeline as one HTML file, and return its path.
 
     Parameters
@@ -49,6 +51,8 @@ def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -
         Where to; ``.html`` is added to a name without a suffix. An existing file is replaced once the new one is whole.
     paths : bool
         Keep full paths of this machine.
+    progress : callable, optional
+        Called with 1 and a text when the file is there.
 
     Raises
     ------
@@ -60,6 +64,8 @@ def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -
         target = target.with_suffix(MAKES.suffix)
     with whole_file(target) as file:
         file.write(page(recording, paths=paths).encode("utf-8"))
+    if progress:
+        progress(1.0, f"wrote {target.name}")
     return target
 
 

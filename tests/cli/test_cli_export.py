@@ -6,16 +6,18 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from perfetto_trace import read
 
 from kernelscope import load
-from kernelscope.commands import export
+from kernelscope.commands import cli, export
 from kernelscope.errors import KernelScopeError
 from kernelscope.schema import TABLES
+from kernelscope.views import exports
+from kernelscope.views.exports import EXPORTERS, Exporter, exporter_named_by
 
 
 @pytest.fixture
@@ -99,12 +101,55 @@ def test_a_long_export_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_the_format_of_a_name() -> None:
-    assert [export.format_of(f"a{suffix}") for suffix in (".pftrace", ".json", ".html")] == [
-        "perfetto", "perfetto", "html"]
-    with pytest.raises(KernelScopeError, match=r"'a.txt' does not say which format: end it in .pftrace, .json or"):
-        export.format_of("a.txt")
+    assert [exporter_named_by(f"a{suffix}").name for suffix in (".pftrace", ".json", ".html", ".htm")] == [
+        "perfetto", "perfetto", "html", "html"]
+    with pytest.raises(KernelScopeError, match=r"'a.txt' does not say which format: end it in .pftrace, .json, .html"):
+        exporter_named_by("a.txt")
 
 
 def test_default_names() -> None:
-    assert export.default_name("x/a.kscope", "csv") == "x/a-csv"
-    assert export.default_name("x/run.1", "perfetto") == "x/run.1.pftrace"
+    assert EXPORTERS["csv"].default_name("x/a.kscope") == "x/a-csv"
+    assert EXPORTERS["perfetto"].default_name("x/run.1") == "x/run.1.pftrace"
+
+
+def test_a_further_exporter_is_its_function_and_one_entry(two: Path, monkeypatch: pytest.MonkeyPatch,
+                                                          capsys: pytest.CaptureFixture[str]) -> None:
+    def write(recording: Any, path: Path, *, paths: bool = False, progress: Any = None) -> Path:
+        target = Path(path)
+        target.write_text("\n".join(recording.column("dispatchers", "name")))
+        return target
+
+    module = ModuleType("further_exporter")
+    monkeypatch.setattr(module, "write", write, raising=False)
+    monkeypatch.setitem(sys.modules, "further_exporter", module)
+    further = Exporter("names", "further_exporter:write", ".names", "the kernels' names, a line each", "any editor",
+                       (".names",))
+    monkeypatch.setitem(EXPORTERS, "names", further)
+    monkeypatch.chdir(two.parent)
+    # The help is made when the command line is loaded, as in a process of its own.
+    monkeypatch.setattr(cli, "_EXPORT", exports.help_text())
+    names = [str(row["name"]) for row in load(two).rows("dispatchers")]
+
+    assert cli.main(["export", "two.kscope", "--to", "names"]) == 0
+    assert capsys.readouterr().out == "wrote two.names\n"
+    assert two.with_suffix(".names").read_text().split("\n") == names
+    assert load(two).to_names(two.with_name("b.names")) == two.with_name("b.names")
+    assert exporter_named_by("x.names") is further
+    with pytest.raises(SystemExit):
+        cli.main(["export", "two.kscope", "--to", "nams"])
+    assert "did you mean 'names'?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["export", "--help"])
+    assert "the kernels' names, a line each (out.names)" in capsys.readouterr().out
+    with pytest.raises(KernelScopeError, match=r"the format names, and --to says csv"):
+        export.exported(load(two), "csv", "x.names")
+    with pytest.raises(KernelScopeError, match="perfetto, html, parquet, csv or names"):
+        exporter_named_by("a.txt")
+    assert "| `names` | any editor | the kernels' names, a line each | `out.names` |" in exports.reference_table()
+
+
+def test_a_recording_has_a_method_for_each_exporter(two: Path) -> None:
+    recording = load(two)
+    assert all(callable(getattr(recording, f"to_{name}")) for name in EXPORTERS)
+    with pytest.raises(AttributeError, match="'Recording' object has no attribute 'to_nothing'"):
+        getattr(recording, "to_nothing")  # noqa: B009 - a type checker knows that there is none

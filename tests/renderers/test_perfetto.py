@@ -84,7 +84,8 @@ def test_every_activity(pair: tuple[Recording, Read]) -> None:
         found = slices.pop(row["activity_id"])
         ours = row["specialization_id"] is not None
         waits = row["kind"] == "sync"
-        expected = names[kernels[row["specialization_id"]]] if ours else row["name"] if waits else short_name(row["name"])
+        expected = row["name"] if waits else short_name(row["name"])
+        expected = names[kernels[row["specialization_id"]]] if ours else expected
         assert (found.name, found.category, found.start, found.end) == (
             expected, "wait" if waits else row["kind"], row["start_ns"], row["end_ns"])
         if waits:

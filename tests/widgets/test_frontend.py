@@ -7,7 +7,7 @@ import pytest
 
 import kernelscope
 from kernelscope.views.html import PHASE_COLORS
-from kernelscope.views.timeline import svg
+from kernelscope.views.timeline import model
 from kernelscope.views.widget import BUNDLES, front_end, style_sheet
 
 STATIC = Path(kernelscope.__file__).parent / "static"
@@ -102,13 +102,13 @@ def test_the_picture_has_the_timeline_s_colors() -> None:
     text = source("colors")
     kernels = re.search(r"KERNEL_COLORS = \[([^\]]*)\]", text)
     assert kernels is not None
-    assert tuple(re.findall(r"#\w{6}", kernels[1])) == svg.KERNEL_COLORS
+    assert tuple(re.findall(r"#\w{6}", kernels[1])) == model.KERNEL_COLORS
     named = dict(re.findall(r'(\w+) = "(#\w{6})"', text))
-    for name, color in (("COPY", svg.COPY_COLOR), ("MEMSET", svg.MEMSET_COLOR),
-                        ("CELL", svg.CELL_COLOR), ("COMPILE", svg.COMPILE_COLOR),
-                        ("WAIT", svg.WAIT_COLOR), ("GRAPH", svg.GRAPH_COLOR),
-                        ("EVENT", svg.EVENT_COLOR),
-                        ("RANGE", svg.RANGE_COLOR)):
+    for name, color in (("COPY", model.COPY_COLOR), ("MEMSET", model.MEMSET_COLOR),
+                        ("CELL", model.CELL_COLOR), ("COMPILE", model.COMPILE_COLOR),
+                        ("WAIT", model.WAIT_COLOR), ("GRAPH", model.GRAPH_COLOR),
+                        ("EVENT", model.EVENT_COLOR),
+                        ("RANGE", model.RANGE_COLOR)):
         assert named[name] == color, name
     unsplit = re.findall(r"#\w{6}", re.search(r"PHASE_COLORS = \[([^\]]*)\]", text)[1])[5]  # type: ignore[index]
-    assert unsplit == svg.WHOLE_COLOR
+    assert unsplit == model.UNSPLIT_COLOR

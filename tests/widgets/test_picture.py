@@ -16,17 +16,13 @@ from unpack import unpacked
 import kernelscope
 from kernelscope.views.html import PHASE_COLORS
 from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.model import COPY_COLOR, KERNEL_COLORS, RANGE_COLOR, UNSPLIT_COLOR
 from kernelscope.views.timeline.svg import (
     CAPTURED_COLOR,
-    COPY_COLOR,
-    KERNEL_COLORS,
     MOST_BYTES,
-    MOST_LANES,
-    RANGE_COLOR,
-    WHOLE_COLOR,
+    MOST_ROWS,
     describe,
     image,
-    lanes_of,
     picture,
 )
 
@@ -98,7 +94,7 @@ def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
     made.now += 500 * US
     made.launch(phases=None, end_ns=None)
     drawn = picture(timeline_of(made.recording()), width=LEFT + 1000)
-    assert (WHOLE_COLOR, [(500, 1000)]) in strokes(drawn)
+    assert (UNSPLIT_COLOR, [(500, 1000)]) in strokes(drawn)
 
 
 def test_what_is_too_short_for_a_pixel_is_seen() -> None:
@@ -129,8 +125,8 @@ def test_lanes_are_in_order_and_named() -> None:
     drawn = picture(timeline_of(made.recording()))
     labels = [element.text for element in parsed(drawn).iter(f"{SVG}text")
               if element.get("text-anchor") == "end" and element.get("x") == str(LEFT - 8)]
-    assert labels == ["cells", "NVTX", "NVTX lib", "MainThread", "compiles", "waits", "graph launches", "GPU stream 7",
-                      "GPU stream 8"]
+    assert labels == ["Cells", "NVTX, MainThread", "NVTX lib, MainThread", "MainThread", "compiles", "driver calls",
+                      "Graph launches", "GPU 1, stream 7", "GPU 1, stream 8"]
     assert {"In [3] step", "outer", "inner", "other"} <= set(texts(drawn))
     colors = [color for color, _ in strokes(drawn)]
     assert {"#123456", COPY_COLOR} <= set(colors)
@@ -161,7 +157,7 @@ def test_two_devices_are_told_apart() -> None:
     made.activity(device_id=1, stream=None)
     said = texts(picture(timeline_of(made.recording())))
     assert "GPU 0, stream 7" in said
-    assert "GPU 3, no stream" in said
+    assert "GPU 3" in said
 
 
 @pytest.mark.parametrize(("wall_ns", "first", "second"), [
@@ -176,7 +172,7 @@ def test_ticks_are_in_a_unit_that_is_read_easily(wall_ns: int, first: str, secon
 def test_too_many_lanes_are_counted() -> None:
     made = script()
     made.device()
-    for stream in range(MOST_LANES + 9):
+    for stream in range(MOST_ROWS + 9):
         made.activity(stream=stream)
     assert "10 more lanes" in texts(picture(timeline_of(made.recording())))
 
@@ -248,14 +244,7 @@ def test_a_busy_picture_becomes_coarser_and_not_larger() -> None:
     assert len(picture(timeline_of(made.recording()), width=4_000)) <= MOST_BYTES
 
 
-def test_captured_launches_are_pale_and_graphs_have_lanes() -> None:
-    recording = with_builds(rebuilt()).recording()
-    lanes = {lane.label: lane for lane in lanes_of(recording).lanes}
-    first = lanes["MainThread"]
-    captured, = (part for part in first.parts if part.color == CAPTURED_COLOR)
-    assert len(captured.start) == 3
-    assert sum(len(part.start) for part in first.parts if part.color == PHASE_COLORS["submit"]) == 4
-    words = {lane.words[place] for lane in lanes_of(recording).lanes for place in lane.name.tolist()}
-    assert {"instantiate graph 0 · 4 nodes", "graph 1 · 4 nodes", "build reduce_into"} <= words
-    assert describe(timeline_of(recording)).startswith("KernelScope timeline: 5 launches, 3 captured, ")
-    assert CAPTURED_COLOR in picture(timeline_of(recording))
+def test_captured_launches_are_pale() -> None:
+    shown = timeline_of(with_builds(rebuilt()).recording())
+    assert describe(shown).startswith("KernelScope timeline: 5 launches, 3 captured, ")
+    assert CAPTURED_COLOR in [color for color, _ in strokes(picture(shown))]

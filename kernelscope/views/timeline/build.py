@@ -6,6 +6,7 @@ import heapq
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,6 @@ from kernelscope.views.timeline.model import (
     Words,
     cell_label,
     device_label,
-    is_word,
     short_name,
     title_of,
 )
@@ -324,7 +324,7 @@ class _Builder:
         end, ended = self._clock.times("ranges", "end_ns")
         (domain, domains), (kind, kinds) = read.codes("domain", "kind")
         thread, = read.ints("thread_id")
-        mark, process = (is_word(Column(kind, words=kinds), word) for word in ("mark", "start_end"))
+        mark, process = (_is(Column(kind, words=kinds), word) for word in ("mark", "start_end"))
         end = np.where(mark, start, np.where(ended, end, self._clock.span))
 
         def look() -> Look:
@@ -354,7 +354,8 @@ class _Builder:
     def _launches(self) -> None:
         read = self._read["launches"]
         start, _ = self._clock.times("launches", "start_ns")
-        thread, dispatcher, capture = read.ints("thread_id", "dispatcher_id", "capture_event_id")
+        thread, dispatcher, capture, took, compilation = read.ints(
+            "thread_id", "dispatcher_id", "capture_event_id", "compile_ns", "compilation_id")
         bounds: list[tuple[Ints, Bools]] = []
         last = start
         for name in _TIMES["launches"][1:]:
@@ -382,7 +383,6 @@ class _Builder:
 
         slices = self._add("launches", start, last, NO_END * ~bounds[-1][1], look, columns)
         slices.bounds = tuple(bounds)
-        took, compilation = read.ints("compile_ns", "compilation_id")
         slices.compiling = took, compilation
         for on in np.unique(thread).tolist():
             at = slice(None) if bool((thread == on).all()) else np.flatnonzero(thread == on)
@@ -446,7 +446,7 @@ class _Builder:
         start = compiles.start[owner] + passed - passed[first]
         slices = self._add("untimed", start, start + took, 0 * rows, lambda: _pass_look(read, rows, "pass"),
                            lambda: {"compilation_id": Column(owner, "compilation")})
-        thread = self._tables["compiles"].columns["thread_id"].values[owner]
+        thread = self._tables["compiles"].columns()["thread_id"].values[owner]
         for on in np.unique(thread).tolist():
             at = np.flatnonzero(thread == on)
             self._lanes.place(self._host_lane(on), slices, at[np.argsort(start[at], kind="stable")])
@@ -463,7 +463,7 @@ class _Builder:
 
         def columns() -> dict[str, Column]:
             rebuilt, = read.ints("rebuild_of")
-            named = slices.look.names
+            named = slices.look().names
             return {
                 "id": Column(rows, "graph event"), **self._numbers(read, {"thread_id": "", "cell_id": "cell"}, rows),
                 "name": Column(named.codes, words=named.values),
@@ -491,7 +491,7 @@ class _Builder:
                         _always("build cache", rows), Words((outcome != hit) * 1, [API_COLOR, COMPILE_COLOR]))
 
         def columns() -> dict[str, Column]:
-            named = slices.look.names
+            named = slices.look().names
             return {
                 "id": Column(rows, "build"), **self._numbers(read, {"thread_id": "", "cell_id": "cell"}),
                 "name": Column(named.codes, words=named.values),
@@ -525,7 +525,7 @@ class _Builder:
         read = self._read["activities"]
         (kind, kinds), = read.codes("kind")
         kinds_of = Column(kind, words=kinds)
-        sync, kernel = is_word(kinds_of, "sync"), is_word(kinds_of, "kernel")
+        sync, kernel = _is(kinds_of, "sync"), _is(kinds_of, "kernel")
         launch, = read.ints("launch_id")
         start, began = self._clock.times("activities", "start_ns")
         end, ended = self._clock.times("activities", "end_ns")
@@ -574,11 +574,6 @@ class _Builder:
         source = np.repeat(np.array([API_CALL, WAIT, ASKING]), (len(begin), len(waits), len(first)))[order]
         flags = np.concatenate((0 * begin, NO_END * ~ended[waits], 0 * first))[order]
 
-        def joined(name: str) -> Ints:
-            many, = read.ints(name)
-            own = api.ints(name)[0] if name != "stream" else np.full(len(begin), UNKNOWN)
-            return np.concatenate((own, many[waits], many[first]))[order]
-
         def look() -> Look:
             (called, called_words), = api.codes("name")
             (waited, waited_words), (by, api_words) = read.codes("name", "api")
@@ -591,19 +586,24 @@ class _Builder:
 
         def columns() -> dict[str, Column]:
             rows = np.concatenate((np.arange(len(begin)), waits, first))[order]
-            result = np.concatenate((*api.ints("result"), np.full(len(waits) + len(first), UNKNOWN)))[order]
-            named = slices.look.names
+            none = np.full(len(begin), UNKNOWN)
+            *own, result = api.ints("thread_id", "cell_id", "correlation_id", "result")
+            of_activities = read.ints("thread_id", "cell_id", "correlation_id", "stream")
+            thread, cell, correlation, on_stream = (
+                np.concatenate((mine, many[waits], many[first]))[order]
+                for mine, many in zip((*own, none), of_activities, strict=True))
+            result = np.concatenate((result, np.full(len(waits) + len(first), UNKNOWN)))[order]
+            named = slices.look().names
             return {
                 "source": Column(source), "name": Column(named.codes, words=named.values), "id": Column(rows),
-                "result": Column(result, "result"), "thread_id": Column(joined("thread_id")),
-                "cell_id": Column(joined("cell_id"), "cell", of="cells"),
-                "correlation_id": Column(joined("correlation_id"), "correlation_id"),
-                "stream": Column(joined("stream"), "stream"),
+                "result": Column(result, "result"), "thread_id": Column(thread),
+                "cell_id": Column(cell, "cell", of="cells"),
+                "correlation_id": Column(correlation, "correlation_id"), "stream": Column(on_stream, "stream"),
                 "api_call": Column(np.where(source == API_CALL, rows, UNKNOWN), "api_call"),
                 "activity": Column(np.where(source == WAIT, rows, UNKNOWN), "activity"),
             }
 
-        slices = Slices("calls", whole[order], np.concatenate((finish, end[waits], answered[first]))[order], flags,
+        slices = _slices("calls", whole[order], np.concatenate((finish, end[waits], answered[first]))[order], flags,
                         look, columns)
         return slices, call_of
 
@@ -627,7 +627,7 @@ class _Builder:
             names = ("event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes", "first",
                      "call", "busy")
             nothing = {"name": Column(empty, words=[]), **{name: Column(empty) for name in names}}
-            return Slices("graphs", empty, empty, empty, lambda: _graph_look(empty, []), lambda: nothing), none
+            return _slices("graphs", empty, empty, empty, lambda: _graph_look(empty, []), lambda: nothing), none
         runs = graph_runs(self._recording)
         run = runs.of_activity[at]
         nodes = np.flatnonzero(run >= 0)
@@ -657,7 +657,7 @@ class _Builder:
                 "event_id": Column(runs.event[shown], "graph event"),
             }
 
-        found = Slices("graphs", begin, finish, 0 * begin, lambda: _graph_look(name[shown], names), columns)
+        found = _slices("graphs", begin, finish, 0 * begin, lambda: _graph_look(name[shown], names), columns)
         return found, graph_of
 
     def _activities(
@@ -669,7 +669,7 @@ class _Builder:
         launch, specialization = (each[at] for each in read.ints("launch_id", "specialization_id"))
         (kind, kinds), (name, names) = ((values[at], words) for values, words in read.codes("kind", "name"))
         kernel = np.append(self._owners(), UNKNOWN)[specialization]
-        is_kernel = is_word(Column(kind, words=kinds), "kernel")
+        is_kernel = _is(Column(kind, words=kinds), "kernel")
         # Colors go by the time that kernels took.
         rank, order = ranked(name, np.where(is_kernel, np.maximum(times[1] - times[0], 0), 0), len(names))
         names = [names[each] for each in order.tolist()]
@@ -678,12 +678,12 @@ class _Builder:
             shown = np.where(kernel >= 0, kernel, np.where(rank >= 0, rank + len(self._kernels), UNKNOWN))
             copy, other = len(KERNEL_COLORS), len(KERNEL_COLORS) + 1
             inks = np.where(is_kernel, np.maximum(rank, 0) % len(KERNEL_COLORS),
-                            np.where(is_word(Column(kind, words=kinds), "memset"), other, copy))
+                            np.where(_is(Column(kind, words=kinds), "memset"), other, copy))
             return Look(Words(shown, [*self._kernels, *map(short_name, names)]), Words(kind, kinds),
                         Words(inks, [*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR]))
 
         def columns() -> dict[str, Column]:
-            inside = attribute_activities(self._recording, self._tables["launches"].columns["range"].values)[at]
+            inside = attribute_activities(self._recording, self._tables["launches"].columns()["range"].values)[at]
             found = {
                 "launch": Column(launch, "launch"), "kernel": Column(kernel), "name": Column(rank, words=names),
                 "id": Column(rows, "activity"),
@@ -709,11 +709,11 @@ class _Builder:
 
         if not _has_own_calls(launch):
             self._left_out.append("the driver calls inside of launches")
-        return Slices("gpu", *times, flags[at], look, columns)
+        return _slices("gpu", *times, flags[at], look, columns)
 
     def _place_gpu(self, calls: Slices, graphs: Slices, gpu: Slices, at: Ints | slice) -> None:
         self._tables |= {"calls": calls, "graphs": graphs, "gpu": gpu}
-        thread = calls.columns["thread_id"].values
+        thread = calls.columns()["thread_id"].values if len(calls) else calls.start
         for on in np.unique(thread).tolist():
             self._lanes.place(self._host_lane(on), calls, np.flatnonzero(thread == on))
         self._lanes.place(self._lanes.lane("graphs", (), "Graph launches", "first to last node"), graphs, slice(None))
@@ -730,7 +730,7 @@ class _Builder:
         self, table: str, start: Ints, end: Ints, flags: Ints, look: Callable[[], Look],
         columns: Callable[[], dict[str, Column]],
     ) -> Slices:
-        slices = Slices(table, start, end, flags, look, columns)
+        slices = _slices(table, start, end, flags, look, columns)
         self._tables[table] = slices
         return slices
 
@@ -761,6 +761,18 @@ class _Builder:
 
 _REFERENCES = {"cell_id": "cells", "thread_id": "threads", "device_id": "devices",
                "specialization_id": "specializations", "configuration_id": "configurations"}
+
+
+def _slices(
+    table: str, start: Ints, end: Ints, flags: Ints, look: Callable[[], Look], columns: Callable[[], dict[str, Column]]
+) -> Slices:
+    return Slices(table, start, end, flags, np.zeros(len(start), dtype=np.int64), cache(look), cache(columns))
+
+
+def _is(column: Column, word: str) -> Bools:
+    """Which values of a column of words are `word`."""
+    words = column.words or []
+    return column.values == words.index(word) if word in words else np.zeros(len(column.values), dtype=np.bool_)
 
 
 def _has_own_calls(launch: Ints) -> bool:

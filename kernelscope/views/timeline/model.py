@@ -112,6 +112,8 @@ class Slices:
         `NO_END`, `NO_START`, `NO_CALL`.
     track : ndarray
         The number of the track that each is in.
+    look, columns : callable
+        Return how they are shown, and what else is known of them by name; computed when first asked for.
     bounds : tuple of (ndarray, ndarray)
         Of launches: the ends of dispatch, prepare, submit and finish, and which of them are known; an unknown one is
         that of the phase before it.
@@ -125,29 +127,16 @@ class Slices:
     start: Ints
     end: Ints
     flags: Ints
-    look_up: Callable[[], Look]
-    tell: Callable[[], dict[str, Column]]
-    track: Ints = field(init=False)
+    track: Ints
+    look: Callable[[], Look]
+    columns: Callable[[], dict[str, Column]]
     bounds: tuple[tuple[Ints, Bools], ...] = ()
     compiling: tuple[Ints, Ints] | None = None
     instant: Bools | None = None
 
-    def __post_init__(self) -> None:
-        self.track = np.zeros(len(self.start), dtype=np.int64)
-
     def __len__(self) -> int:
         """How many there are."""
         return len(self.start)
-
-    @cached_property
-    def look(self) -> Look:
-        """Their names, kinds and colors."""
-        return self.look_up()
-
-    @cached_property
-    def columns(self) -> dict[str, Column]:
-        """What else is known of them."""
-        return self.tell()
 
 
 @dataclass(frozen=True)
@@ -287,11 +276,11 @@ class Timeline:
     @cached_property
     def range_paths(self) -> Words:
         """Each range's path: its name behind those of the ranges around it."""
-        names = self.tables["ranges"].look.names
+        names = self.tables["ranges"].look().names
         known: dict[tuple[int, int], int] = {}
         paths: list[str] = []
         found: list[int] = []
-        parents = self.tables["ranges"].columns["parent_range_id"].values.tolist()
+        parents = self.tables["ranges"].columns()["parent_range_id"].values.tolist()
         for row, (name, parent) in enumerate(zip(names.codes.tolist(), parents, strict=True)):
             around = found[parent] if 0 <= parent < row else UNKNOWN
             number = known.setdefault((around, name), len(paths))
@@ -343,16 +332,19 @@ class Timeline:
         Those lead to the launch of a graph that they asked for, else to the first activity.
         """
         gpu, calls, graphs = (self.tables[name] for name in ("gpu", "calls", "graphs"))
-        launch, correlation = gpu.columns["launch"].values, gpu.columns["correlation_id"].values
+        if not len(gpu):
+            return []
+        launch, correlation = gpu.columns()["launch"].values, gpu.columns()["correlation_id"].values
         began = gpu.flags & NO_START == 0
-        kernel = is_word(gpu.columns["kind"], "kernel")
+        kinds = gpu.look().kinds
+        kernel = np.append(np.array(kinds.values) == "kernel", False)[kinds.codes]
         made = np.flatnonzero((launch >= 0) & (launch < len(self.tables["launches"])) & began)
         made = made[np.argsort(~kernel[made], kind="stable")]
         made = made[np.unique(launch[made], return_index=True)[1]]
 
-        asked = np.flatnonzero((calls.columns["correlation_id"].values >= 0)
-                               & (calls.columns["source"].values != WAIT))
-        numbers, first = np.unique(calls.columns["correlation_id"].values[asked], return_index=True)
+        asked = np.flatnonzero((calls.columns()["correlation_id"].values >= 0)
+                               & (calls.columns()["source"].values != WAIT))
+        numbers, first = np.unique(calls.columns()["correlation_id"].values[asked], return_index=True)
 
         def called(target: str, rows: Ints, by: Ints) -> Flow:
             place = np.searchsorted(numbers, by)
@@ -360,19 +352,13 @@ class Timeline:
             reached, which = np.unique(place[known], return_index=True)
             return Flow("calls", asked[first][reached], target, rows[known][which])
 
-        alone = np.flatnonzero((launch < 0) & (gpu.columns["cupti_graph_id"].values < 0) & began & (correlation >= 0))
-        runs = np.flatnonzero(graphs.columns["correlation_id"].values >= 0)
+        alone = np.flatnonzero((launch < 0) & (gpu.columns()["cupti_graph_id"].values < 0) & began & (correlation >= 0))
+        runs = np.flatnonzero(graphs.columns()["correlation_id"].values >= 0)
         return [
             Flow("launches", launch[made], "gpu", made),
-            called("graphs", runs, graphs.columns["correlation_id"].values[runs]),
+            called("graphs", runs, graphs.columns()["correlation_id"].values[runs]),
             called("gpu", alone, correlation[alone]),
         ]
-
-
-def is_word(column: Column, word: str) -> Bools:
-    """Return which values of a column of words are `word`."""
-    words = column.words or ()
-    return column.values == words.index(word) if word in words else np.zeros(len(column.values), dtype=np.bool_)
 
 
 # What is known of the rows that slices refer to: kernels, specializations, configurations, cells, compiles.

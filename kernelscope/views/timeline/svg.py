@@ -126,7 +126,7 @@ def describe(timeline: Timeline) -> str:
     """Return what a timeline shows in one line of text."""
     if not timeline.lanes:
         return f"KernelScope timeline: {_NOTHING}"
-    kinds = timeline.tables["launches"].look.kinds.codes
+    kinds = timeline.tables["launches"].look().kinds.codes
     captured = int(np.count_nonzero(kinds))
     parts = [counted(len(kinds) - captured, "launch", "launches")]
     if captured:
@@ -143,14 +143,14 @@ def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> R
     if track.table == "launches":
         parts = launches.parts(which, end)
     else:
-        inks = slices.look.colors.codes[which]
-        colors = slices.look.colors.values
+        inks = slices.look().colors.codes[which]
+        colors = slices.look().colors.values
         used = np.unique(inks).tolist()
         parts = [Part(colors[ink], start[inks == ink], end[inks == ink]) for ink in used] if len(used) > 1 else [
             Part(colors[ink], start, end) for ink in used]
     first = track is lane.tracks[0]
     label = lane.name if first else "" if track.depth else TITLES.get(track.table, "")
-    return Row(label, tuple(parts), start, end, slices.look.names.take(which))
+    return Row(label, tuple(parts), start, end, slices.look().names.take(which))
 
 
 def _shown_end(timeline: Timeline, slices: Slices, which: Ints | slice) -> Ints:
@@ -176,7 +176,7 @@ class _Launches:
     def parts(self, which: Ints | slice, end: Ints) -> list[Part]:
         """Return the spans of some launches by color; what has no end is gray from where it was last seen."""
         slices = self._timeline.tables["launches"]
-        captured = slices.look.kinds.codes[which] > 0
+        captured = slices.look().kinds.codes[which] > 0
         spans: dict[str, list[tuple[Ints, Ints]]] = {}
         for segment in self._segments:
             start, until = segment.start[which], segment.end[which]

@@ -268,8 +268,8 @@ class _Tables:
             end = np.where(unended, OPEN, end)
         if instant.any():
             end = np.where(instant, slices.start + first - 1, end)
-        look = slices.look
-        numbers = {column.label: column.values for column in slices.columns.values()
+        look = slices.look()
+        numbers = {column.label: column.values for column in slices.columns().values()
                    if column.label and column.words is None and not column.of}
         details, described = self._details(slices)
         outgoing, arriving = self._flows.get(slices.table, (None, None))
@@ -280,7 +280,7 @@ class _Tables:
     def _details(self, slices: Slices) -> tuple[Words, Callable[[int], Arguments]]:
         """What few combinations of values say: each combination is described once."""
         told: list[tuple[str, Ints, Sequence[Arguments] | Sequence[str]]] = []
-        for column in slices.columns.values():
+        for column in slices.columns().values():
             if column.of in LABELS and not column.label:
                 told.append(("", column.values, self._facts(column.of)))
             elif column.label and (column.words is not None or column.of):
@@ -345,7 +345,7 @@ class _Tables:
 
 
 def _cleaned(words: Words) -> Words:
-    return Words(words.codes, [clean(each) for each in words.values])
+    return Words(words.codes, [*map(clean, words.values)])
 
 
 def _said(value: str | int | float | bool) -> str | int | float:

@@ -117,7 +117,7 @@ def pack(timeline: Timeline) -> Packed:
         slices = timeline.tables[name]
         adds = {"launches": _add_launches, "gpu": _add_gpu}.get(name, _add_table)
         adds(columns, slices, sent)
-        words |= {f"{name}.{each}": held.words for each, held in slices.columns.items()
+        words |= {f"{name}.{each}": held.words for each, held in slices.columns().items()
                   if held.words is not None and each in sent}
     _add_measured(columns, timeline)
     texts = json.dumps({"words": words} | _texts(timeline), ensure_ascii=False, separators=(",", ":"))
@@ -171,12 +171,12 @@ def _add_table(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
     columns.add(slices.table, "flags", slices.flags)
     columns.add(slices.table, "track", slices.track)
     for name in sent:
-        columns.add(slices.table, name, slices.columns[name].values)
+        columns.add(slices.table, name, slices.columns()[name].values)
 
 
 def _add_launches(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
     """Launches: the phases' durations instead of the launch's own; the flags say which bounds are known."""
-    held = slices.columns
+    held = slices.columns()
     columns.add("launches", "dispatcher_id", held["dispatcher_id"].values)
     before, flags, parts = slices.start, np.zeros(len(slices), dtype=np.int64), list[str]()
     for bit, (bound, known) in enumerate(slices.bounds):
@@ -206,7 +206,7 @@ _AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id"
 def _add_gpu(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
     """Activities: what their launch, the kernel's name or the one before says already takes no bytes."""
     own = {"dur": slices.end - slices.start, "start": slices.start, "flags": slices.flags, "track": slices.track}
-    own |= {name: column.values for name, column in slices.columns.items()}
+    own |= {name: column.values for name, column in slices.columns().items()}
     for name in sent:
         if name in own:  # the calls inside of launches may be left out
             link = Link("launch", "launches", _AS_LAUNCHED[name]) if name in _AS_LAUNCHED else None
@@ -218,7 +218,7 @@ def _add_measured(columns: Columns, timeline: Timeline) -> None:
     """Queue and execute of the launches, where they are not what the activities say anyway."""
     launches, gpu = timeline.tables["launches"], timeline.tables["gpu"]
     kernels = _kernels_of_launches(gpu)
-    launch = gpu.columns["launch"].values[kernels]
+    launch = gpu.columns()["launch"].values[kernels]
     if bool((np.diff(launch) <= 0).any()):
         # The first kernel of a launch is written last.
         kernels, launch = kernels[::-1], launch[::-1]
@@ -231,14 +231,14 @@ def _add_measured(columns: Columns, timeline: Timeline) -> None:
     for name, values in (("queue_ns", waited), ("execute_ns", took)):
         derived = np.full(len(launches), UNKNOWN, dtype=np.int64)
         derived[launch] = values
-        if not np.array_equal(launches.columns[name].values, derived):
-            columns.add("launches", name, launches.columns[name].values)
+        if not np.array_equal(launches.columns()[name].values, derived):
+            columns.add("launches", name, launches.columns()[name].values)
 
 
 def _kernels_of_launches(gpu: Slices) -> Ints:
-    kind = gpu.columns["kind"]
+    kind = gpu.columns()["kind"]
     number = list(kind.words or ()).index("kernel") if "kernel" in (kind.words or ()) else EXACT
-    mine: Bools = (gpu.columns["launch"].values >= 0) & (kind.values == number)
+    mine: Bools = (gpu.columns()["launch"].values >= 0) & (kind.values == number)
     return np.flatnonzero(mine)
 
 
