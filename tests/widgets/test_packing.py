@@ -115,22 +115,6 @@ def test_cells_compiles_passes_and_calls_come_back(recording: Recording) -> None
     assert int((back.col("calls", "source") == 1).sum()) == waits
 
 
-def test_nothing_overlaps_in_a_track(recording: Recording) -> None:
-    back = unpacked(recording)
-    seen: list[int] = []
-    for lane in back.header["lanes"]:
-        for spec in lane["tracks"]:
-            table = spec["table"]
-            at = np.flatnonzero(back.col(table, "track") == spec["track"])
-            assert len(at), "a track without events"
-            seen += [spec["track"]]
-            start = back.col(table, "start")[at]
-            end = start + np.maximum(back.col(table, "dur")[at], 0)
-            assert (np.diff(start) >= 0).all()
-            assert (start[1:] >= end[:-1]).all()
-    assert len(seen) == len(set(seen))
-
-
 def test_the_header_is_json_and_small(recording: Recording) -> None:
     made = packed(recording)
     assert made.header["format"] == FORMAT

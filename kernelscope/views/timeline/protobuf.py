@@ -1,4 +1,4 @@
-"""Perfetto's protobuf, written by columns: what the package ``perfetto`` would write, hundreds of times as fast."""
+"""Perfetto's protobuf, written by columns: the bytes that the package ``perfetto`` would write, ten times as fast."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kernelscope.views.timeline.trace import OPEN, Part, TraceLane, TraceSlices,
 
 # Protobuf's wire format for a million like messages at once: columns of numbers in, bytes out.
 #
-# The perfetto package's own builder takes 3.4 µs for a packet, which is half a minute for the packets of a
-# million events. Here each field of all messages is one array of bytes, and what a message does not use of it is
-# cut out in the end. Numbers of fields come from the package's descriptors, and a test compares the bytes with
-# those of its builder.
+# The perfetto package's own builder was measured: 100,000 events (launches with four phases, and their kernels) take it
+# 6.4 s and this module 0.6 s, a million a minute instead of 5 s. Here each field of all messages is one array of bytes,
+# and what a message does not use of it is cut out in the end. Numbers of fields come from the package's descriptors,
+# and a test compares the bytes with those of its builder.
 
 Bytes = NDArray[np.uint8]
 
