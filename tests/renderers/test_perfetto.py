@@ -126,7 +126,7 @@ def test_every_range(pair: tuple[Recording, Read]) -> None:
         assert found.end == row["end_ns"]
         assert found.arguments.get("color") == row["color"]
         if row["start_ns"] is None:
-            assert found.arguments["start"] == "before recording began"
+            assert found.arguments["start"] == "before recording, or not measured"
         else:
             assert found.start == row["start_ns"]
         if row["kind"] == "push_pop" and row["parent_range_id"] is not None:

@@ -655,6 +655,7 @@ class _Builder:
                 "nodes": Column(np.bincount(graph_of[nodes], minlength=len(order)).astype(np.int64), "activities"),
                 "first": Column(nodes[first[order]]), "call": Column(call_of[leaders]), "busy": Column(busy),
                 "event_id": Column(runs.event[shown], "graph event"),
+                "device_id": Column(runs.device[shown], "device", of="devices"),
             }
 
         found = _slices("graphs", begin, finish, 0 * begin, lambda: _graph_look(name[shown], names), columns)

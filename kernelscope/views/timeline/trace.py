@@ -260,11 +260,10 @@ class _Tables:
     def _made(self, slices: Slices) -> TraceSlices:
         first = self._timeline.first_ns
         unended = slices.flags & NO_END > 0
-        instant = unended & (slices.end <= slices.start)
-        if slices.instant is not None:
-            instant |= slices.instant
         end = slices.end + first
-        if slices.table == "ranges":
+        # Of ranges alone it is known that they went on to the end; what has no extent otherwise is a point.
+        instant = unended & (slices.end <= slices.start) if slices.instant is None else slices.instant
+        if slices.instant is not None:
             end = np.where(unended, OPEN, end)
         if instant.any():
             end = np.where(instant, slices.start + first - 1, end)
