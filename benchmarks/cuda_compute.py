@@ -2,10 +2,9 @@
 
     python benchmarks/cuda_compute.py
 
-The recorder is what a recording would have; KERNELSCOPE_RECORDER=python asks for the other one. Without a GPU set
-KERNELSCOPE_DRYRUN=1: what runs on the GPU, and the memory for it, are then left out of the calls. What is compared is
-interleaved in one process, in a random order each round; in brackets the 95 % bootstrap interval of the median of the
-paired differences. *A/A* compares not recording with not recording.
+Without a GPU set KERNELSCOPE_DRYRUN=1: what runs on the GPU, and the memory for it, are then left out of the calls.
+What is compared is interleaved in one process, in a random order each round; in brackets the 95 % bootstrap interval of
+the median of the paired differences. *A/A* compares not recording with not recording.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from typing import Any
 import numpy as np
 
 import kernelscope
-from kernelscope.clock import now
-from kernelscope.native.log import make_log
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.sink import Sink
 
@@ -86,7 +83,7 @@ def calls(given: dict[str, Any]) -> dict[str, Callable[[], Any]]:
 @contextmanager
 def recording() -> Iterator[None]:
     """Record, and forget it."""
-    sink, probe = Sink(log=make_log(None, "grow", None, "phases", now, None)), CudaComputeProbe()
+    sink, probe = Sink(), CudaComputeProbe()
     probe.install(sink, sink.detail)
     try:
         yield

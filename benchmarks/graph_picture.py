@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 from drawn_graphs import chain, tangle
 
 import kernelscope
-from kernelscope.views.graph.layout import lay_out
+from kernelscope.views.graph.layout import drawing_of, lay_out
 from kernelscope.views.graph.model import read_graph
 from kernelscope.views.graph.svg import draw, small
 from kernelscope.views.graph.text import text
@@ -56,12 +56,12 @@ def main() -> int:
 
 def python_figures(recording: Any) -> list[tuple[str, list[float]]]:
     """The parts in Python."""
-    graph = read_graph(recording)
-    layout = lay_out(graph)
+    drawing = drawing_of(recording)
+    graph = drawing.graph
     return [(name, [timed(call) for _ in range(ROUNDS)]) for name, call in (
         ("read the tables", lambda: read_graph(recording)), ("layout", lambda: lay_out(graph)),
-        ("SVG", lambda: draw(graph, layout)), ("small SVG, from the recording", lambda: small(recording)),
-        ("text", lambda: text(graph, layout, width=100)), ("pack for the page", lambda: pack(graph, layout)))]
+        ("SVG", lambda: draw(drawing)), ("small SVG, from the recording", lambda: small(recording)),
+        ("text", lambda: text(drawing, 100)), ("pack for the page", lambda: pack(drawing)))]
 
 
 def page_figures(engine: Any, folder: Path, recording: Any) -> list[tuple[str, list[float]]]:

@@ -27,8 +27,7 @@ LINES = 20_000
 SETUP = """
 import time
 import kernelscope
-from kernelscope.views.inspector import wire as inspector_facts
-from kernelscope.views.inspector import html as inspector_static
+from kernelscope.views.inspector import widget as inspector
 recording = kernelscope.load({path!r})
 large = kernelscope.load({large!r})
 spent = {{}}
@@ -40,9 +39,9 @@ def clocked(name, function):
         finally:
             spent[name] = max(spent.get(name, 0), time.perf_counter() - begin)
     return timed
-inspector_facts.facts = clocked("facts", inspector_facts.facts)
-inspector_facts.code = clocked("code", inspector_facts.code)
-inspector_static.static_html = clocked("twin", inspector_static.static_html)
+inspector.kernels_message = clocked("facts", inspector.kernels_message)
+inspector.code_of = clocked("code", inspector.code_of)
+inspector.static_html = clocked("twin", inspector.static_html)
 """
 SHOW = ("spent.clear()\nbegin = time.perf_counter()\nkernelscope.inspect(recording)._ipython_display_()\n"
         "spent['all'] = time.perf_counter() - begin")

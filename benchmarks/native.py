@@ -1,10 +1,10 @@
-"""Measures the native recorder beside the Python one and prints markdown tables.
+"""Measures the recorder and prints markdown tables.
 
     python benchmarks/native.py [--output FILE] [--only PART ...] [--minutes N] [--quick]
 
 Without a GPU the launches are those of a dry run (KERNELSCOPE_DRYRUN=1). Parts, in their order:
 
-    launches   added to a launch by recording: both recorders, each detail, 0 to 4 arrays
+    launches   added to a launch by recording: each detail, 0 to 4 arrays
     single     the time of each single launch: p50, p99, p99.9, maximum; with a journal too
     kills      acknowledged launches lost to SIGKILL
     memory     bytes a launch, in memory and in the journal's file
@@ -102,9 +102,8 @@ def against(parts: dict[str, Any]) -> Part:
     table = Part()
     rows = parts.get("launches", {}).get("rows", [])
     ours = {(row["arguments"], row["way"]): row["added_ns"] for row in rows}
-    backend = "native" if any(way.startswith("native") for _, way in ours) else "python"
     for row in parts.get("profilers", {}).get("rows", []):
-        own = ours.get((row["arguments"], f"{backend}, phases"))
+        own = ours.get((row["arguments"], "phases"))
         if not row["compared"] or own is None:
             continue
         added = row["added_ns"]
@@ -112,7 +111,7 @@ def against(parts: dict[str, Any]) -> Part:
         least = added["low"] / own["high"] if own["high"] > 0 else None
         if own["median"] > 0 and least is not None:
             words += f": {added['median'] / own['median']:.0f} times as much, at least {least:.0f}"
-        table.add(f"{row['way']}: {row['arguments']} arrays, against {backend}, phases", words, "50 times ours",
+        table.add(f"{row['way']}: {row['arguments']} arrays, against phases", words, "50 times ours",
                   arguments=row["arguments"], way=row["way"], least=least)
     return table
 
@@ -149,8 +148,6 @@ def arguments(name: str, options: argparse.Namespace) -> dict[str, Any]:
     given = dict(QUICK[name]) if options.quick else {}
     if options.repeat_for is not None and name != "memory":
         given["seconds"] = options.repeat_for
-        if name == "tables":
-            given["slow"] = False
     if options.events and name == "tables":
         given["counts"] = tuple(int(count) for count in options.events)
     return given

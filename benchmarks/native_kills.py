@@ -178,7 +178,7 @@ def child(folder: str) -> None:
     launch(kernel, given, WARM_UP)
     clock, pack, tell = time.perf_counter_ns, ACKNOWLEDGED.pack, os.write
     tell(1, pack(-1, 0, 0))
-    Way("killed", "native", journal=folder).start()
+    Way("killed", "phases", journal=folder).start()
     number = 0
     while True:
         before = clock()

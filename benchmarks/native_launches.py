@@ -41,9 +41,9 @@ PERCENTILES = {"p50": 50.0, "p99": 99.0, "p99.9": 99.9, "maximum": 100.0}
 
 def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
           arguments: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Part:
-    """What each recorder adds to a launch with 0 to 4 device arrays, and what not recording adds to itself (A/A)."""
+    """What recording adds to a launch with 0 to 4 device arrays, and what not recording adds to itself (A/A)."""
     part = Part()
-    recorded = ways(part.missing)
+    recorded = ways()
     for count in arguments:
         kernel, given = kernel_of(count)
         times, quiet, first = interleaved(kernel, given, [OFF, AGAIN, *recorded], most, launches,
@@ -52,11 +52,10 @@ def added(most: int = 200, launches: int = 400, seconds: float = 120.0,
             both = [one and other for one, other in zip(quiet[OFF.name], quiet[way.name], strict=True)]
             found = paired(times[OFF.name], times[way.name], both)
             opening, early = map(estimate, np.subtract(first[way.name], first[OFF.name]).T)
-            native = way.backend == "native"
             what = "A/A, not recording twice" if way is AGAIN else f"added to a launch, {way.name}"
             base = f"{found['base_ns'] / 1e3:.2f} µs"
-            limit = "no difference" if way is AGAIN else TARGETS[way.detail] if native else ""
-            share = SHARES.get(count) if native and way.detail == "phases" else None
+            limit = "no difference" if way is AGAIN else TARGETS[way.detail or ""]
+            share = SHARES.get(count) if way.detail == "phases" else None
             part.add(f"{what}: {count} arrays",
                      f"{microseconds(found['added_ns'], 3)} of {base}; {percent(found['share'])}; "
                      f"the first {opening['median'] / 1e3:+.0f} µs, the next {WARM_UP - 1}: "
@@ -97,7 +96,7 @@ def single(most: int = 24, launches: int = 10_000, seconds: float = 90.0) -> Par
 
 def _single(folder: str, most: int, launches: int, seconds: float) -> Part:
     part = Part()
-    compared = [OFF, AGAIN, *ways(part.missing, ("phases",))]
+    compared = [OFF, AGAIN, *ways(("phases",))]
     journal = journal_way(folder, "single launches with a journal", part.missing)
     compared += [] if journal is None else [journal]
     kernel, given = kernel_of(0)
@@ -169,18 +168,17 @@ def _distribution(part: Part, compared: list[Way], times: dict[str, list[np.ndar
         words = f"{microseconds(changes['p99'])}, p50 {microseconds(changes['p50'], 3)}"
         if len(calm) > 1:
             words += f"; at quiet moments {microseconds(estimate(calm))}"
-        limit = "no difference" if way is AGAIN else "0.4 µs" if way.backend == "native" else ""
+        limit = "no difference" if way is AGAIN else "0.4 µs"
         part.add(f"added at p99 of single launches, {way.name}", words, limit, way=way.name, added_ns=changes,
                  quiet_added_ns=estimate(calm) if len(calm) > 1 else None)
-    if compared[-1].backend == "native":
-        _pages(part, compared, times)
+    _pages(part, compared, times)
     part.values["launches in a recording"] = statistics.median(map(len, times[OFF.name]))
 
 
 def _pages(part: Part, compared: list[Way], times: dict[str, list[np.ndarray]]) -> None:
     """What launches take longer that are the first in a page of the ring, which is where a fault of memory shows."""
     for way in compared:
-        if way.backend != "native":
+        if way.detail is None:
             continue
         every = np.stack(times[way.name])
         first = (np.arange(every.shape[1]) + WARM_UP) % SLOTS_A_PAGE == 0

@@ -38,8 +38,10 @@ from native_ways import (
     ways,
 )
 
-from kernelscope import dryrun, native
+from kernelscope import dryrun
 
+#: KernelScope's own ways begin so.
+OURS = ("launch", "phases")
 Recording = Callable[[], AbstractContextManager[Any]]
 
 
@@ -47,7 +49,7 @@ def profilers(most: int = 20, launches: int = 10_000, seconds: float = 150.0,
               arguments: tuple[int, ...] = (0, 4)) -> Part:
     """What each profiler adds to a launch, in its usual way of use, and how many times what KernelScope adds."""
     part = Part()
-    ours: dict[int, dict[str, float]] = {}
+    ours: dict[int, float] = {}
     groups = [name for name, (needs, on_gpu, _) in GROUPS.items() if not _lacks(part, name, needs, on_gpu)]
     for name in groups:
         # Half of the time for the group that has most to compare.
@@ -77,27 +79,27 @@ def _lacks(part: Part, name: str, needs: str | None, on_gpu: bool) -> bool:
     return reason is not None
 
 
-def _rows(part: Part, answer: dict[str, Any], ours: dict[int, dict[str, float]]) -> None:
+def _rows(part: Part, answer: dict[str, Any], ours: dict[int, float]) -> None:
     count = answer["arguments"]
     part.missing += [text for text in answer["missing"] if text not in part.missing]
     for way, found in answer["ways"].items():
         added = found["added_ns"]
-        if found["backend"] and not found["cupti"]:
-            ours.setdefault(count, {})[found["backend"]] = added["median"]
+        if way == "phases":
+            ours[count] = added["median"]
         words = f"{microseconds(added)} of {found['base_ns'] / 1e3:.2f} µs"
-        ratios = {backend: added["median"] / own for backend, own in ours.get(count, {}).items()
-                  if found["compared"] and own > 0}
-        words += "".join(f"; {ratio:.0f} times what {backend} adds" for backend, ratio in ratios.items())
+        own = ours.get(count, 0.0)
+        ratio = added["median"] / own if found["compared"] and own > 0 else None
+        words += "" if ratio is None else f"; {ratio:.0f} times what KernelScope adds"
         part.add(f"added to a launch by {way}: {count} arrays, {answer['launches']:,} launches", words,
                  "no difference" if way == AGAIN.name else "",
-                 arguments=count, way=way, ratios=ratios, fresh_ns=answer["fresh_ns"], **found)
+                 arguments=count, way=way, ratio=ratio, fresh_ns=answer["fresh_ns"], **found)
 
 
 def python_group(missing: list[str]) -> dict[str, Recording]:
     """KernelScope, viztracer and cProfile."""
     from cProfile import Profile
 
-    found: dict[str, Recording] = {way.name: partial(_recorded, way) for way in ways(missing)}
+    found: dict[str, Recording] = {way.name: partial(_recorded, way) for way in ways()}
     if find_spec("viztracer") is None:
         missing.append("viztracer: it is not installed")
     else:
@@ -125,8 +127,7 @@ def torch_gpu_group(missing: list[str]) -> dict[str, Recording]:
 
 def cupti_group(missing: list[str]) -> dict[str, Recording]:
     """KernelScope with the GPU's side, which needs CUPTI."""
-    backend = "python" if native.core is None else "native"
-    return {f"{backend}, phases, with CUPTI": partial(_recorded, Way("with CUPTI", backend, gpu="cupti"))}
+    return {"phases, with CUPTI": partial(_recorded, Way("with CUPTI", "phases", gpu="cupti"))}
 
 
 #: What each needs: a package, a GPU.
@@ -186,16 +187,10 @@ def measure(group: str, most: int, launches: int, seconds: float, arguments: int
     found: dict[str, Any] = {}
     for name in list(ways_of)[1:]:
         both = [one and other for one, other in zip(quiet[OFF.name], quiet[name], strict=True)]
-        backend = name.split(",")[0] if name.startswith(("python,", "native,")) else None
-        found[name] = {**paired(times[OFF.name], times[name], both), "backend": _ours(name, backend),
-                       "cupti": "CUPTI" in name, "compared": backend is None and name != AGAIN.name}
+        found[name] = {**paired(times[OFF.name], times[name], both),
+                       "compared": not name.startswith(OURS) and name != AGAIN.name}
     return {"ways": found, "missing": missing, "launches": launches, "arguments": arguments,
             "fresh_ns": estimate(fresh)}
-
-
-def _ours(name: str, backend: str | None) -> str | None:
-    """Whose figure is compared with: recording with all phases, as is the default."""
-    return backend if backend and "phases" in name else None
 
 
 def _batch(kernel: Any, given: tuple[Any, ...], recording: Recording | None, launches: int,

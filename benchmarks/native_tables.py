@@ -16,13 +16,13 @@ from native_ways import (
     WARM_UP,
     Part,
     Way,
-    backends,
     in_folder,
     journal_way,
     kernel_of,
     launch,
     log_of,
     spread,
+    ways,
 )
 
 from kernelscope.recorder.recorder import Recorder
@@ -35,7 +35,7 @@ def memory(count: int = 1_000_000) -> Part:
 
 def _memory(folder: str, count: int) -> Part:
     part = Part()
-    compared = [Way(f"{backend}, phases", backend) for backend in backends(part.missing)]
+    compared = ways(("phases",))
     journal = journal_way(folder, "the journal's size", part.missing)
     compared += [] if journal is None else [journal]
     kernel, given = kernel_of(0)
@@ -59,9 +59,8 @@ def _memory(folder: str, count: int) -> Part:
         recording = recorder.stop()
         stopped = time.perf_counter() - start
         table = recording.arrow("launches").nbytes / count
-        limit = "64 B" if way.backend == "native" else ""
         part.add(f"memory a launch, {way.name}: {count:,} launches", f"{held:.1f} B, finished table {table:.0f} B",
-                 limit, way=way.name, launches=count, resident_bytes=held, table_bytes=table)
+                 "64 B", way=way.name, launches=count, resident_bytes=held, table_bytes=table)
         if files:
             words = ", ".join(f"{name} {size / count:.1f} B ({blocks / count:.1f} B of the disk)"
                               for name, (size, blocks) in files.items())
@@ -90,8 +89,8 @@ def sizes(folder: str) -> dict[str, tuple[int, int]]:
     return {path.name: (path.stat().st_size, path.stat().st_blocks * 512) for path in sorted(newest.iterdir())}
 
 
-def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5, seconds: float = 120.0,
-             slow: bool = True) -> Part:
+def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5,
+             seconds: float = 120.0) -> Part:
     """From the ring to finished tables: nanoseconds an event, of events that were written without launching.
 
     Some of a stop is no matter of events: hooks are undone, and small tables made. It is said with and without that,
@@ -106,20 +105,12 @@ def finished(counts: tuple[int, ...] = (1_000_000, 10_000_000), repeats: int = 5
         How often at most; a third as often of more than a million.
     seconds : float
         How long it repeats.
-    slow : bool
-        Whether the Python recorder is measured with more than a million as well.
     """
     part = Part()
     kernel, given = kernel_of(0)
-    compared = sorted(backends(part.missing))  # the native one first: what the time is too short for is the other's
-    for backend in compared:
-        way = Way(f"{backend}, phases", backend)
-        for count in counts:
-            if count > 1_000_000 and backend == "python" and not slow:
-                part.missing.append(f"{count:,} events of the Python recorder: they take too long to write")
-                continue
-            times = repeats if count <= 1_000_000 else max(2, repeats // 3)
-            _finish(part, way, kernel, given, count, times, seconds / len(compared) / len(counts))
+    for count in counts:
+        times = repeats if count <= 1_000_000 else max(2, repeats // 3)
+        _finish(part, Way("phases", "phases"), kernel, given, count, times, seconds / len(counts))
     return part
 
 
@@ -161,7 +152,7 @@ def _finish(part: Part, way: Way, kernel: Any, given: tuple[Any, ...], count: in
         said += f", {float(np.median(times)):.3f} s" if total else ""
         part.add(f"{words}, {way.name}: {count:,} events", said, limit, way=way.name, events=count, **data)
 
-    limit = "50 ns" if way.backend == "native" else ""
+    limit = "50 ns"
     each = [whole - alone for whole, alone in zip(stops, of_one, strict=True)]
     row("ring to finished tables", stops, limit, total=True, stop_seconds=stops)
     row("the same without what a stop of one launch takes", each, limit, total=True, one_launch_seconds=of_one)

@@ -1,4 +1,4 @@
-"""What the benchmarks of the native recorder share: ways of recording, kernels, quiet moments, and estimates."""
+"""What the benchmarks of the recorder share: ways of recording, kernels, quiet moments, and estimates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 import numpy as np
 
-from kernelscope import native
 from kernelscope.recorder.recorder import Recorder
-from kernelscope.studies.bench.machine import Quiet, reference_ns
+from kernelscope.studies.bench.timing import Quiet, time_reference_ns
 
-#: Launches after each change of hooks, before any is timed: the Python recorder gives functions other code, to which
-#: the interpreter adapts its instructions anew, and that takes 700 launches.
+#: Launches after each change of hooks, before any is timed: hooks of other profilers make the interpreter adapt its
+#: instructions anew, and that takes 700 launches.
 WARM_UP = 800
 #: A moment is quiet where the reference loop takes at most so many times as long as at best, as in studies.
 QUIET = 1.2
@@ -37,10 +36,8 @@ class Way:
     ----------
     name : str
         What tables call it.
-    backend : str or None
-        ``python`` or ``native``; None records nothing.
-    detail : str
-        As `Recorder` takes it.
+    detail : str or None
+        As `Recorder` takes it; None records nothing.
     journal : str or None
         The folder of journals, if one is kept.
     gpu : str
@@ -48,20 +45,16 @@ class Way:
     """
 
     name: str
-    backend: str | None = None
-    detail: str = "phases"
+    detail: str | None = None
     journal: str | None = None
     gpu: str = "none"
 
     def start(self) -> Recorder | None:
         """Record from now on; None for a way that does not."""
-        if self.backend is None:
+        if self.detail is None:
             return None
-        recorder = Recorder(self.name, detail=self.detail, gpu=self.gpu, backend=self.backend,
-                            journal=self.journal).start()
+        recorder = Recorder(self.name, detail=self.detail, gpu=self.gpu, journal=self.journal).start()
         recorder.begin_cell(self.name, execution_count=1, source="for _ in range(count): kernel[1, 32]()")
-        used = log_of(recorder).backend
-        assert used == self.backend, f"asked for the recorder {self.backend!r}, which gave {used!r}"
         return recorder
 
 
@@ -105,33 +98,22 @@ def log_of(recorder: Recorder) -> Any:
     return session.sink.log
 
 
-def backends(missing: list[str]) -> list[str]:
-    """The recorders that there are; what keeps the native one away is added to `missing`."""
-    reason = native.why_missing()
-    if reason is not None:
-        missing.append(f"the native recorder: {reason}")
-        return ["python"]
-    return ["python", "native"]
-
-
-def ways(missing: list[str], details: Sequence[str] = ("launch", "phases")) -> list[Way]:
-    """Each recorder that there is, with each detail."""
-    return [Way(f"{backend}, {detail}", backend, detail) for backend in backends(missing) for detail in details]
+def ways(details: Sequence[str] = ("launch", "phases")) -> list[Way]:
+    """The ways of recording with each detail."""
+    return [Way(detail, detail) for detail in details]
 
 
 def journal_way(folder: str, what: str, missing: list[str]) -> Way | None:
-    """The native recorder with a journal in a folder; None where there is none, which is added to `missing`."""
-    reason = native.why_missing()
-    if reason is None:
-        way = Way("native, phases, journal", "native", journal=folder)
-        recorder = way.start()
-        assert recorder is not None
-        made = any(Path(folder).glob("*/slots"))
-        recording = recorder.stop()
-        if made:
-            return way
-        said = [text for text in recording.health.message.dropna() if "journal" in text]
-        reason = said[0] if said else "the recorder made none, and does not say why"
+    """Recording with a journal in a folder; None where there is none, which is added to `missing`."""
+    way = Way("phases, journal", "phases", journal=folder)
+    recorder = way.start()
+    assert recorder is not None
+    made = any(Path(folder).glob("*/slots"))
+    recording = recorder.stop()
+    if made:
+        return way
+    said = [text for text in recording.health.message.dropna() if "journal" in text]
+    reason = said[0] if said else "the recorder made none, and does not say why"
     missing.append(f"{what}: {reason}")
     return None
 
@@ -205,7 +187,7 @@ class Moments:
 
     def is_quiet(self) -> bool:
         """Whether this moment is."""
-        return reference_ns() <= self.limit_ns
+        return time_reference_ns() <= self.limit_ns
 
 
 def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, moments: Moments,

@@ -38,7 +38,7 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies.cases import ARRAYS, BACKENDS, DETAILS, groups, recorded
+from kernelscope.studies.cases import ARRAYS, DETAILS, groups, recorded
 
 TARGETS = ("0.30.4=numba-cuda==0.30.4", "0.29.0=numba-cuda==0.29.0", "mlir-0.6.0=numba-cuda-mlir==0.6.0")
 STUDIES = ("launch_overhead.json", "launch_overhead_again.json")
@@ -112,8 +112,8 @@ def cases(arguments: argparse.Namespace) -> None:
 
 
 def recording(arguments: argparse.Namespace) -> None:
-    names = [recorded(backend, detail, count).name for count in range(ARRAYS + 1) for detail in DETAILS
-             for backend in BACKENDS if detail == "phases" or count in (0, ARRAYS)]
+    names = [recorded(detail, count).name for count in range(ARRAYS + 1) for detail in DETAILS
+             if detail == "phases" or count in (0, ARRAYS)]
     # Each batch begins with a recording that starts: rather more processes than more batches.
     keep(studies.launch_overhead("current", names, repeats=20, limit_s=arguments.limit, **options(arguments)),
          arguments.out / "recording_overhead.json")

@@ -3,7 +3,7 @@
     python benchmarks/tables.py [--launches 1000000] [--rounds 15] [--json FILE] [--profile]
 
 Launches of three kernels in a hundred cells; no GPU, compiles or graphs. Building the same recording without launches
-is measured beside it and taken off. The Python log's own step, from its records to the columns, is measured too.
+is measured beside it and taken off.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.native.log import PHASES, PHASES_DTYPE, RECORDS_A_CHUNK, LaunchColumns, thread_columns
+from kernelscope.native.log import LaunchColumns
 from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
 
 CELLS = 100
@@ -58,16 +58,12 @@ def measured(launches: int, rounds: int) -> dict[str, list[float]]:
         "columns to tables, two ends": columns_of(launches, phases=False),
         "columns to tables, four threads": columns_of(launches, threads=4),
     }
-    records = records_of(given["columns to tables, phases"])
-    cases: dict[str, Callable[[], Any]] = {
-        **{name: lambda held=held: build(raw_of(held)) for name, held in given.items()},
-        "the Python log's records to columns": lambda: thread_columns(0, records, PHASES),
-    }
+    cases: dict[str, Callable[[], Any]] = {name: lambda held=held: build(raw_of(held)) for name, held in given.items()}
     found: dict[str, list[float]] = {name: [] for name in cases}
     build(raw_of(columns_of(1)))  # imports what it needs
     for _ in range(rounds):
         for name in random.sample(list(cases), len(cases)):
-            empty = _took(lambda: build(raw_of(columns_of(0)))) if name in given else 0
+            empty = _took(lambda: build(raw_of(columns_of(0))))
             found[name].append((_took(cases[name]) - empty) / launches)
     return found
 
@@ -84,14 +80,6 @@ def columns_of(launches: int, *, phases: bool = True, threads: int = 1) -> Launc
     }
     order = np.argsort(rows % threads, kind="stable")
     return {name: values[name][order].astype(dtype) for name, dtype in LAUNCH_COLUMNS.items()}
-
-
-def records_of(columns: LaunchColumns) -> list[bytes]:
-    """The same launches as the Python log's hooks pack them."""
-    records = np.empty(len(columns["target"]), PHASES_DTYPE)
-    for name in PHASES_DTYPE.names or ():
-        records[name] = columns[name] if name in columns else columns[f"{name}_ns"] / 1e9
-    return [records[first:first + RECORDS_A_CHUNK].tobytes() for first in range(0, len(records), RECORDS_A_CHUNK)]
 
 
 def raw_of(launches: LaunchColumns) -> RawRecording:

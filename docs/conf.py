@@ -14,6 +14,7 @@ copyright = author
 version = release = kernelscope.__version__
 
 extensions = [
+    "advice_rules",
     "myst_parser",
     "property_colons",
     "schema_tables",

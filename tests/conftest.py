@@ -22,7 +22,7 @@ ON_GPU = os.environ.get("KERNELSCOPE_TEST_GPU") == "1"
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
 
-#: What depends on the interpreter, its version and its implementation: hooks, the native recorder, journals, magics,
+#: What depends on the interpreter, its version and its implementation: hooks, the recorder in C, journals, magics,
 #: tracebacks, signals and the process that is measured. Continuous integration runs these on every Python (`-m
 #: every_python`), and all tests on the default one.
 EVERY_PYTHON = (
@@ -30,9 +30,9 @@ EVERY_PYTHON = (
     "probes/cuda_core/test_graph_failures.py", "probes/cuda_core/test_graph_watch.py",
     "probes/cuda_core/test_launch.py", "probes/cupti/test_cupti_failures.py",
     "probes/cupti/test_cupti_library.py", "probes/cupti/test_cupti_probe.py", "probes/test_bindings.py",
-    "probes/test_bounded_log.py", "probes/test_callbacks.py", "probes/test_captured_values.py",
+    "probes/test_callbacks.py", "probes/test_captured_values.py",
     "probes/test_cuda_compute*.py", "probes/test_functions.py", "probes/test_journal.py",
-    "probes/test_kernel_source.py", "probes/test_launch_log.py", "probes/test_numba_cuda_*.py",
+    "probes/test_kernel_source.py", "probes/test_numba_cuda_*.py",
     "probes/test_nvtx*.py", "probes/test_quadrants*.py", "studies/test_bench*.py", "studies/test_commands.py",
     "studies/test_live.py", "studies/test_process.py", "unit/test_clock.py", "unit/test_init.py",
     "unit/test_probe_base.py", "unit/test_recorder*.py",
@@ -128,7 +128,7 @@ def no_hook_is_left() -> Iterator[None]:
     assert Session.active is None, "a recorder was left running"
     assert not [finder for finder in sys.meta_path if isinstance(finder, ImportHook)]
     assert not (getattr(sys.unraisablehook, "__module__", None) or "").startswith("kernelscope")
-    assert native.core is None or not native.core.taken()
+    assert not native.core.taken()
     for path in still_hooked():
         pytest.fail(f"{path} is still hooked")
 
@@ -139,25 +139,6 @@ def nothing_was_defined_before() -> None:
     from kernelscope.probes.functions import definitions
 
     definitions.clear()
-
-
-@pytest.fixture
-def native_recorder() -> None:
-    """The test needs the native recorder, which continuous integration is never without."""
-    from kernelscope import native
-
-    if native.core is None and "CI" not in os.environ:
-        pytest.skip(f"no native recorder: {native.why_missing()}")
-    assert native.core is not None, native.why_missing()
-
-
-@pytest.fixture(params=["python", "native"])
-def recorder_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Which recorder records, in processes that the test starts too: a test that uses it runs with either."""
-    if request.param == "native":
-        request.getfixturevalue("native_recorder")
-    monkeypatch.setenv("KERNELSCOPE_RECORDER", request.param)
-    return request.param
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -39,8 +39,8 @@ class ExporterTable(SphinxDirective):
 def _section(table: Table) -> nodes.section:
     section = nodes.section(ids=[f"table-{nodes.make_id(table.name)}"], names=[table.name])
     section += nodes.title("", "", nodes.literal("", table.name))
-    section += nodes.paragraph("", "", *_inline(f"A row is {table.row}."))
-    section += _table(HEADINGS, [list(_cells(column)) for column in table.columns])
+    section += nodes.paragraph("", "", *inline(f"A row is {table.row}."))
+    section += table_of(HEADINGS, WIDTHS, [list(_cells(column)) for column in table.columns])
     return section
 
 
@@ -53,7 +53,7 @@ def _cells(column: Column) -> Iterator[list[nodes.Node]]:
     meaning = column.meaning
     if column.is_path:
         meaning += " A saved file keeps the file's name only, unless paths are asked for."
-    yield _inline(meaning)
+    yield inline(meaning)
 
 
 def _number(value: int) -> str:
@@ -64,9 +64,10 @@ def _number(value: int) -> str:
     return str(value)
 
 
-def _table(headings: Iterable[str], rows: list[list[list[nodes.Node]]]) -> nodes.table:
-    group = nodes.tgroup(cols=len(WIDTHS))
-    group += [nodes.colspec(colwidth=width) for width in WIDTHS]
+def table_of(headings: Iterable[str], widths: Sequence[int], rows: list[list[list[nodes.Node]]]) -> nodes.table:
+    """Return a table whose cells are nodes."""
+    group = nodes.tgroup(cols=len(widths))
+    group += [nodes.colspec(colwidth=width) for width in widths]
     group += nodes.thead("", _row([[nodes.Text(heading)] for heading in headings]))
     group += nodes.tbody("", *[_row(row) for row in rows])
     return nodes.table("", group, classes=["schema"])
@@ -76,8 +77,8 @@ def _row(cells: list[list[nodes.Node]]) -> nodes.row:
     return nodes.row("", *[nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells])
 
 
-def _inline(text: str) -> list[nodes.Node]:
-    """Text with what stands in single or double backticks as code."""
+def inline(text: str) -> list[nodes.Node]:
+    """Return text with what stands in single or double backticks as code."""
     parts = re.split(r"``?([^`]+)``?", text)
     return [nodes.literal("", part) if index % 2 else nodes.Text(part) for index, part in enumerate(parts)]
 

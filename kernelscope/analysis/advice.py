@@ -1,10 +1,18 @@
-"""Advice: one line each, with the numbers that prove it. What the data does not prove is not said."""
+"""Advice: one line each, with the numbers that prove it. What the data does not prove is not said.
+
+A rule is one function below with the decorator `rule`, which registers it: its code, what it is about, from when on it
+says something, and what following it does. The card shows what the rules find, and the guide's table is made of them.
+
+The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of them
+took is the sum over their count, an average. Launches that took far longer than the others are in a line of their own,
+and in no other sum: what would spare a usual launch does not spare them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,20 +22,662 @@ from kernelscope.analysis.builds import BuildSummary
 from kernelscope.analysis.columns import Bools, Ints, codes, ints, json_object, matches, owner_of, ran
 from kernelscope.analysis.compiles import CompilationSummary, short
 from kernelscope.analysis.gpu import LAUNCHING, GpuSummary
-from kernelscope.analysis.graphs import Executable, GraphSummary
-from kernelscope.analysis.launches import WARP, KernelSummary, LaunchPhases, launch_phases, long_ones
+from kernelscope.analysis.graphs import Executable, GraphSummary, executables
+from kernelscope.analysis.launches import (
+    LONG,
+    WARP,
+    CellSummary,
+    KernelSummary,
+    LaunchPhases,
+    launch_phases,
+    long_ones,
+)
 from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted, duration, percent, size
 
+#: An argument of more types than this is worth a word.
+FEW_TYPES = 3
+#: A compile this long is worth a place in the disk cache.
+SLOW_COMPILE_NS = 100_000_000
+#: So many launches of one kernel are worth a word on what each of them costs.
+MANY_LAUNCHES = 500
+#: Launches that take this share of the wall time are what the cell does.
+LARGE_SHARE = 0.25
+#: A GPU that is busy for less of the time waits for something.
+LOW_BUSY = 0.5
+#: Copies that take this share of the time are worth a word.
+LARGE_COPIES = 0.05
+#: A launch that prepares its arguments for this long copies or converts something.
+SLOW_PREPARE_NS = 50_000
+#: So many times the blocks of a kernel's largest grid are less than the multiprocessors of the GPU.
+FEW_BLOCKS = 4
+#: Time that a graph which is launched once must have cost to be worth a word.
+WORTH_NS = 100_000
 #: As many launches as a round has at most.
 LONGEST_ROUND = 32
 #: So many rounds are plainly a loop.
 LEAST_ROUNDS = 20
-#: The first launches of a thread in a cell show what its loop is.
-_MOST_LAUNCHES = 1 << 16
+#: Of a library's cache: only the operator's name differs from what was built before.
+OPERATOR_NAME = "new_operator_name"
 
+# The first launches of a thread in a cell show what its loop is.
+_MOST_LAUNCHES = 1 << 16
+#: So many types, and so many places, are listed.
+_LISTED = 4
+_NAME = 40
+
+_Row = Mapping[str, Any]
+
+#: What a rule finds: what it is about (a kernel, a graph or an algorithm; empty for several), the line, and its weight.
+Found = tuple[str, str, float]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One line of advice.
+
+    Attributes
+    ----------
+    code : str
+        The rule: a key of `RULES`.
+    kernel : str
+        The kernel, the graph or the algorithm that it is about; empty for several.
+    text : str
+        What is so, with numbers, and what to do.
+    weight_ns : float
+        Host time that it is about: advice is sorted by it.
+    """
+
+    code: str
+    kernel: str
+    text: str
+    weight_ns: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rules look at: a recording, and what the analysis found in it.
+
+    Attributes
+    ----------
+    recording : Recording
+        What was recorded.
+    phases : LaunchPhases
+        What `launch_phases` returns.
+    kernels, compiled, cells, graphs, builds : sequence
+        What `by_kernel`, `compilations`, `by_cell`, `by_topology` and `by_algorithm` return.
+    wall_ns, host_ns : int or None
+        The cells' wall time, and own host time of all launches.
+    gpu : GpuSummary or None
+        What `gpu_summary` returns.
+    """
+
+    recording: Recording
+    phases: LaunchPhases
+    kernels: Sequence[KernelSummary]
+    compiled: Sequence[CompilationSummary]
+    cells: Sequence[CellSummary]
+    graphs: Sequence[GraphSummary]
+    builds: Sequence[BuildSummary]
+    wall_ns: int | None
+    host_ns: int | None
+    gpu: GpuSummary | None
+
+    @cached_property
+    def dispatchers(self) -> list[dict[str, Any]]:
+        """The rows of ``dispatchers``."""
+        return self.recording.rows("dispatchers")
+
+    @cached_property
+    def multiprocessors(self) -> int | None:
+        """Multiprocessors of the device; None where there are several devices or it was not recorded."""
+        rows = self.recording.rows("devices")
+        return rows[0]["multiprocessors"] if len(rows) == 1 else None
+
+    @cached_property
+    def churn(self) -> list[Churn]:
+        """Compiles that repeat."""
+        return find_churn(self.recording)
+
+    @cached_property
+    def executables(self) -> dict[str, list[Executable]]:
+        """Executable graphs whose build was seen, by the name of their graph."""
+        owner = {graph: each.name for each in self.graphs for graph in each.graph_ids}
+        found: dict[str, list[Executable]] = {}
+        for each in executables(self.recording) if owner else ():
+            if each.graph_id in owner and each.build_ns is not None:
+                found.setdefault(owner[each.graph_id], []).append(each)
+        return found
+
+    @cached_property
+    def loop(self) -> Repetition | None:
+        """The longest loop of the same launches, where launches are what the cell does."""
+        if not self.is_large(self.host_ns):
+            return None
+        return repetition(self.recording, self.phases)
+
+    def is_large(self, spent_ns: int | None) -> bool:
+        """Return whether so much time is a large share of the wall time."""
+        return bool(self.wall_ns) and (spent_ns or 0) >= LARGE_SHARE * (self.wall_ns or 0)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of advice.
+
+    Attributes
+    ----------
+    code : str
+        Its name, as in `Advice`.
+    title : str
+        What it is about.
+    when : str
+        From when on it says something: its thresholds.
+    effect : str
+        What following it does.
+    find : callable
+        Returns what it finds in the evidence.
+    unless : tuple of str
+        Rules that say more: what one of these says of the same thing is said instead.
+    """
+
+    code: str
+    title: str
+    when: str
+    effect: str
+    find: Callable[[Evidence], Iterable[Found]]
+    unless: tuple[str, ...] = ()
+
+
+#: All rules by code.
+RULES: dict[str, Rule] = {}
+
+
+def rule(code: str, title: str, *, when: str, effect: str, unless: tuple[str, ...] = ()) -> Callable[
+        [Callable[[Evidence], Iterable[Found]]], Callable[[Evidence], Iterable[Found]]]:
+    """Return a decorator that registers a function as a rule; see `Rule`."""
+    def register(find: Callable[[Evidence], Iterable[Found]]) -> Callable[[Evidence], Iterable[Found]]:
+        RULES[code] = Rule(code, title, when, effect, find, unless)
+        return find
+
+    return register
+
+
+def advise(evidence: Evidence) -> list[Advice]:
+    """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits."""
+    found = [Advice(each.code, about, text, weight)
+             for each in RULES.values() for about, text, weight in each.find(evidence)]
+    said = {(each.code, each.kernel) for each in found}
+    told = [each for each in found if not any((code, each.kernel) in said for code in RULES[each.code].unless)]
+    by_rule: dict[str, list[Advice]] = {}
+    for each in sorted(told, key=lambda each: (-each.weight_ns, each.code, each.kernel)):
+        by_rule.setdefault(each.code, []).append(each)
+    return [
+        replace(first, text=f"{first.text} The same goes for {listed([each.kernel for each in others])}.") if others
+        else first
+        for first, *others in by_rule.values()
+    ]
+
+
+# Compiles: an argument of many types, a kernel that is defined again and again, the same code twice, no disk cache.
+
+@rule("argument_types", "an argument of many types",
+      when=f"more than {FEW_TYPES} specializations of a kernel differ in one argument alone",
+      effect="one compile instead of one a type")
+def _argument_of_many_types(evidence: Evidence) -> Iterator[Found]:
+    for churn, kernel in _churn_of(evidence, "argument_types"):
+        shown = [short(kind) for text in churn.types[:_LISTED] for kind in parse_signature(f"({text},)")]
+        more = f" and {len(churn.types) - _LISTED} more" if len(churn.types) > _LISTED else ""
+        name = churn.argument if churn.argument.startswith("argument ") else f"argument `{cut(churn.argument)}`"
+        yield kernel["name"], (
+            f"{name} of {cut(kernel['name'])} took {len(churn.types):,} types while all others stayed as they were "
+            f"({', '.join(shown)}{more}): {churn.spent}. Pass it as one type."
+        ), churn.spent_ns
+
+
+#: What spares the kernels that numba-cuda defines anew in each call.
+_INSTEAD = {"numba.cuda.kernels.transpose": "transpose on the host, or keep what .T of a device array returns"}
+
+
+@rule("recreated", "a kernel that is defined again",
+      when="the same types are compiled again because the same definition ran again",
+      effect="one compile instead of one a definition")
+def _defined_again(evidence: Evidence) -> Iterator[Found]:
+    for churn, kernel in _churn_of(evidence, "recreated"):
+        owner = owner_of(kernel)
+        if owner == "library":
+            instead = _INSTEAD.get(str(kernel["module"]), "keep what the library returned instead of calling it again")
+            yield kernel["name"], (
+                f"{cut(kernel['name'])} of {kernel['module']} was defined again with the same code, and compiled again "
+                f"for the same types: {churn.spent}. It is the library's own kernel: {instead}."
+            ), churn.spent_ns
+            continue
+        where, remedy = "", "keep the definition out of the loop or function that runs again"
+        if churn.cells > 1:
+            where, remedy = f", in {churn.cells:,} runs of cells", "keep it out of the cell that is run again"
+        name = json_object(kernel["attributes"]).get("function") or kernel["name"]
+        passed = ", and pass what it captures as arguments" if owner in (None, "user") else ""
+        yield kernel["name"], (
+            f"{cut(name)} was defined again with the same code{where}, and compiled again for the same types: "
+            f"{churn.spent}. Define it once: {remedy}{passed}."
+        ), churn.spent_ns
+
+
+@rule("same_code", "the same code in several places",
+      when="the same types are compiled for several kernels of the same code, apart from what it captures",
+      effect="one compile instead of one a place")
+def _same_code(evidence: Evidence) -> Iterator[Found]:
+    for churn, kernel in _churn_of(evidence, "same_code"):
+        rows = [evidence.dispatchers[number] for number in churn.dispatchers]
+        names = list(dict.fromkeys(str(row["name"]) for row in rows))
+        options = {row["options"] or "none" for row in rows}
+        what = f"{listed(names)} have the same code" if len(names) > 1 else (
+            f"{cut(names[0])} has the same code in {len(rows)} dispatchers")
+        if len(options) > 1:
+            what += " with different options"
+        yield kernel["name"], (
+            f"{what}, each compiled for the same types: {churn.spent}. One definition that all launches use would need "
+            "fewer."
+        ), churn.spent_ns
+
+
+def _churn_of(evidence: Evidence, code: str) -> list[tuple[Churn, _Row]]:
+    return [(each, evidence.dispatchers[each.dispatchers[0]]) for each in evidence.churn if each.code == code]
+
+
+def _compiled_again(reason: str, what: str, remedy: str, evidence: Evidence) -> Iterator[Found]:
+    """Kernels that were compiled several times for one reason."""
+    by_kernel: dict[int, list[CompilationSummary]] = {}
+    for each in evidence.compiled:
+        if each.outcome == "compiled" and each.reason_code == reason:
+            by_kernel.setdefault(each.dispatcher_id, []).append(each)
+    for rows in by_kernel.values():
+        if len(rows) > 1:
+            spent, name = sum(each.duration_ns for each in rows), rows[-1].name
+            yield name, (f"{cut(name)} was compiled {counted(len(rows), 'more time')} for other {what}, "
+                         f"{duration(spent)} in all: {remedy}."), spent
+
+
+for _code, _reason, _what, _remedy in (
+    ("repeated_layouts", "new_layout", "memory layouts", "pass arrays of one layout"),
+    ("repeated_dtypes", "new_dtype", "dtypes", "cast its arguments to one dtype before the launch"),
+    ("repeated_scalars", "new_scalar", "types of numbers", "pass numbers of one type, such as int(value)"),
+    ("repeated_tuples", "tuple_arity", "numbers of elements in a tuple", "pass an array, which takes any number"),
+    ("launch_configurations", "launch_config", "launch configurations (it is launch-config sensitive)",
+     "use fewer distinct grids, blocks and shared-memory sizes"),
+):
+    # What is said of one argument says more than that types differ.
+    rule(_code, f"compiles for other {_what}", when=f"2 compiles of a kernel with the reason `{_reason}`",
+         effect="one compile instead of several", unless=() if _reason == "launch_config" else ("argument_types",))(
+             partial(_compiled_again, _reason, _what, _remedy))
+
+#: How code is kept on disk, and what makes arrays that need no copy, by framework; others do as numba-cuda does.
+_KEEPING, _ON_DEVICE = {"quadrants": "qd.init(offline_cache=True)"}, {"quadrants": "qd.ndarray"}
+
+
+@rule("no_disk_cache", "slow compiles without a disk cache",
+      when=f"compiles of the user's kernels of {duration(SLOW_COMPILE_NS)} or more, each without a disk cache",
+      effect="the next session loads them instead")
+def _no_disk_cache(evidence: Evidence) -> Iterator[Found]:
+    slow = [
+        each for each in evidence.compiled
+        if each.outcome == "compiled" and not each.cached_on_disk and each.duration_ns >= SLOW_COMPILE_NS
+        and each.owner in (None, "user")
+    ]
+    if not slow:
+        return
+    names = {each.name for each in slow}
+    spent = sum(each.duration_ns for each in slow)
+    by_remedy: dict[str, dict[str, None]] = {}
+    for each in slow:
+        by_remedy.setdefault(_KEEPING.get(each.framework, "cache=True in @cuda.jit"), {})[each.name] = None
+    remedies = [f"{remedy} would spare the next session those of {listed([*held])}"
+                for remedy, held in by_remedy.items()]
+    text = f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: {'; '.join(remedies)}."
+    yield names.pop() if len(names) == 1 else "", text, spent
+
+
+# Launches: many, long, slow to prepare, with few blocks or with partial warps; and the GPU that waits for them.
+
+@rule("launch_bound", "a GPU that waits for launches",
+      when=f"the GPU is busy for less than {percent(LOW_BUSY)} of the time, half of its idle time is launches, longer "
+           f"ones apart, and {MANY_LAUNCHES:,} of one kernel take longer on the host than on the GPU",
+      effect="the GPU does in less time what it does now")
+def _launch_bound(evidence: Evidence) -> Iterator[Found]:
+    gpu = evidence.gpu
+    if gpu is None or len(gpu.busy) != 1 or not gpu.idle or gpu.execute is None:
+        return
+    share, idle = gpu.busy[0].share, gpu.idle[0]
+    launching = sum(idle.by_state[state] for state in LAUNCHING)
+    # Some of the long launches' time was idle time: at most all of it.
+    long = sum(each.long.totals.launching_ns or 0 for each in evidence.kernels if each.long is not None)
+    usually = launching - long
+    if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
+        return
+    found = gpu.of_dispatcher()
+    for kernel in evidence.kernels:
+        count, spent, run = kernel.usual_launches, kernel.usual.launching_ns, found.get(kernel.dispatcher_id)
+        if count < MANY_LAUNCHES or not spent or not run or not run.execute or run.execute.mean_ns >= spent / count:
+            continue
+        execute = run.execute
+        yield kernel.name, (
+            f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of "
+            f"its idle time the host was making launches: {count:,} of {cut(kernel.name)} took {duration(spent)} on "
+            f"the host, {duration(spent / count)} each on average{_beside_long(kernel)}, and its "
+            f"{counted(execute.count, 'kernel')} ran for {duration(execute.total_ns)} on the GPU, "
+            f"{duration(execute.mean_ns)} each. Give each launch more work, launch less often, or replay the launches "
+            "as a CUDA graph."
+        ), usually
+        return
+
+
+@rule("many_launches", "many launches that take the wall time",
+      when=f"{MANY_LAUNCHES:,} launches of one kernel that take {percent(LARGE_SHARE)} of the wall time, longer ones "
+           "apart; not where `launch_bound` says it",
+      effect="fewer launches, each with more work, or one launch of a graph")
+def _many_launches(evidence: Evidence) -> Iterator[Found]:
+    if [*_launch_bound(evidence)]:
+        return  # both say the same, and the one that knows the GPU proves it
+    for kernel in evidence.kernels:
+        count, spent = kernel.usual_launches, kernel.usual.launching_ns
+        if count >= MANY_LAUNCHES and spent is not None and evidence.wall_ns and evidence.is_large(spent):
+            yield kernel.name, (
+                f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the host, "
+                f"{percent(spent / evidence.wall_ns)} of the wall time and {duration(spent / count)} each on average"
+                f"{_beside_long(kernel)}: launch less often with more work, or as a CUDA graph."
+            ), spent
+
+
+#: What a launch that took long may have done in each phase.
+_LONG_IN = {
+    "dispatch": "which looks the argument types up and runs Python alone",
+    "prepare": "where host arrays are copied in, and a first launch loads its module",
+    "submit": "where a launch waits as long as the device's queue is full",
+    "finish": "where host arrays are copied back",
+}
+
+
+@rule("long_launches", "a few launches of many that took much of the time",
+      when=f"launches of more than {LONG} times the kernel's median that take {percent(LARGE_SHARE)} of the wall time, "
+           f"of {MANY_LAUNCHES:,} launches",
+      effect="says in which phase to look; neither fewer launches nor a graph is sure to spare that")
+def _long_launches(evidence: Evidence) -> Iterator[Found]:
+    for kernel in evidence.kernels:
+        long, usual = kernel.long, kernel.usual.launching_ns
+        if long is None or long.phase is None or usual is None:
+            continue
+        count, spent = kernel.usual_launches + long.launches, long.totals.launching_ns or 0
+        if count < MANY_LAUNCHES or not evidence.is_large(spent):
+            continue
+        which = "the longest took" if long.launches > 1 else "it took"
+        yield kernel.name, (
+            f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of the "
+            f"{duration(spent + usual)} of host time of all ({percent(spent / (spent + usual))}); {which} "
+            f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}, {_LONG_IN[long.phase]}. "
+            "The timeline shows when. Neither fewer launches nor a CUDA graph is sure to spare that."
+        ), spent
+
+
+@rule("slow_prepare", "launches that mostly prepare",
+      when=f"{duration(SLOW_PREPARE_NS)} of prepare a launch on average that are, with finish, half of its host time",
+      effect="no copies of host arrays at each launch")
+def _slow_prepare(evidence: Evidence) -> Iterator[Found]:
+    for kernel in evidence.kernels:
+        count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns, kernel.usual.prepare_ns
+        if prepare is None or not spent or prepare < SLOW_PREPARE_NS * count:
+            continue
+        # Host arrays are copied back in finish: which of the two takes longer is chance.
+        if prepare + (kernel.usual.finish_ns or 0) < 0.5 * spent:
+            continue
+        yield kernel.name, (
+            f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} took {duration(spent)} on the host"
+            f"{_beside_long(kernel)}, {duration(prepare)} of it ({percent(prepare / spent)}) in prepare, where host "
+            "arrays are copied in and a first launch loads its module: if it takes host arrays, pass device arrays "
+            f"({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
+        ), prepare
+
+
+def _beside_long(kernel: KernelSummary) -> str:
+    long = kernel.long
+    if long is None:
+        return ""
+    return f", besides {counted(long.launches, 'longer one')} of {duration(long.totals.launching_ns)} in all"
+
+
+@rule("pageable_copies", "copies of pageable memory",
+      when=f"copies from or to pageable memory in one direction that take {percent(LARGE_COPIES)} of the time until "
+           "the device was synchronized",
+      effect="the driver copies such arrays once instead of twice")
+def _pageable_copies(evidence: Evidence) -> Iterator[Found]:
+    gpu = evidence.gpu
+    if gpu is None or not gpu.busy:
+        return
+    slow = [each for each in gpu.copies if (each.pageable_ns or 0) >= LARGE_COPIES * gpu.busy[0].window_ns]
+    if not slow:
+        return
+    copies, moved = sum(each.pageable for each in slow), sum(each.pageable_bytes for each in slow)
+    spent = sum(each.pageable_ns or 0 for each in slow)
+    directions = " and ".join(dict.fromkeys(each.direction for each in slow))
+    is_numba = not evidence.kernels or any(kernel.framework.startswith("numba") for kernel in evidence.kernels)
+    yield "", (
+        f"{counted(copies, f'{directions} copy', f'{directions} copies')} from or to pageable memory took "
+        f"{duration(spent)} ({size(moved)}); the driver copies such memory once more on the host: keep these arrays in "
+        f"pinned memory{' (cuda.pinned_array)' if is_numba else ''}, or on the device."
+    ), spent
+
+
+@rule("few_blocks", "grids of few blocks",
+      when=f"{MANY_LAUNCHES:,} launches of one kernel, none with more blocks than 1 / {FEW_BLOCKS} of the GPU's "
+           "multiprocessors",
+      effect="multiprocessors that are idle now have work")
+def _few_blocks(evidence: Evidence) -> Iterator[Found]:
+    multiprocessors = evidence.multiprocessors
+    for kernel in evidence.kernels:
+        most = kernel.most_blocks
+        if multiprocessors and most and kernel.launches >= MANY_LAUNCHES and most * FEW_BLOCKS <= multiprocessors:
+            yield kernel.name, (
+                f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a "
+                f"GPU with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
+            ), kernel.host_ns or 0
+
+
+@rule("partial_warps", "blocks with a partial warp",
+      when=f"any launch of several blocks whose threads are no multiple of {WARP}",
+      effect="no lanes of a warp are idle")
+def _partial_warps(evidence: Evidence) -> Iterator[Found]:
+    for kernel in evidence.kernels:
+        launches, threads = kernel.partial_warps
+        if launches:
+            yield kernel.name, (
+                f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
+                f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the "
+                "last warp's lanes idle."
+            ), 0.0
+
+
+# Graphs and build caches: what was built for nothing, and what could be launched as a graph.
+
+_FEW_CHANGES = 3
+_DIFFERS = {
+    "arguments": "arguments had changed", "configuration": "launch configurations or sizes had",
+    "topology": "nodes or edges had",
+}
+
+
+@rule("rebuilt_graph", "graphs that were rebuilt",
+      when="2 executable graphs that replaced one of the same topology",
+      effect="an executable graph is reused, or updated, instead of instantiated again")
+def _rebuilt(evidence: Evidence) -> Iterator[Found]:
+    for graph in evidence.graphs:
+        count = sum(graph.replaced.values())
+        if count < 2 or graph.build is None:
+            continue
+        what: list[str] = []
+        if graph.replaced.get("none"):
+            what.append(f"{_times(graph.replaced['none'])} nothing had changed, so reuse the executable graph")
+        others = [change for change in graph.replaced if change in _DIFFERS]
+        if others:
+            how = ", ".join(f"{_times(graph.replaced[change])} {_DIFFERS[change]}" for change in others)
+            took = f" ({_updates(graph.update)})" if graph.update else ""
+            what.append(f"{how}{_named(graph.changes)}, so update it{took}")
+        yield graph.name, (
+            f"{_where(graph, evidence.cells)} instantiated one topology ({graph.name}, "
+            f"{counted(graph.nodes or 0, 'node')}) {graph.builds:,} times, {duration(graph.build.total_ns)} in all; "
+            f"{count:,} of them, {duration(graph.replaced_ns)}, replaced an executable graph: {'; '.join(what)}."
+        ), graph.replaced_ns
+
+
+def _updates(spread: Spread) -> str:
+    average = "" if spread.count == 1 else f", {duration(spread.mean_ns)} each on average"
+    return f"{counted(spread.count, 'update')} here took {duration(spread.total_ns)}{average}"
+
+
+def _where(graph: GraphSummary, cells: Sequence[CellSummary]) -> str:
+    labels = {cell.cell_id: cell.label for cell in cells if cell.cell_id is not None}
+    if len(labels) < 2 and len(graph.cells) == 1:
+        return "this cell"
+    if len(graph.cells) == 1:
+        return cut(labels.get(graph.cells[0], "a cell"))
+    return counted(len(graph.cells), "cell") if graph.cells else "code between cells"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _named(changes: Sequence[str]) -> str:
+    if not changes:
+        return ""
+    more = f" and {len(changes) - _FEW_CHANGES:,} more" if len(changes) > _FEW_CHANGES else ""
+    return f" ({', '.join(changes[:_FEW_CHANGES])}{more})"
+
+
+@rule("graph_launched_once", "graphs that were launched once",
+      when=f"executable graphs that took {duration(WORTH_NS)} to instantiate and were closed after one launch; not "
+           "where `rebuilt_graph` says more",
+      effect="plain launches without the graph, or more launches of it", unless=("rebuilt_graph",))
+def _launched_once(evidence: Evidence) -> Iterator[Found]:
+    for graph in evidence.graphs:
+        # Of those that were closed all that became of them is known.
+        once = [each for each in evidence.executables.get(graph.name, ()) if each.is_closed and each.launches == 1]
+        spent = sum(each.build_ns or 0 for each in once)
+        if not once or spent < WORTH_NS or graph.launch is None:
+            continue
+        took = [f"a capture {duration(graph.capture.mean_ns)}"] if graph.capture is not None else []
+        took.append(f"a launch {duration(graph.launch.mean_ns)} on the host")
+        if graph.execute is not None:
+            took.append(f"{duration(graph.execute.mean_ns)} on the GPU")
+        many = " in all; on average" if len(once) > 1 or graph.launch.count > 1 else ","
+        how = "was" if len(once) == 1 else f"was {len(once):,} times"
+        yield graph.name, (
+            f"{graph.name} ({counted(graph.nodes or 0, 'node')}) {how} instantiated, launched once and closed: "
+            f"instantiating took {duration(spent)}{many} {', '.join(took)}. A graph saves time only where it is "
+            "launched again."
+        ), spent
+
+
+@rule("unlaunched_graph", "graphs that were never launched",
+      when="any executable graph that was closed without a launch", effect="nothing is instantiated for nothing")
+def _unlaunched(evidence: Evidence) -> Iterator[Found]:
+    for graph in evidence.graphs:
+        never = [each for each in evidence.executables.get(graph.name, ()) if each.is_closed and not each.launches]
+        if never:
+            spent = sum(each.build_ns or 0 for each in never)
+            yield graph.name, (
+                f"{graph.name} ({counted(graph.nodes or 0, 'node')}) was instantiated {_times(len(never))} and closed "
+                f"without a launch, {duration(spent)} in all: instantiate it where it is needed."
+            ), spent
+
+
+@rule("refused_updates", "updates that the driver refused", when="any update that the driver refused",
+      effect="instantiating without trying an update that cannot work")
+def _refused(evidence: Evidence) -> Iterator[Found]:
+    for graph in evidence.graphs:
+        if graph.refused:
+            total = " in all" if graph.refused > 1 else ""
+            took = "" if graph.refusal is None else f", {duration(graph.refusal.total_ns)}{total}"
+            yield graph.name, (
+                f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused "
+                f"by the driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or "
+                "edges change, instantiate without trying."
+            ), graph.refusal.total_ns if graph.refusal else 0
+
+
+@rule("operator_names", "builds for an operator's name", when="any algorithm built again for an operator's name alone",
+      effect="one build instead of one a name")
+def _operator_names(evidence: Evidence) -> Iterator[Found]:
+    for each in evidence.builds:
+        named = [miss for miss in each.not_hits if miss.outcome == "miss" and miss.reason_code == OPERATOR_NAME]
+        spent = sum(miss.duration_ns or 0 for miss in named)
+        if named:
+            yield each.algorithm, (
+                f"{cut(each.algorithm)} was built {counted(len(named), 'more time')} for an operator's name alone, "
+                f"{duration(spent)} in all: {cut(each.framework)} keeps what it built by the operator's name too. "
+                "Define the operator once, under one name."
+            ), spent
+
+
+@rule("repeated_sequence", "the same launches again and again",
+      when=f"{LEAST_ROUNDS} rounds of the same 2 to {LONGEST_ROUND} launches one after another in a cell that take "
+           f"{percent(LARGE_SHARE)} of the wall time, longer ones apart, while no GPU is busy for {percent(LOW_BUSY)} "
+           "of the time",
+      effect="a round is one launch of a graph; `%kernelscope whatif graph` measures it")
+def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
+    loop, wall_ns, gpu = evidence.loop, evidence.wall_ns, evidence.gpu
+    if loop is None or not wall_ns or not evidence.is_large(loop.usual_ns):
+        return
+    shares = [] if gpu is None else [each.share for each in gpu.busy if each.share is not None]
+    if any(share >= LOW_BUSY for share in shares):
+        return
+    rows = [evidence.dispatchers[at] for at in loop.dispatchers]
+    kernels = listed(list(dict.fromkeys(str(row["name"]) for row in rows)))
+    long = loop.rounds - loop.usual_rounds
+    spent = (f"{duration(loop.usual_ns)} of host time, {percent(loop.usual_ns / wall_ns)} of the wall time and "
+             f"{duration(loop.usual_ns / loop.usual_rounds)} a round on average")
+    if long:
+        spent = (f"{loop.usual_rounds:,} of the rounds took {spent}; {counted(long, 'longer one')}, "
+                 f"{duration(loop.long_ns)} in all, waited for something that a graph need not spare")
+    measured = ""
+    if all(row["framework"] == "numba-cuda" for row in rows):  # launches of other frameworks cannot be made again
+        cell = next((each.wanted for each in evidence.cells
+                     if loop.cell_id is not None and each.cell_id == loop.cell_id), "")
+        measured = f": %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save"
+    yield "", (
+        f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times one after another: {spent}. As a "
+        f"CUDA graph a round is one launch{measured}."
+    ), loop.usual_ns
+
+
+@rule("graph_fell_back", "graph kernels that fell back to plain launches",
+      when="any launch of a Quadrants kernel with `graph=True` that was no graph launch",
+      effect="says why the backend made no graph")
+def _graph_fell_back(evidence: Evidence) -> Iterator[Found]:
+    for kernel in graph_kernels(evidence.recording):
+        if not kernel.plain:
+            continue
+        launches = counted(kernel.launches, "launch", "launches")
+        text = (f"{kernel.plain:,} of {launches} of {cut(kernel.name)}, a graph kernel, fell back to plain launches, "
+                f"{duration(kernel.plain_ns)} in all: {'; '.join(kernel.because)}.")
+        if kernel.loops:
+            loops = counted(kernel.loops, "qd.graph.do_while loop")
+            text += f" Its {loops} went through the host, which waits for the flag after each turn."
+        yield kernel.name, text, kernel.plain_ns
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names, and how many more there are."""
+    shown = ", ".join(cut(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def cut(name: str) -> str:
+    """Return a name from user code, cut in the middle where it is long."""
+    return name if len(name) <= _NAME else f"{name[:_NAME // 2]}…{name[-_NAME // 2:]}"
+
+
+# What repeats: rounds of the same launches, and compiles of one kind.
 
 @dataclass(frozen=True)
 class Repetition:
@@ -127,16 +777,6 @@ def _on_one_thread(recording: Recording, phases: LaunchPhases, rows: Ints, cell:
     return Repetition(tuple(dispatcher.tolist()), rounds, cell, rounds - len(long), int(spent.sum()) - long_ns, long_ns)
 
 
-# Compiles that repeat: an argument of many types, a kernel that is defined again and again, the same code twice.
-
-#: An argument of more types than this is worth a word.
-FEW_TYPES = 3
-#: So many types, and so many places, are listed.
-_LISTED = 4
-
-_Row = Mapping[str, Any]
-
-
 @dataclass(frozen=True)
 class Churn:
     """Compiles of one kind that repeat.
@@ -167,6 +807,11 @@ class Churn:
     spent_ns: int
     cells: int
 
+    @property
+    def spent(self) -> str:
+        """How many compiles there were, and what they took."""
+        return f"{counted(self.compiles, 'compile')}, {duration(self.spent_ns)} in all"
+
 
 def find_churn(recording: Recording) -> list[Churn]:
     """Return the compiles that repeat; one entry for each kernel's worst argument and for each repeated definition."""
@@ -186,17 +831,6 @@ def find_churn(recording: Recording) -> list[Churn]:
         if (each := _argument_types(dispatchers[dispatcher], rows, before.get(dispatcher, []))) is not None
     ]
     return [*found, *_repeated_definitions(dispatchers, by_dispatcher)]
-
-
-def churn_advice(recording: Recording) -> list[Advice]:
-    """Return a line of advice for each of `find_churn`."""
-    dispatchers = recording.rows("dispatchers")
-    words = {"argument_types": _many_types, "recreated": _recreated, "same_code": _compiled_twice}
-    return [
-        Advice(each.code, dispatchers[each.dispatchers[0]]["name"], words[each.code](each, dispatchers),
-               float(each.spent_ns))
-        for each in find_churn(recording)
-    ]
 
 
 def _argument_types(dispatcher: _Row, rows: Sequence[_Row], before: Iterable[str]) -> Churn | None:
@@ -255,58 +889,6 @@ def _churn(code: str, dispatchers: tuple[int, ...], rows: Sequence[_Row], argume
     cells = {row["cell_id"] for row in rows if row["cell_id"] is not None}
     spent = sum(row["end_ns"] - row["start_ns"] for row in rows)
     return Churn(code, dispatchers, argument, types, len(rows), spent, len(cells))
-
-
-def _many_types(churn: Churn, dispatchers: Sequence[_Row]) -> str:
-    kernel = dispatchers[churn.dispatchers[0]]
-    shown = [short(kind) for text in churn.types[:_LISTED] for kind in parse_signature(f"({text},)")]
-    more = f" and {len(churn.types) - _LISTED} more" if len(churn.types) > _LISTED else ""
-    name = churn.argument if churn.argument.startswith("argument ") else f"argument `{cut(churn.argument)}`"
-    return (
-        f"{name} of {cut(kernel['name'])} took {len(churn.types):,} types while all others stayed as they were "
-        f"({', '.join(shown)}{more}): {counted(churn.compiles, 'compile')}, {duration(churn.spent_ns)} in all. Pass it "
-        "as one type."
-    )
-
-
-#: What spares the kernels that numba-cuda defines anew in each call.
-_INSTEAD = {"numba.cuda.kernels.transpose": "transpose on the host, or keep what .T of a device array returns"}
-
-
-def _recreated(churn: Churn, dispatchers: Sequence[_Row]) -> str:
-    kernel = dispatchers[churn.dispatchers[0]]
-    spent = f"{counted(churn.compiles, 'compile')}, {duration(churn.spent_ns)} in all"
-    owner = owner_of(kernel)
-    if owner == "library":
-        instead = _INSTEAD.get(str(kernel["module"]), "keep what the library returned instead of calling it again")
-        return (
-            f"{cut(kernel['name'])} of {kernel['module']} was defined again with the same code, and compiled again for "
-            f"the same types: {spent}. It is the library's own kernel: {instead}."
-        )
-    if churn.cells > 1:
-        where, remedy = f", in {churn.cells:,} runs of cells", "keep it out of the cell that is run again"
-    else:
-        where, remedy = "", "keep the definition out of the loop or function that runs again"
-    name = json_object(kernel["attributes"]).get("function") or kernel["name"]
-    passed = ", and pass what it captures as arguments" if owner in (None, "user") else ""
-    return (
-        f"{cut(name)} was defined again with the same code{where}, and compiled again for the same types: {spent}. "
-        f"Define it once: {remedy}{passed}."
-    )
-
-
-def _compiled_twice(churn: Churn, dispatchers: Sequence[_Row]) -> str:
-    rows = [dispatchers[number] for number in churn.dispatchers]
-    names = list(dict.fromkeys(str(row["name"]) for row in rows))
-    options = list(dict.fromkeys(row["options"] or "none" for row in rows))
-    what = f"{listed(names)} have the same code" if len(names) > 1 else (
-        f"{cut(names[0])} has the same code in {len(rows)} dispatchers")
-    if len(options) > 1:
-        what += " with different options"
-    return (
-        f"{what}, each compiled for the same types: {counted(churn.compiles, 'compile')}, {duration(churn.spent_ns)} "
-        "in all. One definition that all launches use would need fewer."
-    )
 
 
 # Quadrants' graph kernels: which launches were one graph launch, and which fell back to plain launches, and why.
@@ -379,22 +961,6 @@ def graph_kernels(recording: Recording) -> list[GraphKernel]:
     return found
 
 
-def plain_launch_advice(recording: Recording) -> list[Advice]:
-    """Return a line of advice for each graph kernel that fell back to plain launches."""
-    return [Advice("graph_fell_back", each.name, _text(each), float(each.plain_ns))
-            for each in graph_kernels(recording) if each.plain]
-
-
-def _text(kernel: GraphKernel) -> str:
-    launches = counted(kernel.launches, "launch", "launches")
-    text = (f"{kernel.plain:,} of {launches} of {cut(kernel.name)}, a graph kernel, fell back to plain launches, "
-            f"{duration(kernel.plain_ns)} in all: {'; '.join(kernel.because)}.")
-    if kernel.loops:
-        loops = counted(kernel.loops, "qd.graph.do_while loop")
-        text += f" Its {loops} went through the host, which waits for the flag after each turn."
-    return text
-
-
 def _around_graph_launches(recording: Recording, start: Ints, end: Ints) -> Bools:
     """Which launches have a graph launch of their thread inside of them."""
     found = np.zeros(len(start), dtype=bool)
@@ -406,496 +972,3 @@ def _around_graph_launches(recording: Recording, start: Ints, end: Ints) -> Bool
         mine = np.flatnonzero(thread == number)
         found[mine] = np.searchsorted(times, start[mine]) < np.searchsorted(times, end[mine], side="right")
     return found
-
-
-# Advice on graphs and build caches: what was built for nothing, and what could be launched as a graph.
-
-#: Of a library's cache: only the operator's name differs from what was built before.
-OPERATOR_NAME = "new_operator_name"
-#: Time that a graph which is launched once must have cost to be worth a word.
-WORTH_NS = 100_000
-
-_FEW_CHANGES = 3
-_DIFFERS = {
-    "arguments": "arguments had changed", "configuration": "launch configurations or sizes had",
-    "topology": "nodes or edges had",
-}
-
-
-def graph_advice(
-    graphs: Sequence[GraphSummary],
-    made: Sequence[Executable],
-    builds: Sequence[BuildSummary],
-    cells: Mapping[int, str],
-    loop: Repetition | None = None,
-    dispatchers: Sequence[Mapping[str, Any]] = (),
-    loop_cell: str = "",
-    wall_ns: int | None = None,
-    gpu: GpuSummary | None = None,
-) -> list[Advice]:
-    """Return the advice that the data proves.
-
-    Parameters
-    ----------
-    graphs, made, builds
-        What `by_topology`, `executables` and `by_algorithm` return.
-    cells : mapping of int to str
-        What to call each cell, by its id.
-    loop : Repetition, optional
-        What `repetition` returns.
-    dispatchers : sequence of mapping
-        The rows of ``dispatchers``.
-    loop_cell : str
-        The loop's cell as ``%kernelscope whatif graph`` takes it; empty where it has neither a number nor a name.
-    wall_ns : int, optional
-        The cells' wall time.
-    gpu : GpuSummary, optional
-        What `gpu_summary` returns, where the GPU was recorded.
-    """
-    found: list[Advice] = []
-    owner = {graph: at for at, each in enumerate(graphs) for graph in each.graph_ids}
-    mine: dict[int, list[Executable]] = {}
-    for each in made:
-        if each.graph_id is not None and each.build_ns is not None and each.graph_id in owner:
-            mine.setdefault(owner[each.graph_id], []).append(each)
-    for at, graph in enumerate(graphs):
-        rebuilt = _rebuilt(graph, cells)
-        found += rebuilt or _launched_once(graph, mine.get(at, []))
-        found += [*_unlaunched(graph, mine.get(at, [])), *_refused(graph)]
-    return [*found, *_operator_names(builds), *_repeated_sequence(loop, dispatchers, loop_cell, wall_ns, gpu)]
-
-
-def _rebuilt(graph: GraphSummary, cells: Mapping[int, str]) -> list[Advice]:
-    count = sum(graph.replaced.values())
-    if count < 2 or graph.build is None:
-        return []
-    what: list[str] = []
-    if graph.replaced.get("none"):
-        what.append(f"{_times(graph.replaced['none'])} nothing had changed, so reuse the executable graph")
-    others = [change for change in graph.replaced if change in _DIFFERS]
-    if others:
-        how = ", ".join(f"{_times(graph.replaced[change])} {_DIFFERS[change]}" for change in others)
-        took = f" ({_updates(graph.update)})" if graph.update else ""
-        what.append(f"{how}{_named(graph.changes)}, so update it{took}")
-    text = (
-        f"{_where(graph, cells)} instantiated one topology ({graph.name}, {counted(graph.nodes or 0, 'node')}) "
-        f"{graph.builds:,} times, {duration(graph.build.total_ns)} in all; {count:,} of them, "
-        f"{duration(graph.replaced_ns)}, replaced an executable graph: {'; '.join(what)}."
-    )
-    return [Advice("rebuilt_graph", graph.name, text, float(graph.replaced_ns))]
-
-
-def _updates(spread: Spread) -> str:
-    average = "" if spread.count == 1 else f", {duration(spread.mean_ns)} each on average"
-    return f"{counted(spread.count, 'update')} here took {duration(spread.total_ns)}{average}"
-
-
-def _where(graph: GraphSummary, cells: Mapping[int, str]) -> str:
-    if len(cells) < 2 and len(graph.cells) == 1:
-        return "this cell"
-    if len(graph.cells) == 1:
-        return cut(cells.get(graph.cells[0], "a cell"))
-    return counted(len(graph.cells), "cell") if graph.cells else "code between cells"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _named(changes: Sequence[str]) -> str:
-    if not changes:
-        return ""
-    more = f" and {len(changes) - _FEW_CHANGES:,} more" if len(changes) > _FEW_CHANGES else ""
-    return f" ({', '.join(changes[:_FEW_CHANGES])}{more})"
-
-
-def _launched_once(graph: GraphSummary, made: Sequence[Executable]) -> list[Advice]:
-    """Executable graphs of which all that became is known: they were closed."""
-    once = [each for each in made if each.is_closed and each.launches == 1]
-    spent = sum(each.build_ns or 0 for each in once)
-    if not once or spent < WORTH_NS or graph.launch is None:
-        return []
-    took = [f"a capture {duration(graph.capture.mean_ns)}"] if graph.capture is not None else []
-    took.append(f"a launch {duration(graph.launch.mean_ns)} on the host")
-    if graph.execute is not None:
-        took.append(f"{duration(graph.execute.mean_ns)} on the GPU")
-    many = " in all; on average" if len(once) > 1 or graph.launch.count > 1 else ","
-    how = "was" if len(once) == 1 else f"was {len(once):,} times"
-    text = (
-        f"{graph.name} ({counted(graph.nodes or 0, 'node')}) {how} instantiated, launched once and closed: "
-        f"instantiating took {duration(spent)}{many} {', '.join(took)}. A graph saves time only where it is launched "
-        "again."
-    )
-    return [Advice("graph_launched_once", graph.name, text, float(spent))]
-
-
-def _unlaunched(graph: GraphSummary, made: Sequence[Executable]) -> list[Advice]:
-    never = [each for each in made if each.is_closed and not each.launches]
-    if not never:
-        return []
-    spent = sum(each.build_ns or 0 for each in never)
-    text = (
-        f"{graph.name} ({counted(graph.nodes or 0, 'node')}) was instantiated {_times(len(never))} and closed without "
-        f"a launch, {duration(spent)} in all: instantiate it where it is needed."
-    )
-    return [Advice("unlaunched_graph", graph.name, text, float(spent))]
-
-
-def _refused(graph: GraphSummary) -> list[Advice]:
-    if not graph.refused:
-        return []
-    total = " in all" if graph.refused > 1 else ""
-    took = "" if graph.refusal is None else f", {duration(graph.refusal.total_ns)}{total}"
-    text = (
-        f"{counted(graph.refused, 'update')} of {graph.name} {'was' if graph.refused == 1 else 'were'} refused by the "
-        f"driver{took}: an update can change arguments, launch configurations and sizes. Where nodes or edges change, "
-        "instantiate without trying."
-    )
-    return [Advice("refused_updates", graph.name, text, float(graph.refusal.total_ns if graph.refusal else 0))]
-
-
-def _operator_names(builds: Sequence[BuildSummary]) -> list[Advice]:
-    found: list[Advice] = []
-    for each in builds:
-        named = [miss for miss in each.not_hits if miss.outcome == "miss" and miss.reason_code == OPERATOR_NAME]
-        spent = sum(miss.duration_ns or 0 for miss in named)
-        if named:
-            text = (
-                f"{cut(each.algorithm)} was built {counted(len(named), 'more time')} for an operator's name alone, "
-                f"{duration(spent)} in all: {cut(each.framework)} keeps what it built by the operator's name too. "
-                "Define the operator once, under one name."
-            )
-            found.append(Advice("operator_names", each.algorithm, text, float(spent)))
-    return found
-
-
-def _repeated_sequence(
-    loop: Repetition | None, dispatchers: Sequence[Mapping[str, Any]], cell: str, wall_ns: int | None,
-    gpu: GpuSummary | None,
-) -> list[Advice]:
-    """A loop of the same launches that takes much of the time, while the GPU waits for it or was not recorded."""
-    if loop is None or not wall_ns or loop.usual_ns < LARGE_SHARE * wall_ns:
-        return []
-    shares = [] if gpu is None else [each.share for each in gpu.busy if each.share is not None]
-    if any(share >= LOW_BUSY for share in shares):
-        return []
-    rows = [dispatchers[at] for at in loop.dispatchers]
-    kernels = listed(list(dict.fromkeys(str(row["name"]) for row in rows)))
-    long = loop.rounds - loop.usual_rounds
-    spent = (f"{duration(loop.usual_ns)} of host time, {percent(loop.usual_ns / wall_ns)} of the wall time and "
-             f"{duration(loop.usual_ns / loop.usual_rounds)} a round on average")
-    if long:
-        spent = (f"{loop.usual_rounds:,} of the rounds took {spent}; {counted(long, 'longer one')}, "
-                 f"{duration(loop.long_ns)} in all, waited for something that a graph need not spare")
-    # Launches of other frameworks cannot be made again.
-    measured = f": %kernelscope whatif graph{f' {cell}' if cell else ''} measures what that would save" if all(
-        row["framework"] == "numba-cuda" for row in rows) else ""
-    text = (f"the same {len(rows):,} launches ({kernels}) were made {loop.rounds:,} times one after another: {spent}. "
-            f"As a CUDA graph a round is one launch{measured}.")
-    return [Advice("repeated_sequence", "", text, float(loop.usual_ns))]
-
-
-# Advice: one line each, with the numbers that prove it. What the data does not prove is not said.
-#
-# The numbers of a line can be multiplied and divided: a share is of a sum that stands beside it, and what one of
-# them took is the sum over their count, an average. Launches that took far longer than the others are in a line
-# of their own, and in no other sum: what would spare a usual launch does not spare them.
-
-#: A compile this long is worth a place in the disk cache.
-SLOW_COMPILE_NS = 100_000_000
-#: So many launches of one kernel are worth a word on what each of them costs.
-MANY_LAUNCHES = 500
-#: Launches that take this share of the wall time are what the cell does.
-LARGE_SHARE = 0.25
-#: A GPU that is busy for less of the time waits for something.
-LOW_BUSY = 0.5
-#: Copies that take this share of the time are worth a word.
-LARGE_COPIES = 0.05
-#: A launch that prepares its arguments for this long copies or converts something.
-SLOW_PREPARE_NS = 50_000
-
-_NAME = 40
-#: What a launch that took long may have done in each phase.
-_LONG_IN = {
-    "dispatch": "which looks the argument types up and runs Python alone",
-    "prepare": "where host arrays are copied in, and a first launch loads its module",
-    "submit": "where a launch waits as long as the device's queue is full",
-    "finish": "where host arrays are copied back",
-}
-#: How code is kept on disk, and what makes arrays that need no copy, by framework; others do as numba-cuda does.
-_KEEPING, _ON_DEVICE = {"quadrants": "qd.init(offline_cache=True)"}, {"quadrants": "qd.ndarray"}
-
-
-@dataclass(frozen=True)
-class Advice:
-    """One line of advice.
-
-    Attributes
-    ----------
-    code : str
-        The rule: argument_types, recreated, same_code, repeated_layouts, repeated_dtypes, repeated_scalars,
-        repeated_tuples, launch_configurations, no_disk_cache, launch_bound, many_launches, long_launches,
-        pageable_copies, slow_prepare, few_blocks or partial_warps; of graphs and build caches rebuilt_graph,
-        unlaunched_graph, graph_launched_once, refused_updates, repeated_sequence, graph_fell_back or operator_names.
-    kernel : str
-        The kernel, the graph or the algorithm that it is about; empty for several.
-    text : str
-        What is so, with numbers, and what to do.
-    weight_ns : float
-        Host time that it is about: advice is sorted by it.
-    """
-
-    code: str
-    kernel: str
-    text: str
-    weight_ns: float
-
-
-def advise(
-    kernels: Sequence[KernelSummary],
-    compiled: Sequence[CompilationSummary],
-    wall_ns: int | None,
-    multiprocessors: int | None = None,
-    gpu: GpuSummary | None = None,
-    churn: Sequence[Advice] = (),
-    graphs: Sequence[Advice] = (),
-) -> list[Advice]:
-    """Return the advice that the data proves, most host time first; one line a rule names the kernels it fits.
-
-    Parameters
-    ----------
-    kernels, compiled
-        What `by_kernel` and `compilations` return.
-    wall_ns : int or None
-        The cells' wall time.
-    multiprocessors : int or None
-        Multiprocessors of the one device that was launched on.
-    gpu : GpuSummary, optional
-        What `gpu_summary` returns, where the GPU was recorded.
-    churn : sequence of Advice
-        What `kernelscope.analysis.advice.churn_advice` returns.
-    graphs : sequence of Advice
-        What `kernelscope.analysis.advice.graph_advice` returns.
-    """
-    named = {each.kernel for each in churn if each.code == "argument_types"}
-    # What is said of one argument says more than that dtypes differ.
-    repeated = [each for each in _repeated_compiles(compiled)
-                if each.kernel not in named or each.code == "launch_configurations"]
-    found = [*churn, *graphs, *repeated, *_no_disk_cache(compiled)]
-    bound = _launch_bound(kernels, gpu)
-    found += [*bound, *_pageable_copies(gpu, kernels)]
-    for kernel in kernels:
-        # Both say the same, and the one that knows the GPU proves it.
-        found += [] if bound else _many_launches(kernel, wall_ns)
-        found += _long_launches(kernel, wall_ns)
-        found += _slow_prepare(kernel)
-        found += _few_blocks(kernel, multiprocessors)
-        found += _partial_warps(kernel)
-    return _one_a_rule(sorted(found, key=lambda each: (-each.weight_ns, each.code, each.kernel)))
-
-
-def _one_a_rule(found: Sequence[Advice]) -> list[Advice]:
-    """Keep the first advice of each rule, and name the other kernels that it fits."""
-    rules: dict[str, list[Advice]] = {}
-    for each in found:
-        rules.setdefault(each.code, []).append(each)
-    kept: list[Advice] = []
-    for first, *others in rules.values():
-        text = first.text
-        if others:
-            text += f" The same goes for {listed([each.kernel for each in others])}."
-        kept.append(replace(first, text=text))
-    return kept
-
-
-_REPEATED = {
-    "new_layout": ("repeated_layouts", "memory layouts", "pass arrays of one layout"),
-    "new_dtype": ("repeated_dtypes", "dtypes", "cast its arguments to one dtype before the launch"),
-    "new_scalar": ("repeated_scalars", "types of numbers", "pass numbers of one type, such as int(value)"),
-    "tuple_arity": ("repeated_tuples", "numbers of elements in a tuple", "pass an array, which takes any number"),
-    "launch_config": (
-        "launch_configurations", "launch configurations (it is launch-config sensitive)",
-        "use fewer distinct grids, blocks and shared-memory sizes",
-    ),
-}
-
-
-def _repeated_compiles(compiled: Sequence[CompilationSummary]) -> list[Advice]:
-    counts: Counter[tuple[int, str]] = Counter()
-    spent: Counter[tuple[int, str]] = Counter()
-    names: dict[int, str] = {}
-    for each in compiled:
-        if each.outcome == "compiled" and each.reason_code in _REPEATED:
-            key = (each.dispatcher_id, each.reason_code)
-            counts[key] += 1
-            spent[key] += each.duration_ns
-            names[each.dispatcher_id] = each.name
-    found: list[Advice] = []
-    for (dispatcher, reason), count in counts.items():
-        if count < 2:
-            continue
-        code, what, remedy = _REPEATED[reason]
-        took = duration(spent[dispatcher, reason])
-        text = (
-            f"{cut(names[dispatcher])} was compiled {counted(count, 'more time')} for other {what}, {took} in all: "
-            f"{remedy}."
-        )
-        found.append(Advice(code, names[dispatcher], text, float(spent[dispatcher, reason])))
-    return found
-
-
-def _no_disk_cache(compiled: Sequence[CompilationSummary]) -> list[Advice]:
-    slow = [
-        each for each in compiled
-        if each.outcome == "compiled" and not each.cached_on_disk and each.duration_ns >= SLOW_COMPILE_NS
-        and each.owner in (None, "user")
-    ]
-    if not slow:
-        return []
-    names = list(dict.fromkeys(each.name for each in slow))
-    spent = sum(each.duration_ns for each in slow)
-    by_remedy: dict[str, list[str]] = {}
-    for each in slow:
-        held = by_remedy.setdefault(_KEEPING.get(each.framework, "cache=True in @cuda.jit"), [])
-        held += [each.name] if each.name not in held else []
-    remedies = [f"{remedy} would spare the next session those of {listed(held)}" for remedy, held in by_remedy.items()]
-    text = f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: {'; '.join(remedies)}."
-    return [Advice("no_disk_cache", names[0] if len(names) == 1 else "", text, float(spent))]
-
-
-def _many_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
-    count, spent = kernel.usual_launches, kernel.usual.launching_ns
-    if count < MANY_LAUNCHES or spent is None or not wall_ns or spent < LARGE_SHARE * wall_ns:
-        return []
-    text = (
-        f"{count:,} launches of {cut(kernel.name)} took {duration(spent)} on the host, {percent(spent / wall_ns)} of "
-        f"the wall time and {duration(spent / count)} each on average{_beside_long(kernel)}: launch less often with "
-        "more work, or as a CUDA graph."
-    )
-    return [Advice("many_launches", kernel.name, text, float(spent))]
-
-
-def _beside_long(kernel: KernelSummary) -> str:
-    long = kernel.long
-    if long is None:
-        return ""
-    return f", besides {counted(long.launches, 'longer one')} of {duration(long.totals.launching_ns)} in all"
-
-
-def _long_launches(kernel: KernelSummary, wall_ns: int | None) -> list[Advice]:
-    """A few launches of many that took much of the time."""
-    long, usual = kernel.long, kernel.usual.launching_ns
-    if long is None or long.phase is None or usual is None or not wall_ns:
-        return []
-    count, spent = kernel.usual_launches + long.launches, long.totals.launching_ns or 0
-    if count < MANY_LAUNCHES or spent < LARGE_SHARE * wall_ns:
-        return []
-    which = "the longest took" if long.launches > 1 else "it took"
-    text = (
-        f"{long.launches:,} of {count:,} launches of {cut(kernel.name)} took {duration(spent)} of the "
-        f"{duration(spent + usual)} of host time of all ({percent(spent / (spent + usual))}); {which} "
-        f"{duration(long.longest_ns)}, {duration(long.phase_ns)} of it in {long.phase}, {_LONG_IN[long.phase]}. The "
-        "timeline shows when. Neither fewer launches nor a CUDA graph is sure to spare that."
-    )
-    return [Advice("long_launches", kernel.name, text, float(spent))]
-
-
-def _launch_bound(kernels: Sequence[KernelSummary], gpu: GpuSummary | None) -> list[Advice]:
-    """The GPU idles because launches take longer on the host than their kernels on the GPU."""
-    if gpu is None or len(gpu.busy) != 1 or not gpu.idle or gpu.execute is None:
-        return []
-    share, idle = gpu.busy[0].share, gpu.idle[0]
-    launching = sum(idle.by_state[state] for state in LAUNCHING)
-    # Some of the long launches' time was idle time: at most all of it.
-    usually = launching - sum(kernel.long.totals.launching_ns or 0 for kernel in kernels if kernel.long is not None)
-    if share is None or share >= LOW_BUSY or usually < 0.5 * idle.idle_ns:
-        return []
-    found = gpu.of_dispatcher()
-    slow = [
-        (kernel, spent, run.execute) for kernel in kernels
-        if kernel.usual_launches >= MANY_LAUNCHES and (spent := kernel.usual.launching_ns)
-        and (run := found.get(kernel.dispatcher_id)) and run.execute
-        and run.execute.mean_ns < spent / kernel.usual_launches
-    ]
-    if not slow:
-        return []
-    kernel, spent, execute = slow[0]
-    text = (
-        f"the GPU was busy for {percent(share)} of the time only, and for {percent(launching / idle.idle_ns)} of its "
-        f"idle time the host was making launches: {kernel.usual_launches:,} of {cut(kernel.name)} took "
-        f"{duration(spent)} on the host, {duration(spent / kernel.usual_launches)} each on average"
-        f"{_beside_long(kernel)}, and its {counted(execute.count, 'kernel')} ran for {duration(execute.total_ns)} on "
-        f"the GPU, {duration(execute.mean_ns)} each. Give each launch more work, launch less often, or replay the "
-        "launches as a CUDA graph."
-    )
-    return [Advice("launch_bound", kernel.name, text, float(usually))]
-
-
-def _pageable_copies(gpu: GpuSummary | None, kernels: Sequence[KernelSummary]) -> list[Advice]:
-    """Copies from or to pageable memory that take much of the time."""
-    if gpu is None or not gpu.busy:
-        return []
-    window = gpu.busy[0].window_ns
-    slow = [each for each in gpu.copies if (each.pageable_ns or 0) >= LARGE_COPIES * window]
-    if not slow:
-        return []
-    copies, moved = sum(each.pageable for each in slow), sum(each.pageable_bytes for each in slow)
-    spent = sum(each.pageable_ns or 0 for each in slow)
-    directions = " and ".join(dict.fromkeys(each.direction for each in slow))
-    is_numba = not kernels or any(kernel.framework.startswith("numba") for kernel in kernels)
-    text = (
-        f"{counted(copies, f'{directions} copy', f'{directions} copies')} from or to pageable memory took "
-        f"{duration(spent)} ({size(moved)}); the driver copies such memory once more on the host: keep these arrays in "
-        f"pinned memory{' (cuda.pinned_array)' if is_numba else ''}, or on the device."
-    )
-    return [Advice("pageable_copies", "", text, float(spent))]
-
-
-def _slow_prepare(kernel: KernelSummary) -> list[Advice]:
-    count, spent, prepare = kernel.usual_launches, kernel.usual.launching_ns, kernel.usual.prepare_ns
-    if prepare is None or not spent or prepare < SLOW_PREPARE_NS * count:
-        return []
-    # Host arrays are copied back in finish: which of the two takes longer is chance.
-    if prepare + (kernel.usual.finish_ns or 0) < 0.5 * spent:
-        return []
-    text = (
-        f"{counted(count, 'launch', 'launches')} of {cut(kernel.name)} took {duration(spent)} on the host"
-        f"{_beside_long(kernel)}, {duration(prepare)} of it ({percent(prepare / spent)}) in prepare, where host arrays "
-        "are copied in and a first launch loads its module: if it takes host arrays, pass device arrays "
-        f"({_ON_DEVICE.get(kernel.framework, 'cuda.to_device')})."
-    )
-    return [Advice("slow_prepare", kernel.name, text, float(prepare))]
-
-
-def _few_blocks(kernel: KernelSummary, multiprocessors: int | None) -> list[Advice]:
-    most = kernel.most_blocks
-    if not multiprocessors or not most or kernel.launches < MANY_LAUNCHES or most * 4 > multiprocessors:
-        return []
-    text = (
-        f"all {kernel.launches:,} launches of {cut(kernel.name)} have {counted(most, 'block')} at most, on a GPU "
-        f"with {multiprocessors} multiprocessors: the others are idle unless launches overlap."
-    )
-    return [Advice("few_blocks", kernel.name, text, float(kernel.host_ns or 0))]
-
-
-def _partial_warps(kernel: KernelSummary) -> list[Advice]:
-    launches, threads = kernel.partial_warps
-    if not launches:
-        return []
-    text = (
-        f"{counted(launches, 'launch', 'launches')} of {cut(kernel.name)} had blocks that are no multiple of a "
-        f"warp's {WARP} threads: in the largest, of {counted(threads, 'thread')}, {-threads % WARP} of the last warp's "
-        "lanes idle."
-    )
-    return [Advice("partial_warps", kernel.name, text, 0.0)]
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """Return the first few names, and how many more there are."""
-    shown = ", ".join(cut(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
-
-
-def cut(name: str) -> str:
-    """Return a name from user code, cut in the middle where it is long."""
-    return name if len(name) <= _NAME else f"{name[:_NAME // 2]}…{name[-_NAME // 2:]}"

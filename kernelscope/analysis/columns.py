@@ -27,14 +27,15 @@ Bools = NDArray[np.bool_]
 
 def ints(recording: Recording, table: str, name: str) -> Ints:
     """Return an integer column as int64, with `kernelscope.schema.UNKNOWN` (-1) for null."""
-    source: Any = recording
-    return np.asarray(source.column(table, name), dtype=np.int64)
+    column = _column(recording, table, name)
+    if column.null_count:
+        column = column.fill_null(UNKNOWN)
+    return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
 def floats(recording: Recording, table: str, name: str) -> Floats:
     """Return a float column, with NaN for null."""
-    source: Any = recording
-    return np.asarray(source.column(table, name), dtype=np.float64)
+    return np.asarray(_column(recording, table, name).to_numpy(), dtype=np.float64)
 
 
 def codes(recording: Recording, table: str, name: str) -> tuple[Ints, list[str]]:
@@ -42,14 +43,12 @@ def codes(recording: Recording, table: str, name: str) -> tuple[Ints, list[str]]
 
     The words are never decoded a row: that would cost 100,000 strings where four are distinct.
     """
-    source: Any = recording
-    return Reader(source.arrow(table)).codes(name)[0]
+    return _coded(_column(recording, table, name))
 
 
 def readers(recording: Recording, *tables: str) -> dict[str, Reader]:
     """Return a reader for each of some tables."""
-    source: Any = recording
-    held = {name: source.arrow(name) for name in tables}
+    held = {name: _table(recording, name) for name in tables}
     return {name: Reader(table) for name, table in held.items()}
 
 
@@ -110,7 +109,7 @@ def matches(recording: Recording, table: str, name: str, word: str) -> Bools:
 
 def ran(recording: Recording) -> Bools:
     """Return which launches ran: a launch that went into the capture of a graph only became a node of it."""
-    source: Any = recording.arrow("launches").column("capture_event_id")
+    source = _column(recording, "launches", "capture_event_id")
     if source.null_count == len(source):
         return np.ones(len(source), dtype=np.bool_)
     return ints(recording, "launches", "capture_event_id") < 0
@@ -129,18 +128,24 @@ def unfinished(recording: Recording) -> Bools:
 
 def row_count(recording: Recording, table: str) -> int:
     """Return how many rows the table has."""
-    source: Any = recording
-    return int(source.arrow(table).num_rows)
+    return _table(recording, table).num_rows
 
 
 def with_columns(recording: Recording, table: str, columns: Mapping[str, Sequence[object]]) -> Recording:
     """Return a copy of the recording in which some columns of one table are replaced."""
-    source: Any = recording
-    tables = {name: source.arrow(name) for name in TABLES}
-    held = tables[table]
+    held = _table(recording, table)
     replaced = {name: held.column(name) for name in TABLES[table].names} | dict(columns)
-    tables[table] = cast(Any, make_table)(table, replaced, rows=held.num_rows)
-    return Recording(tables, recording.metadata)
+    made = cast(Any, make_table)(table, replaced, rows=held.num_rows)
+    return Recording({**cast(Any, recording.tables), table: made}, recording.metadata)
+
+
+def _table(recording: Recording, table: str) -> Any:
+    source: Any = recording
+    return source.tables[table]
+
+
+def _column(recording: Recording, table: str, name: str) -> Any:
+    return _table(recording, table).column(name)
 
 
 def json_object(text: str | None) -> dict[str, Any]:

@@ -264,15 +264,12 @@ class Kept:
 
     Attributes
     ----------
-    backend : str or None
-        Which recorder it was: ``native`` or ``python``; None where recordings of both were merged.
     mode : str or None
         ``grow``, ``ring`` or ``stop``; None where recordings of several modes were merged.
     launches, lost : int
         Launches that are in the recording, and that are not.
     """
 
-    backend: str | None
     mode: str | None
     launches: int
     lost: int
@@ -290,9 +287,8 @@ def kept(recording: Recording) -> Kept | None:
         return None
     if launches != recording.arrow("launches").num_rows:
         return None
-    backend, mode = found.get("backend"), found.get("mode")
-    return Kept(backend if backend in ("native", "python") else None,
-                mode if mode in ("grow", "ring", "stop") else None, launches, lost)
+    mode = found.get("mode")
+    return Kept(mode if mode in ("grow", "ring", "stop") else None, launches, lost)
 
 
 # Totals by kernel: what each dispatcher launched, compiled and cost on the host.

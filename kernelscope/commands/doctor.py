@@ -18,6 +18,7 @@ from typing import Any
 
 import kernelscope
 from kernelscope import cubin, native
+from kernelscope.commands.verb import Verb
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import overhead
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Stored, stored
@@ -148,7 +149,7 @@ def examine_calibration(
     for each in held.calibrations:
         setting = each.setting
         gpu = setting.gpu if setting.gpu in gpus else next((name for name in gpus if name), None)
-        ignored = each.objection(overhead.setting(gpu, setting.backend, setting.detail), today)
+        ignored = each.objection(overhead.setting(gpu, setting.detail), today)
         if ignored is None and setting.gpu not in gpus:
             ignored = f"of a GPU that is not here: {setting.gpu}"
         days = round(each.days(today), 1)
@@ -169,13 +170,13 @@ def summary(each: Calibration) -> str:
     """Return a calibration in a few words."""
     added = each.worst.added
     where = each.setting.gpu or "dry run"
-    return f"{where}, {each.setting.backend} recorder, detail {each.setting.detail!r}: {difference(added)} a launch"
+    return f"{where}, detail {each.setting.detail!r}: {difference(added)} a launch"
 
 
 def measured_lines(each: Calibration) -> list[str]:
     """Return what was measured in one setting, line by line."""
     setting = each.setting
-    shown = [f"{setting.gpu or 'dry run'}, {setting.backend} recorder, detail {setting.detail!r}"]
+    shown = [f"{setting.gpu or 'dry run'}, detail {setting.detail!r}"]
     shown += [f"  {line}" for cost in each.costs for line in _cost_lines(cost)]
     return shown + [f"  {line}" for line in _doubts(each)]
 
@@ -360,24 +361,15 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
         rows.append({"what": "nvdisasm (for machine code as SASS; its licence is NVIDIA's own)",
                      "command": "pip install 'kernelscope[sass]'"})
     if not any(shutil.which(name) for name in _COMPILERS):
-        rows.append({"what": "a C compiler (for the dry run, and to compile the native recorder)",
+        rows.append({"what": "a C compiler (for the dry run)",
                      "command": "apt-get install gcc libc6-dev"})
-    if native.core is None:
-        rows.append({"what": "the native recorder (recording costs less with it)", "command": native.command()})
     return rows
 
 
 def _recorder() -> dict[str, str | None]:
-    """Where the native recorder is and what compiled it, or the problem with it; and what the environment asks for."""
-    path = native.core.__file__ if native.core is not None else None
-    return {
-        "native": path,
-        "compiler": _compiler(Path(path)) if path else None,
-        "clock": native.core.CLOCK if native.core is not None else None,
-        "old": native.why_old(),
-        "problem": native.why_missing(),
-        "asked": os.environ.get("KERNELSCOPE_RECORDER") or None,
-    }
+    """Where the recorder's C extension is, what compiled it, what its clock is, and whether its sources are newer."""
+    path = native.core.__file__ or ""
+    return {"extension": path, "compiler": _compiler(Path(path)), "clock": native.core.CLOCK, "old": native.why_old()}
 
 
 def _compiler(library: Path) -> str | None:
@@ -387,16 +379,11 @@ def _compiler(library: Path) -> str | None:
 
 
 def _recorder_lines(recorder: dict[str, str | None]) -> list[str]:
-    if recorder["native"]:
-        shown = [f"native: {recorder['native']}, compiled by {recorder['compiler'] or 'an unknown compiler'}"]
-        if recorder["clock"] == "tsc":
-            shown.append("its clock: the processor's counter (tsc), put right by the system's clock each millisecond")
-        if recorder["old"]:
-            shown.append(f"compile it anew: {recorder['old']}")
-    else:
-        shown = [f"in Python; the native one is missing: {recorder['problem']}"]
-    if recorder["asked"]:
-        shown.append(f"KERNELSCOPE_RECORDER={recorder['asked']}: recordings use that one")
+    shown = [f"{recorder['extension']}, compiled by {recorder['compiler'] or 'an unknown compiler'}"]
+    if recorder["clock"] == "tsc":
+        shown.append("its clock: the processor's counter (tsc), put right by the system's clock each millisecond")
+    if recorder["old"]:
+        shown.append(f"compile it anew: {recorder['old']}")
     return shown
 
 
@@ -428,3 +415,28 @@ def _verdict(found: dict[str, Any]) -> str:
 
 def _section(title: str, texts: list[str]) -> list[str]:
     return [f"{title if place == 0 else '':<10} {text}" for place, text in enumerate(texts)]
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("--json", action="store_true", help="the same, for programs")
+    parser.add_argument("--calibrate", action="store_true",
+                        help="measure what recording costs a launch here, on the GPU or else on the dry run, for the "
+                             "recordings to come to state; nothing else is examined")
+    parser.add_argument("--seconds", type=_seconds, metavar="S", default=20.0,
+                        help="how long --calibrate measures (default: 20, and some seconds to start and to end)")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, up to 3600")
+    return value
+
+
+VERB = Verb(_arguments, main, about="""\
+Say what is installed, whether this machine has a GPU, whether the dry run works, which probes would, and what is
+missing with the command that brings it, and what recording costs, if that was measured. Exit code 0 if recording is
+possible, 1 otherwise.""")

@@ -1,4 +1,4 @@
-"""Exports of a recording by the name of a format: ``kernelscope export`` and ``%kernelscope export``."""
+"""``export``: a ``.kscope`` file, or what a notebook has recorded, as a trace, a page or tables."""
 
 from __future__ import annotations
 
@@ -12,18 +12,40 @@ from typing import TYPE_CHECKING
 from kernelscope.analysis.redaction import redacted
 from kernelscope.commands.output import progress
 from kernelscope.commands.show import find_cell
+from kernelscope.commands.verb import Verb, add_redaction
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.file import load
 from kernelscope.views.base import checked
-from kernelscope.views.exports import EXPORTERS, exporter_of
+from kernelscope.views.exports import EXPORTERS, exporter_named_by, exporter_of, help_text, listed, suffixes
 
 if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
     from kernelscope.recording.model import Recording
 
+_ABOUT = f"""\
+Write a .kscope file in another format, beside it unless -o says where.
+
+{help_text()}
+
+An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
+file."""
 
 # Shorter exports end before one wonders.
 _QUIET_S = 1.0
 _BETWEEN_S = 1.0
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("path", metavar="PATH", help="where to write: a file, or a folder for tables")
+    else:
+        parser.add_argument("file", metavar="FILE.kscope")
+    without = f"; without it the one of the name: {listed(suffixes())}" if in_notebook else ""
+    parser.add_argument("--to", required=not in_notebook, choices=tuple(EXPORTERS), help=f"the format{without}")
+    if not in_notebook:
+        parser.add_argument("-o", "--output", metavar="PATH", help="where to write: a file, or a folder for tables")
+        parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+        add_redaction(parser)
 
 
 def exported(recording: Recording, form: str, output: str | None, source: str | None = None) -> str:
@@ -86,3 +108,11 @@ def main(arguments: argparse.Namespace) -> int:
         recording = redacted(recording, names=arguments.redact)
     print(exported(recording, arguments.to, arguments.output, arguments.file))
     return 0
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    form = asked.to or exporter_named_by(asked.path).name
+    print(f"kernelscope: {exported(session.whole('export'), form, asked.path)}")
+
+
+VERB = Verb(_arguments, main, _magic, about=_ABOUT)

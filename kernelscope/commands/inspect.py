@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands.output import progress
-from kernelscope.cubin import disassemble
-from kernelscope.errors import CubinError, KernelScopeError, UnknownKernelError
+from kernelscope.commands.verb import Verb, number
+from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recorder import live
 from kernelscope.recording.file import load
 from kernelscope.recording.merge import merge
@@ -25,20 +24,30 @@ from kernelscope.views.base import clean, clean_code
 from kernelscope.views.inspector.model import (
     Kernel,
     Specialization,
-    code_text,
+    code_of,
     find_kernels,
     find_specialization,
     inspect_kernels,
     listed_kernels,
     names,
     sort_kernels,
+    specialization_keys,
 )
-from kernelscope.views.inspector.text import HOW_TO_RECORD_CODE, code_diff, facts_diff, inspection_text
+from kernelscope.views.inspector.text import code_diff, comparison, inspection_text
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
-from kernelscope.views.inspector.wire import specialization_keys
 
 if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
     from kernelscope.views.inspector.widget import Source
+
+_ABOUT = """\
+Show the kernels of a .kscope file; of one kernel the specializations with their registers, memory, spills, launch
+configurations, occupancy, disk cache and reasons; of one specialization everything, its compiles' passes included.
+
+KERNEL is a kernel's qualified name, the last part of it, or its row. Specializations are numbered by kernel, from 1.
+Code is in a file that was recorded with --code; SASS needs nvdisasm where it was not recorded.
+
+--json prints one object: notice, and kernels with their specializations, uses, compiles and steps."""
 
 
 # What an inspector does not show, and what a session can have much of.
@@ -202,6 +211,23 @@ def session_recordings() -> list[Recording]:
 
 # ``kernelscope inspect``: kernels, specializations and code of a ``.kscope`` file, as text or JSON.
 
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="a kernel, its name, or a recording")
+        return
+    parser.add_argument("file", metavar="FILE.kscope")
+    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="which kernel")
+    one = number("a number of a specialization, from 1")
+    parser.add_argument("--specialization", metavar="N", type=one, help="everything of this specialization")
+    parser.add_argument("--code", choices=("source", "types", "mlir", "llvm", "ptx", "sass"),
+                        help="print this code and nothing else; of specialization 1 unless N is given")
+    parser.add_argument("--diff", metavar=("A", "B"), nargs=2, type=one,
+                        help="how two specializations differ, with --code in their code too")
+    parser.add_argument("--sort", choices=("launches", "compile", "registers"), default="launches",
+                        help="what to sort kernels by, largest first (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="the same, for programs")
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Print what was asked for; return the exit code."""
     if arguments.json and (arguments.code or arguments.diff):
@@ -215,8 +241,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.diff:
         print(_difference(recording, arguments.kernel, arguments.diff, arguments.code))
     elif arguments.code:
-        _, chosen = find_specialization(_found(recording, arguments.kernel), arguments.specialization or 1)
-        text = code_of(recording, chosen, arguments.code)
+        chosen = find_specialization(_found(recording, arguments.kernel), arguments.specialization or 1)
+        text = _code(recording, *chosen, arguments.code)
         # A file gets the code as it is; a terminal would obey escape sequences that a recording may hold.
         sys.stdout.write(clean_code(text) if sys.stdout.isatty() else text)
     elif arguments.json:
@@ -226,37 +252,22 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def code_of(recording: Recording, chosen: Specialization, kind: str) -> str:
-    """Return one form of a specialization's code without paths, with a line break at its end.
-
-    SASS that was not recorded is disassembled from the recorded machine code.
-
-    Raises
-    ------
-    UnknownKernelError
-        The recording does not hold it; the message says how to record it.
-    DisassemblerError
-        There is no nvdisasm, or it failed; the message says how to get it.
-    """
-    text = code_text(recording, chosen.specialization_id, kind)
-    if text is None and kind == "sass":
-        cubin = code_text(recording, chosen.specialization_id, "cubin")
-        if cubin is not None:
-            text = disassemble(_decoded(cubin, chosen))
-    if text is None:
-        held = f"it has {', '.join(chosen.code)}" if chosen.code else "it has no code"
-        raise UnknownKernelError(
-            f"{kind} of specialization {chosen.number} is not in the recording; {held}: {_why_missing(recording)}")
-    text = shareable_code(kind, text)
+def _code(recording: Recording, kernel: Kernel, chosen: Specialization, kind: str) -> str:
+    """One form of a specialization's code without paths, with a line break at its end."""
+    found = code_of(recording, kernel, chosen, kind)
+    if found.text is None:
+        raise UnknownKernelError(clean(
+            f"{kind} of specialization {chosen.number} cannot be shown: {found.note} {found.fix}".rstrip()))
+    text = shareable_code(kind, found.text)
     return _readable_types(text) if kind == "types" else text.rstrip("\n") + "\n"
 
 
 def _difference(recording: Recording, name: str | None, pair: list[int], kind: str | None) -> str:
     kernels = _found(recording, name)
     (kernel, left), (_, right) = (find_specialization(kernels, number) for number in pair)
-    parts = [facts_diff(kernel, left, right)]
+    parts = [comparison(kernel, left, right)]
     if kind:
-        texts = code_of(recording, left, kind), code_of(recording, right, kind)
+        texts = _code(recording, kernel, left, kind), _code(recording, kernel, right, kind)
         parts.append(code_diff(kernel, left, right, texts, kind) or f"no difference in {kind}")
     elif not parts[0]:
         parts.append("no difference in types and resources")
@@ -274,21 +285,6 @@ def _as_json(recording: Recording, arguments: argparse.Namespace) -> dict[str, A
         return {"notice": recording.notice, "kernels": [asdict(each) for each in kernels]}
     kernel, chosen = find_specialization(kernels, arguments.specialization)
     return {"notice": recording.notice, "kernels": [asdict(kernel) | {"specializations": [asdict(chosen)]}]}
-
-
-def _decoded(cubin: str, chosen: Specialization) -> bytes:
-    try:
-        return base64.b64decode(cubin, validate=True)
-    except ValueError as error:
-        raise CubinError(f"the machine code of specialization {chosen.number} is torn: {error}") from None
-
-
-def _why_missing(recording: Recording) -> str:
-    """What a recording that was made with code says of it, or how to make one."""
-    if not recording.metadata.get("code"):
-        return HOW_TO_RECORD_CODE
-    said = [row["message"] for row in recording.rows("health") if "the code of some kernels" in (row["message"] or "")]
-    return clean("; ".join(said)) or "numba-cuda had none, as of kernels that were compiled before and not launched"
 
 
 def _readable_types(text: str) -> str:
@@ -380,3 +376,10 @@ def _live_names(shell: Any) -> str:
     known = live_kernels(shell)
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
     return f"; kernels in the notebook: {', '.join(known[:_MOST_NAMES])}{more}" if known else ""
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    inspector_of(session.shell, lambda: session.recordings, asked.kernel)._ipython_display_()
+
+
+VERB = Verb(_arguments, main, _magic, about=_ABOUT, whole="kernel")

@@ -1,6 +1,7 @@
-"""The native recorder's extension module, where it was compiled for this Python.
+"""The recorder: its C extension `_core`, the log of launches, and the layout of a journal.
 
-It imports nothing of the package, and nothing here needs it: the recorder that is written in Python stands in for it.
+Importing this package does not load the extension: ``native.core`` does, when it is first asked for. So recordings
+open, and journals are found, without it.
 """
 
 from __future__ import annotations
@@ -9,49 +10,62 @@ import importlib
 import sysconfig
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+from kernelscope.errors import KernelScopeError
+
+if TYPE_CHECKING:
+    from kernelscope.native import _core as core
+
+__all__ = ["command", "core", "why_old"]
 
 _FOLDER = Path(__file__).parent
 
 
-def why_missing() -> str | None:
-    """Say why there is no native recorder here, and the command that brings it; None where there is one."""
-    if core is not None:
-        return None
+def __getattr__(name: str) -> ModuleType:
+    """Load the extension when ``core`` is first asked for.
+
+    Raises
+    ------
+    KernelScopeError
+        It is not compiled for this Python, or does not load.
+    """
+    if name != "core":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        loaded = importlib.import_module(f"{__name__}._core")
+    except ImportError as error:
+        raise KernelScopeError(f"nothing can be recorded: {_why_missing(error)}") from None
+    globals()["core"] = loaded
+    return loaded
+
+
+def _why_missing(error: ImportError) -> str:
     wanted = f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     if (_FOLDER / wanted).exists():
-        return f"it does not load: {_failure}; compile it anew: {command()}"
+        return f"KernelScope's C extension {wanted} does not load ({' '.join(str(error).split())}): run {command()}"
     others = ", ".join(sorted(path.name for path in _FOLDER.glob("_core.*.so")))
     there = f", but {others}" if others else ""
-    return f"it is not compiled for this Python: {_FOLDER} has no {wanted}{there}; with a C compiler: {command()}"
+    return (f"KernelScope's C extension is not compiled for this Python, {_FOLDER} has no {wanted}{there}: "
+            f"run {command()}")
 
 
 def why_old() -> str | None:
-    """Say that the native recorder is older than its sources, as in a checkout after an update, and what compiles it.
+    """Say that the extension is older than its sources, as in a checkout after an update, and what compiles it.
 
-    None where it is not, where the sources are not there, and where there is no native recorder.
+    None where it is not, and where the sources are not there.
     """
-    compiled = core.__file__ if core is not None else None
-    if compiled is None or Path(compiled).parent != _FOLDER:
+    compiled = Path(core.__file__ or "")
+    if compiled.parent != _FOLDER:
         return None
-    made = Path(compiled).stat().st_mtime
+    made = compiled.stat().st_mtime
     newer = sorted(source.name for source in (_FOLDER / "csrc").glob("*.[ch]") if source.stat().st_mtime > made)
     return f"its sources are newer ({', '.join(newer)}): {command()}" if newer else None
 
 
 def command() -> str:
-    """Return the command that compiles the native recorder, for the way in which the package is installed."""
+    """Return the command that compiles the extension, for the way in which the package is installed."""
     checkout = _FOLDER.parents[1]
     if (checkout / "setup.py").is_file():
         return f"pip install --editable {checkout}"
     return "pip install --force-reinstall --no-deps --no-cache-dir --no-binary kernelscope kernelscope"
-
-
-def _load() -> tuple[ModuleType | None, str]:
-    try:
-        return importlib.import_module(f"{__name__}._core"), ""
-    except ImportError as error:
-        return None, " ".join(str(error).split())
-
-
-#: The extension module, or None where there is none for this Python.
-core, _failure = _load()

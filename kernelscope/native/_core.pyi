@@ -1,4 +1,4 @@
-"""The native recorder: launches in slots of 64 bytes, and the hooks that write them."""
+"""The recorder in C: launches in slots of 64 bytes, and the hooks that write them."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -25,7 +25,7 @@ class Ring:
         The file cannot be made, or the disk has no room for it.
     """
 
-    new_state: Callable[[], State] | None
+    new_state: Callable[[], State | None] | None
     @property
     def phases(self) -> bool: ...
     @property

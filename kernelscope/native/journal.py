@@ -1,6 +1,6 @@
 """What a journal is made of: the folder's name and files, their headers, and who still writes to one.
 
-The recorder writes journals (`kernelscope.recorder.journal` and the native recorder), `kernelscope.recording.journal`
+The recorder writes journals (`kernelscope.recorder.journal` and the C extension), `kernelscope.recording.journal`
 reads them; neither knows the other, and both know this. It needs the standard library only, so that a notebook can look
 for what a dead process left without loading NumPy.
 """

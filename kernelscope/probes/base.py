@@ -16,13 +16,8 @@ from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol, TypeVar
 
 from kernelscope.native import core
-from kernelscope.native.log import ThreadState, from_signal_handler
+from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.sink import Sink
-
-#: How much of a launch is recorded: its two ends, or every phase boundary between them.
-DETAILS = ("launch", "phases")
-#: How the GPU's side is recorded.
-GPU_SOURCES = ("cupti", "events", "none")
 
 
 class Probe(Protocol):
@@ -149,7 +144,7 @@ class Patches:
             `owner` itself has no such attribute.
         """
         current, function = _own(owner, name)
-        if take and core is not None and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
+        if take and core.TAKES_FUNCTIONS and isinstance(function, FunctionType):
             self.take(f"{getattr(owner, '__name__', owner)}.{name}", make(function))
         else:
             hook = functools.update_wrapper(make(current), current)
@@ -235,10 +230,9 @@ def remove_pass_throughs() -> None:
     Who puts a wrapper over a hook and takes it off again when the recording has ended puts back the hook, which is no
     more than a pass-through then.
     """
-    kinds = FunctionType if core is None else (FunctionType, core.Hook)
     for owner, name in list(_places.values()):
         current = found = vars(owner).get(name)
-        while isinstance(found, kinds) and found in _ended:
+        while isinstance(found, (FunctionType, core.Hook)) and found in _ended:
             found = _ended[found]
         if found is not current:
             setattr(owner, name, found)
@@ -444,58 +438,6 @@ Found = TypeVar("Found")
 _TRIES = 5
 
 
-def settle(probe: str, sink: Sink, state: ThreadState, ended: bool, error: BaseException,
-           write: Callable[[], None]) -> bool:
-    """Deal with an exception in a launch's hook; return whether it was ours and the launch itself is fine.
-
-    Parameters
-    ----------
-    probe : str
-        The name that errors and dropped launches are counted under.
-    sink : Sink
-        Where they are counted.
-    state : ThreadState
-        The calling thread's; its `launch_config` is None once the launch is written.
-    ended : bool
-        Whether the framework's own function had returned.
-    error : BaseException
-        What was raised in the hook.
-    write : callable
-        Writes the launch the slow way.
-    """
-    # Ours are raised by the hook's own lookups and its look for room. What has a deeper frame was raised by a
-    # signal handler, and what is of another type by a thread that interrupts this one: the user's, both.
-    alone = error.__traceback__ is None or error.__traceback__.tb_next is None
-    ours = ended and alone and isinstance(error, (KeyError, BufferError))
-    if state.launch_config is None:
-        return False  # it was written already
-    users: BaseException | None = None
-    for _ in range(_TRIES):
-        try:
-            write()
-        except Exception as problem:
-            if state.launch_config is None:  # written, and then interrupted
-                users = problem
-            elif from_signal_handler(problem):
-                users = problem
-                continue
-            else:  # our own: the user's launch must not notice
-                sink.swallow(probe, problem)
-                sink.dropped[probe] += 1
-        except BaseException:
-            if state.launch_config is not None:
-                sink.dropped[probe] += 1
-            state.launch_config = None
-            raise
-        break
-    else:
-        sink.dropped[probe] += 1
-    state.launch_config = None
-    if users is not None:
-        raise users from None
-    return ours
-
-
 def looked_up(probe: str, sink: Sink, look: Callable[[], Found]) -> tuple[Found | None, BaseException | None]:
     """Look something up in the middle of a user's launch; what goes wrong with it is ours, and is counted.
 
@@ -634,8 +576,7 @@ _remembered: dict[int, tuple[int, list[Place]]] = {}
 
 def without_hook(function: Any) -> Any:
     """Return what a hook stands for; any other function as it is, also one that was given a hook's attributes."""
-    native = core is not None and isinstance(function, core.Hook)
-    if native or getattr(function, "__code__", None) in hook_codes:
+    if isinstance(function, core.Hook) or getattr(function, "__code__", None) in hook_codes:
         return getattr(function, _ORIGINAL, function)
     return function
 
@@ -656,7 +597,7 @@ def _search(function: Any) -> list[Place]:
 
 def _is_hook(holder: Any, function: Any) -> bool:
     """Whether it is a native hook that `Bindings` has put in, of a recording that somebody has kept it from."""
-    if core is None or not isinstance(holder, core.Hook) or _ORIGINAL not in vars(holder):
+    if not isinstance(holder, core.Hook) or _ORIGINAL not in vars(holder):
         return False
     original = vars(holder)[_ORIGINAL]
     return original is function or original is getattr(function, _ORIGINAL, None)
@@ -687,7 +628,7 @@ def _bind(place: Place, function: Any) -> None:
         holder[name] = function
     elif isinstance(holder, CellType):
         holder.cell_contents = function
-    elif core is not None and isinstance(holder, core.Hook):
+    elif isinstance(holder, core.Hook):
         holder.original = function
     else:
         holder.__setstate__((function, holder.args, holder.keywords, holder.__dict__ or None))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from kernelscope.clock import Clock, in_seconds, now
-from kernelscope.native.log import LaunchLog, PythonLog, ThreadState
+from kernelscope.native.log import LaunchLog, ThreadState
 from kernelscope.schema import UNKNOWN
 
 # Who is told of the driver's own calls, and who tells: one probe has the driver's callbacks, another wants them.
@@ -319,7 +319,7 @@ class Sink:
     detail : str
         ``phases`` for every phase boundary of a launch, ``launch`` for its two ends.
     log : LaunchLog, optional
-        Keeps the launches; a `PythonLog` that keeps all of them where none is given.
+        Keeps the launches; where none is given, one that keeps all of them in memory.
 
     Attributes
     ----------
@@ -327,10 +327,8 @@ class Sink:
         Keeps the launches.
     states : dict of int to ThreadState
         By `threading.get_ident()`; `state` makes those that are missing.
-    thread_listener : callable or None
-        Called with the `ThreadState` of each thread that comes, in that thread, before it has written anything.
     seconds : callable
-        The host clock in seconds, which launch records are written in.
+        The host clock in seconds, in which hooks that are written in Python take times.
     dispatchers, specializations, configurations, devices : Interner
         Rows as dicts of the schema's columns, by key.
     targets : Interner
@@ -373,13 +371,12 @@ class Sink:
         self.clock = clock
         self.seconds = in_seconds(clock)
         self.detail = detail
-        self.log = PythonLog(clock, detail) if log is None else log
+        self.log = LaunchLog(clock, detail) if log is None else log
         self.lock = threading.RLock()
         self.threads: list[ThreadState] = []
         # A plain dict by ident: on a launch path whose caches are cold it is 60 ns faster than `threading.local`.
         self.states: dict[int, ThreadState] = {}
         self._ends = threading.local()
-        self.thread_listener: Callable[[ThreadState], None] | None = None
         self.dispatchers = Interner(self.lock)
         self.specializations = Interner(self.lock)
         self.configurations = Interner(self.lock)
@@ -455,7 +452,7 @@ class Sink:
     def launch(self, start_ns: int, end_ns: int, target: int, configuration: int, *,
                dispatch_end_ns: int = UNKNOWN, submit_start_ns: int = UNKNOWN,
                submit_end_ns: int = UNKNOWN) -> None:
-        """Write one launch of the calling thread; the hot paths write to their `ThreadState` themselves."""
+        """Write one launch of the calling thread."""
         self.state().write(start_ns / 1e9, dispatch_end_ns / 1e9, submit_start_ns / 1e9, submit_end_ns / 1e9,
                                end_ns / 1e9, target, configuration)
 
@@ -471,8 +468,6 @@ class Sink:
                     self.threads.append(state)
                     self.flush()
                     self._ends.of_thread = farewell
-                    if self.thread_listener is not None:
-                        self.thread_listener(state)
         return self.states[ident]
 
     def swallow(self, probe: str, error: BaseException) -> None:
@@ -536,7 +531,6 @@ class _Farewell:
         sink = found()
         if sink is not None and state is not None and sink.states.get(ident) is state:
             del sink.states[ident]
-            sink.log.thread_ended(state)
 
 
 def _three(dims: tuple[int, ...]) -> tuple[int, int, int]:

@@ -33,7 +33,7 @@ from kernelscope.schema import TABLES
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import brief, count, counted, duration
 from kernelscope.views.base import clean, shorten, width_of
-from kernelscope.views.card import text as card_text
+from kernelscope.views.card import labels
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def _compiles(recording: Recording, concerned: frozenset[int], with_loads: bool,
 
 
 def _compile(each: CompilationSummary, argument: str | None, width: int) -> list[str]:
-    first = (f"{duration(each.duration_ns):>9}  {card_text.outcome(each)} {clean(card_text.trigger(each))}: "
+    first = (f"{duration(each.duration_ns):>9}  {labels.outcome(each)} {clean(labels.trigger(each))}: "
              f"{clean(each.name)} ")
     code = each.reason_code + (f", argument {clean(argument)}" if argument else "")
     lines = [first + shorten(clean(each.signature), max(width - width_of(first), 24)),

@@ -1,6 +1,6 @@
 """Keeps a journal while a recording is under way: the folder, what it is of, and the rows as they come.
 
-The launches are in the file ``slots`` beside them, which the native recorder writes by itself. Nothing of this is on
+The launches are in the file ``slots`` beside them, which the hooks in C write to. Nothing of this is on
 the path of a launch whose kernel, launch configuration and thread were seen before. Where the disk does not allow it,
 that is said once in ``health``, and recording goes on in memory.
 """
@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelscope import native
 from kernelscope.clock import Clock
 from kernelscope.native import journal as native_journal
-from kernelscope.native.log import Keeping, LaunchLog, chosen, from_signal_handler, make_log
+from kernelscope.native.log import LaunchLog, from_signal_handler
 from kernelscope.probes.sink import Interner, Sink
+from kernelscope.recorder.options import RecordingOptions
 
 Row = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Journal:
     folder : Path
         Its own folder, which only this user can read, once it is made.
     slots : Path
-        Where the native recorder writes launches.
+        Where launches are written.
     health : dict or None
         What is wrong, as a row of health.
     """
@@ -219,8 +219,8 @@ class Journal:
         """
         sink = self._sink
         if sink is not None and self.is_on:
-            ring: Any = getattr(sink.log, "ring", None)
-            failure, harm = getattr(ring, "failure", 0), getattr(ring, "harm", None) or self._harm()
+            ring = sink.log.ring
+            failure, harm = ring.failure, ring.harm or self._harm()
             if harm is not None:
                 self.let_go()
                 self.health = _harmed(harm, self.folder)
@@ -324,34 +324,21 @@ class Journal:
                 sink.health.append(self.health)
 
 
-def keep(keeping: Keeping, detail: str, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
-    """Return the log of a session, and as health why its journal is not kept; one that is asked for is made.
-
-    Raises
-    ------
-    KernelScopeError
-        The recorder that is asked for is not there: see `make_log`.
-    """
-    asked = keeping.backend, keeping.mode, keeping.capacity, detail, clock
-    if keeping.journal is None:
-        return make_log(*asked), []
-    if chosen(keeping.backend) != "native":
-        why = native.why_missing()
-        return make_log(*asked), [{
-            "probe": "journal", "status": "degraded",
-            "message": "no journal is kept: that takes the native recorder, and the Python one records; recording goes "
-                       "on in memory, and is lost if the process dies",
-            "fix": f"{why}" if why else "record with the native recorder, or leave the journal out"}]
+def keep(options: RecordingOptions, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
+    """Return the log of a session, and as health why its journal is not kept; one that is asked for is made."""
+    asked = clock, options.detail, options.mode, options.capacity
+    if options.journal is None:
+        return LaunchLog(*asked), []
     problem = make_journal(journal)
     if problem is not None:
-        return make_log(*asked), [problem]
+        return LaunchLog(*asked), [problem]
     try:
-        return make_log(*asked, journal.slots), []
+        return LaunchLog(*asked, journal.slots), []
     except OSError as error:
         if from_signal_handler(error):
             raise
         journal.close()
-        return make_log(*asked), [trouble(error, journal.folder.parent)]
+        return LaunchLog(*asked), [trouble(error, journal.folder.parent)]
 
 
 def make_journal(journal: Journal) -> Row | None:

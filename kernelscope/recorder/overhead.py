@@ -25,6 +25,7 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.sink import Sink
+from kernelscope.recorder.environment import processor
 
 #: A calibration that is older says nothing any more: systems, drivers and firmware have changed since.
 MOST_DAYS = 180
@@ -113,8 +114,8 @@ class Setting:
         Versions.
     gpu : str or None
         The name of the GPU; None for the dry run.
-    backend, detail : str
-        The recorder, ``python`` or ``native``, and what it recorded of a launch, ``launch`` or ``phases``.
+    detail : str
+        What was recorded of a launch, ``launch`` or ``phases``.
     """
 
     machine: str
@@ -123,7 +124,6 @@ class Setting:
     kernelscope: str
     numba_cuda: str
     gpu: str | None
-    backend: str
     detail: str
 
 
@@ -169,7 +169,7 @@ class Calibration:
     def objection(self, here: Setting, today: datetime) -> str | None:
         """Return why it does not hold for `here`, in one line; None where it does.
 
-        Recorder and detail do not matter: each has a calibration of its own. Of the GPU it is asked only where both
+        The detail does not matter: each has a calibration of its own. Of the GPU it is asked only where both
         have one, and a name for `here` is known.
         """
         there = self.setting
@@ -273,7 +273,7 @@ def _shown(value: Any) -> str:
 # A home folder may be that of many machines, and a machine may have many Pythons: the file holds a calibration
 # for each setting, and a new one takes the place of that of the same setting.
 
-FORMAT = 1
+FORMAT = 2
 _LARGEST = 4 * 2**20
 #: Of so many settings at most; the oldest go first.
 _MOST = 500
@@ -452,36 +452,18 @@ def _content(path: Path) -> Any:
 
 # The setting of this process: what a calibration must have been measured with to hold here.
 
-# Of a file that has a part for each processor core, of which the first says it.
-_READ = 8192
-
-
-def setting(gpu: str | None, backend: str, detail: str) -> Setting:
+def setting(gpu: str | None, detail: str) -> Setting:
     """Return this process' setting.
 
     Parameters
     ----------
     gpu : str or None
         The GPU's name; None on the dry run.
-    backend, detail : str
-        As `Setting` has them.
+    detail : str
+        As `Setting` has it.
     """
     return Setting(platform.node() or "unnamed", processor(), platform.python_version(), kernelscope.__version__,
-                   _numba_cuda(), gpu, backend, detail)
-
-
-def processor(root: Path = Path("/")) -> str:
-    """Return the model of the processor; without `root`, of this machine's."""
-    try:
-        with open(root / "proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            text = file.read(_READ)
-    except OSError:
-        text = ""
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model", "cpu model") and value.strip():
-            return value.strip()
-    return platform.processor() or platform.machine() or "unknown"
+                   _numba_cuda(), gpu, detail)
 
 
 @functools.cache
@@ -533,7 +515,7 @@ def calibrated(calibration: Calibration) -> Stated:
         "high_ns": added.high_ns, "is_seen": added.is_seen})
 
 
-def known(gpus: Collection[str | None], backend: str, detail: str, held: Stored | None = None,
+def known(gpus: Collection[str | None], detail: str, held: Stored | None = None,
           today: datetime | None = None) -> Calibration | None:
     """Return the calibration that holds for a recording of this process, the worst of several GPUs'; None without one.
 
@@ -542,15 +524,15 @@ def known(gpus: Collection[str | None], backend: str, detail: str, held: Stored 
     gpus : collection of str or None
         The names of those that were launched on, None for the dry run's; where one of them was not calibrated,
         nothing is known.
-    backend, detail : str
-        As `Setting` has them.
+    detail : str
+        As `Setting` has it.
     held : Stored, optional
         By default what the file held when this process first asked.
     today : datetime, optional
         The present.
     """
     held = of_process() if held is None else held
-    found = [held.find(setting(gpu, backend, detail), today) for gpu in sorted(gpus, key=str)]
+    found = [held.find(setting(gpu, detail), today) for gpu in sorted(gpus, key=str)]
     sure = [each for each in found if each is not None]
     return max(sure, key=lambda each: each.worst.added.counted_ns) if sure and len(sure) == len(found) else None
 
@@ -569,7 +551,7 @@ def stated_costs(probes: Sequence[Probe], sink: Sink) -> dict[str, Stated]:
     for probe in probes:
         if isinstance(probe, NumbaCudaProbe) and probe.is_hooked:
             gpus = {None} if dryrun.is_enabled() else {str(row["name"]) for row in sink.devices.rows}
-            calibration = known(gpus, sink.log.backend, sink.detail)
+            calibration = known(gpus, sink.detail)
             if calibration is not None:
                 found[probe.name] = calibrated(calibration)
                 continue
@@ -612,12 +594,12 @@ def facts(costs: Mapping[str, Stated], ranges: int) -> dict[str, Any]:
             **({NvtxProbe.name: {"kind": "estimated"}} if ranges else {})}
 
 
-_estimates: dict[tuple[str, str, str], float] = {}
+_estimates: dict[tuple[str, str], float] = {}
 
 
 def _estimate(probe: Probe, sink: Sink) -> float | None:
     """The probe's estimate, made once a process: 10 ms are too much for every cell."""
-    key = (probe.name, sink.detail, sink.log.backend)
+    key = (probe.name, sink.detail)
     if key not in _estimates:
         cost = probe.cost_per_launch_ns(sink.detail)
         if cost is None:

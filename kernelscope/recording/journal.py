@@ -796,7 +796,7 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
         compilations=held["compilations"], passes=held["passes"], occupancies=held["occupancies"],
         builds=held["builds"],
         metadata={**_metadata(facts), "simulator": any(row["framework"] == "simulator" for row in held["dispatchers"]),
-                  "recorder": {"backend": "native", "mode": slots.mode or "grow", "capacity": slots.capacity,
+                  "recorder": {"mode": slots.mode or "grow", "capacity": slots.capacity,
                                "kept": len(slots.is_open), "lost": slots.lost + slots.missing},
                   "recovered": recovered})
 

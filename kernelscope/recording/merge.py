@@ -303,7 +303,7 @@ def _own_cost(recordings: Sequence[Recording]) -> dict[str, Any]:
 def _recorder(recorders: list[dict[str, Any]]) -> dict[str, Any]:
     """What the recorders kept and lost together; how they kept it where all did it the same way."""
     found: dict[str, Any] = {}
-    for name in ("backend", "mode", "capacity"):
+    for name in ("mode", "capacity"):
         values = [each.get(name) for each in recorders]
         found[name] = values[0] if all(value == values[0] for value in values) else None
     for name in ("kept", "lost"):

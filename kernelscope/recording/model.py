@@ -58,6 +58,11 @@ class Recording:
     ------
     ValueError
         A table is unknown or has another schema.
+
+    Attributes
+    ----------
+    tables : mapping of str to pyarrow.Table
+        All tables as they are held, by name: read-only.
     """
 
     def __init__(self, tables: Mapping[str, pa.Table], metadata: Mapping[str, Any]) -> None:
@@ -67,7 +72,7 @@ class Recording:
         for name, table in tables.items():
             if not table.schema.equals(arrow_schema(name)):
                 raise ValueError(f"table {name!r} does not have the columns of its schema")
-        self._tables = {name: tables.get(name, empty_table(name)) for name in TABLES}
+        self.tables = MappingProxyType({name: tables.get(name, empty_table(name)) for name in TABLES})
         self._metadata = MappingProxyType(copy.deepcopy(dict(metadata)))
 
     @property
@@ -99,11 +104,11 @@ class Recording:
 
     def arrow(self, name: str) -> pa.Table:
         """Return the table called `name` as it is held, a `pyarrow.Table`; raises `KeyError` if unknown."""
-        return self._tables[name]
+        return self.tables[name]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return the table called `name` as one dict a row, None for null: for the small tables."""
-        return self._tables[name].to_pylist()
+        return self.tables[name].to_pylist()
 
     def column(self, table: str, name: str) -> np.ndarray:
         """Return one column as a NumPy array, for analysis.
@@ -111,7 +116,7 @@ class Recording:
         Nulls are -1 (`kernelscope.schema.UNKNOWN`) in integer columns, NaN in float columns, False in bool
         columns and None in text columns.
         """
-        column = self._tables[table].column(name)
+        column = self.tables[table].column(name)
         if pa.types.is_integer(column.type):
             if column.null_count:
                 column = column.fill_null(UNKNOWN)
@@ -129,7 +134,7 @@ class Recording:
         """Return the table called `name` as a new DataFrame; raises `KeyError` if there is none of that name."""
         import pandas as pd
 
-        source = self._tables[name]
+        source = self.tables[name]
         columns: dict[str, Any] = {}
         for column in TABLES[name].columns:
             array = source.column(column.name)

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies.arguments import is_whole, paths, shown, text
+from kernelscope.studies.target import check_paths, check_text, is_whole, shown
 from kernelscope.suggestions import did_you_mean
 
 
@@ -150,16 +150,15 @@ _LAUNCH = empty(ARRAYS).statement
 _SETUP = empty(ARRAYS).setup
 _STREAM = _SETUP + "stream = cuda.stream()\nheld = kernel[1, 1, stream]\n"
 
-#: KernelScope's recorders, and what each keeps of a launch.
-BACKENDS, DETAILS = ("python", "native"), ("launch", "phases")
-#: Launches after which the interpreter has adapted to a recorder's hooks that came or went. The Python recorder gives
-#: functions other code; the native one leaves code and call sites as they are.
-_ADAPTED = {"python": 800, "native": 100}
+#: What KernelScope records of a launch.
+DETAILS = ("launch", "phases")
+#: Launches after which the interpreter has adapted to hooks that came or went.
+_ADAPTED = 100
 #: A capture of more nodes takes long to end, and 1,000 launches take some milliseconds.
 _MOST_NODES = 1000
 
 
-def way_cases() -> list[Case]:
+def launch_cases() -> list[Case]:
     """Return the cases of all groups but those that tell arguments apart."""
     return [
         Case("configured each time", "kernel[1, 1](a0, a1, a2, a3)", _SETUP, ARRAYS, "configure", _REFERENCE),
@@ -173,7 +172,7 @@ def way_cases() -> list[Case]:
         graph(20),
         launches(20),
         unrecorded(),
-        *(recorded(backend, detail) for backend in BACKENDS for detail in DETAILS),
+        *(recorded(detail) for detail in DETAILS),
     ]
 
 
@@ -211,7 +210,7 @@ def launches(kernels: int) -> Case:
                 most_loops=max(1, _MOST_NODES // kernels))
 
 
-def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
+def recorded(detail: str, count: int = ARRAYS) -> Case:
     """Return the case of an empty kernel with `count` device arrays whose launches KernelScope records, without CUPTI.
 
     It is compared with `unrecorded` of as many. What a recording does once is in no timed loop: it looks up a kernel at
@@ -219,8 +218,6 @@ def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
 
     Parameters
     ----------
-    backend : str
-        The recorder: ``python`` or ``native``.
     detail : str
         ``launch`` or ``phases``, as `Recorder` has them.
     count : int
@@ -229,15 +226,14 @@ def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
     Raises
     ------
     ValueError
-        If there is no such recorder or detail.
+        If there is no such detail.
     """
-    if backend not in BACKENDS or detail not in DETAILS:
-        raise ValueError(f"a recorder {backend!r} with the detail {detail!r}: it has {', '.join(BACKENDS)} and "
-                         f"{', '.join(DETAILS)}")
+    if detail not in DETAILS:
+        raise ValueError(f"the detail {detail!r} is not one of {', '.join(DETAILS)}")
     bare = empty(count)
-    warm = _repeated(bare.statement, _ADAPTED[backend])
-    setup = f"{bare.setup}BACKEND, DETAIL = {backend!r}, {detail!r}\n{_RECORDED.format(launch=bare.statement)}"
-    return Case(f"{bare.name} + {backend} recorder ({detail})", bare.statement, setup, count, "recording",
+    warm = _repeated(bare.statement, _ADAPTED)
+    setup = f"{bare.setup}DETAIL = {detail!r}\n{_RECORDED.format(launch=bare.statement)}"
+    return Case(f"{bare.name} + recorder ({detail})", bare.statement, setup, count, "recording",
                 unrecorded(count).name, before=f"begin_recording()\n{warm}\ncuda.synchronize()",
                 after=f"recorder.stop()\n{warm}", needs=("kernelscope",))
 
@@ -245,7 +241,7 @@ def recorded(backend: str, detail: str, count: int = ARRAYS) -> Case:
 def unrecorded(count: int = ARRAYS) -> Case:
     """Return the case that `recorded` is compared with: `empty`, launched as often before its timed loops."""
     bare = empty(count)
-    warm = _repeated(bare.statement, min(_ADAPTED.values()))
+    warm = _repeated(bare.statement, _ADAPTED)
     return Case(f"{bare.name} + no recorder", bare.statement, bare.setup, count, "recording",
                 before=f"{warm}\ncuda.synchronize()", after=warm)
 
@@ -371,15 +367,12 @@ else:
 _RECORDED = """\
 try:
     from kernelscope import Recorder
-    from kernelscope import native
 except Exception as error:
     raise Unavailable(f"kernelscope cannot be imported there: {{type(error).__name__}}: {{error}}") from None
-if BACKEND == "native" and native.core is None:
-    raise Unavailable(f"kernelscope has no native recorder there: {{native.why_missing()}}")
 
 def begin_recording():
     global recorder
-    recorder = Recorder("study", detail=DETAIL, gpu="none", backend=BACKEND)
+    recorder = Recorder("study", detail=DETAIL, gpu="none")
     recorder.start()
 
 begin_recording()
@@ -387,8 +380,8 @@ begin_recording()
 recorder.stop()
 seen = recorder.recording
 if len(seen.launches) != 1:
-    told = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
-    raise Unavailable(f"kernelscope does not record launches there: {{told or 'none was seen'}}")
+    messages = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
+    raise Unavailable(f"kernelscope does not record launches there: {{messages or 'none was seen'}}")
 """
 
 
@@ -406,7 +399,7 @@ def catalogue() -> dict[str, Case]:
 
     `empty` makes more of the first, `graph` and `launches` more of the group ``graph``.
     """
-    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *way_cases()]
+    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *launch_cases()]
     return {one.name: one for one in built_in}
 
 
@@ -446,8 +439,8 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         If a text is none, or no Python, if there is nothing to time, if a callable has a setup, or if a number is out
         of range.
     """
-    needs = tuple(paths("needs", needs))
-    _check_facts(name, args, against, most_loops)
+    needs = tuple(check_paths("needs", needs))
+    _check_fields(name, args, against, most_loops)
     if callable(what):
         for part, code in (("setup", setup), ("before", before), ("after", after)):
             if code:
@@ -458,7 +451,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
                     function=what)
     given = {"what": what, "setup": setup, "before": before, "after": after}
-    texts = {"statement" if part == "what" else part: textwrap.dedent(text(part, code, "source text")).strip("\n")
+    texts = {"statement" if part == "what" else part: textwrap.dedent(check_text(part, code, "source text")).strip("\n")
              for part, code in given.items()}
     name = name or _shortened(texts["statement"])
     if not texts["statement"].strip():
@@ -571,10 +564,10 @@ def _built_in(name: str | None, known: dict[str, Case]) -> Case | None:
     """Return the built-in case of that name, also one that is made on request: ``7 args``, ``graph of 50 kernels``."""
     if name is None or name in known:
         return known.get(name or "")
-    matched = re.fullmatch(r"(\d{1,3}) args? \+ (?:no recorder|(python|native) recorder \((launch|phases)\))", name)
+    matched = re.fullmatch(r"(\d{1,3}) args? \+ (?:no recorder|recorder \((launch|phases)\))", name)
     if matched is not None:
         (count,) = parse_args(matched[1])
-        return recorded(matched[2], matched[3], count) if matched[2] else unrecorded(count)
+        return recorded(matched[2], count) if matched[2] else unrecorded(count)
     for pattern, make in ((r"(\d{1,3}) args?", empty), (r"graph of (\d{1,4}) kernels?", graph),
                           (r"(\d{1,4}) launch(?:es)?", launches)):
         matched = re.fullmatch(pattern, name)
@@ -588,11 +581,11 @@ def _add(chosen: dict[str, Case], one: Case) -> None:
         raise StudyArgumentError(f"two different cases are called {one.name!r}: give one of them another name")
 
 
-def _check_facts(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
+def _check_fields(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
     """Refuse what a case cannot be called, have, be compared with or hold."""
     for what, given in (("name", name), ("against", against)):
         if given is not None:
-            text(what, given, "name of a case")
+            check_text(what, given, "name of a case")
     if args is not None and not is_whole(args, 0):
         raise StudyArgumentError(f"args={shown(args)} is no number of arguments")
     if most_loops is not None and not is_whole(most_loops, 1):

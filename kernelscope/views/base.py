@@ -27,6 +27,8 @@ _UNSAFE = re.compile(
 )
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ELLIPSIS = "…"
+_NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
+_PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,30 @@ def dims(values: Sequence[int | None] | None) -> str:
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return " × ".join(f"{each:,}" for each in kept)  # noqa: RUF001 - the sign of multiplication is meant
+
+
+def defined_at(
+    framework: str, module: str | None, filename: str | None, lineno: int | None, frameworks: Sequence[str] = (),
+) -> str:
+    """Return where a kernel is defined: its module, file and line, without the path of this machine.
+
+    Its framework stands first where it is another than numba-cuda, or one of several `frameworks`.
+    """
+    parts = [framework] if framework != "numba-cuda" or len(frameworks) > 1 else []
+    # Beside a file or a cell, __main__ tells nothing.
+    parts += [module] if module and not (filename and module == "__main__") else []
+    if filename:
+        prompt = _PROMPT_FILE.match(filename)
+        if prompt:
+            name = f"In [{prompt[1]}]"
+        elif _NOTEBOOK_FILE.search(filename):
+            name = "notebook cell"
+        else:
+            name = re.split(r"[/\\]", filename)[-1]
+        spoken = prompt is not None or name == "notebook cell"
+        line = "" if lineno is None else f", line {lineno}" if spoken else f":{lineno}"
+        parts.append(name + line)
+    return " · ".join(parts) or MISSING
 
 
 def span(pair: tuple[float, float] | None, unit: str = "") -> str:

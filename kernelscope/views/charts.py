@@ -17,11 +17,11 @@ from kernelscope.analysis.activities import busy_over_time, distinct, gpu_activi
 from kernelscope.analysis.columns import Ints, codes, ints, matches, percentiles_by
 from kernelscope.analysis.compile_time import OTHER, WAIT, CompileTime, compile_times, total_parts
 from kernelscope.analysis.launches import PHASES, launch_phases
+from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.units import counted, duration, percent
 from kernelscope.views.base import Makes, clean, escape, shorten
-from kernelscope.views.html import PHASE_COLORS
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

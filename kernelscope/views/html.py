@@ -5,29 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kernelscope.palette import GPU_COLORS, PHASE_COLORS
 from kernelscope.units import duration, percent
 from kernelscope.views.base import clean, escape
 
 # The card's style sheet, scoped to its class: it reads no font, image or script from anywhere.
 #
-# Colors follow JupyterLab's theme variables, then VS Code's, then the system's light or dark preference. The
-# phases' colors are from the palette of Okabe and Ito, which people with any color vision tell apart, and have
-# enough contrast on both a white and a black ground, so that no theme needs others.
-
-#: Phases and the custom property that holds each one's color.
-PHASE_COLORS = {
-    "dispatch": "#2b7bba",
-    "compile": "#e69f00",
-    "prepare": "#5bbcea",
-    "submit": "#c66fa0",
-    "finish": "#8a8f98",
-}
-
-#: Parts of the GPU's time and their colors, from the same palette.
-GPU_COLORS = {
-    "kernel": "#009e73",
-    "copy": "#d55e00",
-}
+# Colors follow JupyterLab's theme variables, then VS Code's, then the system's light or dark preference.
 
 _VARIABLES = """
 .kscope {
@@ -255,15 +239,17 @@ def heading(text: str, note: str = "") -> str:
     return f'<div class="ks-head" role="heading" aria-level="4">{escape(text)}{more}</div>'
 
 
-def bar(segments: Sequence[tuple[str, int]], whole: int, kind: str, prefix: str = "") -> str:
-    """Return a bar of named parts of a whole: exact numbers are its tooltips, and its text for screen readers."""
-    pieces: list[str] = []
-    labels: list[str] = []
-    for name, value in segments:
-        label = f"{prefix}{name} {duration(value)} ({value:,} ns, {percent(value / whole if whole else None)})"
-        labels.append(label)
-        pieces.append(f'<span class="ks-{name}" style="flex:{value} 1 0" title="{escape(label)}"></span>')
-    return f'<div class="{kind}" role="img" aria-label="{escape(", ".join(labels))}">{"".join(pieces)}</div>'
+def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix: str = "") -> str:
+    """Return a bar of parts of a whole: exact numbers are its tooltips, and its text for screen readers.
+
+    A part has the name that its color goes by, a label and its duration in nanoseconds.
+    """
+    whole = max(whole_ns, 1)
+    names = [f"{prefix}{label} {duration(value)} ({value:,} ns, {percent(value / whole)})" for _, label, value in parts]
+    texts = [escape(each) for each in names]
+    pieces = "".join([f'<span class="ks-{name}" style="flex:{value} 1 0" title="{text}"></span>'
+                      for (name, _, value), text in zip(parts, texts, strict=True)])
+    return f'<div class="{kind}" role="img" aria-label="{", ".join(texts)}">{pieces}</div>'
 
 
 def name_of(text: str) -> str:
@@ -295,13 +281,13 @@ def table_of(
     Columns are (class of width, label, label of the line below); rows are cells that are already HTML. A column is
     as wide as its class says, and wider where its numbers need it; the others share what is left.
     """
-    widths = "".join(f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns)
-    labels = "".join(
+    widths = "".join([f'<col class="ks-{width}">' if width else "<col>" for width, _, _ in columns])
+    labels = "".join([
         f"<th{_LEFT if place in left else ''}>{escape(label)}"
         + (f" <small>{escape(below)}</small>" if below else "") + "</th>"
         for place, (_, label, below) in enumerate(columns)
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    ])
+    body = "".join([f"<tr>{row}</tr>" for row in rows])
     kind = "ks-table" + (" ks-dense" if dense else "")
     return (
         f'<div class="ks-x"><table class="{kind}"><colgroup>{widths}</colgroup><thead><tr>{labels}</tr></thead>'
@@ -309,11 +295,12 @@ def table_of(
     )
 
 
-def folded(summary: str, inside: str, is_open: bool = False) -> str:
-    """Return a part that is folded, or can be; the texts are HTML."""
-    return f'<details{" open" * is_open}><summary>{summary}</summary><div class="ks-scroll">{inside}</div></details>'
+def folded(summary: str, inside: str, is_open: bool = False, *, scrolls: bool = True) -> str:
+    """Return a part that is folded, or can be; it scrolls where it is high. The texts are HTML."""
+    inside = f'<div class="ks-scroll">{inside}</div>' if scrolls else inside
+    return f'<details{" open" * is_open}><summary>{summary}</summary>{inside}</details>'
 
 
-def left_out(total: int, shown: int) -> str:
+def left_out(rows: int) -> str:
     """Return how many rows a table lacks, if any."""
-    return f'<div class="ks-soft">and {total - shown:,} more</div>' if total > shown else ""
+    return f'<div class="ks-soft">and {rows:,} more</div>' if rows else ""

@@ -20,20 +20,6 @@ from kernelscope.views.widget import front_end
 
 MAKES = Makes("text/html", ".html")
 
-_START = """
-const read = (id) => document.getElementById(id).textContent;
-const header = JSON.parse(read("kernelscope-header"));
-const bytes = (text) => {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const packed = atob(text), made = new Uint8Array(packed.length);
-  for (let i = 0; i < made.length; i++) made[i] = packed.charCodeAt(i);
-  return made;
-};
-const payload = bytes(read("kernelscope-payload").trim());
-window.kernelscope = mount(document.getElementById("kernelscope-timeline"), {
-  header, payload, height: Math.max(300, Math.round(window.innerHeight * 0.62)),
-});
-"""
 _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
 _NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
 
@@ -77,7 +63,7 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     recording = shareable(recording, paths=paths)
     timeline = timeline_of(recording)
     packed = pack(timeline)
-    script = front_end() + _START
+    script = front_end("timeline_page")
     title = escape(packed.header["title"])
     policy = (
         f"default-src 'none'; script-src {hash_of(script)}; style-src 'unsafe-inline'; base-uri 'none'; "

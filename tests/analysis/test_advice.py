@@ -1,25 +1,32 @@
+"""Advice: what each rule says and from when on, that its numbers can be multiplied, and how a rule is added."""
+
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from graph_stories import GraphScript, rebuilt
-from handmade import MS, Script
+from graph_stories import GraphScript, rebuilt, with_builds
+from handmade import MS, US, Script
 
+from kernelscope.analysis import advice
+from kernelscope.analysis.advice import RULES, Evidence, Found, rule
+from kernelscope.views.card.html import card
 from kernelscope.views.card.model import overview
 
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01}
 TIME = r"[\d.,]+ (?:ns|µs|ms|s)"
 
 
-def _advice(made: Any) -> dict[str, str]:
+def _advice(made: Script) -> dict[str, str]:
     return {each.code: each.text for each in overview(made.recording()).advice}
 
 
-def _launched(script: Any, launches: int, wall_ns: int, phases: tuple[int, ...] = (3_000, 0, 4_000, 2_000, 1_000),
-              grid: tuple[int, ...] = (400,), block: tuple[int, ...] = (128,)) -> Any:
-    made = script()
+def _launched(launches: int, wall_ns: int = 100 * MS, phases: tuple[int, ...] = (3_000, 0, 4_000, 2_000, 1_000),
+              grid: tuple[int, ...] = (400,), block: tuple[int, ...] = (128,)) -> Script:
+    made = Script()
     made.device(multiprocessors=132)
     made.cell(wall_ns=wall_ns)
     made.kernel("axpy")
@@ -30,142 +37,51 @@ def _launched(script: Any, launches: int, wall_ns: int, phases: tuple[int, ...] 
     return made
 
 
-def test_a_quiet_cell_gets_no_advice(script: Any) -> None:
-    assert _advice(_launched(script, 20, 100 * MS)) == {}
-    assert _advice(script()) == {}
+def _compiled(*signatures: str, duration_ns: int = 50 * MS, **row: Any) -> Script:
+    made = _launched(1)
+    made.rows["dispatchers"][0]["arguments"] = "x, n"
+    for signature in signatures:
+        made.compilation(0, duration_ns, signature=signature, **row)
+    return made
 
 
-def test_compiles_repeated_for_layouts_and_configurations(script: Any) -> None:
-    made = _launched(script, 1, 100 * MS)
-    for layout in ("C", "F", "A"):
-        made.compilation(0, 50 * MS, signature=f"(array(float32, 2d, {layout}),)")
-    assert _advice(made) == {
-        "repeated_layouts": "axpy was compiled 2 more times for other memory layouts, 100 ms in all: pass arrays of "
-                            "one layout."}
-    made = _launched(script, 1, 100 * MS)
-    for at in range(4):
-        made.configuration((at + 7,))
-        made.compilation(0, 50 * MS, configuration_id=at, launch_config_sensitive=True)
-    assert "compiled 3 more times for other launch configurations" in _advice(made)["launch_configurations"]
+def _arrays(*types: str, duration_ns: int = 50 * MS) -> Script:
+    return _compiled(*(f"(array({each}),)" for each in types), duration_ns=duration_ns)
 
 
-def test_compiles_repeated_for_numbers_and_tuples(script: Any) -> None:
-    made = _launched(script, 1, 100 * MS)
-    for kind in ("int64", "int32", "int8"):
-        made.compilation(0, 50 * MS, signature=f"({kind},)")
-    assert "2 more times for other types of numbers, 100 ms in all" in _advice(made)["repeated_scalars"]
-    made.compilation(0, 50 * MS, signature="(float32,)")
-    found = _advice(made)
-    assert "argument 0 of axpy took 4 types" in found["argument_types"]
-    assert "repeated_scalars" not in found, "one line says it all"
-    made = _launched(script, 1, 100 * MS)
-    for count in (1, 2, 3):
-        made.compilation(0, 50 * MS, signature=f"(UniTuple(int64 x {count}),)")
-    assert "other numbers of elements in a tuple" in _advice(made)["repeated_tuples"]
+def _numbers(*dtypes: str) -> Script:
+    return _compiled(*(f"(array(float32, 1d, C), {dtype})" for dtype in dtypes))
 
 
-def test_slow_compiles_without_a_disk_cache(script: Any) -> None:
-    made = _launched(script, 1, 100 * MS)
-    made.compilation(0, 150 * MS)
-    made.compilation(0, 150 * MS, signature="(int64,)", cache_file="x.nbi")
-    made.compilation(0, 10 * MS, signature="(int8,)")
-    assert _advice(made) == {
-        "no_disk_cache": "1 compile took 150 ms without a disk cache: cache=True in @cuda.jit would spare the next "
-                         "session those of axpy."}
+def _defined(times: int, cells: int = 1, **row: Any) -> Script:
+    """A kernel that is defined several times, in turn in so many cells, and compiled each time."""
+    made = Script()
+    for _ in range(cells):
+        made.cell()
+    for at in range(times):
+        made.compilation(made.kernel("again", **({"code_sha256": "a"} | row)), 40 * MS, cell_id=at % cells)
+    return made
 
 
-def test_a_disk_cache_is_switched_on_as_the_framework_does(script: Any) -> None:
-    made = _launched(script, 1, 100 * MS)
-    made.kernel("step", framework="quadrants")
-    made.compilation(0, 150 * MS)
-    made.compilation(1, 250 * MS)
-    assert _advice(made)["no_disk_cache"] == (
-        "2 compiles took 400 ms without a disk cache: qd.init(offline_cache=True) would spare the next session those "
-        "of step; cache=True in @cuda.jit would spare the next session those of axpy.")
+def _changed(made: Script, table: str, row: int, **values: Any) -> Script:
+    made.rows[table][row] |= values
+    return made
 
 
-def test_arrays_on_the_device_are_named_as_the_framework_does(script: Any) -> None:
-    made = _launched(script, 3, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000))
-    made.rows["dispatchers"][0]["framework"] = "quadrants"
-    assert _advice(made)["slow_prepare"].endswith("pass device arrays (qd.ndarray).")
-
-
-def test_many_launches_that_take_the_wall_time(script: Any) -> None:
-    assert _advice(_launched(script, 600, 8 * MS)) == {
-        "many_launches": "600 launches of axpy took 6.00 ms on the host, 75 % of the wall time and 10.0 µs each on "
-                         "average: launch less often with more work, or as a CUDA graph."}
-    assert _advice(_launched(script, 600, 80 * MS)) == {}
-
-
-def test_launches_that_mostly_prepare(script: Any) -> None:
-    found = _advice(_launched(script, 3, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000)))
-    assert found["slow_prepare"].startswith(
-        "3 launches of axpy took 300 µs on the host, 270 µs of it (90 %) in prepare, where host arrays are copied in")
-
-
-@pytest.mark.parametrize(("phases_ns", "is_advised"), [
-    ((3_000, 0, 55_000, 6_000, 56_000), True),  # copied in, and back
-    ((73_000, 0, 55_000, 6_000, 1_000), False),
-])
-def test_host_arrays_are_copied_in_and_back(script: Any, phases_ns: tuple[int, ...], is_advised: bool) -> None:
-    assert ("slow_prepare" in _advice(_launched(script, 3, 100 * MS, phases_ns))) == is_advised
-
-
-def test_few_blocks_need_a_known_device(script: Any) -> None:
-    made = _launched(script, 600, 800 * MS, grid=(1,), block=(32,))
-    assert "have 1 block at most, on a GPU with 132 multiprocessors" in _advice(made)["few_blocks"]
-    del made.rows["devices"]
-    assert _advice(made) == {}
-
-
-def test_partial_warps(script: Any) -> None:
-    found = _advice(_launched(script, 2, 100 * MS, block=(100,)))
-    assert found == {
-        "partial_warps": "2 launches of axpy had blocks that are no multiple of a warp's 32 threads: in the largest, "
-                         "of 100 threads, 28 of the last warp's lanes idle."}
-
-
-def test_one_line_a_rule_names_the_other_kernels(script: Any) -> None:
-    made = _launched(script, 2, 100 * MS, block=(100,))
-    for name in ("b", "c", "n" * 200):
-        kernel = made.kernel(name)
-        made.launch(kernel)
-    text = _advice(made)["partial_warps"]
-    assert text.endswith(f" The same goes for b, c, {'n' * 20}…{'n' * 20}.")
-
-
-def _bound(script: Any, execute_ns: int, launches: int = 600) -> Any:
-    made = _launched(script, launches, launches * 15_000)
+def _bound(execute_ns: int, launches: int = 600) -> Script:
+    """Launches of 10 µs every 15 µs, whose kernels take so long."""
+    made = _launched(launches, launches * 15_000)
     for launch, row in enumerate(made.rows["launches"]):
         made.activity(launch_id=launch, start_ns=row["submit_end_ns"], duration_ns=execute_ns)
     return made
 
 
-def test_launches_that_keep_the_gpu_idle(script: Any) -> None:
-    found = _advice(_bound(script, 2_000))
-    assert found["launch_bound"] == (
-        "the GPU was busy for 13 % of the time only, and for 69 % of its idle time the host was making launches: 600 "
-        "of axpy took 6.00 ms on the host, 10.0 µs each on average, and its 600 kernels ran for 1.20 ms on the GPU, "
-        "2.00 µs each. Give each launch more work, launch less often, or replay the launches as a CUDA graph.")
-    assert "many_launches" not in found, "it would say the same"
-    assert "launch_bound" not in _advice(_bound(script, 9_000)), "the GPU is busy"
-    assert "launch_bound" not in _advice(_bound(script, 2_000, 100)), "too few launches"
-    slow = _bound(script, 2_000)
-    slow.rows["cells"][0]["end_ns"] *= 10  # nearly all of the idle time is outside of launches
-    assert "launch_bound" not in _advice(slow)
-
-
-def test_copies_of_pageable_memory(script: Any) -> None:
-    made = _launched(script, 1, 100 * MS)
+def _pageable(memory: str = "pageable to device") -> Script:
+    made = _launched(1)
     made.activity("memcpy", "HtoD", 6 * MS, start_ns=made.rows["cells"][0]["start_ns"], size_bytes=1 << 20,
-                  memory="pageable to device")
-    assert _advice(made)["pageable_copies"] == (
-        "1 HtoD copy from or to pageable memory took 6.00 ms (1.0 MiB); the driver copies such memory once more on the "
-        "host: keep these arrays in pinned memory (cuda.pinned_array), or on the device.")
+                  memory=memory)
     made.activity("memcpy", "HtoD", 40 * MS, size_bytes=8 << 20, memory="pinned to device")
-    assert "1 HtoD copy from or to pageable memory took 6.00 ms (1.0 MiB)" in _advice(made)["pageable_copies"]
-    made.rows["activities"][0]["memory"] = "pinned to device"
-    assert _advice(made) == {}
+    return made
 
 
 def _waiting(kernels: int = 4, rounds: int = 500) -> Script:
@@ -184,46 +100,305 @@ def _waiting(kernels: int = 4, rounds: int = 500) -> Script:
     return made
 
 
-def _number(text: str) -> float:
-    """A duration in nanoseconds, a share of 1, or a count."""
-    value, _, unit = text.partition(" ")
-    return float(value.replace(",", "")) * UNITS.get(unit, 1)
+def _loop(wall_ns: int = 2 * MS, **metadata: Any) -> Script:
+    made = Script(**metadata)
+    made.cell(wall_ns=wall_ns)
+    for at in range(3):
+        made.kernel(f"k{at}")
+        made.specialization(at)
+    made.configuration((400,))
+    for _ in range(30):
+        for at in range(3):
+            made.launch(at, specialization=at)
+    return made
 
 
-def _numbers(text: str, pattern: str) -> list[float]:
-    found = re.search(pattern, text)
-    assert found, text
-    return [_number(each) for each in found.groups()]
+def _closed(*durations: int, launches: int = 1) -> GraphScript:
+    """Executable graphs that took so long to instantiate, and were launched so often and closed."""
+    made = GraphScript()
+    for lasted in durations:
+        executable = made.instantiate(duration_ns=lasted, source_event_id=made.capture())
+        for _ in range(launches):
+            made.replay(executable)
+        made.close(executable)
+    return made
 
 
-def _holds(product: float, stated: float) -> None:
-    """Each number has three digits, a share two."""
-    assert product == pytest.approx(stated, rel=0.03)
+def _kept() -> GraphScript:
+    """Two executable graphs of one topology that are launched in turn."""
+    made = GraphScript()
+    first = made.instantiate()
+    second = made.instantiate(1, rebuild_of=first, change="configuration")
+    for _ in range(4):
+        made.replay(first)
+        made.replay(second, 1)
+    for executable in (first, second):
+        made.close(executable)
+    return made
 
 
-def test_few_launches_that_waited_are_no_reason_for_a_graph_by_themselves() -> None:
-    found = overview(_waiting().recording())
-    advice = {each.code: each for each in found.advice}
-    text = advice["long_launches"].text
-    assert text == (
-        "24 of 500 launches of k0 took 167 ms of the 193 ms of host time of all (87 %); the longest took 34.7 ms, 34.6 "
-        "ms of it in prepare, where host arrays are copied in, and a first launch loads its module. The timeline shows "
-        "when. Neither fewer launches nor a CUDA graph is sure to spare that.")
-    long = found.by_kernel[0].long
-    assert long is not None
-    assert (long.launches, long.longest_ns, long.phase, long.phase_ns) == (24, 34_700_000, "prepare", 34_650_000)
-    assert advice["long_launches"].weight_ns == long.totals.host_ns
-    part, whole, share = _numbers(text, f"took ({TIME}) of the ({TIME}) of host time of all \\((.+?)\\)")
-    _holds(part / whole, share)
-    rounds = advice["repeated_sequence"]
-    assert rounds.text == (
-        "the same 4 launches (k0, k1, k2 and 1 more) were made 500 times one after another: 476 of the rounds took 103 "
-        "ms of host time, 33 % of the wall time and 216 µs a round on average; 24 longer ones, 171 ms in all, waited "
-        "for something that a graph need not spare. As a CUDA graph a round is one launch: %kernelscope whatif graph 3 "
-        "measures what that would save.")
-    assert rounds.weight_ns == 476 * 216_000
-    # That all launches take 88 % of the wall time is nothing that a graph could spare.
-    assert found.host_share == pytest.approx(0.88, abs=0.005)
+def _refused(*times_us: int) -> GraphScript:
+    made = GraphScript()
+    executable = made.instantiate()
+    for took in times_us:
+        made.graph_event("update", 0, took * US, exec_id=executable, outcome="refused", error="nodes were added")
+    return made
+
+
+def _fifty_times() -> GraphScript:
+    made = GraphScript()
+    made.cell(execution_count=6)
+    before = made.instantiate(cell_id=1)
+    for _ in range(49):
+        made.graph_event("launch", 0, exec_id=before, cell_id=1)
+        before = made.instantiate(cell_id=1, rebuild_of=before, change="none")
+    return made
+
+
+def _graph_kernel(because: str | None) -> Script:
+    """Four launches of a graph kernel of Quadrants, without a graph launch."""
+    made = Script()
+    made.cell()
+    made.kernel("step", framework="quadrants", options='{"graph": true}')
+    held = {"graph": True, "do_while": [{"while": "count", "inside": None}], "plain_because": because}
+    made.specialization(0, attributes=json.dumps(held))
+    made.configuration()
+    for _ in range(4):
+        made.launch()
+    return made
+
+
+def _builds() -> Script:
+    made = Script()
+    made.cell()
+    return with_builds(made)
+
+
+# By rule: a recording of which it says the line. A line that ends in "..." is the beginning of what it says.
+SAID: list[tuple[str, Callable[[], Script], str]] = [
+    ("argument_types", lambda: _numbers("int64", "int32", "int8", "float64", "float32"),
+     "argument `n` of axpy took 5 types while all others stayed as they were (int64, int32, int8, float64 and 1 more): "
+     "5 compiles, 250 ms in all. Pass it as one type."),
+    ("argument_types", lambda: _changed(_numbers("int64", "int32", "int8", "int16"), "dispatchers", 0, arguments=None),
+     "argument 1 of axpy took 4 types..."),
+    ("recreated", lambda: _defined(3),
+     "again was defined again with the same code, and compiled again for the same types: 3 compiles, 120 ms in all. "
+     "Define it once: keep the definition out of the loop or function that runs again, and pass what it captures as "
+     "arguments."),
+    ("recreated", lambda: _defined(4, cells=4),
+     "again was defined again with the same code, in 4 runs of cells, and compiled again for the same types: 4 "
+     "compiles, 160 ms in all. Define it once: keep it out of the cell that is run again, and..."),
+    ("recreated", lambda: _defined(2, attributes='{"owner": "ufunc"}'),
+     "again was defined again with the same code, and compiled again for the same types: 2 compiles, 80.0 ms in all. "
+     "Define it once: keep the definition out of the loop or function that runs again."),
+    ("recreated", lambda: _defined(2, module="numba.cuda.kernels.transpose", attributes='{"owner": "library"}'),
+     "again of numba.cuda.kernels.transpose was defined again with the same code, and compiled again for the same "
+     "types: 2 compiles, 80.0 ms in all. It is the library's own kernel: transpose on the host, or keep what .T of a "
+     "device array returns."),
+    ("same_code", lambda: _changed(_defined(2), "dispatchers", 1, name="copy"),
+     "again, copy have the same code, each compiled for the same types: 2 compiles, 80.0 ms in all. One definition "
+     "that all launches use would need fewer."),
+    ("same_code", lambda: _changed(_defined(2), "dispatchers", 1, options='{"fastmath": true}'),
+     "again has the same code in 2 dispatchers with different options, each compiled..."),
+    ("repeated_layouts", lambda: _arrays("float32, 2d, C", "float32, 2d, F", "float32, 2d, A"),
+     "axpy was compiled 2 more times for other memory layouts, 100 ms in all: pass arrays of one layout."),
+    ("repeated_dtypes", lambda: _arrays("float32, 1d, C", "float64, 1d, C", "int8, 1d, C"),
+     "axpy was compiled 2 more times for other dtypes, 100 ms in all: cast its arguments to one dtype before the "
+     "launch."),
+    ("repeated_scalars", lambda: _compiled("(int64,)", "(int32,)", "(int8,)"),
+     "axpy was compiled 2 more times for other types of numbers, 100 ms in all: pass numbers of one type, such as "
+     "int(value)."),
+    ("repeated_tuples", lambda: _compiled(*(f"(UniTuple(int64 x {count}),)" for count in (1, 2, 3))),
+     "axpy was compiled 2 more times for other numbers of elements in a tuple, 100 ms in all: pass an array, which "
+     "takes any number."),
+    ("launch_configurations", lambda: _sensitive(4),
+     "axpy was compiled 3 more times for other launch configurations (it is launch-config sensitive), 150 ms in all: "
+     "use fewer distinct grids, blocks and shared-memory sizes."),
+    ("no_disk_cache", lambda: _compiled("(int64,)", duration_ns=150 * MS),
+     "1 compile took 150 ms without a disk cache: cache=True in @cuda.jit would spare the next session those of axpy."),
+    ("no_disk_cache", lambda: _two_frameworks(),
+     "2 compiles took 400 ms without a disk cache: qd.init(offline_cache=True) would spare the next session those of "
+     "step; cache=True in @cuda.jit would spare the next session those of axpy."),
+    ("launch_bound", lambda: _bound(2_000),
+     "the GPU was busy for 13 % of the time only, and for 69 % of its idle time the host was making launches: 600 of "
+     "axpy took 6.00 ms on the host, 10.0 µs each on average, and its 600 kernels ran for 1.20 ms on the GPU, 2.00 µs "
+     "each. Give each launch more work, launch less often, or replay the launches as a CUDA graph."),
+    ("many_launches", lambda: _launched(600, 8 * MS),
+     "600 launches of axpy took 6.00 ms on the host, 75 % of the wall time and 10.0 µs each on average: launch less "
+     "often with more work, or as a CUDA graph."),
+    ("long_launches", lambda: _waiting(),
+     "24 of 500 launches of k0 took 167 ms of the 193 ms of host time of all (87 %); the longest took 34.7 ms, 34.6 ms "
+     "of it in prepare, where host arrays are copied in, and a first launch loads its module. The timeline shows when. "
+     "Neither fewer launches nor a CUDA graph is sure to spare that."),
+    ("slow_prepare", lambda: _launched(3, phases=(3_000, 0, 90_000, 6_000, 1_000)),
+     "3 launches of axpy took 300 µs on the host, 270 µs of it (90 %) in prepare, where host arrays are copied in and "
+     "a first launch loads its module: if it takes host arrays, pass device arrays (cuda.to_device)."),
+    ("slow_prepare", lambda: _changed(_launched(3, phases=(3_000, 0, 55_000, 6_000, 56_000)), "dispatchers", 0,
+                                      framework="quadrants"),
+     "3 launches of axpy took 360 µs on the host, 165 µs of it (46 %) in prepare, where host arrays are copied in and "
+     "a first launch loads its module: if it takes host arrays, pass device arrays (qd.ndarray)."),
+    ("pageable_copies", _pageable,
+     "1 HtoD copy from or to pageable memory took 6.00 ms (1.0 MiB); the driver copies such memory once more on the "
+     "host: keep these arrays in pinned memory (cuda.pinned_array), or on the device."),
+    ("few_blocks", lambda: _launched(600, 800 * MS, grid=(1,), block=(32,)),
+     "all 600 launches of axpy have 1 block at most, on a GPU with 132 multiprocessors: the others are idle unless "
+     "launches overlap."),
+    ("partial_warps", lambda: _launched(2, block=(100,)),
+     "2 launches of axpy had blocks that are no multiple of a warp's 32 threads: in the largest, of 100 threads, 28 of "
+     "the last warp's lanes idle."),
+    ("rebuilt_graph", rebuilt,
+     "this cell instantiated one topology (graph 0, 4 nodes) 7 times, 2.81 ms in all; 6 of them, 2.42 ms, replaced an "
+     "executable graph: 4 times nothing had changed, so reuse the executable graph; 2 times arguments had changed "
+     "(argument 1 of axpy), so update it (1 update here took 90.0 µs)."),
+    ("rebuilt_graph", _fifty_times,
+     "In [6] instantiated one topology (graph 0, 4 nodes) 50 times, 20.0 ms in all; 49 of them, 19.6 ms, replaced an "
+     "executable graph: 49 times nothing had changed..."),
+    ("graph_launched_once", lambda: _closed(400 * US),
+     "graph 0 (4 nodes) was instantiated, launched once and closed: instantiating took 400 µs, a capture 120 µs, a "
+     "launch 8.00 µs on the host, 43.0 µs on the GPU. A graph saves time only where it is launched again."),
+    ("graph_launched_once", lambda: _closed(400 * US, 800 * US),
+     "graph 0 (4 nodes) was 2 times instantiated, launched once and closed: instantiating took 1.20 ms in all; on "
+     "average a capture 120 µs, a launch 8.00 µs on the host, 43.0 µs on the GPU..."),
+    ("unlaunched_graph", lambda: _closed(400 * US, launches=0),
+     "graph 0 (4 nodes) was instantiated once and closed without a launch, 400 µs in all: instantiate it where it is "
+     "needed."),
+    ("refused_updates", lambda: _refused(10, 20, 600),
+     "3 updates of graph 0 were refused by the driver, 630 µs in all: an update can change arguments, launch "
+     "configurations and sizes. Where nodes or edges change, instantiate without trying."),
+    ("operator_names", _builds,
+     "reduce_into was built 1 more time for an operator's name alone, 1.80 s in all: cuda.compute keeps what it built "
+     "by the operator's name too. Define the operator once, under one name."),
+    ("repeated_sequence", _loop,
+     "the same 3 launches (k0, k1, k2) were made 30 times one after another: 900 µs of host time, 45 % of the wall "
+     "time and 30.0 µs a round on average. As a CUDA graph a round is one launch: %kernelscope whatif graph measures "
+     "what that would save."),
+    ("repeated_sequence", lambda: _waiting(),
+     "the same 4 launches (k0, k1, k2 and 1 more) were made 500 times one after another: 476 of the rounds took 103 ms "
+     "of host time, 33 % of the wall time and 216 µs a round on average; 24 longer ones, 171 ms in all, waited for "
+     "something that a graph need not spare. As a CUDA graph a round is one launch: %kernelscope whatif graph 3 "
+     "measures what that would save."),
+    ("repeated_sequence", lambda: _changed(_loop(), "dispatchers", 1, framework="cuda.core"),  # cannot be made again
+     "the same 3 launches (k0, k1, k2) were made 30 times one after another: 900 µs of host time, 45 % of the wall "
+     "time and 30.0 µs a round on average. As a CUDA graph a round is one launch."),
+    ("graph_fell_back", lambda: _graph_kernel("the backend x64 makes no graphs"),
+     "4 of 4 launches of step, a graph kernel, fell back to plain launches, 40.0 µs in all: the backend x64 makes no "
+     "graphs. Its 1 qd.graph.do_while loop went through the host, which waits for the flag after each turn."),
+]
+
+# By rule: a recording of which it says nothing.
+SILENT: list[tuple[str, Callable[[], Script]]] = [
+    ("argument_types", lambda: _numbers("int64", "int32", "int8")),
+    ("repeated_scalars", lambda: _compiled("(int64,)", "(int32,)", "(int8,)", "(float32,)")),  # argument_types says it
+    ("no_disk_cache", lambda: _compiled("(int64,)", duration_ns=150 * MS, cache_file="x.nbi")),
+    ("no_disk_cache", lambda: _compiled("(int64,)", duration_ns=10 * MS)),
+    ("launch_bound", lambda: _bound(9_000)),
+    ("launch_bound", lambda: _bound(2_000, 100)),
+    ("many_launches", lambda: _bound(2_000)),  # launch_bound says it
+    ("many_launches", lambda: _launched(600, 80 * MS)),
+    ("slow_prepare", lambda: _launched(3, phases=(73_000, 0, 55_000, 6_000, 1_000))),
+    ("pageable_copies", lambda: _pageable("pinned to device")),
+    ("few_blocks", lambda: _changed(_launched(600, 800 * MS, grid=(1,), block=(32,)), "devices", 0,
+                                    multiprocessors=None)),
+    ("rebuilt_graph", _kept),
+    ("graph_launched_once", _kept),
+    ("graph_launched_once", rebuilt),  # rebuilt_graph says more
+    ("repeated_sequence", lambda: _loop(20 * MS)),
+    ("graph_fell_back", lambda: _graph_kernel(None)),  # graphs were not watched
+]
+
+
+def _sensitive(count: int) -> Script:
+    made = _launched(1)
+    for at in range(count):
+        made.configuration((at + 7,))
+        made.compilation(0, 50 * MS, configuration_id=at, launch_config_sensitive=True)
+    return made
+
+
+def _two_frameworks() -> Script:
+    made = _compiled("(int64,)", duration_ns=150 * MS)
+    made.compilation(made.kernel("step", framework="quadrants"), 250 * MS)
+    return made
+
+
+@pytest.mark.parametrize(("code", "make", "text"), SAID)
+def test_what_a_rule_says(code: str, make: Callable[[], Script], text: str) -> None:
+    found = _advice(make())[code]
+    assert found == text or (text.endswith("...") and found.startswith(text[:-3])), found
+
+
+@pytest.mark.parametrize(("code", "make"), SILENT)
+def test_when_a_rule_is_silent(code: str, make: Callable[[], Script]) -> None:
+    assert code not in _advice(make())
+
+
+def test_every_rule_is_documented_and_tested() -> None:
+    assert {code for code, _, _ in SAID} == set(RULES)
+    assert all(each.title and each.when and each.effect for each in RULES.values())
+    assert all(code in RULES for each in RULES.values() for code in each.unless)
+
+
+def test_a_rule_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "RULES", dict(RULES))
+
+    @rule("any_kernel", "kernels", when="any kernel is launched", effect="none")
+    def _any_kernel(evidence: Evidence) -> list[Found]:
+        return [(each.name, f"`{each.name}` was launched <once>.", 1e9) for each in evidence.kernels]
+
+    recording = _launched(1).recording()
+    assert overview(recording).advice[0].code == "any_kernel"
+    assert "  - `axpy` was launched <once>." in recording.summary()
+    assert '<li><span class="ks-arg">axpy</span> was launched &lt;once&gt;.</li>' in card(recording)
+
+
+@pytest.mark.parametrize("make", [Script, lambda: _launched(20)])
+def test_a_quiet_cell_gets_no_advice(make: Callable[[], Script]) -> None:
+    assert _advice(make()) == {}
+
+
+def test_one_line_a_rule_names_the_other_kernels() -> None:
+    made = _launched(2, block=(100,))
+    for name in ("b", "c", "n" * 200):
+        made.launch(made.kernel(name))
+    text = _advice(made)["partial_warps"]
+    assert text.endswith(f" The same goes for b, c, {'n' * 20}…{'n' * 20}.")
+
+
+def test_the_gpu_that_idles_outside_of_launches_waits_for_something_else() -> None:
+    made = _bound(2_000)
+    made.rows["cells"][0]["end_ns"] *= 10
+    assert "launch_bound" not in _advice(made)
+    waited = _bound(2_000)
+    waited.rows["launches"][300]["end_ns"] += 20 * MS
+    assert "launch_bound" not in _advice(waited), "the GPU idled while one launch waited"
+
+
+def test_the_loop_s_cell_is_named() -> None:
+    made = _loop()
+    made.cell(1 * MS, name="warm-up")
+    made.cell(1 * MS, execution_count=7, name="train")
+    made.rows["cells"][0]["end_ns"] -= 1_900 * US
+    for row in made.rows["launches"]:
+        row["cell_id"] = 1
+    assert "%kernelscope whatif graph warm-up measures" in _advice(made)["repeated_sequence"]
+    made.rows["launches"][-1]["cell_id"] = 2
+    assert "were made 29 times" in _advice(made)["repeated_sequence"], "a loop ends with its cell"
+    for row in made.rows["launches"]:
+        row["cell_id"] = 2
+    assert "%kernelscope whatif graph 7 measures" in _advice(made)["repeated_sequence"]
+
+
+def test_a_busy_gpu_gains_nothing_from_a_graph() -> None:
+    made = _loop(gpu={"source": "cupti"})
+    made.device()
+    made.activity(start_ns=made.rows["cells"][0]["start_ns"], duration_ns=1_900 * US)
+    assert "repeated_sequence" not in _advice(made)
+
+
+def test_a_graph_that_may_still_be_launched_gets_no_advice() -> None:
+    made = GraphScript()
+    made.replay(made.instantiate(source_event_id=made.capture()))
+    assert _advice(made) == {}
 
 
 def test_a_cell_that_only_waits_is_advised_no_graph() -> None:
@@ -238,38 +413,55 @@ def test_a_cell_that_only_waits_is_advised_no_graph() -> None:
     assert _advice(alone) == {}, "why they took long is not known"
 
 
+# What stands in a line can be multiplied: each number has three digits, a share two.
+
+def _number(text: str) -> float:
+    """A duration in nanoseconds, a share of 1, or a count."""
+    value, _, unit = text.partition(" ")
+    return float(value.replace(",", "")) * UNITS.get(unit, 1)
+
+
+def _numbers_in(text: str, pattern: str) -> list[float]:
+    found = re.search(pattern, text)
+    assert found, text
+    return [_number(each) for each in found.groups()]
+
+
+def _holds(product: float, stated: float) -> None:
+    """Each number has three digits, a share two."""
+    assert product == pytest.approx(stated, rel=0.03)
+
+
 def test_what_many_launches_took_can_be_multiplied() -> None:
     made = _waiting(kernels=1, rounds=2_000)
     text = _advice(made)["many_launches"]
     assert text.startswith("1,976 launches of k0 took 107 ms on the host, 34 % of the wall time and 54.0 µs each on "
                            "average, besides 24 longer ones of 167 ms in all: launch less often")
-    count, spent, share, each = _numbers(
+    count, spent, share, each = _numbers_in(
         text, f"([\\d,]+) launches .* took ({TIME}) on the host, (.+?) of the wall time and ({TIME}) each")
     _holds(count * each, spent)
     _holds(share * 311 * MS, spent)
 
 
-def test_what_launches_that_keep_the_gpu_idle_took_can_be_multiplied(script: Any) -> None:
-    made = _bound(script, 2_000)
+def test_what_launches_that_keep_the_gpu_idle_took_can_be_multiplied() -> None:
+    made = _bound(2_000)
     waited = made.rows["launches"][300]
     for name in ("submit_start_ns", "submit_end_ns", "end_ns"):
         waited[name] += 300_000  # with the launches after it, and so with idle time
     text = _advice(made)["launch_bound"]
-    launches, host, each, kernels, device, one = _numbers(
+    launches, host, each, kernels, device, one = _numbers_in(
         text, f"launches: ([\\d,]+) of axpy took ({TIME}) on the host, ({TIME}) each on average, besides 1 longer one "
               f"of 310 µs in all, and its ([\\d,]+) kernels ran for ({TIME}) on the GPU, ({TIME}) each")
     assert (launches, kernels) == (599, 600)
     _holds(launches * each, host)
     _holds(kernels * one, device)
-    waited["end_ns"] += 20 * MS
-    assert "launch_bound" not in _advice(made), "the GPU idled while one launch waited"
 
 
-def test_what_is_spent_in_prepare_is_of_the_same_launches(script: Any) -> None:
-    made = _launched(script, 30, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000))
+def test_what_is_spent_in_prepare_is_of_the_same_launches() -> None:
+    made = _launched(30, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000))
     made.launch(phases=(3_000, 0, 34_700_000, 6_000, 1_000))
     text = _advice(made)["slow_prepare"]
-    launches, spent, prepare, share = _numbers(
+    launches, spent, prepare, share = _numbers_in(
         text, f"(\\d+) launches of axpy took ({TIME}) on the host, besides 1 longer one .*, ({TIME}) of it \\((.+?)\\)")
     _holds(launches * 100_000, spent)
     _holds(share * spent, prepare)
@@ -277,20 +469,21 @@ def test_what_is_spent_in_prepare_is_of_the_same_launches(script: Any) -> None:
 
 def test_what_graphs_cost_is_a_sum() -> None:
     text = _advice(rebuilt())["rebuilt_graph"]
-    builds, spent, replaced, of_them = _numbers(text, f"([\\d,]+) times, ({TIME}) in all; (\\d+) of them, ({TIME}),")
+    builds, spent, replaced, of_them = _numbers_in(text, f"([\\d,]+) times, ({TIME}) in all; (\\d+) of them, ({TIME}),")
     _holds(builds * 402_000, spent)
     _holds(replaced * 402_500, of_them)
-    made = GraphScript()
-    executable = made.instantiate()
-    for took in (10, 20, 600):
-        made.graph_event("update", 0, took * 1_000, exec_id=executable, outcome="refused", error="nodes were added")
-    assert "3 updates of graph 0 were refused by the driver, 630 µs in all:" in _advice(made)["refused_updates"]
 
 
-def test_what_compiles_took_is_a_sum(script: Any) -> None:
-    made = _launched(script, 1, 100 * MS)
-    for number, layout in enumerate("CFA"):
-        made.compilation(0, (number + 1) * 100 * MS, signature=f"(array(float32, 2d, {layout}),)")
-    found = _advice(made)
-    assert "compiled 2 more times for other memory layouts, 500 ms in all" in found["repeated_layouts"]
-    assert "3 compiles took 600 ms without a disk cache" in found["no_disk_cache"]
+def test_the_parts_of_a_long_launch_add_up() -> None:
+    found = overview(_waiting().recording())
+    told = {each.code: each for each in found.advice}
+    long = found.by_kernel[0].long
+    assert long is not None
+    assert (long.launches, long.longest_ns, long.phase, long.phase_ns) == (24, 34_700_000, "prepare", 34_650_000)
+    assert told["long_launches"].weight_ns == long.totals.host_ns
+    part, whole, share = _numbers_in(
+        told["long_launches"].text, f"took ({TIME}) of the ({TIME}) of host time of all \\((.+?)\\)")
+    _holds(part / whole, share)
+    assert told["repeated_sequence"].weight_ns == 476 * 216_000
+    # That all launches take 88 % of the wall time is nothing that a graph could spare.
+    assert found.host_share == pytest.approx(0.88, abs=0.005)

@@ -83,8 +83,8 @@ def test_a_captured_launch_has_the_occupancy_of_its_shape(script: Any) -> None:
 
 
 def test_the_default_streams_of_two_devices_are_two(script: Any) -> None:
+    from kernelscope.views.card.labels import configuration_values
     from kernelscope.views.card.model import overview
-    from kernelscope.views.card.text import configuration_columns
 
     made = script()
     for ordinal in (1, 3):
@@ -100,7 +100,7 @@ def test_the_default_streams_of_two_devices_are_two(script: Any) -> None:
     found = by_configuration(recording)[0]
     assert [(each.device, each.launches, each.occupancy) for each in found] == [
         (3, 2, (0.75, 0.75)), (None, 1, None), (1, 1, (0.5, 0.5))]
-    assert [configuration_columns(each)[3] for each in found] == [
+    assert [configuration_values(each)["stream"] for each in found] == [
         "default on device 3", "default", "default on device 1"]
     shown = overview(recording)
     assert (shown.configurations, shown.by_kernel[0].configurations) == (3, 3)

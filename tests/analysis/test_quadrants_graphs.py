@@ -6,8 +6,7 @@ import json
 
 from handmade import Script
 
-from kernelscope.analysis.advice import graph_kernels, plain_launch_advice
-from kernelscope.views.card.model import overview
+from kernelscope.analysis.advice import graph_kernels
 
 HOST = "the backend x64 makes no graphs"
 
@@ -72,7 +71,6 @@ def test_nothing_is_said_where_graphs_were_not_watched() -> None:
     launched(script, step, one)
     (found,) = graph_kernels(script.recording())
     assert (found.launches, found.replayed, found.plain) == (1, 0, 0)
-    assert plain_launch_advice(script.recording()) == []
 
 
 def test_failed_launches_do_not_count() -> None:
@@ -83,24 +81,6 @@ def test_failed_launches_do_not_count() -> None:
     script.configuration()
     launched(script, step, one, error="RuntimeError")
     assert graph_kernels(script.recording()) == []
-
-
-def test_advice_says_how_many_and_why() -> None:
-    script = Script()
-    script.cell()
-    step = graph_kernel(script)
-    one = compiled(script, step, HOST, loops=1)
-    script.configuration()
-    for _ in range(4):
-        launched(script, step, one)
-    recording = script.recording()
-    (advice,) = plain_launch_advice(recording)
-    assert (advice.code, advice.kernel) == ("graph_fell_back", "step")
-    assert "4 of 4 launches of step, a graph kernel, fell back to plain launches, 40.0 µs in all" in advice.text
-    assert HOST in advice.text
-    assert "1 qd.graph.do_while loop went through the host" in advice.text
-    assert advice.text in [each.text for each in overview(recording).advice]
-    assert "fell back to plain launches" in recording.summary()
 
 
 def test_recordings_without_quadrants_have_none() -> None:

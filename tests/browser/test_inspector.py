@@ -80,7 +80,7 @@ def test_the_facts_are_there(shown: Inspector) -> None:
     assert second[6:11] == ["0", "16 B / 24 B", "1.0 KiB", "400 B", "4, 128 · 50 % +1"]
     assert second[11:14] == ["9.0", "1,024", "4.9 KiB"]
     assert second[15] == "k.scale-7.2.nbc"
-    assert next(row for row in shown.rows if row[0] == "3")[14] == "grid 4, block 128, shared 0 B"
+    assert next(row for row in shown.rows if row[0] == "3")[14] == "[4, 128]"
     assert shown.row(2).locator("td").nth(2).get_attribute("title") == (
         "out: array(float64, 1d, C)\nx: array(float32, 1d, C)")
 
@@ -193,7 +193,7 @@ def test_passes_launches_and_cache(shown: Inspector) -> None:
 
 def test_code_that_is_not_there_says_how_to_get_it(shown: Inspector) -> None:
     shown.tab("sass")
-    assert until(shown.page, lambda: "holds no machine code" in shown.panel.inner_text())
+    assert until(shown.page, lambda: "holds no SASS" in shown.panel.inner_text())
 
 
 def test_two_side_by_side(shown: Inspector) -> None:

@@ -134,7 +134,7 @@ scaled[1, 1](single)
 def test_a_kernel_that_is_restarted(chromium: Any, server: Server, application: str) -> None:
     name = f"restart_{application}"
     server.write(name, KERNELS, "kernelscope.inspect(axpy)", "import time\n"
-                 "kernelscope.views.inspector.wire.compile_parts = lambda *given: time.sleep(20)")
+                 "kernelscope.views.inspector.widget.compile_parts = lambda *given: time.sleep(20)")
     opened = Opened(chromium, server, application, name)
     opened.run()
     shown = Inspector(opened.page)

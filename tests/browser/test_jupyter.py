@@ -15,7 +15,6 @@ from handmade import MS, US, Script
 from jupyter_pages import ROOT, Opened, Server, svg_of, until
 
 import kernelscope
-from kernelscope.analysis.launches import launch_phases
 
 pytestmark = pytest.mark.browser
 
@@ -170,28 +169,6 @@ def test_keys_zoom_and_pan_and_do_not_reach_the_notebook(opened: Opened) -> None
     assert shown(opened) == pytest.approx(whole)
 
 
-def test_zooming_changes_what_is_painted(opened: Opened) -> None:
-    focus(opened)
-    before = colored(opened, 0, COMPILE)
-    opened.page.mouse.move(*canvas_point(opened, 20 * MS))
-    for _ in range(4):
-        opened.page.mouse.wheel(0, -240)
-    assert until(opened.page, lambda: colored(opened, 0, COMPILE) > before * 1.5)
-
-
-def test_dragging_pans(opened: Opened) -> None:
-    focus(opened)
-    opened.page.keyboard.press("w")
-    opened.page.keyboard.press("w")
-    start = shown(opened)
-    x, y = canvas_point(opened, (start[0] + start[1]) / 2)
-    opened.page.mouse.move(x, y)
-    opened.page.mouse.down()
-    opened.page.mouse.move(x - 150, y, steps=4)
-    opened.page.mouse.up()
-    assert shown(opened)[0] > start[0]
-
-
 def test_tooltip_and_pin(opened: Opened) -> None:
     focus(opened)
     opened.page.mouse.move(*canvas_point(opened, 30 * MS))
@@ -219,23 +196,6 @@ def test_search(opened: Opened) -> None:
     opened.page.keyboard.press("Escape")
     focus(opened)
     assert count.inner_text() == ""
-
-
-def test_sums_of_a_selection(opened: Opened) -> None:
-    focus(opened)
-    ruler = opened.page.locator(".ks-live .kst-ruler").first.bounding_box()
-    opened.page.mouse.move(ruler["x"] + 1, ruler["y"] + 10)
-    opened.page.mouse.down()
-    opened.page.mouse.move(ruler["x"] + ruler["width"] - 1, ruler["y"] + 10, steps=5)
-    opened.page.mouse.up()
-    panel = opened.page.locator(".ks-live .kst-sums").first
-    panel.wait_for(state="visible")
-    recording = kernelscope.load(THREADS)
-    sums = opened.page.evaluate("() => document.querySelector('.ks-live').kernelscope.sums()")
-    assert sums["launches"] == len(recording.launches)
-    assert sums["host"] == pytest.approx(int(launch_phases(recording).own_ns.sum()), rel=1e-9)
-    assert f"{len(recording.launches):,}" in panel.inner_text()
-    focus(opened)
 
 
 def test_names_are_only_names(opened: Opened) -> None:

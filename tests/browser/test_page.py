@@ -13,8 +13,8 @@ from graph_stories import rebuilt, with_builds
 from handmade import US, Script, many_launches
 
 from kernelscope.analysis.launches import PHASES, phase_totals
+from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
-from kernelscope.views.html import PHASE_COLORS
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import picture
 

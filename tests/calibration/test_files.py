@@ -65,7 +65,7 @@ def test_a_new_one_takes_the_place_of_that_of_its_setting(path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [
-    {"machine": "other"}, {"python": "3.13.0"}, {"detail": "launch"}, {"backend": "native"}, {"gpu": "NVIDIA X"},
+    {"machine": "other"}, {"python": "3.13.0"}, {"detail": "launch"}, {"gpu": "NVIDIA X"},
     {"measured": TODAY - timedelta(days=200)}, {"measured": TODAY + timedelta(days=5)},
 ])
 def test_one_of_another_setting_or_time_is_not_found(path: Path, other: Any) -> None:
@@ -76,14 +76,14 @@ def test_one_of_another_setting_or_time_is_not_found(path: Path, other: Any) -> 
 
 @pytest.mark.parametrize(("content", "said"), [
     (b"", "cannot be read: "),
-    (b'{"format": 1, "calib', "cannot be read: "),
+    (b'{"format": 2, "calib', "cannot be read: "),
     (b"\xff\xfe", "cannot be read: "),
     (b"[" * 100_000, "cannot be read: "),
-    (b"[1]", "holds no calibrations of format 1"),
-    (b'{"format": 0, "calibrations": []}', "holds no calibrations of format 1"),
-    (b'{"format": "1", "calibrations": []}', "holds no calibrations of format 1"),
-    (b'{"format": 1, "calibrations": 5}', "holds no calibrations of format 1"),
-    (b'{"format": 1, "calibrations": [[]]}', "calibration 1: a calibration is [], and no JSON object"),
+    (b"[1]", "holds no calibrations of format 2"),
+    (b'{"format": 1, "calibrations": []}', "holds no calibrations of format 2"),
+    (b'{"format": "2", "calibrations": []}', "holds no calibrations of format 2"),
+    (b'{"format": 2, "calibrations": 5}', "holds no calibrations of format 2"),
+    (b'{"format": 2, "calibrations": [[]]}', "calibration 1: a calibration is [], and no JSON object"),
     (b" " * (5 * 2**20), "has 5242880 bytes, and 4194304 is the most"),
 ])
 def test_a_damaged_file_is_ignored_and_replaced(path: Path, content: bytes, said: str) -> None:
@@ -117,13 +117,13 @@ def test_what_is_no_file_is_not_waited_for(path: Path) -> None:
 
 def test_a_newer_file_is_left_alone(path: Path) -> None:
     path.parent.mkdir()
-    path.write_text('{"format": 2, "calibrations": {}}')
-    said = "has format 2 of a newer kernelscope, and this one reads format 1: upgrade it, or remove "
+    path.write_text('{"format": 3, "calibrations": {}}')
+    said = "has format 3 of a newer kernelscope, and this one reads format 2: upgrade it, or remove "
     with pytest.raises(CalibrationError, match=said):
         store([calibration()], path)
     with pytest.raises(CalibrationError, match=said), measuring(path):
         pytest.fail("nothing is measured that cannot be stored")
-    assert path.read_text() == '{"format": 2, "calibrations": {}}'
+    assert path.read_text() == '{"format": 3, "calibrations": {}}'
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_anything_is_measured(tmp_path: Path) -> None:

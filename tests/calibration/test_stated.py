@@ -16,7 +16,6 @@ from kernelscope.recorder.overhead import Calibration, Stored, store
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import redact
-from kernelscope.studies.calibrating import backends
 
 
 def test_a_cost_that_was_measured() -> None:
@@ -50,7 +49,7 @@ def on_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def known(held: list[Calibration], *gpus: str | None) -> Calibration | None:
-    return overhead.known(gpus, "python", "phases", Stored(Path("x"), tuple(held)), TODAY)
+    return overhead.known(gpus, "phases", Stored(Path("x"), tuple(held)), TODAY)
 
 
 def test_of_several_gpus_the_dearest_counts_and_all_must_be_known(on_the_box: None) -> None:
@@ -64,10 +63,10 @@ def test_of_several_gpus_the_dearest_counts_and_all_must_be_known(on_the_box: No
 
 
 def test_this_process_has_a_setting() -> None:
-    made = overhead.setting(None, "python", "launch")
+    made = overhead.setting(None, "launch")
     assert made.kernelscope == kernelscope.__version__
     assert all((made.machine, made.processor, made.python, made.numba_cuda))
-    assert (made.gpu, made.backend, made.detail) == (None, "python", "launch")
+    assert (made.gpu, made.detail) == (None, "launch")
 
 
 def test_a_machine_that_does_not_tell_its_processor(tmp_path: Path) -> None:
@@ -86,10 +85,10 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def noop() -> None:
         pass
 
-    def record(*held: Calibration, detail: str = "phases", backend: str = "python") -> Recording:
+    def record(*held: Calibration, detail: str = "phases") -> Recording:
         if held:
             store(held)
-        with kernelscope.record("x", detail=detail, gpu="none", backend=backend) as recorder:
+        with kernelscope.record("x", detail=detail, gpu="none") as recorder:
             for _ in range(5):
                 noop[1, 32]()
         return recorder.recording
@@ -105,29 +104,22 @@ def cost_row(recording: Recording) -> dict[str, Any]:
     return row
 
 
-@pytest.mark.parametrize("backend", backends())
-def test_recordings_state_what_was_measured(launched: Any, backend: str) -> None:
-    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, backend, "phases"))
-    row = cost_row(launched(mine, backend=backend))
+def test_recordings_state_what_was_measured(launched: Any) -> None:
+    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "phases"))
+    row = cost_row(launched(mine))
     assert row["message"].startswith("calibrated on this machine on ")
     assert (row["cost_ns"], row["total_cost_ns"]) == (95.0, 475.0)
 
 
-@pytest.mark.usefixtures("native_recorder")
-def test_each_recorder_has_a_cost_of_its_own(launched: Any) -> None:
-    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "native", "phases"))
-    assert cost_row(launched(mine))["message"].startswith("estimated: ")
-
-
 def test_another_detail_is_estimated(launched: Any) -> None:
-    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "python", "phases"))
+    mine = calibration(measured=overhead.datetime.now(TODAY.tzinfo), here=overhead.setting(None, "phases"))
     recording = launched(mine, detail="launch")
     assert cost_row(recording)["message"].startswith("estimated: ")
     assert cost_row(recording)["cost_ns"] > 0
     assert recording.metadata["own_cost"]["numba-cuda"] == {"kind": "estimated"}
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 1, "calibrations": [{}]}'])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"format": 2, "calibrations": [{}]}'])
 def test_a_damaged_file_does_not_disturb_a_recording(launched: Any, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "kernelscope").mkdir()
     (tmp_path / "kernelscope" / "calibration.json").write_bytes(content)
@@ -164,7 +156,7 @@ def test_merged_and_redacted_recordings_say_how_the_cost_is_known(launched: Any)
     estimated = launched()
     overhead.of_process.cache_clear()
     now = overhead.datetime.now(TODAY.tzinfo)
-    measured = launched(calibration(measured=now, here=overhead.setting(None, "python", "phases")))
+    measured = launched(calibration(measured=now, here=overhead.setting(None, "phases")))
     facts = measured.metadata["own_cost"]["numba-cuda"]
     assert merge([measured, measured]).metadata["own_cost"]["numba-cuda"] == facts
     assert merge([measured, estimated]).metadata["own_cost"]["numba-cuda"] == {"kind": "partly calibrated"}

@@ -23,8 +23,8 @@ AGO = timedelta(days=3)
 @pytest.fixture(autouse=True)
 def on_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, as the calibrations by hand have it."""
-    monkeypatch.setattr(overhead, "setting", lambda gpu, backend, detail: calibration(
-        gpu=gpu, backend=backend, detail=detail).setting)
+    monkeypatch.setattr(overhead, "setting", lambda gpu, detail: calibration(
+        gpu=gpu, detail=detail).setting)
 
 
 def said(*held: Calibration, gpus: tuple[str | None, ...] = (None,), problems: tuple[str, ...] = ()) -> list[str]:
@@ -42,12 +42,12 @@ def test_nothing_is_stored() -> None:
 ])
 def test_what_is_stored_has_an_age(days: float, age: str) -> None:
     (line,) = said(calibration(measured=TODAY - timedelta(days=days)))
-    assert line == f"dry run, python recorder, detail 'phases': +95 ns (+90 to +101 ns) a launch, measured {age}"
+    assert line == f"dry run, detail 'phases': +95 ns (+90 to +101 ns) a launch, measured {age}"
 
 
 def test_no_difference_says_what_it_is_counted_as() -> None:
     (line,) = said(calibration(cost(3.0, -5.0, 12.0), gpu="NVIDIA X"), gpus=(None, "NVIDIA X"))
-    assert line.startswith("NVIDIA X, python recorder, detail 'phases': no difference seen (-5 to +12 ns), counted as "
+    assert line.startswith("NVIDIA X, detail 'phases': no difference seen (-5 to +12 ns), counted as "
                            "12 ns a launch")
 
 
@@ -87,7 +87,7 @@ def test_doubts_are_told() -> None:
     assert "two times not recording differ by more than they should" in busy
     sound = doctor.measured_lines(calibration(cost(), cost(arguments=0)))
     assert sound == [
-        "dry run, python recorder, detail 'phases'",
+        "dry run, detail 'phases'",
         "  4 device arrays: +95 ns (+90 to +101 ns); launches of 5.0 µs",
         "                   99 of 100 launches took at most 9.0 µs, recorded 9.5 µs: +500 ns (+200 to +700 ns)",
         "  no argument: +95 ns (+90 to +101 ns); launches of 5.0 µs",
@@ -110,7 +110,7 @@ def calibrate(as_json: bool = False) -> int:
 def test_what_was_measured_is_printed_and_stored(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert calibrate() == 0
     printed = capsys.readouterr()
-    assert "dry run, python recorder, detail 'launch'" in printed.out
+    assert "dry run, detail 'launch'" in printed.out
     assert printed.out.endswith(f"stored in {measured}: recordings state this cost from now on\n")
     assert printed.err == "measuring what recording costs, for some 25 s ...\n"
     assert len(stored(measured).calibrations) == 2

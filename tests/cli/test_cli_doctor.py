@@ -17,14 +17,6 @@ SECTIONS = ("GPU", "dry run", "recorder", "probes", "own cost", "CUDA", "package
 
 
 def test_a_machine_with_the_dry_run(cli: Any) -> None:
-    text = cli("doctor", KERNELSCOPE_DRYRUN=None).stdout
-    assert [line.split("  ")[0] for line in text.splitlines() if line[:1].strip()][1:-1] == list(SECTIONS)
-    assert "works: a launch was recorded" in text
-    assert "numba-cuda: ok" in text
-    assert "numba-cuda 0." in text
-
-
-def test_json(cli: Any) -> None:
     found = json.loads(cli("doctor", "--json").stdout)
     assert found["can_record"] is True
     assert found["dry_run"]["launches"] == 1
@@ -32,6 +24,10 @@ def test_json(cli: Any) -> None:
     assert found["packages"]["numba-cuda"]
     assert found["own_cost"]["calibrations"] == found["own_cost"]["problems"] == []
     assert all({"what", "command"} == set(row) for row in found["missing"])
+    text = doctor.lines(found)
+    assert [line.split("  ")[0] for line in text if line[:1].strip()][1:-1] == list(SECTIONS)
+    assert any("works: a launch was recorded" in line for line in text)
+    assert any("numba-cuda: ok" in line for line in text)
 
 
 @pytest.fixture
@@ -41,9 +37,9 @@ def bare(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_machine_on_which_nothing_works(cli: Any, bare: Path) -> None:
+def test_a_machine_on_which_nothing_works(process: Any, bare: Path) -> None:
     root = Path(doctor.__file__).parents[2]
-    ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, PYTHONPATH=f"{bare}{os.pathsep}{root}")
+    ran = process("doctor", code=1, KERNELSCOPE_DRYRUN=None, PYTHONPATH=f"{bare}{os.pathsep}{root}")
     assert "does not work: " in ran.stdout
     assert ran.stdout.endswith("Recording is not possible here: see what is missing above.\n")
     assert "pip install 'kernelscope[cu13]'" in ran.stdout
@@ -52,7 +48,7 @@ def test_a_machine_on_which_nothing_works(cli: Any, bare: Path) -> None:
 def test_without_a_compiler_the_dry_run_says_so(cli: Any, tmp_path: Path) -> None:
     ran = cli("doctor", code=1, KERNELSCOPE_DRYRUN=None, CC="nothing", XDG_CACHE_HOME=str(tmp_path), PATH=str(tmp_path))
     assert "does not work: DryRunError: the dry run needs a C compiler" in ran.stdout
-    assert "a C compiler (for the dry run, and to compile the native recorder): apt-get install gcc lib" in ran.stdout
+    assert "a C compiler (for the dry run): apt-get install gcc lib" in ran.stdout
 
 
 FOUND = {
@@ -60,8 +56,7 @@ FOUND = {
     "nvdisasm": None, "missing": [], "can_record": True, "dry_run": {"problem": "no"},
     "own_cost": {"file": "c.json", "calibrations": [], "problems": []},
     "probes": [{"probe": "numba-cuda", "status": "degraded", "message": "part", "fix": "upgrade"}],
-    "recorder": {"native": "/p/_core.so", "compiler": "GCC 12", "problem": None, "asked": None,
-                 "clock": "clock_gettime", "old": None},
+    "recorder": {"extension": "/p/_core.so", "compiler": "GCC 12", "clock": "clock_gettime", "old": None},
     "gpu": {"problem": None, "driver": "13.0", "trial": {"launches": 1},
             "devices": [{"name": "NVIDIA X", "compute_capability": "9.0"}]},
 }
@@ -78,16 +73,12 @@ def test_a_machine_with_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(("recorder", "said"), [
-    ({}, ["native: /p/_core.so, compiled by GCC 12"]),
-    ({"compiler": None}, ["native: /p/_core.so, compiled by an unknown compiler"]),
-    ({"native": None, "problem": "it is not there; do this"},
-     ["in Python; the native one is missing: it is not there; do this"]),
+    ({}, ["/p/_core.so, compiled by GCC 12"]),
+    ({"compiler": None}, ["/p/_core.so, compiled by an unknown compiler"]),
     ({"clock": "tsc", "old": "its sources are newer (ring.c): do this"}, [
-        "native: /p/_core.so, compiled by GCC 12",
+        "/p/_core.so, compiled by GCC 12",
         "its clock: the processor's counter (tsc), put right by the system's clock each millisecond",
         "compile it anew: its sources are newer (ring.c): do this"]),
-    ({"asked": "python"}, ["native: /p/_core.so, compiled by GCC 12",
-                           "KERNELSCOPE_RECORDER=python: recordings use that one"]),
 ])
 def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     found = {**FOUND, "recorder": {**FOUND["recorder"], **recorder}}  # type: ignore[dict-item]
@@ -97,30 +88,32 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     assert shown[place + len(said)].startswith("probes")
 
 
-@pytest.mark.usefixtures("native_recorder")
-def test_where_the_native_recorder_is(cli: Any) -> None:
-    found = json.loads(cli("doctor", "--json", KERNELSCOPE_RECORDER=None).stdout)
-    recorder = found["recorder"]
-    assert native.core is not None
-    assert recorder.pop("native") == native.core.__file__
-    assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler"))
-    assert recorder == {"problem": None, "asked": None, "clock": native.core.CLOCK, "old": None}
-    assert not [row for row in found["missing"] if "recorder" in row["what"]]
+@pytest.mark.parametrize("is_old", [False, True])
+def test_where_the_extension_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_old: bool) -> None:
+    """A compiled module between older or newer sources, whenever those of this checkout were written."""
+    real, folder = Path(native.core.__file__ or ""), tmp_path / "native"
+    (folder / "csrc").mkdir(parents=True)
+    compiled, source = folder / real.name, folder / "csrc" / "ring.c"
+    compiled.write_bytes(real.read_bytes())
+    source.touch()
+    os.utime(compiled, (1_000, 1_000))
+    os.utime(source, (2_000, 2_000) if is_old else (500, 500))
+    monkeypatch.setattr(native.core, "__file__", str(compiled))
+    monkeypatch.setattr(native, "_FOLDER", folder)
+    recorder = doctor._recorder()
+    assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler") or "")
+    old = recorder.pop("old")
+    assert ("its sources are newer (ring.c)" in (old or "") if is_old else old is None)
+    assert recorder == {"extension": str(compiled), "clock": native.core.CLOCK}
 
 
-def test_why_the_native_recorder_is_missing(cli: Any, tmp_path: Path) -> None:
-    """It is no reason for another exit status."""
+def test_a_missing_extension_is_one_line(process: Any, tmp_path: Path) -> None:
     root = Path(doctor.__file__).parents[2]
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['kernelscope.native._core'] = None\n")
-    hidden = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}", "KERNELSCOPE_RECORDER": "python"}
-    found = json.loads(cli("doctor", "--json", **hidden).stdout)
-    assert found["can_record"] is True
-    assert found["recorder"]["native"] is None
-    assert re.match("it (is not compiled for this Python|does not load): ", found["recorder"]["problem"])
-    assert found["recorder"]["problem"].endswith(f"pip install --editable {root}")
-    assert found["recorder"]["asked"] == "python"
-    assert {"what": "the native recorder (recording costs less with it)",
-            "command": f"pip install --editable {root}"} in found["missing"]
+    ran = process("doctor", code=1, PYTHONPATH=f"{tmp_path}{os.pathsep}{root}")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("kernelscope: nothing can be recorded: KernelScope's C extension ")
+    assert line.endswith(f"run pip install --editable {root}")
 
 
 def test_children_that_fail_are_problems() -> None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from perfetto_trace import read
 
 from kernelscope import load
-from kernelscope.commands import cli, export
+from kernelscope.commands import export
 from kernelscope.errors import KernelScopeError
 from kernelscope.schema import TABLES
-from kernelscope.views import exports
-from kernelscope.views.exports import EXPORTERS, Exporter, exporter_named_by
+from kernelscope.views.exports import EXPORTERS, exporter_named_by
 
 
 @pytest.fixture
@@ -112,40 +113,40 @@ def test_default_names() -> None:
     assert EXPORTERS["perfetto"].default_name("x/run.1") == "x/run.1.pftrace"
 
 
-def test_a_further_exporter_is_its_function_and_one_entry(two: Path, monkeypatch: pytest.MonkeyPatch,
-                                                          capsys: pytest.CaptureFixture[str]) -> None:
-    def write(recording: Any, path: Path, *, paths: bool = False, progress: Any = None) -> Path:
-        target = Path(path)
-        target.write_text("\n".join(recording.column("dispatchers", "name")))
-        return target
+FURTHER = """
+from pathlib import Path
+from kernelscope.views.exports import EXPORTERS, Exporter
+def write(recording, path, *, paths=False, progress=None):
+    Path(path).write_text(" ".join(recording.column("dispatchers", "name")))
+    return Path(path)
+EXPORTERS["names"] = Exporter("names", "further:write", ".names", "the kernels' names", "any editor", (".names",))
+"""
+USE = """
+import sys, further
+from kernelscope import load
+from kernelscope.commands.cli import main
+from kernelscope.views.exports import exporter_named_by, reference_table
+assert main(["export", "two.kscope", "--to", "names"]) == 0
+assert main(["export", "two.kscope", "--to", "csv", "-o", "x.names"]) == 1
+print(load("two.kscope").to_names("b.names"), exporter_named_by("c.names").name, reference_table().splitlines()[-1])
+for words in (["export", "two.kscope", "--to", "nams"], ["export", "--help"]):
+    try:
+        main(words)
+    except SystemExit:
+        pass
+"""
 
-    module = ModuleType("further_exporter")
-    monkeypatch.setattr(module, "write", write, raising=False)
-    monkeypatch.setitem(sys.modules, "further_exporter", module)
-    further = Exporter("names", "further_exporter:write", ".names", "the kernels' names, a line each", "any editor",
-                       (".names",))
-    monkeypatch.setitem(EXPORTERS, "names", further)
-    monkeypatch.chdir(two.parent)
-    # The help is made when the command line is loaded, as in a process of its own.
-    monkeypatch.setattr(cli, "_EXPORT", exports.help_text())
-    names = [str(row["name"]) for row in load(two).rows("dispatchers")]
 
-    assert cli.main(["export", "two.kscope", "--to", "names"]) == 0
-    assert capsys.readouterr().out == "wrote two.names\n"
-    assert two.with_suffix(".names").read_text().split("\n") == names
-    assert load(two).to_names(two.with_name("b.names")) == two.with_name("b.names")
-    assert exporter_named_by("x.names") is further
-    with pytest.raises(SystemExit):
-        cli.main(["export", "two.kscope", "--to", "nams"])
-    assert "did you mean 'names'?" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        cli.main(["export", "--help"])
-    assert "the kernels' names, a line each (out.names)" in capsys.readouterr().out
-    with pytest.raises(KernelScopeError, match=r"the format names, and --to says csv"):
-        export.exported(load(two), "csv", "x.names")
-    with pytest.raises(KernelScopeError, match="perfetto, html, parquet, csv or names"):
-        exporter_named_by("a.txt")
-    assert "| `names` | any editor | the kernels' names, a line each | `out.names` |" in exports.reference_table()
+def test_a_further_exporter_is_its_function_and_one_entry(two: Path) -> None:
+    two.with_name("further.py").write_text(FURTHER)
+    ran = subprocess.run([sys.executable, "-c", USE], cwd=two.parent, capture_output=True, text=True, timeout=120,
+                         check=False, env={**os.environ, "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100"})
+    names = " ".join(str(row["name"]) for row in load(two).rows("dispatchers"))
+    assert two.with_suffix(".names").read_text() == two.with_name("b.names").read_text() == names
+    assert "wrote two.names\nb.names names | `names` | any editor | the kernels' names | `out.names` |\n" in ran.stdout
+    assert "names      the kernels' names (out.names)" in ran.stdout
+    assert "'x.names' is the name of a file in the format names, and --to says csv" in ran.stderr
+    assert "did you mean 'names'?" in ran.stderr
 
 
 def test_a_recording_has_a_method_for_each_exporter(two: Path) -> None:

@@ -40,7 +40,7 @@ def test_cases_cost_what_they_should(every_case):
     assert cost["4 args"] < 1.5 * cost["configured each time"]
     assert cost["graph of 20 kernels"] < cost["20 launches"] / 3
     assert 10 < cost["20 launches"] / cost["explicit stream"] < 30
-    assert cost["4 args + python recorder (phases)"] < 1.5 * cost["4 args + no recorder"] + 2
+    assert cost["4 args + recorder (phases)"] < 1.5 * cost["4 args + no recorder"] + 2
 
 
 def test_the_device_is_not_what_is_waited_for(every_case):

@@ -1,4 +1,4 @@
-"""What many threads do to the native recorder at once, checked without a test framework and without NumPy.
+"""What many threads do to the recorder at once, checked without a test framework and without NumPy.
 
 `python at_once.py FILE` checks the extension module in FILE, with any interpreter that it is compiled for; the tests
 call the same functions with this interpreter's.

@@ -10,7 +10,7 @@ from typing import Any
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Setting, Tail
 
 TODAY = datetime(2026, 11, 22, 9, tzinfo=UTC)
-HERE = Setting("box", "Fast 9000", "3.12.1", "0.1.0", "0.30.4", None, "python", "phases")
+HERE = Setting("box", "Fast 9000", "3.12.1", "0.1.0", "0.30.4", None, "phases")
 
 
 def cost(middle: float = 95.0, low: float = 90.0, high: float = 101.0, arguments: int = 4,

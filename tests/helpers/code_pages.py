@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import base64
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kernelscope.views.widget import CODE
+from kernelscope.views.widget import front_end
 
 #: Waits until what was asked for is drawn.
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -44,27 +43,18 @@ JUPYTER = {
 }
 
 
-def static(name: str) -> str:
-    return files("kernelscope").joinpath("static", name).read_text(encoding="utf-8")
-
-
-def joined() -> str:
-    """The views' modules as one script, as notebooks get them."""
-    texts = (re.sub(r'^import \{[^}]*\} from "\./\w+\.js";\n', "", static(f"{name}.js"), flags=re.MULTILINE)
-             for name in ("text", *CODE))
-    return re.sub(r"^export (?=(async )?(function|class|const|let) )", "", "\n".join(texts), flags=re.MULTILINE)
-
-
 def code_page(folder: Path, jupyter: str = "") -> Path:
     """Write a page with an empty `#host`, and `codeView` and `diffView` as globals."""
     path = folder / "code.html"
     theme = f"body {{ {JUPYTER[jupyter]} background: var(--jp-layout-color1); }}" if jupyter else ""
+    module = base64.b64encode(front_end("inspector").encode()).decode()
     path.write_text(
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        f"<title>code</title><style>body {{ margin: 8px; }} {theme} {static('code.css')}</style></head>"
-        f'<body><div id="host"></div><script type="module">{joined()}\n'
-        "Object.assign(window, { codeView, diffView: typeof diffView === 'undefined' ? null : diffView });"
-        "</script></body></html>", encoding="utf-8")
+        f"<title>code</title><style>body {{ margin: 8px; }} {theme}</style></head>"
+        f'<body><div id="host"></div><script type="module">'
+        f'const module = await import("data:text/javascript;base64,{module}");\n'
+        "const style = document.createElement('style');\nstyle.textContent = module.CODE_STYLE;\n"
+        "document.head.append(style);\nObject.assign(window, module);</script></body></html>", encoding="utf-8")
     return path
 
 

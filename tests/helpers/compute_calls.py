@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from fresh_logs import new_log
 from standin_compute import Array
 
 from kernelscope.probes.cuda_compute import CudaComputeProbe
@@ -26,7 +25,7 @@ def plus(a: Any, b: Any) -> Any:
 
 @contextmanager
 def recording(sink: Sink | None = None) -> Iterator[Sink]:
-    sink, probe = sink or Sink(log=new_log()), CudaComputeProbe()
+    sink, probe = sink or Sink(), CudaComputeProbe()
     probe.install(sink, sink.detail)
     try:
         yield sink

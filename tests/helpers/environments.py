@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: The oldest Python that every framework runs on.
 OLDEST = (3, 12)
 #: What the tests inside need besides KernelScope's own dependencies and the framework.
-TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3")
+TEST_TOOLS = ("pytest>=8.2", "pytest-timeout>=2.3", "setuptools>=77")
 #: Set inside of such an environment; `tests/frameworks/conftest.py` collects the frameworks' tests there only.
 INSIDE = "KERNELSCOPE_TEST_FRAMEWORK"
 #: The folder that environments are kept in.
@@ -71,12 +71,23 @@ def run_tests(requirements: Path) -> Outcome:
     """
     name = f"{requirements.parent.name}-{requirements.stem}"
     python = environment(name, requirements_of(requirements))
+    compile_extension(python)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         ran = _run(python, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q",
                    f"--junitxml={report}", requirements.parent, cwd=ROOT, env=_inner_environment())
         tests, skipped = _counts(report)
     return Outcome(ran.returncode, ran.stdout, tests, skipped)
+
+
+def compile_extension(python: Path, root: Path = ROOT) -> None:
+    """Compile the checkout's C extension in place for an interpreter for which it is not there, or is old."""
+    code = "from kernelscope import native; native.core; raise SystemExit(native.why_old() is not None)"
+    with _locked(cache_folder() / "extension.lock"), tempfile.TemporaryDirectory() as folder:
+        if _run(python, "-c", code, cwd=root, env=_inner_environment()).returncode:
+            done = _run(python, "setup.py", "-q", "build_ext", "--inplace", "--force", "--build-temp", folder, cwd=root)
+            if done.returncode:
+                raise CannotInstallError(done.stdout)
 
 
 def requirements_of(file: Path) -> list[str]:

@@ -87,7 +87,6 @@ def killed(script: Path, file: Path, mode: str, capacity: int, threads: int, aft
     return list(said)
 
 
-@pytest.mark.usefixtures("native_recorder")
 @pytest.mark.parametrize("number", range(TIMES))
 def test_what_was_acknowledged_is_there(tmp_path: Path, number: int) -> None:
     draw = random.Random(number)

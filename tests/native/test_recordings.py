@@ -1,11 +1,10 @@
-"""Recordings by the native recorder, one after another: what they leave, and what they say that they cost."""
+"""Recordings by the recorder, one after another: what they leave, and what they say that they cost."""
 
 from __future__ import annotations
 
 import dis
 import gc
 import os
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -13,15 +12,10 @@ import pytest
 from counting import lines_run
 from numba import cuda
 
-from kernelscope.native.log import PythonLog
-from kernelscope.native.ring import NativeLog
-from kernelscope.probes.numba_cuda import measure_cost
 from kernelscope.recorder.recorder import Recorder
 
 #: Under valgrind or a sanitizer launches take as long as those take, and memory is given back later.
 WATCHED = "KERNELSCOPE_WATCHED" in os.environ
-
-pytestmark = pytest.mark.usefixtures("native_recorder")
 
 
 @cuda.jit
@@ -38,8 +32,8 @@ def launch() -> Any:
 
 
 def recorded(launch: Callable[[], None], launches: int = 1) -> Any:
-    """A recording of so many launches by the native recorder."""
-    recorder = Recorder("again", backend="native", gpu="none", synchronize=False).start()
+    """A recording of so many launches by the recorder."""
+    recorder = Recorder("again", gpu="none", synchronize=False).start()
     for _ in range(launches):
         launch()
     return recorder.stop()
@@ -77,9 +71,3 @@ def test_calls_run_as_before_once_a_recording_has_ended(launch: Any) -> None:
     before = found()
     recorded(launch, 2000)
     assert found() == before
-
-
-@pytest.mark.skipif(WATCHED, reason="it compares times")
-def test_the_estimate_tells_the_recorders_apart() -> None:
-    pairs = [(measure_cost("phases", NativeLog), measure_cost("phases", PythonLog)) for _ in range(7)]
-    assert 0 < statistics.median(native / python for native, python in pairs) < 1

@@ -1,4 +1,4 @@
-"""The stubs of the native recorder say what the compiled module has: names, methods, and names of parameters."""
+"""The stubs of the extension say what the compiled module has: names, methods, and names of parameters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ import pytest
 from kernelscope import native
 
 STUBS = Path(native.__file__).with_name("_core.pyi")
-
-
-@pytest.fixture
-def core() -> ModuleType:
-    if native.core is None:
-        pytest.skip(f"no native recorder: {native.why_missing()}")
-    return native.core
 
 
 def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:

@@ -1,4 +1,4 @@
-"""Tests the native recorder on a build of it that is watched: `python watched.py asan|valgrind [arguments of pytest]`.
+"""Tests the C extension on a build of it that is watched: `python watched.py asan|valgrind [arguments of pytest]`.
 
 The package is built once more, into build/asan or build/valgrind, and the tests are copied there, so that processes
 which the tests start import the watched build too.
@@ -45,7 +45,7 @@ def build(folder: Path, tool: str) -> None:
          f"--build-temp={folder}/objects"],
         cwd=ROOT, check=False, env={**os.environ, "KERNELSCOPE_STRICT": "1", "CFLAGS": flags, "LDFLAGS": flags})
     if made.returncode:
-        raise SystemExit(f"the native recorder does not compile with {flags}: see above")
+        raise SystemExit(f"the C extension does not compile with {flags}: see above")
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "node_modules"))

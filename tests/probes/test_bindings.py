@@ -45,12 +45,11 @@ def test_a_namespace_that_was_left_alone_once_gets_the_hook_of_the_next_recordin
     assert hooked(set()) == ("the hook", "the hook")
 
 
-@pytest.mark.skipif(native.core is None, reason="the native recorder is not built")
 def test_a_native_hook_that_nobody_else_took_is_taken_back_without_a_search(modules, monkeypatch):
-    from kernelscope.native.ring import NativeLog
+    from kernelscope.native.log import LaunchLog
 
     bound, held = modules[1], (modules[1].function,)  # a name in a closure would be bound to the hook too
-    bindings = Bindings(held[0], NativeLog().hook("core", held[0], print, print, 4))
+    bindings = Bindings(held[0], LaunchLog().hook("core", held[0], print, print, 4))
     bindings.put()
     assert type(bound.function) is native.core.Hook
     monkeypatch.setattr(base, "_search", lambda _: pytest.fail("it looked at every object of the process"))

@@ -21,8 +21,6 @@ from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_two_equal_calls_are_one_build_and_one_hit(compute: Any) -> None:
     with recording() as sink:

@@ -15,15 +15,12 @@ from typing import Any
 import pytest
 import standin_compute
 from compute_calls import IN, OUT, add, launches, no_errors, outcomes, plus, recording, reduce
-from fresh_logs import new_log
 from standin_compute import Array
 
 from kernelscope.probes import cuda_compute
 from kernelscope.probes.base import hook_codes, without_frames
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.sink import Sink
-
-pytestmark = pytest.mark.usefixtures("recorder_backend")
 
 
 def run_together(*actions: Callable[[], Any]) -> None:
@@ -288,6 +285,6 @@ def test_it_waits_for_the_import() -> None:
 
 @pytest.mark.parametrize("detail", ["phases", "launch"])
 def test_cost_is_measured(detail: str) -> None:
-    assert 0 < cuda_compute.measure_cost(detail, type(new_log()), rounds=5) < 20_000
+    assert 0 < cuda_compute.measure_cost(detail, rounds=5) < 20_000
     assert "__signature__" not in vars(cuda_compute._algorithm)
     assert cuda_compute._factory.__code__.co_filename == cuda_compute.__file__

@@ -16,7 +16,8 @@ from kernelscope.cubin import read
 from kernelscope.errors import KernelScopeError
 from kernelscope.recorder import live
 from kernelscope.recording.merge import merge
-from kernelscope.views.inspector.model import code_text, inspect_kernels, line_map
+from kernelscope.views.inspector.code import code_text, line_map
+from kernelscope.views.inspector.model import inspect_kernels
 
 
 def test_what_is_a_kernel(kernels):

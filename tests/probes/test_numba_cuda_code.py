@@ -19,9 +19,9 @@ from kernelscope import native
 from kernelscope.errors import DisassemblerError
 from kernelscope.probes.numba_cuda import kernels as numba_cuda_kernels
 from kernelscope.recording.merge import merge
-from kernelscope.views.inspector.model import code_text, inspect_kernels
+from kernelscope.views.inspector.code import code_text
+from kernelscope.views.inspector.model import inspect_kernels
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
 
 @pytest.fixture(autouse=True)
 def time_enough(monkeypatch):
@@ -58,7 +58,7 @@ def test_without_being_asked_there_is_none(kernels, array):
 
 
 @pytest.mark.parametrize("detail", ["launch", "phases"])
-def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail, recorder_backend):
+def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail):
     from numba.cuda import dispatcher
 
     def path():
@@ -72,7 +72,7 @@ def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail, recorder
             kernels.axpy[1, 32](array, 2.0, array)
             hooked.append(path())
     assert hooked[0] == hooked[1]
-    unseen = recorder_backend == "native" and native.core.TAKES_FUNCTIONS and detail == "launch"
+    unseen = native.core.TAKES_FUNCTIONS and detail == "launch"
     assert unseen or hooked[0] != path(), "while recording, launches run other code than now"
 
 

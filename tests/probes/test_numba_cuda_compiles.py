@@ -10,8 +10,6 @@ from numba import cuda
 
 import kernelscope
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_passes_and_phases_belong_to_their_compile(kernels, array):
     with kernelscope.record() as r:

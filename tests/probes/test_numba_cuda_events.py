@@ -13,8 +13,6 @@ import kernelscope
 from kernelscope.probes.numba_cuda import NumbaCudaProbe, events
 from kernelscope.recorder.recorder import Recorder
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def timed(**options):
     """A recorder as `gpu="events"` makes it where there is a GPU; on the null driver, whose events tell no time."""

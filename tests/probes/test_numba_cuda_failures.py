@@ -20,8 +20,6 @@ import kernelscope
 from kernelscope.errors import ProbeUnavailableError, RecorderStateError
 from kernelscope.recorder.recorder import Recorder
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def make_kernels():
     """Fresh dispatchers: nothing of them is compiled."""
@@ -599,27 +597,21 @@ print(len(r.recording.launches))
     assert result.stdout.split() == ["2"]
 
 
-def test_a_thread_that_comes_while_the_hooks_go_does_not_put_them_back(kernels, array):
-    """A first launch may stand between the hook's code and the thread's state when another thread stops."""
-    from kernelscope.native.log import ThreadState
+def test_what_comes_while_the_hooks_go_does_not_put_them_back(kernels, array):
+    """Another thread may find a second device, or have imported numba-cuda, while this one stops."""
     from kernelscope.probes.numba_cuda import NumbaCudaProbe
     from kernelscope.probes.sink import Sink
 
     probe, sink = NumbaCudaProbe(), Sink()
     probe.install(sink, "phases")
     kernels.axpy[2, 32](array, 2.0, array)
-    hooks = probe._hooks
-    before = numba_dispatcher.CUDADispatcher.call.__code__
     probe.uninstall()
-    assert numba_dispatcher.CUDADispatcher.call.__code__ is not before
-    hooks.thread_came(ThreadState(1))
     probe._modules.devices = type("TwoDevices", (), {"gpus": [0, 1]})
     probe._follow_devices()
     probe._imported(numba_dispatcher, sink)
     # the fixture that runs after every test finds any hook that is left
-    assert numba_dispatcher.CUDADispatcher.call.__code__ is not before
     kernels.axpy[2, 32](array, 2.0, array)
-    assert sink.state().count() == 1
+    assert len(sink.log.columns()["start_ns"]) == 1
 
 
 def test_ctrl_c_while_hooks_are_undone_leaves_none(kernels, array, monkeypatch):

@@ -13,8 +13,6 @@ from numba.cuda import dispatcher as numba_dispatcher
 import kernelscope
 from kernelscope.recorder.recorder import Recorder
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 BOUNDARIES = ["start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns"]
 
 

@@ -6,16 +6,14 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from fresh_logs import new_log
 
 from kernelscope.probes import numba_cuda_mlir as probe_module
 from kernelscope.probes.base import Patches
-from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe, launch_hooks, measure_cost, self_check
+from kernelscope.probes.numba_cuda_mlir import NumbaCudaMlirProbe, measure_cost, self_check
 from kernelscope.probes.numba_cuda_mlir.kernels import Facts, mlir_text
+from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.recorder import Recorder
-
-pytestmark = pytest.mark.usefixtures("recorder_backend")
 
 
 class Marshaller:
@@ -45,16 +43,16 @@ class Hooked:
     """The hooks on `Marshaller` as a context manager."""
 
     def __init__(self, detail="phases", **answers):
-        self.sink = Sink(detail=detail, log=new_log(detail))
+        self.sink = Sink(detail=detail)
         self.asked = []
 
         def target(marshaller, types, error):
-            if types is not None or error is not None:  # a native hook asks for a launch's dispatcher where it begins
+            if types is not None or error is not None:  # the hook asks for a launch's dispatcher where it begins
                 self.asked.append((types, error))
             return self.sink.target(0, error=error)
 
-        self.hooks = launch_hooks(self.sink, answers.get("target", target),
-                                  lambda _: self.sink.configuration((1,), (1,)))
+        self.hooks = LaunchHooks(self.sink, answers.get("target", target),
+                                 lambda _: self.sink.configuration((1,), (1,)))
         self.patches = Patches()
 
     def __enter__(self):
@@ -133,7 +131,7 @@ def test_a_launch_inside_a_launch_is_one_of_its_own():
 
 
 def test_what_measuring_costs():
-    assert 0 <= measure_cost("phases", type(new_log()), rounds=5, launches=20) < 20_000
+    assert 0 <= measure_cost("phases", rounds=5, launches=20) < 20_000
 
 
 def fake_descriptor():

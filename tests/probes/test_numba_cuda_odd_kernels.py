@@ -12,8 +12,6 @@ from numba.cuda.cudadrv.driver import Context
 
 import kernelscope
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_cells_inside_a_block(kernels):
     with kernelscope.record("block") as r:

@@ -14,8 +14,6 @@ from nvtx_ranges import HELD, by_name, no_errors, shown
 
 import kernelscope
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_annotate_as_a_context_manager() -> None:
     with (

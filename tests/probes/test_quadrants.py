@@ -15,8 +15,6 @@ import kernelscope
 from kernelscope.probes.quadrants import QuadrantsProbe
 from kernelscope.recorder.recorder import Recorder
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_launches_have_phases_and_come_from_memory(qd: Any) -> None:
     kernel = array_kernel(qd)

@@ -15,8 +15,6 @@ from toy_quadrants import Array, NdarrayType
 from kernelscope.probes.quadrants import QuadrantsProbe, measure_cost
 from kernelscope.recorder.recorder import Recorder
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_what_the_kernel_raises_passes_and_is_recorded(qd: Any) -> None:
     kernel = array_kernel(qd)

@@ -14,7 +14,7 @@ from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
 from kernelscope.schema import TABLES
-from kernelscope.views.card import text as card_text
+from kernelscope.views.card import labels
 from kernelscope.views.card.html import card
 from kernelscope.views.card.model import overview
 from kernelscope.views.card.text import summary
@@ -24,12 +24,12 @@ def test_both_outputs_say_the_same(gpu_story: Any) -> None:
     recording = gpu_story().recording()
     shown = overview(recording)
     read, text = Reader(card(recording)), " ".join(summary(recording, 200).split())
-    for line in card_text.gpu_lines(shown):
+    for line in labels.gpu_lines(shown):
         assert line in read.texts
         assert line in text
     assert shown.gpu is not None
-    idle = card_text.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns)
-    assert f"thin bar: {idle}" in read.texts
+    idle = labels.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns)
+    assert idle in read.texts
     assert idle in text
     assert "GPU busy" in read.texts
     assert "GPU busy: 13 % (1.32 ms of 10.0 ms)" in text
@@ -117,5 +117,5 @@ def test_a_recording_of_a_real_gpu() -> None:
     assert sum(gpu.idle[0].by_state.values()) == gpu.idle[0].idle_ns
     assert (gpu.reversed, gpu.untimed) == (0, 0)
     read = Reader(card(recording))
-    for line in card_text.gpu_lines(shown):
+    for line in labels.gpu_lines(shown):
         assert line in read.texts

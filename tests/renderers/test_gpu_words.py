@@ -6,16 +6,16 @@ import pytest
 from handmade import MS, US
 
 from kernelscope.units import MISSING
-from kernelscope.views.card import text as card_text
+from kernelscope.views.card import labels
 from kernelscope.views.card.model import overview
 
 
 def lines(made: Any) -> str:
-    return "\n".join(card_text.gpu_lines(overview(made.recording())))
+    return "\n".join(labels.gpu_lines(overview(made.recording())))
 
 
 def test_kernels_copies_graphs_and_others(gpu_story: Any) -> None:
-    assert card_text.gpu_lines(overview(gpu_story().recording())) == [
+    assert labels.gpu_lines(overview(gpu_story().recording())) == [
         "5 kernels ran for 1.22 ms in all, 244 µs each on average; launches queued for 40.0 µs (median), 59.6 µs "
         "(p99).",
         "HtoD: 1.0 MiB in 2 copies, 150 µs at 7.0 GB/s, 33 % hidden under kernels; 1 with pageable memory of the host.",
@@ -31,15 +31,15 @@ def test_kernels_copies_graphs_and_others(gpu_story: Any) -> None:
 def test_the_headline(gpu_story: Any, script: Any) -> None:
     shown = overview(gpu_story().recording())
     assert shown.gpu is not None
-    assert card_text.busy_figure(shown.gpu) == ("13 %", "1.32 ms of 10.0 ms")
+    assert labels.busy_figure(shown.gpu) == ("13 %", "1.32 ms of 10.0 ms")
     made = gpu_story()
     made.device(ordinal=5)
     made.activity(device_id=1, start_ns=made.rows["cells"][0]["start_ns"], duration_ns=5 * MS)
     shown = overview(made.recording())
     assert shown.gpu is not None
-    assert card_text.busy_figure(shown.gpu) == ("13 % to 50 %", "2 devices, of 10.0 ms")
-    assert card_text.device(shown, 1) == "device 5"
-    assert card_text.device(shown, None) == "unknown device"
+    assert labels.busy_figure(shown.gpu) == ("13 % to 50 %", "2 devices, of 10.0 ms")
+    assert labels.device_name(shown, 1) == "device 5"
+    assert labels.device_name(shown, None) == "unknown device"
     assert "HtoD on device 0: 1.0 MiB" in lines(made)
 
 
@@ -48,8 +48,8 @@ def test_the_headline_of_nothing(script: Any) -> None:
     made.cell()
     shown = overview(made.recording())
     assert shown.gpu is not None
-    assert card_text.busy_figure(shown.gpu) == ("0 %", "nothing was seen on it")
-    assert not card_text.is_shown(shown)
+    assert labels.busy_figure(shown.gpu) == ("0 %", "nothing was seen on it")
+    assert not labels.is_shown(shown)
 
 
 def test_events_perturb_and_tell_no_busy_time(script: Any) -> None:
@@ -62,8 +62,8 @@ def test_events_perturb_and_tell_no_busy_time(script: Any) -> None:
     made.launch()
     shown = overview(made.recording())
     assert shown.gpu is not None
-    assert card_text.busy_figure(shown.gpu) == (MISSING, "500 ns of kernels")
-    assert card_text.gpu_lines(shown) == [card_text.EVENTS_NOTE, "1 kernel ran for 500 ns."]
+    assert labels.busy_figure(shown.gpu) == (MISSING, "500 ns of kernels")
+    assert labels.gpu_lines(shown) == [labels.EVENTS_NOTE, "1 kernel ran for 500 ns."]
 
 
 @pytest.mark.parametrize(("launch", "text"), [
@@ -87,7 +87,7 @@ def test_why_the_gpu_idles(script: Any, launch: tuple[int, ...], text: str) -> N
     made.activity(launch_id=0, start_ns=end - MS, duration_ns=MS)
     shown = overview(made.recording())
     assert shown.gpu is not None
-    assert card_text.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns) == text
+    assert labels.idle_line(shown.gpu.idle[0], shown.gpu.busy[0].window_ns) == text
 
 
 def test_many_other_kernels_are_named_in_part(script: Any) -> None:

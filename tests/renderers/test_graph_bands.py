@@ -6,14 +6,11 @@ from __future__ import annotations
 from drawn_graphs import chain, independent, script, tangle
 
 from kernelscope.recording.model import Recording
-from kernelscope.views.graph.layout import lay_out
-from kernelscope.views.graph.model import read_graph
-from kernelscope.views.graph.svg import Band, bands, group, mostly
+from kernelscope.views.graph.layout import Band, drawing_of, group, mostly
 
 
 def grouped(recording: Recording, most: int = 6) -> list[Band]:
-    graph = read_graph(recording)
-    return group(graph, lay_out(graph), most)
+    return group(drawing_of(recording), most)
 
 
 def test_each_node_is_in_one_band() -> None:
@@ -35,15 +32,14 @@ def test_independent_nodes_are_one_layer() -> None:
 def test_times_add_up() -> None:
     recording = tangle(100)
     made = grouped(recording)
-    assert sum(band.total_ns or 0 for band in made) == read_graph(recording).total_ns
+    assert sum(band.total_ns or 0 for band in made) == drawing_of(recording).graph.total_ns
     assert abs(sum(band.share or 0 for band in made) - 1) < 1e-9
     assert {(band.total_ns, band.share) for band in grouped(chain(50))} == {(None, None)}
 
 
 def test_the_most_frequent_are_named() -> None:
-    graph = read_graph(chain(7))
-    assert mostly(graph, group(graph, lay_out(graph), 1)[0]) == "axpy × 7"
-    assert bands(graph, lay_out(graph)).count("<rect") > 7
+    drawing = drawing_of(chain(7))
+    assert mostly(drawing.graph, group(drawing, 1)[0]) == "axpy × 7"
 
 
 def test_a_graph_without_nodes_has_no_bands() -> None:

@@ -7,8 +7,15 @@ from cards import HOSTILE, Reader
 from graph_stories import GraphScript, rebuilt, with_builds
 
 from kernelscope.units import MISSING
-from kernelscope.views.card.html import MOST_GRAPH_ROWS, TOP_GRAPHS, builds_part, card, graphs_part
+from kernelscope.views.card.html import card, printed
 from kernelscope.views.card.model import overview
+from kernelscope.views.card.sections import (
+    FIRST_GRAPHS,
+    MOST_GRAPH_ROWS,
+    builds_section,
+    card_of,
+    graphs_section,
+)
 from kernelscope.views.card.text import summary
 
 
@@ -57,7 +64,7 @@ def test_kernels_are_named_with_their_framework_where_there_are_several() -> Non
 
 def test_nothing_of_it_without_graphs_and_build_caches(story: Any) -> None:
     shown = overview(story().recording())
-    assert graphs_part(shown) == builds_part(shown) == ""
+    assert graphs_section(shown) is builds_section(shown) is None
 
 
 def test_graphs_without_the_gpu_have_no_column_of_it() -> None:
@@ -76,16 +83,16 @@ def test_a_picture_stands_in_the_card_where_one_is_drawn() -> None:
         asked.append(graph)
         return "<svg></svg>"
 
-    assert "<svg></svg>" in graphs_part(overview(rebuilt().recording()), draw)
+    assert "<svg></svg>" in printed(card_of(rebuilt().recording()), draw)
     assert asked == [0]
 
 
 def test_many_graphs_are_folded_and_cut() -> None:
     made = GraphScript()
-    for at in range(MOST_GRAPH_ROWS + TOP_GRAPHS + 5):
+    for at in range(MOST_GRAPH_ROWS + FIRST_GRAPHS + 5):
         graph = made.graph(f"f{at}", f"t{at}")
         made.graph_event("launch", graph, exec_id=made.instantiate(graph))
-    html = graphs_part(overview(made.recording()))
+    html = card(made.recording())
     assert f"{MOST_GRAPH_ROWS + 6:,} more graphs" in html
     assert "and 6 more" in html
 

@@ -7,7 +7,6 @@ import re
 import pytest
 from drawn_graphs import chain, every_kind, nested, script, strange
 
-from kernelscope.errors import UnknownGraphError
 from kernelscope.views.graph.text import to_dot
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -55,8 +54,3 @@ def test_a_graph_without_nodes_is_empty() -> None:
     made = script()
     made.graph()
     assert skeleton(to_dot(made.recording())).count("n0") == 0
-
-
-def test_no_such_graph() -> None:
-    with pytest.raises(UnknownGraphError):
-        to_dot(chain(2), 1)

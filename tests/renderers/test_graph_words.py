@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 from drawn_graphs import chain, every_kind, independent, strange
 
-from kernelscope.views.graph import labels
+from kernelscope.views.graph import model
+from kernelscope.views.graph.layout import drawing_of
 from kernelscope.views.graph.model import read_graph
 
 
@@ -24,48 +25,56 @@ from kernelscope.views.graph.model import read_graph
     ("evil\x1b[0m", "evil\\x1b[0m"),
 ])
 def test_short_names(name: str, short: str) -> None:
-    assert labels.short_name(name) == short
+    assert model.short_name(name) == short
 
 
 def test_a_hostile_name_takes_no_long_time() -> None:
-    assert len(labels.short_name("a::" + "<(" * 2_000_000)) < 50_000
+    assert len(model.short_name("a::" + "<(" * 2_000_000)) < 50_000
 
 
 def test_kinds_are_counted_the_most_frequent_first() -> None:
-    assert labels.kinds(read_graph(every_kind())) == (
+    assert model.kinds(read_graph(every_kind())) == (
         "6 kernels, 2 memcpy nodes, 1 memset, 1 while, 1 if, 3 others")
-    assert labels.kinds(read_graph(chain(1))) == "1 kernel"
+    assert model.kinds(read_graph(chain(1))) == "1 kernel"
 
 
 def test_the_headline_has_what_was_seen() -> None:
-    assert labels.headline(read_graph(independent(1))) == "graph 0 · 1 node, 0 edges"
-    assert labels.headline(read_graph(every_kind(2))).startswith(
+    assert model.headline(read_graph(independent(1))) == "graph 0 · 1 node, 0 edges"
+    assert model.headline(read_graph(every_kind(2))).startswith(
         "graph 0 · 14 nodes, 13 edges · instantiated once, launched twice · 354 µs of GPU time a launch")
 
 
-def test_facts_of_a_kernel() -> None:
+def test_fields_of_a_kernel() -> None:
     graph = read_graph(every_kind())
-    assert dict(labels.facts(graph, graph.nodes[3])) == {
+    assert dict(model.fields(graph, graph.nodes[3])) == {
         "node": "3, kernel", "grid": "16 × 16 blocks", "block": "8 × 8 threads",
         "time": "55.0 µs, the median of 20 runs", "share": "16 % of the graph's GPU time"}
 
 
-def test_facts_of_a_box_are_those_of_what_is_in_it() -> None:
+def test_fields_of_a_box_are_those_of_what_is_in_it() -> None:
     graph = read_graph(every_kind())
-    found = dict(labels.facts(graph, graph.nodes[4]))
+    found = dict(model.fields(graph, graph.nodes[4]))
     assert found["inside"] == "2 nodes"
     assert found["time"] == "90.0 µs a launch, all that is inside together"
-    assert dict(labels.facts(graph, graph.nodes[9])).keys() == {"node", "grid", "block"}
+    assert dict(model.fields(graph, graph.nodes[9])).keys() == {"node", "grid", "block"}
 
 
-def test_long_names_are_cut_in_facts() -> None:
+def test_long_names_are_cut_in_fields() -> None:
     graph = read_graph(strange())
-    assert len(dict(labels.facts(graph, graph.nodes[2]))["name"]) == labels.LONGEST_NAME + 1
+    assert len(dict(model.fields(graph, graph.nodes[2]))["name"]) == model.LONGEST_NAME + 1
 
 
 def test_bodies_have_names() -> None:
     graph = read_graph(strange())
-    assert labels.body_name(graph.nodes[3], (3, 7)) == "case 7"
+    assert model.body_name(graph.nodes[3], (3, 7)) == "case 7"
     graph = read_graph(every_kind())
-    assert [labels.body_name(graph.nodes[7], (7, body)) for body in range(3)] == ["then", "else", "body 2"]
-    assert labels.body_name(graph.nodes[4], (4, 0)) == "body"
+    assert [model.body_name(graph.nodes[7], (7, body)) for body in range(3)] == ["then", "else", "body 2"]
+    assert model.body_name(graph.nodes[4], (4, 0)) == "body"
+
+
+def test_what_is_not_shown_or_strange_is_noted() -> None:
+    assert drawing_of(every_kind()).notes == []
+    assert drawing_of(strange()).notes == [
+        "1 edge closes a cycle (dashed): no CUDA graph has one",
+        "2 edges lead out of a body or to its own node: left out"]
+    assert drawing_of(chain(2, dry_run=True)).notice == "dry run: kernels did not execute"

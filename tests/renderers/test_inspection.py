@@ -1,13 +1,24 @@
-"""The inspector as text: what it says at 80 and 140 columns, and what was not recorded."""
+"""The inspector's fields, in the model; and as text: what it says at which width, and of two as a diff."""
 
 from __future__ import annotations
 
 import pytest
 from handmade import MS, Script
 
-from kernelscope import Recording, UnknownKernelError
+from kernelscope import UnknownKernelError
 from kernelscope.views.base import width_of
-from kernelscope.views.inspector.text import inspection_text
+from kernelscope.views.inspector.model import (
+    Kernel,
+    about,
+    all_fields,
+    compile_fields,
+    compile_title,
+    fields,
+    figures,
+    inspect_kernels,
+    use_values,
+)
+from kernelscope.views.inspector.text import code_diff, comparison, inspection_text
 
 KEY = '{"griddim": [4, 1, 1], "blockdim": [128, 1, 1], "sharedmem_bytes": 1024}'
 
@@ -39,8 +50,42 @@ def script() -> Script:
     return made
 
 
+@pytest.fixture
+def axpy(script: Script) -> Kernel:
+    return next(each for each in inspect_kernels(script.recording()) if each.name == "axpy")
+
+
 def words(text: str) -> str:
     return " ".join(text.split())
+
+
+def test_all_that_is_known_of_a_kernel(axpy: Kernel) -> None:
+    assert about(axpy) == ["k.py:7", "arguments out, n", 'options {"fastmath": true}']
+    assert figures(axpy) == "2 specializations, 3 launches, 100 ms compiling and loading"
+    first, second = axpy.specializations
+    assert {field.label: field.text for field in fields(first)} == {
+        "registers": "32", "static shared memory": "1,024 B", "local memory": "16 B", "constant memory": "360 B",
+        "spills": "8 B stored and 12 B loaded", "most threads a block": "1,024", "machine code": "4,768 B",
+        "compute capability": "9.0", "LC-S": "bound to [4, 128, 1,024 B shared]", "origin": "compiled",
+        "took": "100 ms", "launches": "3", "median host time": "10.0 µs",
+        "configurations": "4 × 2, 128: 50 %; 16, 256",  # noqa: RUF001
+        "cache files": "k.axpy.nbi, k.axpy.1.nbc"}
+    # What was not recorded is None, and not zero.
+    bare = {field.label: field.text for field in fields(second)}
+    assert {label for label, text in bare.items() if text is not None} == {"origin", "launches", "configurations"}
+    assert (bare["origin"], bare["launches"]) == ("compiled before recording began", "none recorded")
+    assert [use_values(use)[:5] for use in first.uses] == [
+        ["4 × 2", "128", None, "1,024 B", "2"], ["16", "256", None, "0 B", "1"]]  # noqa: RUF001
+    assert [(field.label, field.text) for field in all_fields(first)][-2:] == [
+        ("code", "not recorded: record with --code, or code=True"), ("lto", "true")]
+
+
+def test_why_and_how_it_was_compiled(axpy: Kernel) -> None:
+    made, = axpy.specializations[0].compiles
+    assert compile_title(made) == "compiled in 100 ms, requested by a launch, in In[3]"
+    assert {field.label: field.text for field in compile_fields(made)} == {
+        "why": "it is the first (first_use)", "fix": "none", "cache index": "k.axpy.nbi",
+        "cache data": "k.axpy.1.nbc", "cache key": "('sig', 'cc')", "LC-S marker": "there is an .lcs marker"}
 
 
 def test_the_kernels(script: Script) -> None:
@@ -50,45 +95,23 @@ def test_the_kernels(script: Script) -> None:
     assert lines[3].split()[:6] == ["total", "1", "0", "0", "–", "–"]  # noqa: RUF001
 
 
-def test_one_kernel_has_all_columns(script: Script) -> None:
-    text = words(inspection_text(script.recording(), "axpy"))
-    assert "k.py:7 · numba-cuda · arguments out, n · options {\"fastmath\": true}" in text
-    assert "2 specializations, 3 launches, 100 ms compiling and loading" in text
-    assert "1 out: float32[:, :] A, n: int64" in text
-    assert ("32 registers, 1,024 B shared, 16 B local, 360 B constant, spills 8 B stored, 12 B loaded, "
-            "at most 1,024 threads a block") in text
-    assert "machine code 4,768 B for compute capability 9.0" in text
-    assert "origin compiled in 100 ms" in text
-    assert "LC-S bound to [4, 128, 1,024 B shared]" in text
-    assert "cache file k.axpy.nbi, k.axpy.1.nbc" in text
-    assert "4 × 2 128 1,024 B 2 10.0 µs 50 % 8" in text  # noqa: RUF001
-    assert "why it is the first fix none" in text
-
-
-def test_what_was_not_recorded_says_so(script: Script) -> None:
-    text = words(inspection_text(script.recording(), "axpy").partition("  2  out:")[2])
-    assert text.startswith("float64[:] C, n: int64 resources not recorded machine code not recorded")
-    assert "origin compiled before recording began launches none recorded LC-S not recorded" in text
-    assert text.endswith("cache file not recorded")
-    every = words(inspection_text(script.recording(), "axpy", 2))
-    assert "code not recorded: record with --code, or code=True" in every
+def test_one_kernel_as_text(script: Script) -> None:
+    first, _, second = inspection_text(script.recording(), "axpy").partition("  2  out:")
+    assert "1 out: float32[:, :] A, n: int64 resources registers 32, static shared memory 1,024 B" in words(first)
+    assert "machine code 4,768 B, compute capability 9.0 LC-S bound to" in words(first)
+    assert "4 × 2 128 1,024 B 2 10.0 µs 50 % 8" in words(first)  # noqa: RUF001
+    assert words(first).endswith("why it is the first fix none")
+    assert words(second).startswith("float64[:] C, n: int64 resources not recorded machine code not recorded")
 
 
 def test_one_specialization_has_its_compiles_and_passes(script: Script) -> None:
-    text = words(inspection_text(script.recording(), "axpy", 1))
-    assert "signature (array(float32, 2d, A), int64)" in text
-    assert "lto true" in text
-    assert "compiled in 100 ms, asked for by a launch, in In[3]" in text
-    assert "why it is the first (first_use)" in text
-    assert "cache index k.axpy.nbi cache data k.axpy.1.nbc cache key ('sig', 'cc') LC-S marker there is an .lcs" in text
-    assert "nvvm 30.0 ms 30 % passes 25.0 ms 25 % other 45.0 ms 45 %" in text
-    assert "passes, the longest of 2 nopython_type_inference 20.0 ms 20 %" in text
-
-
-def test_recorded_code_is_listed(script: Script) -> None:
     script._add("code", None, {"dispatcher_id": 0, "kind": "source", "text": "def axpy(): ..."})
     script._add("code", None, {"dispatcher_id": 0, "specialization_id": 0, "kind": "ptx", "text": "// ptx"})
-    assert "code source, ptx" in words(inspection_text(script.recording(), "axpy", 1))
+    text = words(inspection_text(script.recording(), "axpy", 1))
+    assert "signature (array(float32, 2d, A), int64)" in text
+    assert "code source, ptx lto true compiled in 100 ms" in text
+    assert "nvvm 30.0 ms 30 % passes 25.0 ms 25 % other 45.0 ms 45 %" in text
+    assert "passes, the longest of 2 nopython_type_inference 20.0 ms 20 %" in text
 
 
 def test_a_single_kernel_is_shown_at_once_and_none_is_a_sentence() -> None:
@@ -132,12 +155,7 @@ def test_names_cannot_steer_a_terminal(name: str) -> None:
     recording = script.recording()
     for text in (inspection_text(recording), inspection_text(recording, "0", 1)):
         assert not set(text) & {"\x1b", "\u202e", "\r"}
-        assert "a\nb" not in text.replace("asked for by a\n", "")
-
-
-def test_a_recording_without_numba_opens(script: Script) -> None:
-    assert isinstance(script.recording(), Recording)
-    assert "numba" not in inspection_text.__globals__
+        assert "a\nb" not in text.replace("requested by a\n", "")
 
 
 def test_names_of_attributes_are_escaped_too() -> None:
@@ -147,3 +165,27 @@ def test_names_of_attributes_are_escaped_too() -> None:
     text = inspection_text(script.recording(), specialization=1)
     assert not set(text) & {"\x1b", "\u202e"}
     assert "\\x1b[31m" in text
+
+
+def pair(**row: object):
+    script = Script()
+    script.kernel("axpy", arguments="x, n")
+    first = {"signature": "(array(float32, 1d, C), int64)", "regs": 18, "cubin_bytes": 4_000}
+    script.specialization(0, **first)
+    script.specialization(0, **(first | row))
+    kernel, = inspect_kernels(script.recording())
+    return kernel, *sorted(kernel.specializations, key=lambda each: each.number)
+
+
+def test_what_differs_stands_among_what_does_not() -> None:
+    lines = comparison(*pair(signature="(array(float64, 1d, C), int64)", regs=22)).splitlines()
+    assert lines[:2] == ["--- axpy specialization 1", "+++ axpy specialization 2"]
+    assert {"-x: float32[:] C", "+x: float64[:] C", " n: int64", "-registers: 18", "+registers: 22",
+            " machine code: 4,000 B", " local memory: not recorded"} <= set(lines)
+    assert comparison(*pair()) == code_diff(*pair(), ("same", "same"), "ptx") == ""
+
+
+def test_code_keeps_its_tabs_and_loses_its_escapes() -> None:
+    text = code_diff(*pair(), ("\tmov.u32 %r1;\n\x1b[31m", "\tmov.u64 %r1;\n\x1b[32m"), "ptx")
+    assert text.splitlines()[:2] == ["--- axpy specialization 1 ptx", "+++ axpy specialization 2 ptx"]
+    assert "-\tmov.u32 %r1;" in text and "+\\x1b[32m" in text and "\x1b" not in text

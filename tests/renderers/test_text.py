@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.launches import by_cell
 from kernelscope.units import MISSING
 from kernelscope.views.base import width_of
-from kernelscope.views.card.text import MAKES, cells_table, launches_table, summary
+from kernelscope.views.card.text import MAKES, launches_table, summary
 
 MS = 1_000_000
 HOSTILE = "\x1b[31m<script>alert(1)</script>\u202e\nx\"><img src=x onerror=y>"
@@ -51,7 +50,8 @@ def test_the_width_is_the_terminals(story: Any, monkeypatch: pytest.MonkeyPatch)
 
 def test_numbers_of_the_kernels_table(story: Any) -> None:
     lines = summary(story().recording(), 120).splitlines()
-    row = next(line.split() for line in lines if line.startswith("  axpy "))
+    kernels = lines[lines.index("Kernels by host time in launches"):]
+    row = next(line.split() for line in kernels if line.startswith("  axpy "))
     assert row[:5] == ["axpy", "4", "2", "0", "2"]
     assert row[5:7] == ["300", "ms"]
     phases = next(line.split() for line in lines if line.startswith("  all "))
@@ -65,7 +65,6 @@ def test_numbers_of_the_kernels_table(story: Any) -> None:
 def test_the_notice_is_on_every_output(story: Any, metadata: dict[str, Any], notice: str) -> None:
     recording = story(**metadata).recording()
     assert notice in summary(recording).splitlines()[1]
-    assert cells_table(recording).startswith(notice)
     assert launches_table(recording).startswith(notice)
 
 
@@ -89,7 +88,7 @@ def test_an_empty_recording_says_what_to_check(script: Any) -> None:
 
 def test_hostile_names_reach_the_terminal_as_visible_text(hostile: Any) -> None:
     recording = hostile(HOSTILE).recording()
-    for text in (summary(recording, 120), cells_table(recording, 200), launches_table(recording, 5, 200)):
+    for text in (summary(recording, 120), launches_table(recording, 5, 200)):
         assert not set(text) & {"\x1b", "\u202e", "\r", "\x07"}
         assert "\\x1b[31m<script>" in text
         assert all(line.isprintable() for line in text.splitlines())
@@ -134,12 +133,10 @@ def test_cells_table(story: Any) -> None:
     made = story()
     made.cell(wall_ns=7 * MS, status="interrupted", execution_count=8)
     recording = made.recording()
-    table = cells_table(recording, 100)
-    first, second = table.splitlines()[1:]
+    text = summary(recording, 100)
+    _, first, second = text[text.index("\nCells\n"):].split("\n")[2:5]
     assert first.split()[:3] == ["In", "[7]", "sweep"]
     assert second.split() == ["In", "[8]", "0", "0", "0", "0", "0", MISSING, "7.00", "ms", "interrupted"]
-    assert cells_table(by_cell(recording), 100) == table
-    assert "\nCells\n" in summary(recording)
 
 
 def test_launches_table(story: Any) -> None:

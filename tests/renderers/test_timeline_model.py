@@ -83,7 +83,7 @@ def test_a_trace_says_the_same(recording: Recording, tmp_path: Path) -> None:
 
 def test_segments_are_the_phases(recording: Recording) -> None:
     shown = timeline_of(recording)
-    spent = {name: np.zeros(len(shown.tables["launches"]), dtype=np.int64) for name in (*PHASES, "unsplit")}
+    spent = {name: np.zeros(len(shown.tables["launches"]), dtype=np.int64) for name in (*PHASES, "other")}
     for each in shown.segments():
         spent[each.name] += each.end - each.start
     phases = launch_phases(recording).phases

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kernelscope.units import MISSING
-from kernelscope.views.card import text as card_text
+from kernelscope.views.card import labels
 from kernelscope.views.card.model import HealthRow, overview
 
 
@@ -23,13 +23,13 @@ def test_places_hold_no_path_of_the_machine(script: Any, row: dict[str, Any], pl
     made.kernel(**row)
     made.configuration()
     made.launch(specialization=None)
-    assert card_text.place(overview(made.recording()).by_kernel[0]) == place
+    assert labels.place(overview(made.recording()).by_kernel[0]) == place
 
 
 def test_health_in_one_line() -> None:
-    assert card_text.health(HealthRow("p", "ok", None, None, None, None)) == ""
-    assert card_text.health(HealthRow("p", "ok", "m", None, 0, 0)) == "m"
-    assert card_text.health(HealthRow("p", "ok", "m", None, 1, 2)) == (
+    assert labels.health(HealthRow("p", "ok", None, None, None, None)) == ""
+    assert labels.health(HealthRow("p", "ok", "m", None, 0, 0)) == "m"
+    assert labels.health(HealthRow("p", "ok", "m", None, 1, 2)) == (
         "m; 1 record dropped; 2 errors inside KernelScope, counted and swallowed")
 
 
@@ -37,9 +37,9 @@ def test_waiting_for_the_device(script: Any) -> None:
     made = script()
     made.cell()
     made.rows["cells"][0]["synchronized_ns"] = made.rows["cells"][0]["end_ns"] + 2_500_000
-    note = card_text.synchronize_note(overview(made.recording()))
+    note = labels.synchronize_note(overview(made.recording()))
     assert note == "waited 2.50 ms for the device after the cell's end"
-    assert card_text.synchronize_note(overview(script().recording())) == ""
+    assert labels.synchronize_note(overview(script().recording())) == ""
 
 
 @pytest.mark.parametrize(("wait_ns", "text"), [
@@ -50,7 +50,7 @@ def test_waiting_for_the_compiler_lock_is_told_where_it_is_long(script: Any, wai
     made = script()
     made.kernel()
     made.compilation(wait_ns=wait_ns)
-    assert card_text.trigger(overview(made.recording()).compilations[0]) == text
+    assert labels.trigger(overview(made.recording()).compilations[0]) == text
 
 
 CALIBRATED = {"kind": "calibrated", "measured": "2026-11-22T10:00:00+00:00", "low_ns": 90.0, "high_ns": 101.0,
@@ -77,5 +77,5 @@ def test_the_cost_of_recording_says_how_it_is_known(script: Any, facts: Any, cos
     made.cell(wall_ns=95_000)
     made.health(cost_ns=cost, total_cost_ns=10 * cost)
     made.metadata |= {} if facts is None else {"own_cost": {"numba-cuda": facts}}
-    shown = card_text.cost(overview(made.recording()))
+    shown = labels.cost(overview(made.recording()))
     assert shown == f"Recording's own cost: {said}"

@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.native import log
-from kernelscope.probes import base
+from kernelscope.recorder import options
 from kernelscope.studies.cases import (
-    BACKENDS,
     DETAILS,
     Case,
     case,
@@ -128,13 +126,13 @@ def test_what_makes_a_case_is_there(ran: dict[str, dict]) -> None:
     assert {one["callbacks"] for name, one in ran.items() if "callback" not in name} == {0}
     assert ran["launch-config sensitive"]["sensitive"]
     assert not any(one["sensitive"] for name, one in ran.items() if name != "launch-config sensitive")
-    for backend, warm in zip(BACKENDS, (800, 100), strict=True):
-        for detail in DETAILS:  # before the timed ones, and four here
-            assert ran[f"4 args + {backend} recorder ({detail})"]["recorded"] == warm + 4
+    for detail in DETAILS:  # 100 before the timed ones, and four here
+        assert ran[f"4 args + recorder ({detail})"]["recorded"] == 104
     assert any(name.startswith("cuMemcpy") for name in ran["4 host arrays"]["calls"])
     assert not any(name.startswith("cuMemcpy") for name in ran["4 args"]["calls"])
 
 
+@pytest.mark.slow
 def test_cases_that_cannot_be_had_say_why() -> None:
     cases = [one for one in catalogue().values() if set(one.needs) & {"torch", "cupy"}]
     said = run([*cases, empty(0)], "fakes", "blind")
@@ -152,15 +150,15 @@ def test_more_of_a_group_is_made_on_request() -> None:
     for make in (graph, launches):
         with pytest.raises(ValueError, match="a graph of 0 kernels: it needs at least 1"):
             make(0)
-    with pytest.raises(ValueError, match="'swift' with the detail 'phases'"):
-        recorded("swift", "phases")
-    one, none = (recorded("native", "launch", count) for count in (1, 0))
+    with pytest.raises(ValueError, match="the detail 'swift' is not one of launch, phases"):
+        recorded("swift")
+    one, none = (recorded("launch", count) for count in (1, 0))
     assert (one.name, one.against, none.against) == (
-        "1 arg + native recorder (launch)", "1 arg + no recorder", "0 args + no recorder")
+        "1 arg + recorder (launch)", "1 arg + no recorder", "0 args + no recorder")
 
 
-def test_recorders_and_details_are_those_that_there_are() -> None:
-    assert set(BACKENDS) == set(log.BACKENDS) and base.DETAILS == DETAILS
+def test_details_are_those_that_there_are() -> None:
+    assert options.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:
@@ -208,8 +206,8 @@ def test_selection() -> None:
     assert names(None, ["capture"], references=False) == ["capturing stream"]
     assert names("0", ["26 args", "0 args"]) == ["0 args", "4 args", "26 args"]
     assert names(None, "1 args, 7 args") == ["1 arg", "7 args"]
-    assert names(None, "2 args + native recorder (phases)") == [
-        "2 args + no recorder", "2 args + native recorder (phases)"]
+    assert names(None, "2 args + recorder (phases)") == [
+        "2 args + no recorder", "2 args + recorder (phases)"]
     assert names(None, "graph of 50 kernels") == ["50 launches", "graph of 50 kernels"]
     assert names(None, "graph")[-2:] == ["20 launches", "graph of 20 kernels"]
     assert [one.against for one in select(None, "capture")] == [None, "explicit stream"]

@@ -18,7 +18,6 @@ from calibrations import FakeProcess
 from kernelscope.errors import CalibrationError, KernelScopeError, StudyArgumentError
 from kernelscope.recorder.overhead import stored
 from kernelscope.studies import calibrate, calibration
-from kernelscope.studies.calibrating import backends
 from kernelscope.studies.calibration import (
     ARGUMENTS,
     LEAST_ROUNDS,
@@ -32,8 +31,8 @@ from kernelscope.studies.calibration import (
 )
 from kernelscope.studies.process import ProcessError, RefusedError
 
-PLAIN, AGAIN, RECORDED = Way(None, None), Way(None, None, True), Way("python", "phases")
-HELLO = {"gpu": None, "backends": ["python"], "best_ns": 100}
+PLAIN, AGAIN, RECORDED = Way(None), Way(None, True), Way("phases")
+HELLO = {"gpu": None, "best_ns": 100}
 
 
 def rounds_of(added_ns: float, rounds: int = 60, noise: float = 40.0, drift: float = 0.0) -> list[Round]:
@@ -95,7 +94,7 @@ def test_one_bad_round_widens_the_tail_and_no_more() -> None:
 
 
 def turns(asked: list[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    return [(request["arguments"], request["backend"], request["detail"]) for request in asked]
+    return [(request["arguments"], request["detail"]) for request in asked]
 
 
 def measured(process: FakeProcess, seconds: float = 60.0, **hello: Any) -> tuple[list[Round], bool, list[float]]:
@@ -112,16 +111,10 @@ def test_all_take_turns_in_another_order_each_round() -> None:
     warm_up, first, second = (turns(process.asked[start:start + each]) for start in (0, each, 2 * each))
     assert sorted(warm_up, key=str) == sorted(first, key=str) == sorted(second, key=str)
     assert first != second
-    assert first.count((4, None, None)) == 2
+    assert first.count((4, None)) == 2
     assert all(set(made) == {(arguments, way) for arguments in ARGUMENTS for way in (
-        PLAIN, AGAIN, Way("python", "launch"), RECORDED)} for made in rounds)
+        PLAIN, AGAIN, Way("launch"), RECORDED)} for made in rounds)
     assert quiet and told == sorted(told) and told[-1] <= 1.0
-
-
-def test_the_native_recorder_has_its_turns_where_it_is_there() -> None:
-    process = FakeProcess(lambda request, number: 5000.0)
-    rounds, *_ = measured(process, backends=["python", "native"])
-    assert (4, Way("native", "phases")) in rounds[0]
 
 
 @pytest.mark.parametrize(("batch_s", "rounds"), [(0.1, 74), (60.0, LEAST_ROUNDS), (0.00001, 400)])
@@ -153,7 +146,7 @@ class Process(FakeProcess):
     is_killed = False
 
     def __init__(self) -> None:
-        super().__init__(lambda request, number: 5400.0 if request["backend"] else 5000.0)
+        super().__init__(lambda request, number: 5400.0 if request["detail"] else 5000.0)
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         if self.failure is not None:
@@ -177,8 +170,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
 def test_what_was_measured_is_stored(process: Process, tmp_path: Path) -> None:
     found = calibrate(seconds=0.01, path=tmp_path / "c.json", pin=False, progress=False)
     assert set(stored(tmp_path / "c.json").calibrations) == set(found)
-    made = [(each.setting.backend, each.setting.detail) for each in found]
-    assert made == [("python", "launch"), ("python", "phases")]
+    assert [each.setting.detail for each in found] == ["launch", "phases"]
     assert [each.worst.added.middle_ns for each in found] == [400.0, 400.0]
     assert process.is_killed
 
@@ -259,6 +251,7 @@ def test_without_a_gpu_it_is_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [bool(fields) for fields in asked] == [False, True]
 
 
+@pytest.mark.slow
 def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
     """Launches are measured and recorded; a new process then states their cost."""
     state = str(tmp_path / "state")
@@ -268,11 +261,10 @@ def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
              "XDG_STATE_HOME": state}, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "measuring what recording costs, for some" in done.stderr
-    assert "dry run, python recorder, detail 'phases'" in done.stdout
+    assert "dry run, detail 'phases'" in done.stdout
     assert "4 device arrays: " in done.stdout
     held = stored(tmp_path / "state" / "kernelscope" / "calibration.json").calibrations
-    assert {(each.setting.backend, each.setting.detail) for each in held} == {
-        (backend, detail) for backend in backends() for detail in ("launch", "phases")}
+    assert {each.setting.detail for each in held} == {"launch", "phases"}
     assert all(one.launch_ns > 0 and one.rounds >= LEAST_ROUNDS for each in held for one in each.costs)
     said = run_python("import kernelscope\nfrom numba import cuda\n@cuda.jit\ndef f(): pass\n"
                       "with kernelscope.record() as r: f[1, 32]()\n"

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kernelscope
-from kernelscope import native
 from kernelscope.clock import FakeClock
-from kernelscope.errors import KernelScopeError
-from kernelscope.native.log import CAPACITY, Keeping, make_log
 from kernelscope.probes.scripted import Launch, ScriptedProbe
+from kernelscope.recorder.options import CAPACITY, RecordingOptions
 from kernelscope.recorder.recorder import Recorder
-from kernelscope.recorder.session import Session
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import select_cell
 from kernelscope.recording.redact import redact
 from kernelscope.views.card.text import summary
-
-WORDS = {"python": "Python", "native": "native"}
-
-
-@pytest.fixture(autouse=True)
-def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KERNELSCOPE_RECORDER", raising=False)
 
 
 def recorded(count: int, **options: Any) -> Any:
@@ -44,7 +33,6 @@ def in_text(recording: Any) -> str:
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"backend": "rust"}, "backend 'rust' is not one of native, python"),
     ({"mode": "shrink"}, "mode 'shrink' is not one of grow, ring, stop"),
     ({"capacity": 10}, "capacity 10 is for mode 'ring' or 'stop'"),
     ({"mode": "ring", "capacity": 0}, "capacity 0 is no number of launches: it takes an int of 1 or more"),
@@ -60,10 +48,9 @@ def test_what_there_is_not(make, options, said):
 
 
 def test_what_there_is(tmp_path):
-    assert Keeping() == Keeping(None, "grow", None, None)
-    assert Keeping(mode="ring").capacity == CAPACITY == 1_000_000
-    assert Keeping(mode="stop", capacity=1, journal=tmp_path) == Keeping(None, "stop", 1, tmp_path)
-    assert Keeping(journal="folder").journal == "folder"
+    assert RecordingOptions(mode="ring").capacity == CAPACITY == 1_000_000
+    options = RecordingOptions(mode="stop", capacity=1, journal=tmp_path)
+    assert (options.mode, options.capacity, options.journal) == ("stop", 1, tmp_path)
 
 
 @pytest.mark.parametrize(("options", "targets", "message"), [
@@ -72,12 +59,12 @@ def test_what_there_is(tmp_path):
     ({"mode": "stop", "capacity": 3}, range(3), "kept the first 3 of 10 launches: mode 'stop' with capacity 3"),
     ({"mode": "ring", "capacity": 10}, range(10), None),
 ])
-def test_a_recording_says_what_was_kept(options, targets, message, recorder_backend):
+def test_a_recording_says_what_was_kept(options, targets, message):
     recording = recorded(10, **options)
     assert recording.launches.start_ns.tolist() == [(each + 1) * 1_000 for each in targets]
     lost = 10 - len(targets)
     assert recording.metadata["recorder"] == {
-        "backend": recorder_backend, "mode": options.get("mode", "grow"), "capacity": options.get("capacity"),
+        "mode": options.get("mode", "grow"), "capacity": options.get("capacity"),
         "kept": len(targets), "lost": lost}
     rows = [row for row in recording.rows("health") if row["probe"] == "recorder"]
     assert [(row["status"], row["dropped"], row["message"]) for row in rows] == (
@@ -86,13 +73,13 @@ def test_a_recording_says_what_was_kept(options, targets, message, recorder_back
 
 
 @pytest.mark.parametrize(("options", "text"), [
-    ({}, "recorder, 10 launches kept, none lost"),
-    ({"mode": "ring", "capacity": 4}, "recorder in mode ring, 4 launches kept, 6 lost"),
+    ({}, "10 launches kept, none lost"),
+    ({"mode": "ring", "capacity": 4}, "mode ring, 4 launches kept, 6 lost"),
 ])
-def test_the_card_says_it_too(options, text, recorder_backend):
+def test_the_card_says_it_too(options, text):
     recording = recorded(10, **options)
     for shown in (in_text(recording), recording._repr_html_(), in_text(redact(recording))):
-        assert f"; {WORDS[recorder_backend]} {text}" in shown
+        assert f"; {text}" in shown
 
 
 def test_the_card_says_nothing_where_it_is_not_known():
@@ -118,22 +105,21 @@ def test_a_cell_of_a_longer_recording_does_not_say_what_the_whole_kept():
     assert "kept" not in in_text(select_cell(recording, 0))
 
 
-def test_merged_recordings_kept_what_all_of_them_kept(recorder_backend):
+def test_merged_recordings_kept_what_all_of_them_kept():
     ring, grow = recorded(10, mode="ring", capacity=4), recorded(5)
     assert merge([ring, ring]).metadata["recorder"] == {
-        "backend": recorder_backend, "mode": "ring", "capacity": 4, "kept": 8, "lost": 12}
+        "mode": "ring", "capacity": 4, "kept": 8, "lost": 12}
     both = merge([ring, grow])
     assert both.metadata["recorder"] == {
-        "backend": recorder_backend, "mode": None, "capacity": None, "kept": 9, "lost": 6}
-    assert f"; {WORDS[recorder_backend]} recorder, 9 launches kept, 6 lost" in in_text(both)
+        "mode": None, "capacity": None, "kept": 9, "lost": 6}
+    assert "; 9 launches kept, 6 lost" in in_text(both)
     older = kernelscope.Recording({name: grow.arrow(name) for name in kernelscope.schema.TABLES},
                                   {"dry_run": grow.is_dry_run})
     assert "recorder" not in merge([grow, older]).metadata
 
 
-def test_a_recorder_inside_another_keeps_what_that_one_keeps(recorder_backend):
+def test_a_recorder_inside_another_keeps_what_that_one_keeps():
     clock, probe = FakeClock(0), ScriptedProbe()
-    other = "python" if recorder_backend == "native" else "native"
     outer = Recorder(probes=[probe], clock=clock, mode="ring", capacity=4).start()
 
     def launch() -> None:
@@ -143,7 +129,7 @@ def test_a_recorder_inside_another_keeps_what_that_one_keeps(recorder_backend):
     for _ in range(3):
         launch()
     clock.advance(1_000)
-    inner = Recorder(clock=clock, mode="stop", capacity=2, backend=other, journal=True).start()
+    inner = Recorder(clock=clock, mode="stop", capacity=2, journal=True).start()
     for _ in range(6):
         launch()
     part = inner.stop()
@@ -154,7 +140,6 @@ def test_a_recorder_inside_another_keeps_what_that_one_keeps(recorder_backend):
     said = [row["message"] for row in part.rows("health") if row["probe"] == "recorder"]
     assert said == [
         "kept the newest 4 of 6 launches: mode 'ring' with capacity 4",
-        f"recorded by the {recorder_backend} recorder, as the recording around it, not {other!r}",
         "launches were kept in mode 'ring' with capacity 4, as in the recording around it, not in mode 'stop' with "
         "capacity 2",
         "launches went to no journal of the recording around it, not to one of their own",
@@ -167,31 +152,11 @@ def test_what_was_not_asked_for_is_no_difference():
     assert [row for each in (inner, same) for row in each.recording.rows("health")] == []
 
 
-def test_the_environment_says_which_recorder(monkeypatch):
-    monkeypatch.setenv("KERNELSCOPE_RECORDER", "python")
-    assert make_log(None, "grow", None, "phases", kernelscope.clock.now, None).backend == "python"
-    monkeypatch.setenv("KERNELSCOPE_RECORDER", "rust")
-    with pytest.raises(KernelScopeError, match="KERNELSCOPE_RECORDER='rust' is not one of native, python"):
-        Recorder(probes=[]).start()
-    assert Session.active is None
-    assert Recorder(probes=[], backend="python").start().stop().metadata["recorder"]["backend"] == "python"
-
-
-@pytest.mark.parametrize("by", ["argument", "environment"])
-def test_a_native_recorder_that_is_missing(by, monkeypatch):
-    monkeypatch.setattr(native, "core", None)
-    if by == "environment":
-        monkeypatch.setenv("KERNELSCOPE_RECORDER", "native")
-    with pytest.raises(KernelScopeError, match=r"native recorder cannot be used: .*; or record with backend='python'"):
-        Recorder(probes=[], backend="native" if by == "argument" else None).start()
-    assert Session.active is None
-
-
-def test_recorded_functions_take_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    @kernelscope.recorded(mode="stop", capacity=2, backend="python")
+def test_recorded_functions_take_it_too():
+    @kernelscope.recorded(mode="stop", capacity=2)
     def work() -> int:
         return 5
 
     assert work() == 5
     assert work.recording.metadata["recorder"] == {
-        "backend": "python", "mode": "stop", "capacity": 2, "kept": 0, "lost": 0}
+        "mode": "stop", "capacity": 2, "kept": 0, "lost": 0}

@@ -13,8 +13,6 @@ from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recorder.session import Session
 
-pytestmark = pytest.mark.usefixtures("recorder_backend")
-
 
 def test_a_recorder_records_once():
     recorder = Recorder(probes=[])

@@ -19,14 +19,12 @@ from interruptions import Line, handlers, interrupted_at, lines_of
 
 import kernelscope
 from kernelscope import Recorder
-from kernelscope import native as kernelscope_native
 from kernelscope.native.journal import is_held
+from kernelscope.native.log import LaunchLog
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
 from kernelscope.recorder import journal
 from kernelscope.recorder.session import Session
 from kernelscope.recording.journal import Journal
-
-native = pytest.mark.skipif(kernelscope_native.core is None, reason="the native recorder is not built")
 
 
 @pytest.fixture
@@ -54,7 +52,6 @@ def notes(recording: kernelscope.Recording) -> list[str]:
     return [str(row["message"]) for row in recording.rows("health") if row["probe"] == "journal"]
 
 
-@native
 def test_all_of_it_is_there_while_it_runs_and_gone_when_it_is_made(record: Any, tmp_path: Path) -> None:
     recorder, probe = record()
     recorder.begin_cell("first", execution_count=7, source="axpy[1, 1](a)")
@@ -77,7 +74,6 @@ def test_all_of_it_is_there_while_it_runs_and_gone_when_it_is_made(record: Any, 
     assert list((tmp_path / "journals").iterdir()) == []
 
 
-@native
 def test_a_nested_recording_leaves_the_journal_to_the_one_around_it(record: Any, tmp_path: Path) -> None:
     recorder, probe = record()
     recorder.begin_cell("outer")
@@ -91,7 +87,6 @@ def test_a_nested_recording_leaves_the_journal_to_the_one_around_it(record: Any,
     assert journals(tmp_path) == []
 
 
-@native
 def test_a_recording_that_cannot_be_made_leaves_its_journal(record: Any, tmp_path: Path,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, probe = record()
@@ -103,16 +98,6 @@ def test_a_recording_that_cannot_be_made_leaves_its_journal(record: Any, tmp_pat
     assert found.launches == 1
 
 
-def test_the_python_recorder_keeps_none_and_says_so(record: Any, tmp_path: Path) -> None:
-    recorder, probe = record(backend="python")
-    probe.emit(Launch())
-    made = recorder.stop()
-    assert len(made.launches) == 1
-    assert [note[:59] for note in notes(made)] == ["no journal is kept: that takes the native recorder, and the"]
-    assert not (tmp_path / "journals").exists()
-
-
-@native
 @pytest.mark.parametrize("what", ["a file", "a file above"])
 def test_a_folder_that_cannot_be_is_said_and_recording_goes_on(record: Any, tmp_path: Path, what: str) -> None:
     (tmp_path / "file").write_text("precious")
@@ -124,16 +109,13 @@ def test_a_folder_that_cannot_be_is_said_and_recording_goes_on(record: Any, tmp_
     assert (tmp_path / "file").read_text() == "precious"
 
 
-@native
 def test_slots_that_find_no_room_leave_nothing(record: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = journal.make_log
-
-    def full(*asked: Any) -> Any:
-        if len(asked) > 5:
+    def full(clock: Any, detail: str, mode: str, capacity: int | None, path: Path | None = None) -> LaunchLog:
+        if path is not None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*asked)
+        return LaunchLog(clock, detail, mode, capacity)
 
-    monkeypatch.setattr(journal, "make_log", full)
+    monkeypatch.setattr(journal, "LaunchLog", full)
     recorder, probe = record()
     probe.emit(Launch())
     made = recorder.stop()
@@ -141,7 +123,6 @@ def test_slots_that_find_no_room_leave_nothing(record: Any, tmp_path: Path, monk
     assert list((tmp_path / "journals").iterdir()) == []
 
 
-@native
 def test_a_session_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
     class Broken(ScriptedProbe):
         def install(self, sink: Any, detail: str) -> None:
@@ -167,7 +148,6 @@ def descriptors() -> list[str]:
     return sorted(found)
 
 
-@native
 @pytest.mark.usefixtures("signals")
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
@@ -215,7 +195,6 @@ def test_a_start_that_is_interrupted_leaves_nothing(tmp_path: Path, number: int,
     assert descriptors() == before
 
 
-@native
 @pytest.mark.usefixtures("signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
 def test_an_end_that_is_interrupted_undoes_all(tmp_path: Path, number: int) -> None:
@@ -375,7 +354,6 @@ def harmed(run_python: Any, tmp_path: Path, what: str, mode: str = "grow", capac
     return found
 
 
-@native
 @pytest.mark.parametrize(("what", "words", "left"), [
     ("shutil.rmtree(folder)", "is gone, it was deleted", 0),
     ("os.unlink(folder / 'slots')", "is gone, it was deleted", 0),
@@ -392,7 +370,6 @@ def test_a_journal_that_is_taken_away_is_said_and_the_recording_is_whole(
     assert len(found["left"]) == left
 
 
-@native
 @pytest.mark.parametrize(("size", "mode", "capacity", "most"), [
     (0, "grow", 0, 6000), (4096 + 64 * 5000, "grow", 0, 1000), (0, "stop", 20_000, 6000),
     (0, "ring", 20_000, 6000)])
@@ -409,7 +386,6 @@ def test_a_journal_whose_launches_are_truncated_ends_no_process(
         assert told.endswith(f"; {lost:,} launches were lost with it") and found["dropped"] == [lost]
 
 
-@native
 def test_a_fault_elsewhere_goes_to_the_handler_that_was_there(run_python: Any, tmp_path: Path) -> None:
     """As that of a file of the user's that is mapped and was truncated: faulthandler's is what handles it."""
     fault = ("import mmap; file = open(folder.parent / 'mine', 'w+b'); file.truncate(8192); "
@@ -422,7 +398,6 @@ def test_a_fault_elsewhere_goes_to_the_handler_that_was_there(run_python: Any, t
     assert (alone.returncode, alone.stderr) == (-signal.SIGBUS, "")
 
 
-@native
 def test_a_handler_that_is_put_over_ours_stays(run_python: Any, tmp_path: Path) -> None:
     script = HARMED.replace("faulthandler.enable()", "").replace("before = caught()", "before = None").replace(
         "assert caught() == before", "assert faulthandler.is_enabled()")
@@ -433,7 +408,6 @@ def test_a_handler_that_is_put_over_ours_stays(run_python: Any, tmp_path: Path) 
     assert ran.returncode == -signal.SIGBUS and "Fatal Python error: Bus error" in ran.stderr
 
 
-@native
 @pytest.mark.parametrize(("mode", "capacity", "kept"), [("grow", 0, 9000), ("ring", 100, 100), ("stop", 5000, 5000)])
 def test_a_killed_process_leaves_every_launch(run_python: Any, tmp_path: Path, mode: str, capacity: int,
                                               kept: int) -> None:
@@ -452,7 +426,6 @@ def test_a_killed_process_leaves_every_launch(run_python: Any, tmp_path: Path, m
     assert recording.save(tmp_path / "out.kscope").exists() and "training: loop (unfinished)" in recording.summary()
 
 
-@native
 def test_a_launch_under_way_is_named(run_python: Any, tmp_path: Path) -> None:
     ran = run_python(KILLED, "grow", "0", str(tmp_path / "journals"), "inside", check=False)
     assert ran.returncode == -signal.SIGKILL, ran.stderr
@@ -465,7 +438,6 @@ def test_a_launch_under_way_is_named(run_python: Any, tmp_path: Path) -> None:
     assert journals(tmp_path) == []
 
 
-@native
 def test_a_child_that_outlives_its_parent_holds_nothing(run_python: Any, tmp_path: Path) -> None:
     script = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n" + KILLED  # fork and threads
     ran = run_python(script.replace("time.sleep(60)", "os.close(1); os.close(2); time.sleep(60)"), "grow", "0",

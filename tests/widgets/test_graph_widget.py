@@ -1,4 +1,4 @@
-"""The picture of a graph as a widget: what it sends, what a saved notebook shows, and what it writes."""
+"""A graph as a widget: what it sends, what a saved notebook shows, and what it writes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from kernelscope.errors import RecordingFileError, UnknownGraphError
 from kernelscope.recording.model import Recording
 from kernelscope.views import widget as views_widget
 from kernelscope.views.graph import widget as graph_widget
-from kernelscope.views.graph.layout import lay_out
-from kernelscope.views.graph.model import read_graph
+from kernelscope.views.graph.layout import drawing_of
 from kernelscope.views.graph.text import graph_text
 from kernelscope.views.graph.widget import GraphWidget
 
@@ -52,13 +51,11 @@ def unpacked(data: bytes) -> dict[str, Any]:
 
 
 def packed(recording: Recording) -> dict[str, Any]:
-    graph = read_graph(recording)
-    return unpacked(graph_widget.pack(graph, lay_out(graph), recording.notice))
+    return unpacked(graph_widget.pack(drawing_of(recording)))
 
 
 def twin(recording: Recording) -> str:
-    graph = read_graph(recording)
-    return graph_widget.twin_html(graph, lay_out(graph), recording.notice)
+    return graph_widget.static_html(drawing_of(recording))
 
 
 def images(html: str) -> list[str]:
@@ -116,8 +113,7 @@ def test_what_is_sent_is_clean_and_of_bounded_size() -> None:
     assert "\u202e" not in text
     assert "\x1b" not in text
     assert len(text) < 12_000
-    graph = read_graph(tangle(500))
-    assert len(graph_widget.pack(graph, lay_out(graph))) < 60_000
+    assert len(graph_widget.pack(drawing_of(tangle(500)))) < 60_000
 
 
 def test_every_kind_that_is_there_is_described() -> None:

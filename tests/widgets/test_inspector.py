@@ -23,9 +23,8 @@ from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.views import widget
 from kernelscope.views.inspector import widget as inspector_widget
-from kernelscope.views.inspector.model import Kernel, inspect_kernels
+from kernelscope.views.inspector.model import Kernel, inspect_kernels, specialization_keys
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
-from kernelscope.views.inspector.wire import specialization_keys
 from kernelscope.views.widget import front_end
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,7 +168,7 @@ def test_an_interrupt_is_an_answer(sent: Sent, monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(inspector_widget.wire, "code", interrupted)
+    monkeypatch.setattr(inspector_widget, "code_of", interrupted)
     content, _ = ask(shown, sent, what="code", specialization=key_of(recording), form="ptx")
     assert content["error"] == "Interrupted: choose the tab again."
 
@@ -194,7 +193,7 @@ def test_other_messages_are_not_for_it(sent: Sent) -> None:
 
 def test_facts_that_fail_are_said(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = InspectorWidget(RecordingSource(inspected()))
-    monkeypatch.setattr(inspector_widget.wire, "facts", lambda *given: 1 / 0)
+    monkeypatch.setattr(inspector_widget, "kernels_message", lambda *given: 1 / 0)
     shown.send_data()
     assert sent == [({"kind": "error", "message": "ZeroDivisionError: division by zero"}, None)]
 

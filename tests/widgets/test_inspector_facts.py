@@ -1,9 +1,10 @@
-"""The facts that the page is given: complete, named so that a choice stays, and code or why there is none."""
+"""What the page is sent: complete, named so that a choice stays; and code, or why there is none."""
 
 from __future__ import annotations
 
 import base64
 import json
+import zlib
 from typing import Any
 
 import pyarrow.compute as pc
@@ -11,21 +12,26 @@ import pytest
 from handmade import Script
 from inspected import FIRST_LINE, SIGNATURES, SOURCE, inspected, many
 
-from kernelscope.errors import DisassemblerError
+from kernelscope.errors import CubinError, DisassemblerError
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
-from kernelscope.views.inspector import wire
-from kernelscope.views.inspector.model import Kernel, Specialization, inspect_kernels
-from kernelscope.views.inspector.wire import (
-    code,
-    code_marks,
-    compile_parts,
+from kernelscope.views.inspector import model
+from kernelscope.views.inspector.model import (
+    FORMS,
+    Kernel,
+    Specialization,
+    code_of,
     copied_code,
-    facts,
+    inspect_kernels,
     kernel_keys,
     specialization_keys,
 )
+from kernelscope.views.inspector.widget import code_marks, code_message, compile_parts, kernels_message
+
+
+def facts(recording: Recording) -> dict[str, Any]:
+    return kernels_message(recording, inspect_kernels(recording))
 
 
 def of(recording: Recording, name: str = "demo.scale", number: int = 1) -> tuple[Kernel, Specialization]:
@@ -33,7 +39,11 @@ def of(recording: Recording, name: str = "demo.scale", number: int = 1) -> tuple
     return kernel, next(each for each in kernel.specializations if each.number == number)
 
 
-def test_all_that_is_known_is_in_them() -> None:
+def inflated(data: bytes) -> bytes:
+    return zlib.decompress(data, wbits=-zlib.MAX_WBITS)
+
+
+def test_all_that_is_known_is_in_it() -> None:
     held = facts(inspected(notice=True))
     json.dumps(held)
     assert (held["title"], held["notice"], held["has_code"]) == (
@@ -45,7 +55,7 @@ def test_all_that_is_known_is_in_them() -> None:
     assert first["signature"] == SIGNATURES[0]
     assert second["arguments"][0] == ["out", "float64[:] C", "array(float64, 1d, C)"]
     assert (second["regs"], second["shared"], second["spill_stores"], second["spill_loads"]) == (21, 1024, 16, 24)
-    assert (first["bound"], third["bound"]) == (None, "grid 4, block 128, shared 0 B")
+    assert (first["bound"], third["bound"]) == (None, "[4, 128]")
     assert first["code"] == ["source", "types", "llvm", "ptx"]
     use = first["uses"][0]
     assert (use["grid"], use["block"], use["launches"], use["occupancy"]) == ((4, 1, 1), (128, 1, 1), 5, 0.5)
@@ -97,17 +107,19 @@ def test_compile_parts_add_up() -> None:
 def test_code_with_its_lines() -> None:
     recording = inspected(6)
     kernel, first = of(recording)
-    source = code(recording, kernel, first, "source")
+    source = code_of(recording, kernel, first, "source")
     assert (source.text, source.first, source.name, source.lines) == (SOURCE, FIRST_LINE, "scale.py", None)
-    ptx = code(recording, kernel, first, "ptx")
+    ptx = code_of(recording, kernel, first, "ptx")
     assert ptx.text is not None and ptx.lines is not None
     assert len(ptx.lines) == len(ptx.text.split("\n"))
     from_lines = [line for line, text in zip(ptx.lines, ptx.text.split("\n"), strict=True) if "add.s32" in text]
     assert from_lines == [9, 10, 11, 9, 10, 11]
-    assert ptx.head == {"note": "", "fix": "", "first": 1, "name": "scale.ptx", "has_text": True, "has_lines": True}
-    inferred = json.loads(code(recording, kernel, first, "types").text or "")
+    message, buffers = code_message(ptx, "ptx")
+    assert message == {"note": "", "fix": "", "first": 1, "name": "scale.ptx", "has_text": True, "has_lines": True}
+    assert [inflated(each) for each in buffers] == [ptx.text.encode(), ptx.lines.astype("<i4").tobytes()]
+    inferred = json.loads(inflated(code_message(code_of(recording, kernel, first, "types"), "types")[1][0]))
     assert inferred[0]["brief"] == "float32[:] C"
-    assert code(inspected(has_lines=False), kernel, first, "ptx").lines is None
+    assert code_of(inspected(has_lines=False), kernel, first, "ptx").lines is None
 
 
 @pytest.mark.parametrize(("filename", "found"), [
@@ -116,30 +128,31 @@ def test_lines_of_the_kernel_s_own_file(filename: str | None, found: bool) -> No
     recording = inspected(6)
     kernel, first = of(recording)
     renamed = Kernel(**{**vars(kernel), "filename": filename})
-    assert (code(recording, renamed, first, "ptx").lines is not None) is found
+    assert (code_of(recording, renamed, first, "ptx").lines is not None) is found
 
 
 def test_what_is_not_there_says_why() -> None:
     recording = inspected(has_code=False)
     kernel, first = of(recording)
-    for form in wire.FORMS:
-        found = code(recording, kernel, first, form)
+    for form in FORMS:
+        found = code_of(recording, kernel, first, form)
         assert found.text is None
         assert found.note == "Recorded without code."
-        assert "--code" in found.fix
+        assert found.fix == "Record with --code, or code=True."
     recording = inspected()
     kernel, first = of(recording)
     no_source = Recording({**{name: recording.arrow(name) for name in TABLES}, "code": recording.arrow("code").filter(
         pc.not_equal(recording.arrow("code")["kind"], "source"))}, recording.metadata)
-    assert "which exec() made" in code(no_source, kernel, first, "source").note
-    assert code(recording, kernel, first, "sass").note == "This recording holds no machine code of this specialization."
+    assert "which exec() made" in code_of(no_source, kernel, first, "source").note
+    assert code_of(recording, kernel, first, "sass").note == (
+        "This recording holds no SASS of this specialization; it holds source, types, llvm, ptx.")
     loaded = Specialization(**{**vars(first), "origin": "disk"})
     made = Script(code=True)
     made.specialization(made.kernel("demo.scale"))
     made._add("code", None, {"dispatcher_id": 0, "kind": "source", "text": SOURCE, "lineno": 1})
-    assert "disk cache" in code(made.recording(), kernel, loaded, "types").note
+    assert "disk cache" in code_of(made.recording(), kernel, loaded, "types").note
     with pytest.raises(ValueError, match="no code is called 'cubin'; known: source, types"):
-        code(recording, kernel, first, "cubin")
+        code_of(recording, kernel, first, "cubin")
 
 
 def with_row(recording: Recording, **row: Any) -> Recording:
@@ -154,35 +167,35 @@ def with_row(recording: Recording, **row: Any) -> Recording:
 
 def test_machine_code_is_disassembled_when_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
-    monkeypatch.setattr(wire, "disassemble", lambda cubin: (seen.append(cubin), "/*0000*/ EXIT ;")[1])
+    monkeypatch.setattr(model, "disassemble", lambda cubin: (seen.append(cubin), "/*0000*/ EXIT ;")[1])
     recording = with_row(inspected(), kind="cubin", text=base64.b64encode(b"\x7fELF").decode())
-    found = code(recording, *of(recording), "sass")
+    found = code_of(recording, *of(recording), "sass")
     assert (found.text, seen) == ("/*0000*/ EXIT ;", [b"\x7fELF"])
     assert "Disassembled here" in found.note
     recorded = with_row(recording, kind="sass", text="recorded")
-    assert code(recorded, *of(recorded), "sass").text == "recorded"
+    assert code_of(recorded, *of(recorded), "sass").text == "recorded"
     broken = with_row(inspected(), kind="cubin", text="not base64 ☹")
-    with pytest.raises(ValueError, match="the recorded machine code is not base64"):
-        code(broken, *of(broken), "sass")
+    with pytest.raises(CubinError, match="the machine code of specialization 1 is torn"):
+        code_of(broken, *of(broken), "sass")
 
     def missing(cubin: bytes) -> str:
         raise DisassemblerError("there is no nvdisasm: pip install nvidia-cuda-nvdisasm")
 
-    monkeypatch.setattr(wire, "disassemble", missing)
+    monkeypatch.setattr(model, "disassemble", missing)
     with pytest.raises(DisassemblerError, match="pip install"):
-        code(recording, *of(recording), "sass")
+        code_of(recording, *of(recording), "sass")
 
 
 def test_ptx_from_before_link_time_optimization_says_so() -> None:
     made = inspected(has_code=False)
     recording = with_row(made, kind="ptx", text=".version 8", attributes=json.dumps({"before_lto": True}))
-    assert "before link-time optimization" in code(recording, *of(recording), "ptx").note
+    assert "before link-time optimization" in code_of(recording, *of(recording), "ptx").note
 
 
 def test_code_of_a_copy() -> None:
     recording = inspected()
     kernel, first = of(recording)
-    texts = {"ptx": code(recording, kernel, first, "ptx").text or ""}
+    texts = {"ptx": code_of(recording, kernel, first, "ptx").text or ""}
     found = copied_code(recording, kernel, first, "ptx", texts)
     assert found.lines is not None
     assert copied_code(recording, kernel, first, "sass", texts).text is None
@@ -201,14 +214,14 @@ def test_machine_code_that_changed_has_another_mark() -> None:
 def test_lines_of_functions_inlined_from_other_files() -> None:
     recording = inspected()
     kernel, first = of(recording)
-    before = code(recording, kernel, first, "ptx")
+    before = code_of(recording, kernel, first, "ptx")
     assert before.lines is not None
     assert before.note == ""
     own = json.loads(next(row for row in recording.rows("code") if row["kind"] == "types")["text"])
     # Line 11 is the other file's alone; line 9 is one of the kernel's, too.
     added = [{"line": 0, "name": "x", "type": "int64", "from": f"other.py:{FIRST_LINE + at}"} for at in (4, 2)]
     recording = with_row(recording, kind="types", text=json.dumps([*own, *added]))
-    for found in (code(recording, kernel, first, "ptx"),
+    for found in (code_of(recording, kernel, first, "ptx"),
                   copied_code(recording, kernel, first, "ptx", {"ptx": before.text or ""})):
         assert found.lines is not None
         assert set(before.lines) - set(found.lines) == {FIRST_LINE + 4}

@@ -14,9 +14,8 @@ from handmade import MS, US, Script, many_launches
 from unpack import unpacked
 
 import kernelscope
-from kernelscope.views.html import PHASE_COLORS
+from kernelscope.palette import COPY_COLOR, KERNEL_COLORS, PHASE_COLORS, RANGE_COLOR, UNSPLIT_COLOR
 from kernelscope.views.timeline.build import timeline_of
-from kernelscope.views.timeline.model import COPY_COLOR, KERNEL_COLORS, RANGE_COLOR, UNSPLIT_COLOR
 from kernelscope.views.timeline.svg import (
     CAPTURED_COLOR,
     MOST_BYTES,

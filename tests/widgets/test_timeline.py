@@ -121,7 +121,7 @@ def test_its_state_is_small_and_the_front_end_is_one_model(recording: Any) -> No
     state = json.dumps({name: str(value) for name, value in shown[0].get_state().items()})
     assert len(state) < 10_000
     assert {each.front_end for each in shown} == {shown[0].front_end}
-    assert shown[0].front_end.source == front_end()
+    assert shown[0].front_end.source == front_end("timeline")
     assert shown[0].get_state()["front_end"] == f"IPY_MODEL_{shown[0].front_end.model_id}"
 
 
@@ -206,7 +206,7 @@ def test_a_saved_notebook_holds_pictures_and_no_data(executed: nbformat.Notebook
     kinds = [each["model_name"] for each in state.values()]
     assert kinds.count("AnyModel") == 2
     assert kinds.count("WidgetModel") == 1
-    assert len(json.dumps(state)) < len(front_end()) * 1.2 + 30_000
+    assert len(json.dumps(state)) < len(front_end("timeline")) * 1.2 + 30_000
 
 
 def test_nbconvert_shows_the_picture(executed: nbformat.NotebookNode) -> None:

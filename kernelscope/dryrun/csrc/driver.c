@@ -24,98 +24,11 @@
  *   - It was compared with a real driver (580, CUDA 13.0, H100) in some 1,200 calls, not in full. Where they differed
  *     the real one was followed, except for the above, for clusters' occupancy, and for attributes of what is absent.
  *     The attributes of other devices come from NVIDIA's published tables.
- *
- * The parts: handles, settings, profiles, attributes, devices, contexts, errors; memory, pointers, pools, copies;
- * image, cubin, ptx, libraries, kernels, occupancy; streams, events, capture; launch; graphs, graph_nodes,
- * graph_parameters, graph_add, graph_exec, graph_update, graph_memory, graph_debug, user_objects; watch, which tells a
- * listener of graph calls (watched.inc); lookup, with its tables entries.inc and missing.inc. This file holds what all of them stand on.
  */
 #include "driver.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-State state = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
-
-unsigned long long new_id(void) { return state.next_id++; }
-
-/* ---- the lock, and calls put off until it is open again ---- */
-
-typedef struct Deferred {
-    CUhostFn function;
-    void *argument;
-    struct Deferred *next;
-} Deferred;
-
-static Deferred *deferred_first, **deferred_end = &deferred_first;
-
-void driver_lock(void) { pthread_mutex_lock(&state.lock); }
-void driver_unlock(void) { pthread_mutex_unlock(&state.lock); }
-
-void call_after_unlock(CUhostFn function, void *argument)
-{
-    Deferred *call = allocate(1, sizeof *call);
-    *call = (Deferred){function, argument, NULL};
-    *deferred_end = call;
-    deferred_end = &call->next;
-}
-
-int enter(CallCounter *counter)
-{
-    driver_lock();
-    count_call(counter);
-    return 1;
-}
-
-void leave(int *entered)
-{
-    (void)entered;
-    Deferred *call = deferred_first;
-    deferred_first = NULL;
-    deferred_end = &deferred_first;
-    driver_unlock();
-    while (call) {
-        Deferred *next = call->next;
-        call->function(call->argument);
-        free(call);
-        call = next;
-    }
-}
-
-void call_unlocked(CUhostFn function, void *argument)
-{
-    driver_unlock();
-    function(argument);
-    driver_lock();
-}
-
-/* ---- memory of the driver itself ---- */
-
-static void *or_die(void *block, size_t bytes)
-{
-    if (!block && bytes) {
-        fprintf(stderr, "kernelscope dry run: out of memory (%zu bytes)\n", bytes);
-        abort();
-    }
-    return block;
-}
-
-void *allocate(size_t count, size_t size) { return or_die(calloc(count ? count : 1, size), count * size); }
-
-void *reallocate(void *block, size_t count, size_t size)
-{
-    size_t bytes = 0;
-    if (__builtin_mul_overflow(count, size, &bytes)) return or_die(NULL, SIZE_MAX);
-    return or_die(realloc(block, bytes ? bytes : 1), bytes);
-}
-
-char *duplicate_text(const char *text, size_t length)
-{
-    char *copy = allocate(length + 1, 1);
-    memcpy(copy, text, length);
-    return copy;
-}
 
 /* ---- start and fork ---- */
 
@@ -161,16 +74,6 @@ CUresult cuDriverGetVersion(int *driverVersion)
 }
 
 /* ---- counters, and the control interface that kernelscope.dryrun reads them through ---- */
-
-static CallCounter *counters, **counters_end = &counters; /* in the order of their first calls, so that it stands */
-
-void count_call(CallCounter *counter)
-{
-    if (counter->calls++ == 0) {
-        *counters_end = counter;
-        counters_end = &counter->next;
-    }
-}
 
 /* cuMemAlloc_v2 is called cuMemAlloc in programs and in documentation. */
 static size_t name_length_without_version(const char *name)

@@ -1,5 +1,18 @@
-/* What every part of the dry-run driver stands on: its state, its lock, how an entry point begins, and handles.
- * driver.c says what the driver promises; objects.h has the parts and what they offer to each other. */
+/* The dry-run driver's state and lock, how an entry point begins, and handles. driver.c says what the driver promises;
+ * objects.h has the objects and their functions.
+ *
+ * The files form layers: a file calls functions of the layers above it in this list only, and within a layer there are no
+ * circles (tests/dryrun/test_layers.py).
+ *
+ *   state      state, handles, profiles, errors
+ *   machine    settings, devices, capture_rules, contexts
+ *   memory     memory, copies, pointers, graph_memory
+ *   code       libraries, image, cubin, ptx, kernels, occupancy, launch
+ *   graphs     graphs, captures
+ *   streams    streams, events
+ *   work       library_calls, capture_calls, copy_calls, launch_calls, pools, graph_parameters, graph_add, graph_exec,
+ *              graph_update, graph_debug
+ *   entry      watch (tells a listener of graph calls), lookup (cuGetProcAddress), driver (start, counters) */
 #ifndef KERNELSCOPE_DRYRUN_DRIVER_H
 #define KERNELSCOPE_DRYRUN_DRIVER_H
 
@@ -34,7 +47,7 @@ CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType ty
 #define REGISTERS_PER_SM 65536
 #define DEFAULT_SHARED_PER_BLOCK 49152 /* more than this needs cuFuncSetAttribute, as on every GPU */
 
-/* ---- the driver's state (driver.c) ---- */
+/* ---- the driver's state (state.c) ---- */
 
 typedef struct Device {
     const struct Profile *profile; /* of its compute capability (profiles.c) */
@@ -63,6 +76,8 @@ typedef struct CallCounter {
     unsigned long long calls;
     struct CallCounter *next;
 } CallCounter;
+
+extern CallCounter *counters; /* of the functions that were called, in the order of their first calls */
 
 void driver_lock(void);
 void driver_unlock(void);

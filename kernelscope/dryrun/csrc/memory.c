@@ -46,6 +46,28 @@ bool memory_holds(CUdeviceptr pointer, size_t bytes)
     return found && bytes <= found->bytes - (size_t)((const char *)pointer - found->start);
 }
 
+/* ---- accounts ---- */
+
+void pool_used(Pool *pool, size_t bytes)
+{
+    pool->used += bytes;
+    if (pool->used > pool->used_high) pool->used_high = pool->used;
+}
+
+/* A destroyed pool lives on until its last allocation is freed. */
+void pool_free_if_over(Pool *pool)
+{
+    if (!pool->handle && pool->used == 0) free(pool);
+}
+
+void pool_unused(Pool *pool, size_t bytes)
+{
+    pool->used -= bytes;
+    pool_free_if_over(pool);
+}
+
+/* ---- allocations ---- */
+
 static Allocation *add(Allocation values)
 {
     if (allocation_count == allocation_capacity) {

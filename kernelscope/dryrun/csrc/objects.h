@@ -2,7 +2,7 @@
 #ifndef KERNELSCOPE_DRYRUN_OBJECTS_H
 #define KERNELSCOPE_DRYRUN_OBJECTS_H
 
-/* ---- devices (settings.c, profiles.c, attributes.c, devices.c) ---- */
+/* ---- devices (settings.c, profiles.c, devices.c) ---- */
 
 typedef struct Profile {
     int capability; /* 90 for 9.0 */
@@ -39,7 +39,7 @@ CUresult context_current(Context **context);
 Context *context_find(CUcontext handle);
 Context *context_primary(CUdevice device);
 
-/* ---- memory (memory.c, pools.c, copies.c) ---- */
+/* ---- memory (memory.c, pools.c, copies.c, copy_calls.c) ---- */
 
 typedef enum MemoryKind { MEMORY_DEVICE = 1, MEMORY_HOST, MEMORY_MANAGED, MEMORY_REGISTERED } MemoryKind;
 
@@ -74,13 +74,14 @@ void memory_start(void);
 void pools_start(void);
 void pool_used(Pool *pool, size_t bytes);
 void pool_unused(Pool *pool, size_t bytes);
+void pool_free_if_over(Pool *pool);
 
 CUresult copy_check(const CUDA_MEMCPY3D *copy);
 void copy_run(const CUDA_MEMCPY3D *copy);
 CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS *fill);
 void fill_run(const CUDA_MEMSET_NODE_PARAMS *fill);
 
-/* ---- libraries and kernels (image.c, cubin.c, ptx.c, libraries.c, kernels.c) ---- */
+/* ---- libraries and kernels (libraries.c, image.c, cubin.c, ptx.c, library_calls.c, kernels.c, occupancy.c) ---- */
 
 typedef struct Parameter {
     unsigned offset, bytes;
@@ -130,6 +131,7 @@ CUresult library_add_global(Library *library, const char *name, size_t bytes, co
 void kernel_add_parameter(Kernel *kernel, unsigned index, unsigned offset, unsigned bytes);
 bool library_runs_on(const Library *library, CUdevice device);
 void library_release(Library *library);
+void library_unload(Library *library);
 
 Kernel *kernel_find(CUfunction handle);
 size_t kernel_parameter_bytes(const Kernel *kernel);
@@ -138,7 +140,7 @@ CUresult kernel_attribute(const Kernel *kernel, CUfunction_attribute attribute, 
 
 int occupancy_blocks(const Kernel *kernel, const Profile *profile, int block_threads, size_t dynamic_shared);
 
-/* ---- streams, events, capture (streams.c, events.c, capture.c) ---- */
+/* ---- streams, events, capture (streams.c, events.c, capture_rules.c, captures.c, capture_calls.c) ---- */
 
 typedef struct NodeSet {
     struct Node **items;
@@ -199,10 +201,13 @@ CUresult stream_add_node(Stream *stream, CUgraphNodeType type, struct Node **nod
 CUresult capture_forbids_unsafe_call(void);
 CUresult capture_forbids_synchronize(const Context *context);
 Capture *capture_by_id(unsigned long long id);
+bool capture_is_own(const Capture *capture); /* by this thread */
+Capture *capture_before_legacy(const Stream *legacy);
+void capture_end(Capture *capture);
 void capture_abandon(Capture *capture);
 bool capture_uses(const struct Graph *graph);
 
-/* ---- launches (launch.c) ---- */
+/* ---- launches (launch.c, launch_calls.c) ---- */
 
 typedef struct Launch {
     Kernel *kernel;
@@ -214,6 +219,7 @@ typedef struct Launch {
 } Launch;
 
 CUresult launch_check(const Launch *launch, CUdevice device);
+CUresult launch_check_arguments(const Kernel *kernel, void **parameters, void **extra);
 CUresult launch_keep_arguments(Launch *launch, void **parameters, void **extra);
 CUresult launch_copy(Launch *copy, const Launch *source);
 void launch_clear(Launch *launch);

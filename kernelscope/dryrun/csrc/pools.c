@@ -34,24 +34,6 @@ void pools_start(void)
 
 static Pool *pool_find(CUmemoryPool handle) { return handle_object(handle, KIND_POOL); }
 
-void pool_used(Pool *pool, size_t bytes)
-{
-    pool->used += bytes;
-    if (pool->used > pool->used_high) pool->used_high = pool->used;
-}
-
-/* A destroyed pool lives on until its last allocation is freed. */
-static void free_if_over(Pool *pool)
-{
-    if (!pool->handle && pool->used == 0) free(pool);
-}
-
-void pool_unused(Pool *pool, size_t bytes)
-{
-    pool->used -= bytes;
-    free_if_over(pool);
-}
-
 /* ---- allocation in stream order ---- */
 
 static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, Context *context, CUstream handle)
@@ -136,7 +118,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
         if (state.devices[i].current_pool == found) state.devices[i].current_pool = state.devices[i].default_pool;
     handle_free(found->handle);
     found->handle = NULL;
-    free_if_over(found);
+    pool_free_if_over(found);
     return CUDA_SUCCESS;
 }
 

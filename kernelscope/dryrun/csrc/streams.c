@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-Stream *all_streams;
-
 /* ---- the default streams ---- */
 
 typedef struct ThreadStreams {

@@ -1,4 +1,4 @@
-/* What the hooks of cuda.compute do; see kernelscope/probes/cuda_compute/native.py for where they are put. */
+/* What the hooks of cuda.compute do; see kernelscope/probes/cuda_compute/calls.py and requests.py for where they are put. */
 #include "core.h"
 
 /* The tools of a call's hook: the places of `temp_storage` and `stream` among the arguments (negative: by name only),

@@ -1,4 +1,4 @@
-/* The Python side of the native recorder: rings, threads' states, hooks. */
+/* The Python side of the recorder: rings, threads' states, hooks. */
 #ifndef KS_CORE_H
 #define KS_CORE_H
 

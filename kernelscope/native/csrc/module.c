@@ -1,4 +1,4 @@
-/* kernelscope.native._core: the native recorder. */
+/* kernelscope.native._core: the recorder. */
 #include "core.h"
 
 static int execute(PyObject *module) {
@@ -42,7 +42,7 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "kernelscope.native._core",
-    .m_doc = "The native recorder: launches in slots of 64 bytes, and the hooks that write them.",
+    .m_doc = "The recorder: launches in slots of 64 bytes, and the hooks that write them.",
     .m_methods = functions,
     .m_slots = slots,
 };

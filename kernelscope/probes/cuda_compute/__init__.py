@@ -7,16 +7,15 @@ import inspect
 import statistics
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import LaunchLog, PythonLog, from_signal_handler
+from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, Calls
-from kernelscope.probes.cuda_compute.native import NativeCalls, NativeRequests, takes_calls
 from kernelscope.probes.cuda_compute.requests import Requests
 from kernelscope.probes.sink import Sink
 
@@ -38,7 +37,7 @@ class CudaComputeProbe:
     def __init__(self) -> None:
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
-        self._log: Callable[..., LaunchLog] | None = None
+        self._is_hooked = False
         # Another thread imports cuda.compute while one uninstalls.
         self._lock = threading.RLock()
         self._installed = False
@@ -70,7 +69,7 @@ class CudaComputeProbe:
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._log is None else measure_cost(detail, self._log)
+        return measure_cost(detail) if self._is_hooked else None
 
     def _imported(self, package: ModuleType, sink: Sink) -> None:
         """Hook cuda.compute, which has just been imported; what goes wrong is a fact for health, not for the user."""
@@ -101,10 +100,10 @@ class CudaComputeProbe:
         if version[:2] > NEWEST_VERSION:
             lost.append(f"cuda-cccl {text} is newer than {'.'.join(map(str, NEWEST_VERSION))}, the newest that was "
                         "tried: what is missing may go unnoticed")
-        if not calls_of(sink).install(self._patches, algorithms, _homes()):
+        if not Calls(sink).install(self._patches, algorithms, _homes()):
             lost.append("no algorithm was found: calls are not recorded")
         lost += self._hook_requests(sink, caching, interop, version, text)
-        self._log = type(sink.log)
+        self._is_hooked = True
         if lost:
             sink.health.append({"probe": self.name, "status": "degraded", "message": "; ".join(lost), "fix": _FIX})
 
@@ -113,23 +112,12 @@ class CudaComputeProbe:
         factories = {} if caching is None else find_factories(caching)
         if caching is None or interop is None or not factories:
             return ["the factories' caches are unknown: builds are not recorded"]
-        requests = requests_of(sink, caching, interop, by_thread=hasattr(caching, "_get_thread_caches"))
+        requests = Requests(sink, caching, interop, by_thread=hasattr(caching, "_get_thread_caches"))
         lost = requests.install(self._patches, factories)
         if not lost:
             return []
         where = f"cuda-cccl {text} does not show " if version and version < _WAITS_SINCE else "this cuda.compute hides "
         return [where + ", ".join(lost)]
-
-
-def calls_of(sink: Sink) -> Calls:
-    """Return the hooks on calls for the sink's log: those in C for the native recorder's, where Python allows it."""
-    return NativeCalls(sink) if takes_calls(sink) else Calls(sink)
-
-
-def requests_of(sink: Sink, caching: ModuleType, interop: ModuleType, *, by_thread: bool) -> Requests:
-    """Return the hooks on requests for the sink's log. See `calls_of` and `Requests`."""
-    kind = NativeRequests if takes_calls(sink) else Requests
-    return kind(sink, caching, interop, by_thread=by_thread)
 
 
 def installed_version() -> tuple[tuple[int, ...], str]:
@@ -153,15 +141,15 @@ def find_factories(caching: ModuleType) -> dict[str, FunctionType]:
     }
 
 
-def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20, calls: int = 50) -> float:
+def measure_cost(detail: str, rounds: int = 20, calls: int = 50) -> float:
     """Measure what the hooks add to one call, in nanoseconds: the median of A B A B rounds.
 
     The call is one such as ``reduce_into(...)`` that finds what was built: it asks the factory, and calls what it gets
     twice, for the size of the memory that it needs and for the work.
     """
-    sink = Sink(detail=detail, log=log(detail=detail))
-    recorder = calls_of(sink)
-    requests = requests_of(sink, ModuleType("caching"), ModuleType("interop"), by_thread=True)
+    sink = Sink(detail=detail)
+    recorder = Calls(sink)
+    requests = Requests(sink, ModuleType("caching"), ModuleType("interop"), by_thread=True)
     differences: list[int] = []
     for _ in range(rounds):
         times: list[int] = []

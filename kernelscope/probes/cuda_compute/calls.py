@@ -1,7 +1,12 @@
-"""Calls of cuda.compute's algorithms, each a launch: of ``reduce_into`` and the like, and of what factories build."""
+"""Calls of cuda.compute's algorithms, each a launch: of ``reduce_into`` and the like, and of what factories build.
+
+Since Python 3.12 the calls of the library's own functions run through a hook in C (``algorithm.c``). Python 3.11 does
+not let them: there the functions are given the code of a hook in Python, which writes to the same log.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import sys
@@ -10,8 +15,8 @@ from threading import get_ident
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kernelscope.native.log import packing
-from kernelscope.probes.base import Patches, copy_function
+from kernelscope.native import core
+from kernelscope.probes.base import Patches, copy_function, ids, looked_up
 from kernelscope.probes.cuda_compute import hot
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
@@ -20,6 +25,8 @@ FRAMEWORK = "cuda.compute"
 # The classes that are not called as their algorithm is.
 _NAMES = {"_Reduce": "reduce_into", "_Histogram": "histogram_even"}
 _NOWHERE = float(UNKNOWN)
+# Handles of streams: those whose ids are known are bounded.
+_MOST_KNOWN = 1024
 
 
 class Calls:
@@ -57,6 +64,34 @@ class Calls:
 
     def hook(self, patches: Patches, function: FunctionType, name: str | None, *, method: bool = False) -> None:
         """Have calls of `function` written; a `method` without a name has an object that tells the algorithm."""
+        if core.TAKES_FUNCTIONS:
+            self._take(patches, function, name, method)
+        else:
+            self._lend(patches, function, name, method)
+
+    def _take(self, patches: Patches, function: FunctionType, name: str | None, method: bool) -> None:
+        """Have the function's calls run through a hook in C, which writes a launch where it begins."""
+
+        def begin(built: Any, stream: Any) -> tuple[int, int] | None:
+            handle = 0 if stream is None else handle_of(stream)
+            found, users = looked_up(FRAMEWORK, self.sink, lambda: self.ids(name or name_of(built), handle))
+            if users is not None:
+                raise users from None
+            if found is not None and handle is not None:
+                _know(hook, (name, built), () if stream is None else (handle, 1), found)
+            return found
+
+        def end(built: Any, stream: Any, error: str | None) -> tuple[Any, ...] | None:
+            handle = 0 if stream is None else handle_of(stream)
+            return ids(FRAMEWORK, self.sink, lambda: self.ids(name or name_of(built), handle, error))
+
+        asks = place_of(function, "temp_storage") if method else None
+        hook = self.sink.log.hook("algorithm", function, begin, end, _MOST_KNOWN,
+                                  (asks, place_of(function, "stream"), method and name is None))
+        patches.take(f"{function.__module__}.{function.__qualname__}", hook)
+
+    def _lend(self, patches: Patches, function: FunctionType, name: str | None, method: bool) -> None:
+        """Have the function run the code of a hook in Python, which writes a launch where it ends."""
         hook = hot.call_template(function, method=method)
         hook.__kwdefaults__ = {
             **(hook.__kwdefaults__ or {}), "_ks_original": copy_function(function), "_ks_ident": get_ident,
@@ -65,36 +100,8 @@ class Calls:
 
     def _writer(self, name: str | None) -> Callable[..., None]:
         """A function that writes one call; what it needs most is local to it."""
-        sink, states, phases = self.sink, self.sink.states, self.sink.detail == "phases"
-        known: dict[str, tuple[int, int]] = {}
-        if sink.log.backend != "python":
-            return self._plain_writer(name, known)
-        pack, size, room = packing(sink.log)
-
-        def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
-            try:
-                if end is not None and stream is None:
-                    target, configuration = known[name or name_of(built)]
-                    state = states[me]
-                    offset = state.offset
-                    if offset < room:
-                        state.offset = offset + size
-                        if phases:
-                            pack(state.buffer, offset, start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
-                        else:
-                            pack(state.buffer, offset, start, end, target, configuration)
-                        return
-            except KeyError:  # the first of its algorithm, or of its thread
-                pass
-            except Exception as problem:
-                sink.swallow(FRAMEWORK, problem)
-            self._write_slowly(name, known, start, end, stream, built)
-
-        return write
-
-    def _plain_writer(self, name: str | None, known: dict[str, tuple[int, int]]) -> Callable[..., None]:
-        """As `_writer`, for the native recorder with Python 3.11: its states have `write` only."""
         sink, states = self.sink, self.sink.states
+        known: dict[str, tuple[int, int]] = {}
 
         def write(me: int, start: float, end: float | None, stream: Any, built: Any) -> None:
             try:
@@ -115,7 +122,7 @@ class Calls:
 
     def _write_slowly(self, name: str | None, known: dict[str, tuple[int, int]], start: float, end: float | None,
                       stream: Any, built: Any) -> None:
-        """Write a call that failed, is on a stream, is the first of its algorithm, or finds its chunk full."""
+        """Write a call that failed, is on a stream, or is the first of its algorithm."""
         try:
             name = name or name_of(built)
             error = None
@@ -151,6 +158,26 @@ class Calls:
             known = self.sink.configuration(None, None, None, stream)
             self._configurations[-1 if stream is None else stream] = known
         return known
+
+
+def _know(hook: Any, called: tuple[str | None, Any], words: tuple[int, ...], found: tuple[int, int]) -> None:
+    """Have a hook know a call's ids: by the object's class and what makes it one algorithm or another."""
+    name, built = called
+    inclusive = None if name is not None else getattr(built, "force_inclusive", None)
+    if inclusive is None or isinstance(inclusive, bool):
+        kind = type(built) if name is None else hook.original
+        with contextlib.suppress(TypeError):  # a handle that is none
+            hook.know("launches", (kind, inclusive, *words), *found)
+
+
+def place_of(function: FunctionType, name: str) -> int | None:
+    """Return the place of a parameter among the arguments, -1 for one that is given by name only, or None."""
+    code = function.__code__
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    if name not in names:
+        return None
+    place = names.index(name)
+    return place if place < code.co_argcount else -1
 
 
 def name_of(built: Any) -> str:

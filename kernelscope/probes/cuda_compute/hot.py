@@ -1,4 +1,4 @@
-"""The hooks of cuda.compute that every call pays for.
+"""The hooks of cuda.compute with Python 3.11, whose functions' calls cannot run through C: every call pays for them.
 
 `Patches.lend` has the library's own functions run their code, with what they work with as keyword-only defaults: a
 local name is the cheapest there is. What is rare (a build, a failure, a call on a stream) is in `requests` and `calls`.

@@ -14,6 +14,7 @@ from typing import Any
 
 from kernelscope import cubin
 from kernelscope.errors import CubinError
+from kernelscope.native import core
 from kernelscope.probes.base import Patches, copy_function, hide_frame, hook_codes
 from kernelscope.probes.cuda_compute import hot
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, name_of
@@ -320,7 +321,12 @@ class Requests:
 
     def _put(self, patches: Patches, factory: FunctionType, copy: FunctionType, settle: Callable[..., None],
              failed: Callable[..., None]) -> None:
-        """Have a factory's calls go to its `copy`, and be written."""
+        """Have a factory's calls go to its `copy`, and be written; in C, where Python lets C have them."""
+        if core.TAKES_FUNCTIONS:
+            tools = copy, self.known, self.sink.builds.append
+            patches.take(f"{factory.__module__}.{factory.__qualname__}",
+                         self.sink.log.hook("request", factory, settle, failed, tools=tools))
+            return
         template = hot.request_template(None, None)
         template.__kwdefaults__ = {
             "_ks_original": copy, "_ks_now": self.sink.clock, "_ks_known": self.known.get,

@@ -125,7 +125,7 @@ class CudaCoreProbe:
         """
         if self._launches is None or not self._launches.has_launched:
             return None
-        return measure_cost(detail, type(self._launches.sink.log))
+        return measure_cost(detail)
 
     def _imported(self, module: ModuleType) -> None:
         assert self._sink is not None

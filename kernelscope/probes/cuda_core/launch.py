@@ -1,4 +1,7 @@
-"""The hook on ``cuda.core.launch``: a compiled function that others have bound early, so each binding is replaced."""
+"""The hook on ``cuda.core.launch``: a compiled function that others have bound early, so each binding is replaced.
+
+What the hook does at a launch is in C (``core_launch.c``); what is new, and what fails, it leaves to `LaunchHook`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,11 @@ import ctypes
 import functools
 import statistics
 from collections.abc import Callable, Generator, Iterable
-from threading import get_ident
 from typing import Any
 
 from kernelscope.clock import now
-from kernelscope.native.log import LaunchLog, PythonLog, ThreadState, from_signal_handler, packing
-from kernelscope.probes.base import Bindings, hide_frame, hook_codes, ids, without_hook
+from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.base import Bindings, ids, without_hook
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
@@ -41,13 +43,10 @@ class LaunchHook:
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.enabled = True
         self.has_launched = False
         self._known: dict[Any, tuple[int, int]] = {}
-        # Of each kernel its latest launch: to see that all is as it was then takes half as long as the other look-up.
-        self._lasts: dict[Any, tuple[Any, ...]] = {}
         self._bindings: Bindings | None = None
-        self._native: Any = None
+        self._hook: Any = None
 
     def install(self, core: Any) -> None:
         """Put the hook in: `core` is the module ``cuda.core``."""
@@ -62,73 +61,16 @@ class LaunchHook:
         if self._bindings is not None:
             self._bindings.take_back()
             self._bindings = None  # and with it the hook: a reference to the function less
-        if self._native is not None:
-            self._native.is_enabled = False
-            self._native.forget()
-            self._native = None
-        self.enabled = False
+        if self._hook is not None:
+            self._hook.is_enabled = False
+            self._hook.forget()
+            self._hook = None
         self._known.clear()
-        self._lasts.clear()
 
     def make(self, original: Callable[..., None]) -> Callable[..., None]:
-        """Return the function that stands for `original`; it spends no call and no lookup that was not measured."""
-        states, new_state, now, ident = self.sink.states, self.sink.state, self.sink.seconds, get_ident
-        known, lasts, phases = self._known, self._lasts, self.sink.detail == "phases"
-        if self.sink.log.backend != "python":
-            return self._make_native(original)
-        pack, size, room = packing(self.sink.log)
-
-        def launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
-            if not self.enabled:
-                try:
-                    return original(stream, config, kernel, *kernel_args)
-                except BaseException as error:
-                    hide_frame(error)
-                    raise
-            try:
-                state = states[ident()]
-            except KeyError:
-                state = new_state()
-            if state.launch_config is not None and state.submit_start > state.submit_end:
-                # The driver call of a launch that its own probe records, through somebody's wrapper.
-                try:
-                    return original(stream, config, kernel, *kernel_args)
-                except BaseException as error:
-                    hide_frame(error)
-                    raise
-            end, written = 0.0, False
-            start = now()
-            try:
-                original(stream, config, kernel, *kernel_args)
-                end = now()
-                last, grid, block, cluster, shared, target, configuration = lasts[kernel]
-                if not (last is stream and grid is config.grid and block is config.block
-                        and cluster is config.cluster and shared == config.shmem_size):
-                    key = stream, kernel, config.grid, config.block, config.cluster, config.shmem_size
-                    target, configuration = known[key]
-                    lasts[kernel] = (stream, *key[2:], target, configuration)
-                offset = state.offset
-                if offset == room:
-                    raise BufferError
-                state.offset, written = offset + size, True
-                # No call since the offset was read: a signal handler that launches comes before or after.
-                if phases:
-                    pack(state.buffer, offset, start, -1.0, -1.0, -1.0, end, target, configuration)
-                else:
-                    pack(state.buffer, offset, start, end, target, configuration)
-            except BaseException as error:
-                if written or not self._settle(state, stream, config, kernel, start, end, error):
-                    hide_frame(error)
-                    raise
-
-        hook_codes.add(launch.__code__)
-        return functools.update_wrapper(launch, original)
-
-    def _make_native(self, original: Callable[..., None]) -> Any:
-        """As `make`, in C (``core_launch.c`` of the native recorder); a launch's ids are looked up before it."""
-        log: Any = self.sink.log
-        self._native = log.hook("core", original, self._begin, self._end, _MOST_KNOWN)
-        return functools.update_wrapper(self._native, original)
+        """Return the hook that stands for `original`; a launch's ids are looked up before it."""
+        self._hook = self.sink.log.hook("core", original, self._begin, self._end, _MOST_KNOWN)
+        return functools.update_wrapper(self._hook, original)
 
     def _begin(self, kernel: Any, stream: Any, *shape: Any) -> tuple[int, int] | None:
         """Return the ids of a launch that is new; None where they cannot be had: it may be refused, and be none."""
@@ -149,9 +91,9 @@ class LaunchHook:
         return ids(FRAMEWORK, self.sink, lambda: self._lookup(stream, kernel, shape_of(config), error))
 
     def _know(self, kernel: Any, stream: Any, shape: tuple[Any, ...], found: tuple[int, int]) -> None:
-        if self._native is not None:
+        if self._hook is not None:
             with contextlib.suppress(TypeError):  # such as a dimension that is no plain number
-                self._native.know("launches", (kernel, stream, *shape), *found)
+                self._hook.know("launches", (kernel, stream, *shape), *found)
 
     def describe(self, used: Iterable[tuple[int, int]]) -> None:
         """Ask the driver for registers, sizes and occupancy of what was used; nothing is loaded for it."""
@@ -172,30 +114,6 @@ class LaunchHook:
             except Exception as problem:  # one kernel's, such as of a library that was unloaded: the others go on
                 self.sink.swallow(FRAMEWORK, problem)
 
-    def _settle(self, state: ThreadState, stream: Any, config: Any, kernel: Any, start: float, end: float,
-                error: BaseException) -> bool:
-        """Write a launch the slow way: it is new, or failed; return whether the exception was ours alone."""
-        # What has a deeper frame was raised by a signal handler; a TypeError, by a stream that has no hash.
-        alone = error.__traceback__ is None or error.__traceback__.tb_next is None
-        ours = end != 0.0 and alone and isinstance(error, (KeyError, BufferError, TypeError, AttributeError))
-        if end != 0.0 and not ours and not alone and isinstance(error, Exception) and not from_signal_handler(error):
-            ours = True  # such as of a stream whose own __hash__ fails
-        # A launch of another framework may be under way on this thread, and has its marks here.
-        held = state.launch_config
-        try:
-            failure = None if end else type(error).__name__
-            target, configuration = self._lookup(stream, kernel, shape_of(config), failure)
-            state.write(start, UNKNOWN, UNKNOWN, UNKNOWN, end or self.sink.seconds(), target, configuration)
-        except Exception as problem:
-            if from_signal_handler(problem):
-                raise
-            if end:  # else the call was refused for what cannot be looked up, and was no launch
-                self.sink.swallow(FRAMEWORK, problem)
-                self.sink.dropped[FRAMEWORK] += 1
-        finally:
-            state.launch_config = held
-        return ours
-
     def _lookup(self, stream: Any, kernel: Any, shape: tuple[Any, ...], failure: str | None) -> tuple[int, int]:
         """Return the ids of target and configuration, kept for the next launch where that can be."""
         grid, block, cluster, shared = tuple(shape[0]), tuple(shape[1]), *shape[2:]
@@ -207,10 +125,8 @@ class LaunchHook:
         if failure is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-                self._lasts.clear()
             with _hashing():
                 self._known[stream, kernel, *shape] = target, configuration
-                self._lasts[kernel] = (stream, *shape, target, configuration)
                 self._know(kernel, stream, shape, (target, configuration))
         return target, configuration
 
@@ -264,13 +180,11 @@ def shape_of(config: Any) -> tuple[Any, ...]:
     return config.grid, config.block, config.cluster, config.shmem_size
 
 
-def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
-                 launches: int = 200) -> float:
+def measure_cost(detail: str, rounds: int = 20, launches: int = 200) -> float:
     """Measure what the hook adds to one launch, in nanoseconds: the median of A B A B rounds."""
-    hook = LaunchHook(Sink(detail=detail, log=log(detail=detail)))
+    hook = LaunchHook(Sink(detail=detail))
     stream, config, kernel = _Handle(), _Config(), _Handle()
     hook._known[stream, kernel, *shape_of(config)] = 0, 0
-    hook._lasts[kernel] = (stream, *shape_of(config), 0, 0)
     differences: list[int] = []
     for _ in range(rounds):
         times: list[int] = []

@@ -8,19 +8,19 @@ import json
 import statistics
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import LaunchLog, PythonLog, from_signal_handler
+from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import ImportHook, Patches, without_hook
 from kernelscope.probes.driver import synchronize
 from kernelscope.probes.numba_cuda.compile import CompileHooks
 from kernelscope.probes.numba_cuda.events import EventTimer
 from kernelscope.probes.numba_cuda.kernels import FRAMEWORK, STATED, CodeCapture, Facts
-from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks, NativeLaunchHooks
+from kernelscope.probes.numba_cuda.launch import Attachments, LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -55,7 +55,7 @@ class NumbaCudaProbe:
         self._timer = timer
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
-        self._hooks: LaunchHooks | NativeLaunchHooks | None = None
+        self._hooks: LaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._facts: Facts | None = None
         self._code: CodeCapture | None = None
@@ -85,8 +85,6 @@ class NumbaCudaProbe:
                 self._import_hook.disarm()
             if self._attachments is not None:
                 self._attachments.detach()
-            if self._hooks is not None:
-                self._hooks.release()
             self._patches.undo()
             if self._hooks is not None:
                 self._hooks.disable()
@@ -131,7 +129,7 @@ class NumbaCudaProbe:
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._hooks is None else measure_cost(detail, type(self._hooks.sink.log))
+        return None if self._hooks is None else measure_cost(detail)
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
@@ -182,7 +180,7 @@ class NumbaCudaProbe:
         assert self._facts is not None
         if self._timer is not None:
             self._timer.start(sink, self._modules.driver.binding)
-        self._hooks = launch_hooks(sink, self._target, self._facts.configuration, self._timer)
+        self._hooks = LaunchHooks(sink, self._target, self._facts.configuration, self._timer)
         self._hooks.install(self._patches, self._modules.dispatcher)
         self._follow_devices()
 
@@ -202,13 +200,6 @@ class NumbaCudaProbe:
                 if self._installed and not self._follows_devices:
                     self._follows_devices = True
                     self._hooks.install_load(self._patches, self._modules.codegen.CUDACodeLibrary)
-
-
-def launch_hooks(sink: Sink, target_of: Callable[[Any, Any, str | None], int], configuration_of: Callable[[Any], int],
-                 timer: EventTimer | None = None) -> LaunchHooks | NativeLaunchHooks:
-    """Return the hooks for the sink's log: those in C for the native recorder's. See `LaunchHooks`."""
-    kind = NativeLaunchHooks if sink.log.backend == "native" else LaunchHooks
-    return kind(sink, target_of, configuration_of, timer)
 
 
 def load_modules() -> Any:
@@ -253,16 +244,14 @@ def self_check(dispatcher: Any) -> list[str]:
     return problems
 
 
-def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
-                 launches: int = 30) -> float:
+def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
     """Measure what the hooks add to one launch, in nanoseconds: the median difference of rounds A B B A.
 
     The launch that they wrap here does some JSON instead, so that the hooks find the processor's caches as a launch
     leaves them: full of other things. Where no difference is seen, the result is how large one could be: two standard
     errors of that median. ``benchmarks/`` compares the result with real launches.
     """
-    sink = Sink(detail=detail, log=log(detail=detail))
-    hooks = launch_hooks(sink, lambda *_: 0, lambda *_: 0)
+    hooks = LaunchHooks(Sink(detail=detail), lambda *_: 0, lambda *_: 0)
     # Two of a kind, one of them hooked throughout: where hooks come and go, the interpreter adapts its instructions
     # anew, which a recording's later launches pay nothing for.
     plain, hooked = _stand_in(), _stand_in()

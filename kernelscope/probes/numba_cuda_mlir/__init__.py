@@ -8,18 +8,18 @@ import json
 import statistics
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import LaunchLog, PythonLog, from_signal_handler
+from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import ImportHook, Patches
 from kernelscope.probes.driver import device, synchronize
 from kernelscope.probes.numba_cuda_mlir.compile import CompileHooks
 from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, STATED, CodeCapture, Facts
-from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks, NativeLaunchHooks
+from kernelscope.probes.numba_cuda_mlir.launch import LaunchHooks
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -46,7 +46,7 @@ class NumbaCudaMlirProbe:
     def __init__(self) -> None:
         self._import_hook: ImportHook | None = None
         self._patches = Patches()
-        self._hooks: LaunchHooks | NativeLaunchHooks | None = None
+        self._hooks: LaunchHooks | None = None
         self._compiles: CompileHooks | None = None
         self._facts: Facts | None = None
         self._code: CodeCapture | None = None
@@ -104,7 +104,7 @@ class NumbaCudaMlirProbe:
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._hooks is None else measure_cost(detail, type(self._hooks.sink.log))
+        return None if self._hooks is None else measure_cost(detail)
 
     def _imported(self, module: ModuleType, sink: Sink) -> None:
         """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
@@ -133,7 +133,7 @@ class NumbaCudaMlirProbe:
         self._modules = load_modules()
         self._facts = Facts(sink, self._modules)
         self._code = CodeCapture(sink, self._facts)
-        self._hooks = launch_hooks(sink, self._facts.target, self._facts.configuration)
+        self._hooks = LaunchHooks(sink, self._facts.target, self._facts.configuration)
         self._hooks.install(self._patches, descriptor)
         self._compiles = CompileHooks(sink, self._facts, self._modules)
         missing = self._compiles.install(self._patches)
@@ -145,13 +145,6 @@ class NumbaCudaMlirProbe:
             sink.health.append({"probe": self.name, "status": "degraded", "fix": _FIX,
                                 "message": f"numba-cuda-mlir {shown} is not one that this probe was tried with: its "
                                            "functions look the same, and are recorded"})
-
-
-def launch_hooks(sink: Sink, target_of: Callable[[Any, Any, str | None], int],
-                 configuration_of: Callable[[Any], int]) -> LaunchHooks | NativeLaunchHooks:
-    """Return the hooks for the sink's log: those in C for the native recorder's. See `LaunchHooks`."""
-    kind = NativeLaunchHooks if sink.log.backend == "native" else LaunchHooks
-    return kind(sink, target_of, configuration_of)
 
 
 def load_modules() -> Any:
@@ -199,15 +192,13 @@ def self_check(descriptor: Any) -> list[str]:
     return problems
 
 
-def measure_cost(detail: str, log: Callable[..., LaunchLog] = PythonLog, rounds: int = 20,
-                 launches: int = 30) -> float:
+def measure_cost(detail: str, rounds: int = 20, launches: int = 30) -> float:
     """Measure what the hooks add to one launch, in nanoseconds: the median of A B A B rounds.
 
     The launch that they wrap does some JSON instead, so that the hooks find the processor's caches as a launch leaves
     them. ``benchmarks/`` compares the result with real launches.
     """
-    sink = Sink(detail=detail, log=log(detail=detail))
-    hooks = launch_hooks(sink, lambda *_: 0, lambda *_: 0)
+    hooks = LaunchHooks(Sink(detail=detail), lambda *_: 0, lambda *_: 0)
     module = SimpleNamespace(_ArgMarshaller=_FakeMarshaller)
     launch = _FakeMarshaller()
     differences = []

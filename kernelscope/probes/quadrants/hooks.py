@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.native.log import ThreadState, from_signal_handler, packing
+from kernelscope.native.log import ThreadState, from_signal_handler
 from kernelscope.probes.base import Patches, hide_frame, hook_codes
 from kernelscope.probes.quadrants.kernels import Facts
 from kernelscope.probes.sink import LAUNCH, Sink
@@ -253,65 +253,14 @@ class GraphLog:
 # ``Program.compile_kernel`` makes the machine code or finds it in a cache. Neither of these two is on the path of a
 # launch whose specialization is there.
 #
-# `call` is a template, as in ``numba_cuda.hot``: Quadrants' own method runs its code, with `Hooks` as a keyword's
-# default. It takes any arguments, which nothing here looks at or keeps.
+# `call` is a template: Quadrants' own method runs its code, with `Hooks` as a keyword's default. It takes any
+# arguments, which nothing here looks at or keeps.
 
 PROBE = "quadrants"
 
 
 def call(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: Any) -> Any:
     """In place of ``Kernel.__call__``: one launch."""
-    hooks = _kernelscope
-    if not hooks.enabled:
-        try:
-            return hooks.original_call(self, *py_args, **kwargs)
-        except BaseException as error:
-            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
-            raise
-    try:
-        state = hooks.states[hooks.ident()]
-    except KeyError:
-        state = hooks.new_state()
-    outer = state.kernel
-    state.kernel = self
-    builds = hooks.builds(self) if self.use_graph else None
-    start = hooks.now()
-    try:
-        result = hooks.original_call(self, *py_args, **kwargs)
-    except BaseException as error:
-        hooks.failed(state, self, kwargs, start, error)
-        state.kernel = outer
-        error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]
-        raise
-    end = hooks.now()
-    try:
-        target = hooks.targets.get(id(state.kernel))
-        if target is None:
-            target = hooks.first(state, self)
-        configuration = hooks.configuration_of(kwargs) if kwargs else hooks.configuration
-        if builds is not None:
-            hooks.graphs.launched(self, state, start, end, builds)
-        offset = state.offset
-        if offset == hooks.room:
-            state.write(start, state.dispatch_end, state.submit_start, state.submit_end, end, target, configuration)
-        else:
-            # Nothing is called from here to `write` but it: a signal handler that launches comes before or after.
-            state.offset = offset + hooks.size
-            if hooks.phases:
-                hooks.write(state.buffer, offset, start, state.dispatch_end, state.submit_start, state.submit_end, end,
-                            target, configuration)
-            else:
-                hooks.write(state.buffer, offset, start, end, target, configuration)
-    except Exception as problem:
-        state.kernel = outer
-        hooks.lost(problem)
-        return result
-    state.kernel = outer
-    return result
-
-
-def call_written(self: Any, *py_args: Any, _kernelscope: Any = None, **kwargs: Any) -> Any:
-    """As `call`, for states that only their own `write` can write to."""
     hooks = _kernelscope
     if not hooks.enabled:
         try:
@@ -366,7 +315,7 @@ class Hooks:
     """
 
     __slots__ = ("_compiles", "_facts", "_sink", "configuration", "enabled", "graphs", "ident", "new_state", "now",
-                 "original_call", "packs", "phases", "room", "size", "states", "targets", "write")
+                 "original_call", "phases", "states", "targets")
 
     def __init__(self, sink: Sink, facts: Facts) -> None:
         self._sink = sink
@@ -377,9 +326,6 @@ class Hooks:
         self.states, self.ident, self.new_state = sink.states, get_ident, sink.state
         self.now = sink.seconds
         self.phases = sink.detail == "phases"
-        self.packs = sink.log.backend == "python"
-        if self.packs:
-            self.write, self.size, self.room = packing(sink.log)
         #: By the ``id`` of a specialization's KernelCxx, which must not be kept alive beyond its Program.
         self.targets: dict[int, int] = {}
         self.configuration = sink.configuration(None, None, None, 0)
@@ -452,8 +398,7 @@ class Hooks:
 
     def _make_call(self, original: Any) -> FunctionType:
         self.original_call = original
-        template = call if self.packs else call_written
-        hook = FunctionType(template.__code__, template.__globals__, "call")
+        hook = FunctionType(call.__code__, call.__globals__, "call")
         hook.__kwdefaults__ = {"_kernelscope": self}
         hook_codes.add(hook.__code__)
         return hook

@@ -5,22 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kernelscope.analysis.activities import join
-from kernelscope.analysis.advice import (
-    LARGE_SHARE,
-    Advice,
-    advise,
-    churn_advice,
-    graph_advice,
-    plain_launch_advice,
-    repetition,
-)
+from kernelscope.analysis.activities import is_gpu_recorded, join
+from kernelscope.analysis.advice import Advice, Evidence, advise
 from kernelscope.analysis.builds import BuildSummary, by_algorithm
 from kernelscope.analysis.columns import distinct_by, ints, raised, ran
 from kernelscope.analysis.compile_time import Part, WarmCache, compile_times, total_parts, warm_cache
 from kernelscope.analysis.compiles import CompilationSummary, compilations, compile_ns
 from kernelscope.analysis.gpu import GpuSummary, gpu_summary
-from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, executables, graph_runs
+from kernelscope.analysis.graphs import GraphSummary, by_graph, by_topology, graph_runs
 from kernelscope.analysis.launches import (
     CellSummary,
     Configurations,
@@ -234,18 +226,15 @@ def overview(recording: Recording) -> Overview:
     totals = phases.total()
     cost = _cost(recording, wall)
     everything = ints(recording, "launches", "launch_id") * 0
-    joined = join(recording)
-    gpu = gpu_summary(recording, joined)
-    runs, run = graph_runs(recording), ran(recording)
-    graphs, builds = tuple(by_topology(recording, runs)), tuple(by_algorithm(recording))
-    multiprocessors = _multiprocessors(recording)
-    churn = [*churn_advice(recording), *plain_launch_advice(recording)]
-    by_id = {cell.cell_id: cell for cell in cells if cell.cell_id is not None}
-    loop = repetition(recording, phases) if wall and (totals.host_ns or 0) >= LARGE_SHARE * wall else None
-    on_graphs = graph_advice(
-        graphs, executables(recording) if graphs else (), builds, {at: cell.label for at, cell in by_id.items()}, loop,
-        recording.rows("dispatchers"), "" if loop is None or loop.cell_id is None else by_id[loop.cell_id].wanted, wall,
-        gpu)
+    # What was not recorded costs nothing.
+    held = {name for name, table in recording.tables.items() if table.num_rows}
+    joined = join(recording) if is_gpu_recorded(recording) else None
+    gpu = None if joined is None else gpu_summary(recording, joined)
+    runs = graph_runs(recording) if held & {"graphs", "graph_events", "activities"} else None
+    graphs = () if runs is None else tuple(by_topology(recording, runs))
+    builds, run = tuple(by_algorithm(recording)) if "builds" in held else (), ran(recording)
+    evidence = Evidence(
+        recording, phases, kernels, compiled, cells, graphs, builds, wall_ns=wall, host_ns=totals.host_ns, gpu=gpu)
     return Overview(
         title=_title(recording, cells),
         notice=recording.notice,
@@ -275,18 +264,18 @@ def overview(recording: Recording) -> Overview:
         totals=totals,
         by_kernel=kernels,
         by_cell=cells,
-        by_range=tuple(by_range(recording, phases, joined)),
-        marks=mark_count(recording),
+        by_range=tuple(by_range(recording, phases, joined)) if "ranges" in held else (),
+        marks=mark_count(recording) if "ranges" in held else 0,
         compilations=compiled,
         configurations_used=Configurations(recording, phases),
         by_specialization=by_specialization(recording, phases),
-        advice=tuple(advise(kernels, compiled, wall, multiprocessors, gpu, churn, on_graphs)),
+        advice=tuple(advise(evidence)),
         cost=cost,
         kept=kept(recording),
         health=health,
         gpu=gpu,
         by_topology=graphs,
-        by_graph=tuple(by_graph(recording, runs)),
+        by_graph=() if runs is None else tuple(by_graph(recording, runs)),
         builds=builds,
         frameworks=tuple(dict.fromkeys(kernel.framework for kernel in kernels)),
     )
@@ -318,12 +307,6 @@ def _text(recording: Recording, key: str) -> str | None:
 def _devices(recording: Recording) -> str | None:
     names = dict.fromkeys(str(row["name"]) for row in recording.rows("devices") if row["name"])
     return ", ".join(names) or None
-
-
-def _multiprocessors(recording: Recording) -> int | None:
-    """Multiprocessors of the device; None where there are several devices or it was not recorded."""
-    rows = recording.rows("devices")
-    return rows[0]["multiprocessors"] if len(rows) == 1 else None
 
 
 def _cost(recording: Recording, wall: int | None) -> Cost | None:

@@ -1,661 +1,45 @@
-"""The card as plain text, and the sentences that the HTML card prints too."""
+"""The card as plain text: for terminals, tests and exports to plain text; and the table of launches."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution, Spread
-from kernelscope.analysis.builds import BuildSummary, Miss
 from kernelscope.analysis.columns import ints
-from kernelscope.analysis.compiles import CompilationSummary
-from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
-from kernelscope.analysis.graphs import CHANGES, GraphSummary
-from kernelscope.analysis.launches import (
-    PHASES,
-    CellSummary,
-    ConfigurationSummary,
-    KernelSummary,
-    PhaseTotals,
-    by_cell,
-    launch_phases,
-)
+from kernelscope.analysis.launches import PHASES, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.units import MISSING, count, counted, duration
 from kernelscope.views.base import (
     INDENT,
     Makes,
     clean,
+    columns,
     dims,
-    percents,
-    rest,
     shorten,
-    sizes,
-    span,
-    stream,
     table,
     width_of,
+    with_notice,
     wrap,
 )
-from kernelscope.views.base import INDENT as _INDENT
-from kernelscope.views.base import columns as _columns
-from kernelscope.views.base import rest as _rest
-from kernelscope.views.base import table as _table
-from kernelscope.views.base import with_notice as _with_notice
-from kernelscope.views.base import wrap as _wrap
-from kernelscope.views.card.model import HealthRow, Overview, overview
-from kernelscope.views.graph.labels import short_name
-
-#: What each phase of a launch's host time is.
-PHASE_MEANINGS = {
-    "dispatch": "finding the specialization for the argument types",
-    "compile": "compiling it, or loading it from the disk cache",
-    "prepare": "marshalling arguments, copying host arrays in",
-    "submit": "the driver's launch call",
-    "finish": "copying host arrays back, debug checks",
-    "unsplit": "host time of which no phase was recorded",
-}
-
-EMPTY = "no kernel launches in this cell"
-
-#: What to check where nothing was launched.
-EMPTY_CHECKS = (
-    "a kernel runs only where it is launched: kernel[griddim, blockdim](...)",
-    "launches before recording began, or after it ended, are not in it",
-    "kernels of a library that no probe knows are not seen; the probes are listed below",
+from kernelscope.views.card.sections import (
+    EMPTY,
+    Block,
+    Card,
+    Finding,
+    Findings,
+    Health,
+    Lines,
+    Section,
+    Shares,
+    Table,
+    card_of,
 )
-
-_LONG_WAIT_NS = 1_000_000
-_NAMED = 5
-_NOTEBOOK_FILE = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\][^/\\]+$")
-_PROMPT_FILE = re.compile(r"^<ipython-input-(\d+)-")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One figure of the headline: a label, a value, and what is below it."""
-
-    label: str
-    value: str
-    note: str
-
-
-def headline_figures(shown: Overview) -> list[Figure]:
-    """Return the headline's figures."""
-    kernels = counted(shown.specializations, "specialization")
-    compiles = [f"{duration(shown.compile_ns)} in all"] if shown.compilations else []
-    if shown.failed_compiles:
-        compiles.append(f"{count(shown.failed_compiles)} failed")
-    hits = [f"{count(shown.disk_hits)} from disk"]
-    if shown.waits:
-        hits.append(counted(shown.waits, "wait"))
-    gpu = [Figure("GPU busy", *busy_figure(shown.gpu))] if shown.gpu is not None else []
-    return [
-        Figure("Launches", count(shown.launches), launches_note(shown)),
-        Figure("Kernels", count(shown.kernels), kernels),
-        Figure("Compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
-        Figure("Found in memory", count(shown.memory_hits), ", ".join(hits)),
-        Figure("Host time in launches", duration(shown.totals.host_ns), share_note(shown)),
-        *gpu,
-    ]
-
-
-def launches_note(shown: Overview) -> str:
-    """Return what is worth knowing about the launches: configurations, graphs, failures, nesting, threads."""
-    notes = [counted(shown.configurations, "configuration")]
-    if shown.captured:
-        notes.append(f"{count(shown.captured)} captured")
-    if shown.graph_launches:
-        notes.append(counted(shown.graph_launches, "graph launch", "graph launches"))
-    if shown.errors:
-        notes.append(f"{count(shown.errors)} failed")
-    if shown.unfinished:
-        notes.append(f"{count(sum(shown.unfinished.values()))} unfinished")
-    if shown.nested:
-        notes.append(f"{count(shown.nested)} inside others")
-    if shown.threads > 1:
-        notes.append(f"{count(shown.threads)} threads")
-    return ", ".join(notes)
-
-
-def unfinished_note(shown: Overview) -> str:
-    """Return which launches were under way when the process died, or an empty string."""
-    if not shown.unfinished:
-        return ""
-    names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
-    more = len(names) - _NAMED
-    listed = ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
-    return f"{counted(sum(shown.unfinished.values()), 'launch', 'launches')} unfinished: {listed}"
-
-
-def share_note(shown: Overview) -> str:
-    """Return the host time's share of the cells' wall time."""
-    if shown.wall_ns is None:
-        return "wall time not recorded"
-    if shown.host_share is None:
-        return f"of {duration(shown.wall_ns)} wall time"
-    return f"{percent(shown.host_share)} of {duration(shown.wall_ns)} wall time"
-
-
-def synchronize_note(shown: Overview) -> str:
-    """Return how long the device was waited for after the cell, or an empty string."""
-    if shown.synchronize_ns is None:
-        return ""
-    return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
-
-
-def place(kernel: KernelSummary, frameworks: Sequence[str] = ()) -> str:
-    """Return where a kernel is defined: its module, file and line, without the path of this machine.
-
-    Its framework stands first where it is another than numba-cuda, or one of several `frameworks`.
-    """
-    file = kernel.filename
-    parts = [kernel.framework] if kernel.framework != "numba-cuda" or len(frameworks) > 1 else []
-    # Beside a file or a cell, __main__ tells nothing.
-    parts += [kernel.module] if kernel.module and not (file and kernel.module == "__main__") else []
-    if file:
-        prompt = _PROMPT_FILE.match(file)
-        if prompt:
-            name = f"In [{prompt[1]}]"
-        elif _NOTEBOOK_FILE.search(file):
-            name = "notebook cell"
-        else:
-            name = re.split(r"[/\\]", file)[-1]
-        spoken = prompt is not None or name == "notebook cell"
-        line = "" if kernel.lineno is None else f", line {kernel.lineno}" if spoken else f":{kernel.lineno}"
-        parts.append(name + line)
-    return " · ".join(parts) or MISSING
-
-
-def launch_notes(kernel: KernelSummary) -> list[str]:
-    """Return how many launches of a kernel were captured and did not run, failed, or did not return."""
-    notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
-    for number, what in ((kernel.errors, "failed"), (kernel.unfinished, "unfinished")):
-        notes += [f"{counted(number, 'launch', 'launches')} {what}"] if number else []
-    return notes
-
-
-def resources(kernel: KernelSummary) -> str:
-    """Return a kernel's configurations, specializations, registers, shared memory and occupancy."""
-    parts = [counted(kernel.configurations, "configuration"), counted(kernel.specializations, "specialization")]
-    if kernel.regs is not None and kernel.specializations:
-        parts.append(f"{span(kernel.regs)} registers")
-    if kernel.shared_bytes is not None and kernel.shared_bytes[1]:
-        parts.append(f"{sizes(kernel.shared_bytes)} shared")
-    if kernel.occupancy is not None:
-        parts.append(f"occupancy {percents(kernel.occupancy)}")
-    return ", ".join(parts)
-
-
-def ranges_note(shown: Overview) -> str:
-    """Return how many ranges and marks there are, and how many ranges were never closed."""
-    parts = [counted(sum(each.ranges for each in shown.by_range), "range")]
-    if shown.marks:
-        parts.append(counted(shown.marks, "mark"))
-    unclosed = sum(each.unclosed for each in shown.by_range)
-    if unclosed:
-        parts.append(f"{count(unclosed)} still open at the end")
-    return ", ".join(parts)
-
-
-def outcome(each: CompilationSummary) -> str:
-    """Return what came of a compile."""
-    words = {"compiled": "compiled", "disk": "from disk", "wait": "waited", "failed": "failed"}
-    return words.get(each.outcome, each.outcome)
-
-
-def trigger(each: CompilationSummary) -> str:
-    """Return who asked for a compile, and how long it waited for another one to end where that was long."""
-    words = {
-        "launch": "by a launch", "eager": "by @cuda.jit", "specialize": "by specialize", "recompile": "by recompile",
-        "device": "by a launch",
-    }
-    asked = "by forall" if each.reason_code == "forall" else words.get(each.trigger, f"by {each.trigger}")
-    if each.wait_ns is not None and each.wait_ns >= _LONG_WAIT_NS:
-        asked += f" ({duration(each.wait_ns)} waiting for the compiler lock)"
-    return asked
-
-
-def compile_notes(shown: Overview) -> list[str]:
-    """Return what compile time went into, and what a warm disk cache would have saved: a sentence each."""
-    notes: list[str] = []
-    known = [part for part in shown.compile_parts if part.duration_ns >= _LONG_WAIT_NS]
-    if any(part.kind != "other" for part in known):
-        known.sort(key=lambda part: (part.kind == "other", -part.duration_ns))
-        notes.append("time went into " + ", ".join(f"{part.name} {duration(part.duration_ns)}" for part in known))
-    warm = shown.warm_cache
-    if warm is not None:
-        compiles = counted(warm.compiles, "compile")
-        note = f"a warm disk cache would have saved at most {duration(warm.saved_ns)} of {compiles}"
-        if warm.setup_ns * 5 > warm.saved_ns:
-            note += f"; {duration(warm.setup_ns)} of that is the compiler's own setup, part of which a load needs too"
-        notes.append(note)
-    return notes
-
-
-def cost(shown: Overview) -> str:
-    """Return what recording itself cost, and how many launches it kept and lost."""
-    held, of = shown.cost, kept(shown)
-    if held is None:
-        return f"Recording's own cost: not known{of}"
-    about = "about" if held.is_seen else "at most"
-    parts = [f"Recording's own cost: {about} {duration(held.total_ns)}"]
-    if held.launch_ns is not None:
-        each = f"{duration(held.launch_ns)} a launch"
-        if held.interval_ns is not None:
-            low, high = (f"{'-' if end < 0 else ''}{duration(abs(end))}" for end in held.interval_ns)
-            each += f" ({low} to {high}{'' if held.is_seen else ': no difference seen'})"
-        parts.append(each)
-    if held.share is not None:
-        parts.append(f"{percent(held.share)} of the wall time")
-    if held.kind:
-        parts.append(f"{held.kind} on {held.measured}" if held.measured else held.kind)
-    return ", ".join(parts) + of
-
-
-def kept(shown: Overview) -> str:
-    """Return how many launches were kept and lost, as the end of a sentence; an empty string where it is not known."""
-    held = shown.kept
-    if held is None:
-        return ""
-    recorder = {"native": "native recorder", "python": "Python recorder"}.get(held.backend or "", "recorder")
-    mode = f" in mode {held.mode}" if held.mode in ("ring", "stop") else ""
-    lost = f"{count(held.lost)} lost" if held.lost else "none lost"
-    return f"; {recorder}{mode}, {counted(held.launches, 'launch', 'launches')} kept, {lost}"
-
-
-def health(row: HealthRow) -> str:
-    """Return one fact about the recording itself, without its probe, status and fix."""
-    parts = [row.message] if row.message else []
-    if row.dropped:
-        parts.append(f"{counted(row.dropped, 'record')} dropped")
-    if row.errors:
-        parts.append(f"{counted(row.errors, 'error')} inside KernelScope, counted and swallowed")
-    return "; ".join(parts)
-
-
-def cell_problem(cell: CellSummary) -> str:
-    """Return what went wrong in a cell, in one word or more; an empty string where nothing did."""
-    if cell.errors:
-        return f"{cell.status}, {counted(cell.errors, 'launch', 'launches')} failed"
-    return cell.status
-
-
-# The sentences of a summary about the GPU's side, as plain text: the card and its text twin print the same ones.
-
-#: What the host was doing, by its state, as the end of "while the host was ...".
-DOING = {
-    "dispatch": "in dispatch",
-    "compile": "compiling",
-    "prepare": "preparing arguments",
-    "submit": "submitting launches",
-    "finish": "finishing launches",
-    "unsplit": "in launches",
-    "call": "in other driver calls",
-    "wait": "waiting for the device",
-    "outside": "outside of launches",
-}
-
-#: What each part of the GPU's time is.
-PART_MEANINGS = {
-    "kernel": "time in which a kernel ran",
-    "copy": "time in which copies or memsets ran, and no kernel",
-    "idle": "time in which the GPU had nothing to do",
-}
-
-EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each launch and so changes what it measures: "
-               "these are the times of a perturbed run.")
-
-_NAMED_KERNELS = 3
-#: Names of C++ templates go on for lines; the table below has all of them.
-_NAME = 44
-
-
-def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
-    """Return the headline's figure of the GPU and its note."""
-    if not gpu.busy:
-        note = f"{duration(gpu.execute.total_ns)} of kernels" if gpu.execute else "nothing was seen on it"
-        return percent(None if gpu.execute else 0.0), note
-    if len(gpu.busy) == 1:
-        only = gpu.busy[0]
-        return percent(only.share), f"{duration(only.busy_ns)} of {duration(only.window_ns)}"
-    shares = [each.share for each in gpu.busy if each.share is not None]
-    if not shares:
-        return percent(None), counted(len(gpu.busy), "device")
-    return " to ".join(dict.fromkeys(percent(each) for each in (min(shares), max(shares)))), (
-        f"{counted(len(gpu.busy), 'device')}, of {duration(gpu.busy[0].window_ns)}")
-
-
-def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:
-    """Return what a bar of the GPU's time shows: kernel, copy and idle, those that took time."""
-    copies, idle = busy.busy_ns - busy.kernel_ns, busy.window_ns - busy.busy_ns
-    found = (("kernel", busy.kernel_ns), ("copy", copies), ("idle", idle))
-    return tuple((name, value) for name, value in found if value > 0)
-
-
-def states(idle: LaneGaps) -> tuple[tuple[str, int], ...]:
-    """Return what the host did while the GPU idled: states that took time."""
-    return tuple((state, idle.by_state[state]) for state in STATES if idle.by_state[state] > 0)
-
-
-def device(shown: Overview, device_id: int | None) -> str:
-    """Return what to call a device where there are several."""
-    if shown.gpu is None or len(shown.gpu.busy) < 2:
-        return ""
-    return "unknown device" if device_id is None else shown.gpu.devices.get(device_id, f"device {device_id}")
-
-
-def idle_line(idle: LaneGaps, window_ns: int) -> str:
-    """Return how much the GPU idled, and what the host did for most of that time."""
-    state = idle.dominant
-    if state is None or not window_ns:
-        return ""
-    most = idle.by_state[state]
-    line = f"idle {percent(idle.idle_ns / window_ns)} of the time"
-    if most == idle.idle_ns:
-        return f"{line}: while the host was {DOING[state]}"
-    # No phase of a launch may be much of it, and all of them together most of it.
-    launching = sum(idle.by_state[each] for each in LAUNCHING)
-    doing = DOING[state]
-    if 2 * most < idle.idle_ns and launching > most:
-        most, doing = launching, "making launches"
-    how = "mostly" if 2 * most >= idle.idle_ns else "above all"
-    return f"{line}: {how} while the host was {doing} ({duration(most)} of {duration(idle.idle_ns)})"
-
-
-def gpu_lines(shown: Overview) -> list[str]:
-    """Return everything else that there is to say about the GPU's side, one sentence a line."""
-    gpu = shown.gpu
-    if gpu is None:
-        return []
-    found = [EVENTS_NOTE] if gpu.source == "events" else []
-    if gpu.kernels:
-        found.append(_other_kernels(gpu))
-    found += [_copies(each, device(shown, each.device_id)) for each in gpu.copies]
-    in_graphs = ran(shown)
-    if in_graphs:
-        found.append(in_graphs)
-    if gpu.others:
-        found.append(others(gpu.others))
-    missing = missing_kernels(shown)
-    if missing:
-        have = counted(missing, "launch has", "launches have")
-        # Where captures were seen, what went into them is not among these.
-        why = "not recorded" if shown.captured else "captured into a graph, or not recorded"
-        found.append(f"{have} no kernel: {why}.")
-    if gpu.reversed:
-        left_out = counted(gpu.reversed, "activity", "activities")
-        found.append(f"{left_out} left out: the end is before the start, as after a jump of a clock.")
-    if gpu.untimed and gpu.source == "cupti":
-        found.append(f"{counted(gpu.untimed, 'activity was', 'activities were')} not timed.")
-    if gpu.clock_error_ns is not None:
-        found.append(f"GPU times are within {duration(gpu.clock_error_ns)} of the host clock.")
-    return found
-
-
-def missing_kernels(shown: Overview) -> int:
-    """Return how many launches should have a kernel and have none."""
-    if shown.gpu is None or shown.gpu.source != "cupti":
-        return 0
-    return max(shown.launches - shown.errors - shown.gpu.joined, 0)
-
-
-def is_shown(shown: Overview) -> bool:
-    """Return whether there is anything to say about the GPU's side."""
-    gpu = shown.gpu
-    return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.busy or missing_kernels(shown))
-
-
-def others(kernels: Sequence[KernelExecution]) -> str:
-    """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
-    total = sum(each.others for each in kernels)
-    spent = [each.execute.total_ns for each in kernels if each.execute is not None]
-    took = f", {duration(sum(spent))}" if spent else ""
-    named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS])
-    more = f" and {counted(len(kernels) - _NAMED_KERNELS, 'more name')}" if len(kernels) > _NAMED_KERNELS else ""
-    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
-
-
-def _other_kernels(gpu: GpuSummary) -> str:
-    line = counted(gpu.kernels, "kernel")
-    if gpu.execute is not None:
-        average = "" if gpu.execute.count == 1 else f" in all, {duration(gpu.execute.mean_ns)} each on average"
-        line += f" ran for {duration(gpu.execute.total_ns)}{average}"
-    if gpu.queue is not None:
-        line += f"; launches queued for {duration(gpu.queue.p50_ns)} (median), {duration(gpu.queue.p99_ns)} (p99)"
-    return line + "."
-
-
-def _copies(each: CopySummary, where: str) -> str:
-    moved = f"{size(each.size_bytes)} in " if each.size_bytes is not None else ""
-    line = f"{each.direction}{f' on {where}' if where else ''}: {moved}{counted(each.copies, 'copy', 'copies')}"
-    if each.copy_ns is not None:
-        line += f", {duration(each.copy_ns)}"
-        if each.bytes_per_second is not None:
-            line += f" at {each.bytes_per_second / 1e9:,.1f} GB/s"
-        line += f", {percent(each.hidden_share or 0)} hidden under kernels"
-    if each.pageable:
-        line += f"; {count(each.pageable)} with pageable memory of the host"
-    return line + "."
-
-
-# The sentences of a summary about graphs and build caches: the card and its text twin print the same ones.
-
-_KINDS = {
-    "kernel": ("kernel", "kernels"), "memcpy": ("copy", "copies"), "memset": ("memset", "memsets"),
-    "host": ("host function", "host functions"), "empty": ("empty node", "empty nodes"),
-    "event_record": ("event record", "event records"), "event_wait": ("event wait", "event waits"),
-    "child": ("child graph", "child graphs"), "if": ("if", "ifs"), "while": ("while", "whiles"),
-    "switch": ("switch", "switches"), "mem_alloc": ("allocation", "allocations"), "mem_free": ("free", "frees"),
-    "other": ("other node", "other nodes"),
-}
-_CHANGED = {
-    "none": "nothing changed", "arguments": "other arguments", "configuration": "another launch configuration or size",
-    "topology": "other nodes or edges",
-}
-_OUTCOMES = {"miss": "built", "wait": "waited for another thread", "failed": "failed"}
-_FEW = 3
-
-
-def graph_nodes(graph: GraphSummary) -> str:
-    """Return how many nodes a graph has, by kind."""
-    if graph.nodes is None:
-        return "its nodes were not seen"
-    kinds = ", ".join(counted(number, *_KINDS.get(kind, (kind, kind))) for kind, number in graph.kinds.items())
-    return f"{counted(graph.nodes, 'node')}{f' ({kinds})' if kinds else ''}, {counted(graph.edges or 0, 'edge')}"
-
-
-def graph_kernels(graph: GraphSummary) -> str:
-    """Return the names of its first kernels, and how many more there are; of mangled names the short ones."""
-    names = list(dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels))
-    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
-    return ", ".join(names[:_FEW]) + more
-
-
-def names(graph: GraphSummary) -> str:
-    """Return what to call a graph, or several of one topology: ``graph 0``, ``graphs 0, 1``."""
-    if len(graph.graph_ids) < 2:
-        return graph.name
-    more = f" and {len(graph.graph_ids) - _FEW:,} more" if len(graph.graph_ids) > _FEW else ""
-    return f"graphs {', '.join(str(each) for each in graph.graph_ids[:_FEW])}{more}"
-
-
-def graph_notes(graph: GraphSummary) -> list[str]:
-    """Return what else there is to say of a graph, one sentence a line."""
-    found: list[str] = []
-    if graph.captured and graph.captures:
-        into = counted(graph.captures, "capture")
-        spent = "" if graph.capture is None else f", {duration(graph.capture.total_ns)}"
-        found.append(f"{counted(graph.captured, 'launch', 'launches')} captured in {into}{spent}")
-    if graph.rebuilt:
-        found.append(_rebuilds(graph))
-    if graph.before:
-        found.append("built before recording began")
-    if graph.variants > 1:
-        found.append(f"{graph.variants:,} graphs of one topology, with other launch configurations or sizes")
-    if graph.uploads:
-        again = f", {count(graph.reuploads)} of them though it was there" if graph.reuploads else ""
-        found.append(counted(graph.uploads, "upload") + again)
-    if graph.failed:
-        found.append(f"{counted(graph.failed, 'instantiate')} failed")
-    return found
-
-
-def _rebuilds(graph: GraphSummary) -> str:
-    """How many builds were rebuilds, of what, and how many were needed."""
-    parts = [f"{graph.rebuilds[change]:,} with {_CHANGED[change]}" for change in CHANGES if change in graph.rebuilds]
-    what = f" ({', '.join(graph.changes[:_FEW])}{' and more' if len(graph.changes) > _FEW else ''})" if (
-        graph.changes) else ""
-    kept = graph.rebuilt - sum(graph.replaced.values())
-    beside = f"; {count(kept)} beside one that is kept" if kept else ""
-    known = f": {', '.join(parts)}" if parts else ""
-    return f"{counted(graph.rebuilt, 'rebuild')}, {duration(graph.rebuild_ns)}{known}{what}{beside}"
-
-
-def graphs_note(shown: Overview) -> str:
-    """Return what stands behind the heading of the graphs."""
-    parts = [counted(len(shown.by_graph), "graph"), counted(sum(each.builds for each in shown.by_topology), "build"),
-             counted(shown.graph_launches, "launch", "launches")]
-    return ", ".join(parts)
-
-
-def ran(shown: Overview) -> str:
-    """Return what launches of graphs did on the GPU, as one sentence; an empty string where nothing was seen."""
-    kernel_runs = sum(each.kernel_runs for each in shown.by_topology)
-    others = sum(each.other_runs for each in shown.by_topology)
-    if not kernel_runs and not others:
-        return ""
-    times = [each.busy_ns for each in shown.by_topology if each.busy_ns is not None]
-    took = f", {duration(sum(times))}" if times else ""
-    more = f" and {counted(others, 'copy or memset', 'copies and memsets')}" if others else ""
-    seen = [each for each in shown.by_graph if each.kernel_runs or each.other_runs]
-    launches = sum(each.launches for each in seen)
-    how = f"{counted(launches, 'graph launch', 'graph launches')} of " if launches else ""
-    return f"{how}{counted(len(seen), 'graph')} ran {counted(kernel_runs, 'kernel')}{more}{took}."
-
-
-def builds_note(shown: Overview) -> str:
-    """Return what stands behind the heading of the build caches."""
-    requests = sum(each.requests for each in shown.builds)
-    return f"{counted(requests, 'request')}, {duration(sum(each.host_ns for each in shown.builds))} in all"
-
-
-def build_misses(shown: Overview) -> list[Miss]:
-    """Return all requests that were no hits, longest first."""
-    found = (miss for each in shown.builds for miss in each.not_hits)
-    return sorted(found, key=lambda each: (-(each.duration_ns or 0), each.build_id))
-
-
-def build_outcomes(each: BuildSummary) -> str:
-    """Return what went otherwise than a hit or a miss, and how much machine code was built."""
-    parts = [counted(each.waits, "wait")] if each.waits else []
-    parts += [f"{count(each.failed)} failed"] if each.failed else []
-    parts += [f"{size(each.cubin_bytes)} of machine code"] if each.cubin_bytes else []
-    return ", ".join(parts)
-
-
-def miss_outcome(miss: Miss, cells: Mapping[int, str]) -> str:
-    """Return what came of a request that was no hit, and in which cell where there are several."""
-    where = "" if miss.cell_id is None or len(cells) < 2 else f" in {cells.get(miss.cell_id, 'a cell')}"
-    return _OUTCOMES.get(miss.outcome, miss.outcome) + where
-
-
-def why(miss: Miss) -> str:
-    """Return why a request was no hit."""
-    return miss.error or miss.reason or ("another thread was building the same" if miss.outcome == "wait" else
-                                         MISSING if miss.reason_code is None else miss.reason_code)
-
-
-def cell_labels(shown: Overview) -> dict[int, str]:
-    """Return what to call each cell, by its id."""
-    return {each.cell_id: each.label for each in shown.by_cell if each.cell_id is not None}
-
-
-def cells_of(graph: GraphSummary, shown: Overview) -> str:
-    """Return in which cells a graph was built or launched, where there are several; else an empty string."""
-    held = cell_labels(shown)
-    if len(held) < 2:
-        return ""
-    found: Sequence[str] = [held.get(each, "?") for each in graph.cells]
-    more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
-    return ", ".join(found[:_FEW]) + more
-
-
-# The text twin of the card's parts about graphs and build caches.
-
-#: How many rows of each part are printed before "and N more".
-TOP_GRAPHS = 8
-TOP_MISSES = 8
-
-
-def graphs_lines(shown: Overview, width: int) -> str:
-    """Return the graphs, those of one topology in one row."""
-    if not shown.by_topology:
-        return ""
-    gpu = shown.gpu is not None
-    headers = ["graph", "builds", "median", "rebuilds", "all", "updates", "refused", "launches", "host",
-               *(["GPU"] if gpu else [])]
-    top = shown.by_topology[:TOP_GRAPHS]
-    rows = [
-        [clean(names(each)), count(each.builds), _median(each.build), count(each.rebuilt),
-         duration(each.rebuild_ns) if each.rebuilt else MISSING, count(each.updates), count(each.refused),
-         count(each.launches), _median(each.launch), *([_median(each.execute)] if gpu else [])]
-        for each in top
-    ]
-    text = table(headers, rows, width, below=[_below_graph(each, shown, width) for each in top])
-    return (f"Graphs ({graphs_note(shown)}; host and GPU: median of a launch)\n{text}"
-            f"{rest(len(shown.by_topology), TOP_GRAPHS, 'graph')}")
-
-
-def builds_lines(shown: Overview, width: int) -> str:
-    """Return the build caches by algorithm, then the requests that were no hits."""
-    if not shown.builds:
-        return ""
-    headers = ["algorithm", "requests", "hits", "median", "misses", "median", "time", "building"]
-    rows = [
-        [clean(each.algorithm), count(each.requests), count(each.hits), _median(each.hit), count(each.misses),
-         _median(each.miss), duration(each.host_ns), duration(each.build_ns)]
-        for each in shown.builds
-    ]
-    below = [[clean(", ".join(part for part in (each.framework, build_outcomes(each)) if part))]
-             for each in shown.builds]
-    lines = [f"Build caches ({builds_note(shown)})\n{table(headers, rows, width, below=below)}"]
-    misses = build_misses(shown)
-    labels = cell_labels(shown)
-    for each in misses[:TOP_MISSES]:
-        outcome = clean(miss_outcome(each, labels))
-        lines.append(f"{INDENT}{duration(each.duration_ns):>8}  {outcome}: {clean(each.algorithm)}")
-        lines.append(wrap(f"why: {clean(why(each))}", width, 12))
-        if each.fix:
-            lines.append(wrap(f"fix: {clean(each.fix)}", width, 12))
-    return "\n".join(lines) + rest(len(misses), TOP_MISSES, "request")
-
-
-def _below_graph(graph: GraphSummary, shown: Overview, width: int) -> list[str]:
-    cells, kernels = cells_of(graph, shown), graph_kernels(graph)
-    first = graph_nodes(graph) + (f" · {kernels}" if kernels else "")
-    found = [first, *graph_notes(graph), *([f"in {cells}"] if cells else [])]
-    # `table` puts them further in.
-    return [line.strip() for text in found for line in wrap(clean(text), width - 2 * len(INDENT), 0, 2).split("\n")]
-
-
-def _median(spread: Spread | None) -> str:
-    return MISSING if spread is None else duration(spread.p50_ns)
-
-
-# The text twin of the card: the same facts for a terminal, tests and exports to plain text.
 
 MAKES = Makes("text/plain", ".txt")
 
-#: How many rows of each part are printed before "and N more".
-TOP_KERNELS = 12
-TOP_COMPILES = 8
-TOP_CONFIGURATIONS = 8
-TOP_RANGES = 12
-
+#: So many columns have room for all columns of a table.
 _WIDE = 96
+#: What tells nothing where all rows have it.
 _DULL = ("", MISSING, "default", "0 B")
 
 
@@ -669,59 +53,91 @@ def summary(recording: Recording, width: int | None = None) -> str:
     width : int, optional
         Columns to keep to, at least 60; without it the terminal's, between 80 and 120.
     """
-    columns = _columns(width)
-    shown = overview(shareable(recording))
-    parts = [_headline(shown, columns)]
-    if shown.is_empty:
-        checks = "\n".join(f"{_INDENT}- {check}" for check in EMPTY_CHECKS)
-        parts.append(f"{EMPTY}; check:\n{checks}")
-        parts.append(_ranges(shown, columns))
-    else:
-        parts += [
-            _gpu(shown, columns),
-            _kernels(shown, columns),
-            graphs_lines(shown, columns),
-            _phases(shown, columns),
-            _ranges(shown, columns),
-            _compiles(shown, columns),
-            builds_lines(shown, columns),
-            _configurations(shown, columns),
-            _advice(shown, columns),
-        ]
-        if len(shown.by_cell) > 1:
-            busy = None if shown.gpu is None else shown.gpu.by_cell
-            parts.insert(1, "Cells\n" + cells_table(shown.by_cell, columns, busy))
-    parts.append(_health(shown, columns))
-    return "\n\n".join(part for part in parts if part)
+    return printed(card_of(recording), columns(width))
 
 
-def cells_table(
-    source: Recording | Sequence[CellSummary], width: int | None = None, busy: Mapping[int, float] | None = None
-) -> str:
-    """Return one line a cell: launches, kernels, compiles, hits, host time by phase, wall time and status.
+def printed(card: Card, width: int) -> str:
+    """Return a card as text in lines of at most `width` columns; tables take what their numbers need."""
+    sections = [_section(each, width) for each in card.sections]
+    return "\n\n".join([_head(card, width), *[each for each in sections if each], _health(card.health, width)])
 
-    Parameters
-    ----------
-    source : Recording or sequence of CellSummary
-        A recording, or what `kernelscope.analysis.launches.by_cell` returned.
-    width : int, optional
-        Columns to keep to, as for `summary`.
-    busy : mapping of int to float, optional
-        The busy share of the GPU by cell, where it was recorded: a column of its own.
-    """
-    notice, rows = (source.notice, by_cell(shareable(source))) if isinstance(source, Recording) else ("", source)
-    lines = [
-        [
-            clean(row.label), count(row.launches), count(row.kernels), count(row.compiles), count(row.disk_hits),
-            count(row.memory_hits), duration(row.totals.host_ns), duration(row.wall_ns),
-            *(() if busy is None else (percent(None if row.cell_id is None else busy.get(row.cell_id)),)),
-            clean(cell_problem(row)),
-        ]
-        for row in rows
-    ]
-    gpu = () if busy is None else ("GPU",)
-    headers = ["cell", "launches", "kernels", "compiled", "disk", "memory", "host", "wall", *gpu, "status"]
-    return _with_notice(notice, _table(headers, lines, _columns(width), left=(0, len(headers) - 1)))
+
+def _head(card: Card, width: int) -> str:
+    status = f" ({card.status})" if card.status else ""
+    lines = [shorten(clean(f"KernelScope: {card.title}{status}"), width)]
+    if card.notice:
+        lines.append(clean(f"*** {card.notice} ***"))
+    problems = [f"{label}: {text}" if label else text for label, text in card.problems]
+    figures = [f"{each.label}: {each.value} ({each.note})" for each in card.figures]
+    lines += [wrap(clean(each), width) for each in (*problems, *figures)]
+    if card.waited:
+        lines.append(card.waited)
+    if card.device:
+        lines.append(shorten(clean(f"device: {card.device}"), width))
+    return "\n".join(lines)
+
+
+def _section(section: Section, width: int) -> str:
+    heading = f"{section.heading} ({section.note})" if section.note else section.heading
+    blocks = [_block(each, width) for each in section.blocks]
+    held = [each for each in blocks if each]
+    return "\n".join([heading, *held]) if held or not blocks else ""
+
+
+def _block(block: Block, width: int) -> str:
+    match block:
+        case Lines(lines, kind):
+            dash = "" if kind == "notes" else "- "
+            return "\n".join([wrap(clean(f"{dash}{line}"), width, 2, hanging=2) for line in lines])
+        case Shares():
+            return "\n".join([wrap(clean(line), width, 2) for line in block.terminal])
+        case Table():
+            return _table(block, width) if block.terminal and block.rows else ""
+        case Findings() if block.is_first:
+            lines = [line for each in block.findings for line in _finding(each, width)]
+            return "\n".join([*lines, *_and_more(block.more)])
+        case _:
+            return ""
+
+
+def _table(block: Table, width: int) -> str:
+    rows = [[clean(row.name), *[clean(row.values.get(each.key, "")) for each in block.terminal]] for row in block.rows]
+    shown = [0]
+    for place, column in enumerate(block.terminal, start=1):
+        is_dull = column.is_optional and all([row[place] in _DULL for row in rows])
+        if not is_dull and (width >= _WIDE or not column.is_wide):
+            shown.append(place)
+    labels = [block.head[0].lower(), *[each.label for each in block.terminal]]
+    left = [0, *[at for at, place in enumerate(shown) if place and block.terminal[place - 1].kind == "words"]]
+    # `table` puts these lines further in.
+    room = width - 2 * len(INDENT)
+    below = [[line for text in row.terminal for line in wrap(clean(text), room, 0, 2).split("\n")]
+             for row in block.rows]
+    text = table([labels[place] for place in shown], [[row[place] for place in shown] for row in rows], width,
+                 left=left, below=below)
+    return "\n".join([text, *_and_more(block.more)])
+
+
+def _finding(each: Finding, width: int) -> list[str]:
+    how = f"{each.outcome} {each.requested}" if each.requested else each.outcome
+    first = clean(f"{each.took:>8}  {how}: {each.name} ")
+    room = max(width - len(INDENT) - width_of(first), 24)
+    line = shorten(first + shorten(clean(each.signature), room), width - len(INDENT)).rstrip()
+    said = [f"why: {each.why}", *([f"fix: {each.fix}"] if each.fix else [])]
+    return [INDENT + line, *[wrap(clean(text), width, 12) for text in said]]
+
+
+def _and_more(more: str) -> list[str]:
+    return [f"{INDENT}and {more}"] if more else []
+
+
+def _health(lines: Sequence[Health], width: int) -> str:
+    text = ["Recording"]
+    for each in lines:
+        text.append(wrap(clean(each.text), width, 2, hanging=2))
+        if each.fix:
+            text.append(wrap(clean(f"fix: {each.fix}"), width, 4))
+    return "\n".join(text)
 
 
 def launches_table(recording: Recording, limit: int = 20, width: int | None = None) -> str:
@@ -736,12 +152,11 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
     width : int, optional
         Columns to keep to, as for `summary`.
     """
-    columns = _columns(width)
     recording = shareable(recording)
     total = len(ints(recording, "launches", "launch_id"))
     shown = min(total, max(limit, 0))
     if not total:
-        return _with_notice(recording.notice, EMPTY)
+        return with_notice(recording.notice, EMPTY)
     phases = launch_phases(recording)
     kernels = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
     configurations = {row["configuration_id"]: row for row in recording.rows("configurations")}
@@ -759,191 +174,7 @@ def launches_table(recording: Recording, limit: int = 20, width: int | None = No
             clean(row["error"] or ("captured" if row["capture_event_id"] is not None else row["cache"]) or ""),
         ])
     headers = ["launch", "kernel", "grid", "block", "host", *PHASES, "from"]
-    table = _table(headers, lines, columns, left=(1, 10), flexible=1)
+    text = table(headers, lines, columns(width), left=(1, 10), flexible=1)
     if shown < total:
-        table += f"\n{_INDENT}and {counted(total - shown, 'more launch', 'more launches')}"
-    return _with_notice(recording.notice, table)
-
-
-def _headline(shown: Overview, width: int) -> str:
-    status = f" ({clean(shown.status)})" if shown.status else ""
-    lines = [shorten(f"KernelScope: {clean(shown.title)}{status}", width)]
-    if shown.notice:
-        lines.append(f"*** {clean(shown.notice)} ***")
-    if shown.error:
-        lines.append(_wrap(f"error: {clean(shown.error)}", width))
-    if shown.unfinished:
-        lines.append(_wrap(clean(unfinished_note(shown)), width))
-    figures = [] if shown.is_empty else headline_figures(shown)
-    lines += [_wrap(f"{figure.label}: {figure.value} ({figure.note})", width) for figure in figures]
-    waited = synchronize_note(shown)
-    if waited:
-        lines.append(waited)
-    if shown.device:
-        lines.append(shorten(f"device: {clean(shown.device)}", width))
-    return "\n".join(lines)
-
-
-def _kernels(shown: Overview, width: int) -> str:
-    if not shown.by_kernel:
-        return ""
-    host = shown.totals.host_ns
-    top = shown.by_kernel[:TOP_KERNELS]
-    below = [_below(kernel, shown, width) for kernel in top]
-    headers = ["kernel", "launches", "compiled", "disk", "memory", "host", "share", "median", "p95"]
-    rows: list[list[str]] = []
-    for kernel in top:
-        share = kernel.host_ns / host if host and kernel.host_ns is not None else None
-        rows.append([
-            clean(kernel.name), count(kernel.launches), count(kernel.compiles), count(kernel.disk_hits),
-            count(kernel.memory_hits), duration(kernel.host_ns), percent(share), duration(kernel.median_ns),
-            duration(kernel.p95_ns),
-        ])
-    if width < _WIDE:
-        headers, rows = headers[:-1], [row[:-1] for row in rows]
-    table = _table(headers, rows, width, below=below)
-    return f"Kernels by host time in launches\n{table}{_rest(len(shown.by_kernel), TOP_KERNELS, 'kernel')}"
-
-
-def _below(kernel: KernelSummary, shown: Overview, width: int) -> list[str]:
-    """A kernel's place and resources, on one line where they fit."""
-    notes = "".join(f", {note}" for note in launch_notes(kernel))
-    parts = [clean(place(kernel, shown.frameworks)), clean(resources(kernel) + notes)]
-    room = width - 2 * len(_INDENT)
-    joined = " · ".join(parts)
-    return [joined] if width_of(joined) <= room else [shorten(part, room) for part in parts]
-
-
-def _gpu(shown: Overview, width: int) -> str:
-    gpu = shown.gpu
-    if gpu is None or not is_shown(shown):
-        return ""
-    lines = ["GPU"]
-    idle = {each.device_id: each for each in gpu.idle}
-    for busy in gpu.busy:
-        where = device(shown, busy.device_id)
-        parts = ", ".join(f"{name} {duration(value)} ({percent(value / busy.window_ns)})"
-                          for name, value in gpu_parts(busy))
-        lines.append(_wrap(f"{where}: {parts}" if where else parts, width, 2))
-        lane = idle.get(busy.device_id)
-        if lane is not None and lane.idle_ns:
-            lines.append(_wrap(idle_line(lane, busy.window_ns), width, 2))
-            spent = ", ".join(f"{state} {duration(value)}" for state, value in states(lane))
-            lines.append(_wrap(f"while idle: {spent}", width, 2))
-    lines += [_wrap(f"- {clean(line)}", width, 2, hanging=2) for line in gpu_lines(shown)]
-    headers = ["kernel", "ran", "total", "median", "p99", "longest", "queue"]
-    rows = [
-        [clean(each.name), count(each.kernels),
-         *(duration(each.execute and getattr(each.execute, f"{name}_ns")) for name in ("total", "p50", "p99", "max")),
-         duration(each.queue and each.queue.p50_ns)]
-        for each in gpu.execution[:TOP_KERNELS]
-    ]
-    if rows:
-        lines.append(_table(headers, rows, width) + _rest(len(gpu.execution), TOP_KERNELS, "kernel"))
-    return "\n".join(lines)
-
-
-def _phases(shown: Overview, width: int) -> str:
-    if shown.totals.host_ns is None:
-        return ""
-    headers = ["kernel", *PHASES, "unsplit"]
-    rows = [["all", *_phase_columns(shown.totals)]]
-    if len(shown.by_kernel) > 1:
-        rows += [[clean(kernel.name), *_phase_columns(kernel.totals)] for kernel in shown.by_kernel[:TOP_KERNELS]]
-    if not shown.totals.unsplit_ns:
-        headers, rows = headers[:-1], [row[:-1] for row in rows]
-    return f"Host time in launches by phase\n{_table(headers, rows, width)}"
-
-
-def _ranges(shown: Overview, width: int) -> str:
-    if not shown.by_range and not shown.marks:
-        return ""
-    gpu = [] if shown.gpu is None else ["gpu"]
-    headers = ["path", "ranges", "launches", "host", *gpu, *PHASES, "unsplit"]
-    rows = [
-        [clean(each.name), count(each.ranges), count(each.launches), duration(each.host_ns),
-         *(duration(each.gpu_ns) for _ in gpu), *_phase_columns(each.totals)]
-        for each in shown.by_range[:TOP_RANGES]
-    ]
-    if not any(each.totals.unsplit_ns for each in shown.by_range[:TOP_RANGES]):
-        headers, rows = headers[:-1], [row[:-1] for row in rows]
-    if width < _WIDE:
-        kept = 4 + len(gpu)
-        headers, rows = headers[:kept], [row[:kept] for row in rows]
-    table = f"\n{_table(headers, rows, width)}" if rows else ""
-    return f"Ranges ({ranges_note(shown)})" + table + _rest(len(shown.by_range), TOP_RANGES, "path")
-
-
-def _phase_columns(totals: PhaseTotals) -> list[str]:
-    return [*(duration(totals.phase(name)) for name in PHASES), duration(totals.unsplit_ns)]
-
-
-def _compiles(shown: Overview, width: int) -> str:
-    if not shown.compilations:
-        return ""
-    lines = [f"Compiles and disk-cache loads ({count(len(shown.compilations))}, {duration(shown.compile_ns)} in all)"]
-    lines += [_wrap(clean(note), width, 2, hanging=2) for note in compile_notes(shown)]
-    for each in shown.compilations[:TOP_COMPILES]:
-        how = f"{outcome(each)} {clean(trigger(each))}"
-        first = f"{duration(each.duration_ns):>8}  {how}: {clean(each.name)} "
-        room = max(width - len(_INDENT) - width_of(first), 24)
-        lines.append(_INDENT + shorten(first + shorten(clean(each.signature), room), width - len(_INDENT)))
-        lines.append(_wrap(f"why: {clean(each.reason)}", width, 12))
-        if each.fix:
-            lines.append(_wrap(f"fix: {clean(each.fix)}", width, 12))
-    rest = _rest(len(shown.compilations), TOP_COMPILES, "compile")
-    return "\n".join(lines) + rest
-
-
-def _configurations(shown: Overview, width: int) -> str:
-    rows: list[list[str]] = []
-    for kernel in shown.by_kernel[:TOP_KERNELS]:
-        used = shown.configurations_used.of(kernel.dispatcher_id, TOP_CONFIGURATIONS)
-        rows += [[clean(kernel.name), *configuration_columns(each)] for each in used]
-        more = shown.configurations_used.count(kernel.dispatcher_id) - TOP_CONFIGURATIONS
-        if more > 0:
-            rows.append([clean(kernel.name), f"and {more:,} more", *[""] * 7])
-    if not rows:
-        return ""
-    headers = ["kernel", "grid", "block", "shared", "stream", "launches", "median", "occupancy", "regs"]
-    # A column in which every row has the default, or nothing was recorded, tells nothing.
-    kept = [place for place in range(len(headers)) if any(row[place] not in _DULL for row in rows)]
-    table = _table([headers[place] for place in kept], [[row[place] for place in kept] for row in rows], width)
-    return f"Launch configurations\n{table}"
-
-
-def configuration_columns(each: ConfigurationSummary) -> list[str]:
-    """Return a launch configuration as text: grid, block, shared, stream, launches, median, occupancy, registers."""
-    grid = dims(each.griddim)
-    if each.cluster is not None:
-        grid += f" in clusters of {dims(each.cluster)}"
-    return [
-        grid, dims(each.blockdim), size(each.sharedmem_bytes), stream(each.stream, each.device), launched(each),
-        duration(each.median_ns), percents(each.occupancy), span(each.regs),
-    ]
-
-
-def launched(each: ConfigurationSummary) -> str:
-    """Return how many launches ran, and how many were captured into a graph."""
-    if not each.captured:
-        return count(each.launches)
-    return f"{count(each.launches)} + {count(each.captured)} captured" if each.launches else (
-        f"{count(each.captured)} captured")
-
-
-def _advice(shown: Overview, width: int) -> str:
-    if not shown.advice:
-        return ""
-    lines = [_wrap(f"- {clean(each.text)}", width, 2, hanging=2) for each in shown.advice]
-    return "Advice\n" + "\n".join(lines)
-
-
-def _health(shown: Overview, width: int) -> str:
-    lines = [_wrap(clean(cost(shown)), width, 2)]
-    for row in shown.health:
-        facts = health(row)
-        line = f"{row.probe}: {row.status}" + (f", {facts}" if facts else "")
-        lines.append(_wrap(clean(line), width, 2, hanging=2))
-        if row.fix:
-            lines.append(_wrap(f"fix: {clean(row.fix)}", width, 4, hanging=5))
-    return "Recording\n" + "\n".join(lines)
+        text += f"\n{INDENT}and {counted(total - shown, 'more launch', 'more launches')}"
+    return with_notice(recording.notice, text)

@@ -1,14 +1,82 @@
-"""The layout of a CUDA graph: layers (Sugiyama's method), nodes and edges, whichever boxes are open."""
+"""A CUDA graph as it is shown: layers (Sugiyama's method), where nodes and edges stand, and groups of layers."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from kernelscope.views.graph.model import TOP, Graph, Node, Place
+from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
+from kernelscope.units import counted
+from kernelscope.views.base import shorten
+from kernelscope.views.graph.model import TOP, Graph, Node, Place, headline, read_graph, title
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A graph and its layout: what the SVG, the text, Graphviz's file and the widget print.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph, without the paths of this machine.
+    notice : str
+        What every output of the recording must say.
+    """
+
+    graph: Graph
+    notice: str = ""
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where nodes and edges stand; computed once."""
+        return lay_out(self.graph)
+
+    @property
+    def headline(self) -> str:
+        """The graph in one line."""
+        return headline(self.graph)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is not shown, and what is strange in the recording."""
+        levels = self.layout.levels.values()
+        edges = sum(level.left_out_edges for level in levels)
+        backward = sum(line.is_backward for level in levels for line in level.lines)
+        graph, left_out = self.graph, self.layout.left_out
+        found = [
+            f"{counted(left_out, 'node')} of {len(graph.nodes):,} left out" if left_out else "",
+            f"{counted(edges, 'edge')} of {graph.edge_count:,} left out" if edges else "",
+            f"{counted(backward, 'edge closes', 'edges close')} a cycle (dashed): no CUDA graph has one"
+            if backward else "",
+            f"{counted(graph.left_out, 'edge leads', 'edges lead')} out of a body or to its own node: left out"
+            if graph.left_out else "",
+        ]
+        return [each for each in found if each]
+
+
+def drawing_of(recording: Recording, graph_id: int | None = None) -> Drawing:
+    """Return a graph of a recording as it is shown, without the paths of this machine.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds the graph.
+    graph_id : int, optional
+        Its row in ``graphs``; the only one by default.
+
+    Raises
+    ------
+    UnknownGraphError
+        The recording has no such graph, or several and none was named; the message lists those that it has.
+    """
+    return Drawing(read_graph(shareable(recording), graph_id), recording.notice)
+
 
 # Layers of a directed graph and the order in them: Sugiyama's method, by the library fast-sugiyama.
 #
@@ -256,7 +324,7 @@ def _length(made: tuple[Spots, Bends], edges: list[Edge]) -> float:
 #
 # Each body of a graph is laid out once, with all boxes in it closed: connected parts in layers, long narrow parts
 # folded into columns as text is, the columns on shelves. What a picture shows with some boxes open follows from
-# that without a further layout: see `place`, and ``graph_place.js``, which does the same in a page.
+# that without a further layout: see `place`, and ``frontend/graph/place.ts``, which does the same in a page.
 
 #: Nodes that a picture has at most, those in closed boxes included; what is left out is said.
 MOST_NODES = 4_000
@@ -562,7 +630,7 @@ def _toward(spot: Spot, other: Spot) -> float:
 #
 # A box that opens stretches what is around it: its layer gets higher, and the strip of its column that it covers gets
 # wider, with whatever else is in that strip. So nothing changes sides or places, and no line crosses another one that
-# it did not cross before. ``static/graph_place.js`` does the same in a page; a test holds the two together.
+# it did not cross before. ``frontend/graph/place.ts`` does the same in a page; a test holds the two together.
 
 #: An open box: its own line on top, that of each body, the space around a body's nodes, and between bodies.
 HEAD, BODY_HEAD, INSIDE, BODY_GAP = 34, 20, 16, 12
@@ -788,3 +856,67 @@ def _toward_box(corner: tuple[float, float], other: tuple[float, float]) -> tupl
 def _n(value: float) -> str:
     """A number with one decimal at most."""
     return f"{value:.1f}".removesuffix(".0")
+
+
+# A large graph in short: groups of its layers, with what is in them and what they cost.
+
+#: So many groups at most.
+MOST_BANDS = 6
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Band:
+    """Some layers of a graph, one after the other.
+
+    Attributes
+    ----------
+    numbers : tuple of int
+        Their nodes.
+    layers : int
+        How many layers there are.
+    total_ns : int or None
+        Time of those nodes, over all launches.
+    share : float or None
+        That over the same of the graph.
+    """
+
+    numbers: tuple[int, ...]
+    layers: int
+    total_ns: int | None
+    share: float | None
+
+
+def group(drawing: Drawing, most: int = MOST_BANDS) -> list[Band]:
+    """Return the layers of a graph's top in at most so many groups of about as many nodes each."""
+    graph, layout = drawing.graph, drawing.layout
+    if TOP not in layout.levels:
+        return []
+    layers = layout.levels[TOP].by_layer()
+    wanted = max(sum(map(len, layers)) / most, 1)
+    made: list[Band] = []
+    held: list[list[int]] = []
+    passed = 0
+    for layer in layers:
+        held.append(layer)
+        passed += len(layer)
+        if passed >= wanted * (len(made) + 1) - 1e-9:
+            made.append(_band(graph, held))
+            held = []
+    return [*made, _band(graph, held)] if held else made
+
+
+def _band(graph: Graph, layers: list[list[int]]) -> Band:
+    numbers = tuple(number for layer in layers for number in layer)
+    timed = [graph.nodes[number].total_ns or 0 for number in numbers if graph.nodes[number].total_ns is not None]
+    total = sum(timed) if timed else None
+    return Band(numbers, len(layers), total, None if total is None or not graph.total_ns else total / graph.total_ns)
+
+
+def mostly(graph: Graph, band: Band) -> str:
+    """Return the most frequent nodes of a band with their number: ``axpy × 200``."""  # noqa: RUF002 - the sign
+    names = Counter(title(graph.nodes[number]) for number in band.numbers)
+    most = names.most_common(_MOST_NAMES)
+    said = [f"{shorten(name, 30)} × {count:,}" if count > 1 else shorten(name, 30) for name, count in most]  # noqa: RUF001
+    others = len(band.numbers) - sum(count for _, count in most)
+    return ", ".join([*said, *([f"{others:,} others"] if others else [])])

@@ -1,39 +1,27 @@
-"""The picture of a CUDA graph as SVG: of any number of nodes, and a small one that fits into a card."""
+"""A CUDA graph as SVG, of any number of nodes or small enough for a card; it runs no script and loads nothing."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import shareable
 from kernelscope.units import counted, duration, percent
 from kernelscope.views.base import EXACT_LETTERS, Makes, clean, drawn_width, escape, fitted, shorten
-from kernelscope.views.graph import labels
-from kernelscope.views.graph.labels import (
-    DETAIL_SIZE,
-    DETAIL_Y,
-    FONT,
-    INK,
-    LONE_Y,
-    MONO,
-    NAME_LETTER,
-    NAME_Y,
-    SIGN_X,
-    SIGN_Y,
-    SIZE,
-    TEXT_X,
-    kind_of,
-    outline,
+from kernelscope.views.graph import model
+from kernelscope.views.graph.layout import (
+    HEAD,
+    Band,
+    Drawing,
+    Frame,
+    Placed,
+    drawing_of,
+    group,
+    mostly,
+    place,
 )
-from kernelscope.views.graph.layout import HEAD, Frame, Layout, Placed, lay_out, place
-from kernelscope.views.graph.model import BOXES, TOP, Graph, Node, Place, read_graph
-
-# The picture of a CUDA graph as SVG: of any number of nodes, and a small one that fits into a card.
-#
-# It runs no script and loads nothing, and needs to know no theme: see `kernelscope.views.graph.labels`.
+from kernelscope.views.graph.model import BOXES, TOP, Graph, Kind, Node, Place, kind_of, time_of
 
 MAKES = Makes("image/svg+xml", ".svg")
 
@@ -43,63 +31,45 @@ _SMALL_WIDTH, _SMALL_HEIGHT = 1100, 560
 # At a smaller scale texts could not be read.
 _READABLE = 0.6
 
+#: Lines, frames and words beside nodes: a gray between, readable on white and on black.
+INK = "#7d858f"
+FONT = "system-ui,-apple-system,'Segoe UI',sans-serif"
+MONO = "ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace"
+#: Where a node's text begins and its sign stands, from its left side and from its top.
+TEXT_X, NAME_Y, DETAIL_Y = 37, 20, 34
+#: Where a name stands that is alone.
+LONE_Y = 28
+SIGN_X, SIGN_Y = 12, 14
+#: The advance of a letter of a node's name, which is monospaced; the size of other texts, and of a node's second line.
+NAME_LETTER, SIZE, DETAIL_SIZE = 6.95, 11, 10.5
+
 _MARGIN = 14
 _FOOT = 22
 
 
 def graph_svg(recording: Recording, graph_id: int | None = None, opened: Iterable[int] | None = None) -> str:
-    """Return the picture of a graph as an SVG document.
+    """Return a graph as an SVG document; names from user code are escaped in it.
 
-    Parameters
-    ----------
-    recording : Recording
-        What holds the graph.
-    graph_id : int, optional
-        Its row in ``graphs``; the only one by default.
-    opened : iterable of int, optional
-        Numbers of the child graphs and conditional nodes that are open; by default all of a small graph.
-
-    Returns
-    -------
-    str
-        An ``<svg>`` element; names from user code are escaped in it.
-
-    Raises
-    ------
-    UnknownGraphError
-        The recording has no such graph, or several and none was named.
+    What is given and raised is as of `drawing_of`; `opened` are the numbers of the child graphs and conditional nodes
+    that are open, by default all of a small graph.
     """
-    graph = read_graph(shareable(recording), graph_id)
-    return draw(graph, lay_out(graph), opened, notice=recording.notice)
+    return draw(drawing_of(recording, graph_id), opened)
 
 
 def small(recording: Recording, graph_id: int | None = None) -> str:
-    """Return a picture of a graph that fits into a card, as an SVG document of at most 1,100 by 560 pixels.
+    """Return a graph as an SVG document that fits into a card, of at most 1,100 by 560 pixels.
 
-    A graph of more than `MOST_SMALL` nodes, or that could not be read in that room, is drawn with its boxes closed or
-    as groups of its layers.
-
-    Parameters
-    ----------
-    recording : Recording
-        What holds the graph.
-    graph_id : int, optional
-        Its row in ``graphs``; the only one by default.
-
-    Raises
-    ------
-    UnknownGraphError
-        The recording has no such graph, or several and none was named.
+    A graph of more than `MOST_SMALL` nodes, or that could not be read in that space, is drawn with its boxes closed
+    or as groups of its layers. What is given and raised is as of `drawing_of`.
     """
-    graph = read_graph(recording, graph_id)
-    layout = lay_out(graph)
+    drawing = drawing_of(recording, graph_id)
     most = (_SMALL_WIDTH, _SMALL_HEIGHT)
-    for opened in (layout.opened, frozenset[int]()):
-        placed = place(layout, opened)
+    for opened in (drawing.layout.opened, frozenset[int]()):
+        placed = place(drawing.layout, opened)
         is_readable = placed.width * _READABLE <= most[0] and placed.height * _READABLE <= most[1]
         if len(placed.nodes) <= MOST_SMALL and is_readable:
-            return draw(graph, layout, opened, foot=False, most=most)
-    return bands(graph, layout)
+            return draw(drawing, opened, foot=False, most=most)
+    return bands(drawing)
 
 
 def image(drawn: str, said: str, *, is_fitted: bool = False) -> str:
@@ -122,35 +92,35 @@ def image(drawn: str, said: str, *, is_fitted: bool = False) -> str:
 
 
 def draw(
-    graph: Graph, layout: Layout, opened: Iterable[int] | None = None, *, at: Place = TOP, notice: str = "",
-    foot: bool = True, most: tuple[int, int] | None = None,
+    drawing: Drawing, opened: Iterable[int] | None = None, *, at: Place = TOP, foot: bool = True,
+    most: tuple[int, int] | None = None,
 ) -> str:
-    """Return the picture of a graph that was laid out.
+    """Return a graph as an SVG document.
 
     Parameters
     ----------
-    graph, layout : Graph, Layout
+    drawing : Drawing
         What to draw.
     opened : iterable of int, optional
         Numbers of open boxes; those that the layout opens by default.
     at : tuple of int
         The level that is drawn: the graph's own nodes by default, or one body alone.
-    notice : str
-        What every output of the recording must say.
     foot : bool
         Whether a line below says what graph it is.
     most : tuple of int, optional
         The width and height that it is scaled down to where it is larger.
     """
-    placed = place(layout, opened, at)
-    said = [labels.headline(graph), *labels.notes(graph, layout), *([notice] if notice else [])] if foot else []
+    graph = drawing.graph
+    placed = place(drawing.layout, opened, at)
+    notice = [drawing.notice] if drawing.notice else []
+    said = [drawing.headline, *drawing.notes, *notice] if foot else []
     if not placed.nodes:
-        said = [labels.headline(graph) + " · nothing to draw"]
+        said = [drawing.headline + " · nothing to draw"]
     needed = max((drawn_width(line, SIZE) for line in said), default=0)
     width = max(placed.width, needed) + 2 * _MARGIN
     height = placed.height + 2 * _MARGIN + (_FOOT + 15 * (len(said) - 1) if said else 0)
     scale = min(1.0, *(limit / each for limit, each in zip(most, (width, height), strict=True))) if most else 1.0
-    body = "".join(_drawn(graph, layout, placed))
+    body = "".join(_drawn(graph, placed))
     lines = "".join(
         f"<text x='{_MARGIN}' y='{placed.height + 2 * _MARGIN + 12 + 15 * at:.0f}' fill='{INK}'>{escape(line)}</text>"
         for at, line in enumerate(said))
@@ -158,12 +128,12 @@ def draw(
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width * scale:.0f}' height='{height * scale:.0f}' "
         f"viewBox='0 0 {width:.0f} {height:.0f}' role='img' font-family=\"{FONT}\" font-size='{SIZE}' "
         f"{EXACT_LETTERS}>"
-        f"<title>{escape(labels.headline(graph))}</title><g transform='translate({_MARGIN} {_MARGIN})'>{body}</g>"
+        f"<title>{escape(drawing.headline)}</title><g transform='translate({_MARGIN} {_MARGIN})'>{body}</g>"
         f"{lines}</svg>"
     )
 
 
-def _drawn(graph: Graph, layout: Layout, placed: Placed) -> Iterator[str]:
+def _drawn(graph: Graph, placed: Placed) -> Iterator[str]:
     """Boxes from the outside in, then lines, then nodes."""
     open_boxes = {body[0] for body in placed.bodies}
     for number, frame in placed.nodes.items():
@@ -199,7 +169,7 @@ def _lines(placed: Placed) -> Iterator[str]:
 def _node(graph: Graph, node: Node, frame: Frame) -> str:
     kind = kind_of(node.kind)
     width, height = frame.width, frame.height
-    time = labels.time_of(graph, node)
+    time = time_of(graph, node)
     is_box = node.kind in BOXES and bool(graph.bodies_of(node.number))
     name, said = texts(graph, node, width)
     aside = (f"<text x='{width - 13:g}' y='{DETAIL_Y}' text-anchor='end' font-size='{DETAIL_SIZE}'>{escape(time)}"
@@ -221,9 +191,30 @@ def _node(graph: Graph, node: Node, frame: Frame) -> str:
 def texts(graph: Graph, node: Node, width: float) -> tuple[str, str]:
     """Return the two lines of a node of that width, each as much of it as fits; they are cleaned and not escaped."""
     room = width - TEXT_X - (24 if graph.bodies_of(node.number) else 10)
-    left = width - TEXT_X - 18 - drawn_width(labels.time_of(graph, node), DETAIL_SIZE)
-    return (shorten(clean(labels.title(node)), int(room / NAME_LETTER)),
-            fitted(labels.detail(graph, node), left, DETAIL_SIZE))
+    left = width - TEXT_X - 18 - drawn_width(time_of(graph, node), DETAIL_SIZE)
+    return (shorten(clean(model.title(node)), int(room / NAME_LETTER)),
+            fitted(model.detail(graph, node), left, DETAIL_SIZE))
+
+
+_OUTLINES = {
+    "round": lambda w, h: f"M9 0H{w - 9}Q{w} 0 {w} 9V{h - 9}Q{w} {h} {w - 9} {h}H9Q0 {h} 0 {h - 9}V9Q0 0 9 0z",
+    "slant": lambda w, h: f"M13 0H{w - 3}Q{w} 0 {w - 1} 4L{w - 11} {h - 4}Q{w - 12} {h} {w - 16} {h}H3Q0 {h} 1 {h - 4}"
+                          "L9 4Q10 0 13 0z",
+    "roof": lambda w, h: f"M13 0H{w - 13}Q{w - 9} 0 {w - 8} 4L{w} {h - 4}Q{w} {h} {w - 4} {h}H4Q0 {h} 0 {h - 4}"
+                         "L8 4Q9 0 13 0z",
+    "cut": lambda w, h: f"M4 0H{w - 14}L{w} 14V{h - 4}Q{w} {h} {w - 4} {h}H4Q0 {h} 0 {h - 4}V4Q0 0 4 0z",
+    "pill": lambda w, h: f"M{h / 2:g} 0H{w - h / 2:g}A{h / 2:g} {h / 2:g} 0 0 1 {w - h / 2:g} {h}H{h / 2:g}"
+                         f"A{h / 2:g} {h / 2:g} 0 0 1 {h / 2:g} 0z",
+    "stack": lambda w, h: f"M0 6Q0 0 6 0H{w - 11}Q{w - 5} 0 {w - 5} 5Q{w} 5 {w} 11V{h - 6}Q{w} {h} {w - 6} {h}H11"
+                          f"Q5 {h} 5 {h - 5}Q0 {h - 5} 0 {h - 11}z",
+    "hex": lambda w, h: f"M12 0H{w - 12}L{w} {h / 2:g} {w - 12} {h}H12L0 {h / 2:g}z",
+    "drum": lambda w, h: f"M0 7Q0 0 {w / 2:g} 0 {w} 0 {w} 7V{h - 7}Q{w} {h} {w / 2:g} {h} 0 {h} 0 {h - 7}z",
+}
+
+
+def outline(kind: Kind, width: float, height: float) -> str:
+    """Return the outline of a node of that kind and size as an SVG path."""
+    return _OUTLINES[kind.outline](round(width), round(height))
 
 
 def _share(node: Node, width: float, height: float) -> str:
@@ -238,8 +229,8 @@ def _share(node: Node, width: float, height: float) -> str:
 
 def _box(graph: Graph, node: Node, frame: Frame) -> Iterator[str]:
     kind = kind_of(node.kind)
-    time = labels.time_of(graph, node)
-    said = fitted(labels.line(graph, node), frame.width - TEXT_X - 40 - drawn_width(time, SIZE), SIZE, bold=True)
+    time = time_of(graph, node)
+    said = fitted(model.line(graph, node), frame.width - TEXT_X - 40 - drawn_width(time, SIZE), SIZE, bold=True)
     x, y, width, height = frame.x, frame.y, frame.width, frame.height
     yield (
         f"<g transform='translate({x:.1f} {y:.1f})'>"
@@ -255,80 +246,21 @@ def _box(graph: Graph, node: Node, frame: Frame) -> Iterator[str]:
 
 
 def _body(node: Node, at: Place, frame: Frame) -> str:
-    name = labels.body_name(node, at)
+    name = model.body_name(node, at)
     label = f"<text x='{frame.x + 9:.1f}' y='{frame.y + 14:.1f}' fill='{INK}'>{escape(name)}</text>" if name else ""
     return (f"<rect x='{frame.x:.1f}' y='{frame.y:.1f}' width='{frame.width:.1f}' height='{frame.height:.1f}' rx='7' "
             f"fill='none' stroke='{INK}' stroke-opacity='.5' stroke-dasharray='3 3'/>{label}")
 
 
-# A large graph as a small picture: groups of its layers, with what is in them and what they cost.
+# A large graph as groups of its layers, with what is in them and what they cost.
 
-_MOST_BANDS = 6
-_MOST_NAMES = 3
 _WIDTH, _HEIGHT, _STEP = 720, 46, 62
 _TOP = 26
 
 
-@dataclass(frozen=True)
-class Band:
-    """Some layers of a graph, one after the other.
-
-    Attributes
-    ----------
-    numbers : tuple of int
-        Their nodes.
-    layers : int
-        How many layers there are.
-    total_ns : int or None
-        Time of those nodes, over all launches.
-    share : float or None
-        That over the same of the graph.
-    """
-
-    numbers: tuple[int, ...]
-    layers: int
-    total_ns: int | None
-    share: float | None
-
-
-def group(graph: Graph, layout: Layout, most: int = _MOST_BANDS) -> list[Band]:
-    """Return the layers of a graph's top in at most so many groups of about as many nodes each."""
-    if TOP not in layout.levels:
-        return []
-    layers = layout.levels[TOP].by_layer()
-    wanted = max(sum(map(len, layers)) / most, 1)
-    made: list[Band] = []
-    held: list[list[int]] = []
-    passed = 0
-    for layer in layers:
-        held.append(layer)
-        passed += len(layer)
-        if passed >= wanted * (len(made) + 1) - 1e-9:
-            made.append(_band(graph, held))
-            held = []
-    return [*made, _band(graph, held)] if held else made
-
-
-def _band(graph: Graph, layers: list[list[int]]) -> Band:
-    numbers = tuple(number for layer in layers for number in layer)
-    timed = [graph.nodes[number].total_ns or 0 for number in numbers if graph.nodes[number].total_ns is not None]
-    total = sum(timed) if timed else None
-    return Band(numbers, len(layers), total, None if total is None or not graph.total_ns else total / graph.total_ns)
-
-
-def mostly(graph: Graph, band: Band) -> str:
-    """Return the most frequent nodes of a band with their number: ``axpy × 200``."""  # noqa: RUF002 - the sign
-    names = Counter(labels.title(graph.nodes[number]) for number in band.numbers)
-    most = names.most_common(_MOST_NAMES)
-    said = [f"{shorten(name, 30)} × {count:,}" if count > 1 else shorten(name, 30) for name, count in most]  # noqa: RUF001
-    others = len(band.numbers) - sum(count for _, count in most)
-    return ", ".join([*said, *([f"{others:,} others"] if others else [])])
-
-
-def bands(graph: Graph, layout: Layout) -> str:
-    """Return the graph as groups of layers, as an SVG document."""
-    made = group(graph, layout)
-    notes = labels.notes(graph, layout)
+def bands(drawing: Drawing) -> str:
+    """Return a graph as groups of layers, as an SVG document."""
+    graph, made, notes = drawing.graph, group(drawing), drawing.notes
     height = _TOP + len(made) * _STEP + 18 * len(notes)
     body = "".join(piece for at, band in enumerate(made) for piece in _drawn_band(graph, band, _TOP + at * _STEP, at))
     said = "".join(f"<text x='1' y='{_TOP + len(made) * _STEP + 18 * at:g}'>{escape(note)}</text>"
@@ -336,8 +268,8 @@ def bands(graph: Graph, layout: Layout) -> str:
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{height}' viewBox='0 0 {_WIDTH} {height}' "
         f"role='img' font-family=\"{FONT}\" font-size='{SIZE}' fill='{INK}' {EXACT_LETTERS}>"
-        f"<title>{escape(labels.headline(graph))}</title>"
-        f"<text x='1' y='13'>{escape(fitted(labels.kinds(graph), _WIDTH - 1, SIZE))}</text>{body}{said}</svg>"
+        f"<title>{escape(drawing.headline)}</title>"
+        f"<text x='1' y='13'>{escape(fitted(model.kinds(graph), _WIDTH - 1, SIZE))}</text>{body}{said}</svg>"
     )
 
 

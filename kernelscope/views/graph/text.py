@@ -6,14 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import shareable
 from kernelscope.units import MISSING, counted, duration, percent
 from kernelscope.views.base import Makes, clean, columns, shorten, table, with_notice, wrap
-from kernelscope.views.graph import labels
-from kernelscope.views.graph.labels import kind_of
-from kernelscope.views.graph.layout import Layout, Level, lay_out
-from kernelscope.views.graph.model import TOP, Graph, Node, Place, read_graph
-from kernelscope.views.graph.svg import group, mostly
+from kernelscope.views.graph import model
+from kernelscope.views.graph.layout import Drawing, Level, drawing_of, group, mostly
+from kernelscope.views.graph.model import TOP, Graph, Node, Place, kind_of, time_of
 
 MAKES = Makes("text/plain", ".txt")
 
@@ -27,40 +24,22 @@ _WIDE, _DETAIL = 90, 27
 
 
 def graph_text(recording: Recording, graph_id: int | None = None, width: int | None = None) -> str:
-    """Return a graph as text: what its picture shows.
-
-    Parameters
-    ----------
-    recording : Recording
-        What holds the graph.
-    graph_id : int, optional
-        Its row in ``graphs``; the only one by default.
-    width : int, optional
-        Columns to keep to; the terminal's by default.
-
-    Raises
-    ------
-    UnknownGraphError
-        The recording has no such graph, or several and none was named.
-    """
-    graph = read_graph(shareable(recording), graph_id)
-    return text(graph, lay_out(graph), notice=recording.notice, width=width)
+    """Return a graph as text, in so many columns or the terminal's; what is given and raised is as of `drawing_of`."""
+    return text(drawing_of(recording, graph_id), width)
 
 
-def text(graph: Graph, layout: Layout, *, notice: str = "", width: int | None = None) -> str:
-    """Return a graph that was laid out as text."""
-    width = columns(width)
-    head = [wrap(labels.headline(graph), width, hanging=2)]
+def text(drawing: Drawing, width: int | None = None) -> str:
+    """Return a graph as text: what its SVG shows."""
+    width, graph = columns(width), drawing.graph
+    head = [wrap(drawing.headline, width, hanging=2)]
     if graph.nodes:
-        head.append(wrap(labels.kinds(graph), width, hanging=2))
-        head += [wrap(note, width, hanging=2) for note in labels.notes(graph, layout)]
-        parts = _listed(graph, layout, width) if len(graph.nodes) <= MOST_LISTED else _summary(graph, layout, width)
-        head.append("\n" + parts)
-    return with_notice(notice, "\n".join(head))
+        head += [wrap(line, width, hanging=2) for line in (model.kinds(graph), *drawing.notes)]
+        head.append("\n" + (_listed if len(graph.nodes) <= MOST_LISTED else _summary)(drawing, width))
+    return with_notice(drawing.notice, "\n".join(head))
 
 
-def _listed(graph: Graph, layout: Layout, width: int) -> str:
-    rows = list(_rows(graph, layout, TOP, ""))
+def _listed(drawing: Drawing, width: int) -> str:
+    rows = list(_rows(drawing, TOP, ""))
     for row in rows:
         # A launch configuration says that it is a kernel, where there is no room for more.
         row[3] = shorten(row[3] if width >= _WIDE else row[3].removeprefix("kernel · "), _DETAIL)
@@ -72,23 +51,23 @@ def _listed(graph: Graph, layout: Layout, width: int) -> str:
     return table([headers[at] for at in kept], rows, width, left=left, flexible=kept.index(2))
 
 
-def _rows(graph: Graph, layout: Layout, place: Place, indent: str) -> Iterator[list[str]]:
+def _rows(drawing: Drawing, place: Place, indent: str) -> Iterator[list[str]]:
     """A line a node, below a node with bodies those of the nodes in them, further in."""
-    level = layout.levels[place]
+    graph, level = drawing.graph, drawing.layout.levels[place]
     before: dict[int, list[int]] = {}
     for first, then in graph.edges.get(place, ()):
         before.setdefault(then, []).append(first)
     for layer, numbers in enumerate(level.by_layer(), 1):
         for number in numbers:
             node = graph.nodes[number]
-            time, share = labels.time_of(graph, node), percent(node.share) if node.share is not None else ""
-            yield [f"{layer}" if number == numbers[0] else "", f"{number}", indent + shorten(labels.title(node), 60),
-                   labels.detail(graph, node), time, share, _waits(before.get(number, []))]
+            time, share = time_of(graph, node), percent(node.share) if node.share is not None else ""
+            yield [f"{layer}" if number == numbers[0] else "", f"{number}", indent + shorten(model.title(node), 60),
+                   model.detail(graph, node), time, share, _waits(before.get(number, []))]
             for body in graph.bodies_of(number):
-                name = labels.body_name(node, body)
+                name = model.body_name(node, body)
                 if name:
                     yield ["", "", f"{indent}  {name}:", "", "", "", ""]
-                yield from _rows(graph, layout, body, (indent + ("   " if name else "  "))[:_DEEPEST])
+                yield from _rows(drawing, body, (indent + ("   " if name else "  "))[:_DEEPEST])
 
 
 def _waits(numbers: list[int]) -> str:
@@ -98,15 +77,15 @@ def _waits(numbers: list[int]) -> str:
     return "after " + ", ".join(map(str, numbers[:_MOST_WAITED])) + more
 
 
-def _summary(graph: Graph, layout: Layout, width: int) -> str:
-    level = layout.levels[TOP]
-    parts = [_shape(level), "", _bands(graph, layout, width)]
+def _summary(drawing: Drawing, width: int) -> str:
+    graph = drawing.graph
+    parts = [_shape(drawing.layout.levels[TOP]), "", _bands(drawing, width)]
     total: Counter[str] = Counter()
     number: Counter[str] = Counter()
     for node in graph.nodes:
         if not graph.bodies_of(node.number):
-            number[labels.title(node)] += 1
-            total[labels.title(node)] += node.total_ns or 0
+            number[model.title(node)] += 1
+            total[model.title(node)] += node.total_ns or 0
     named = sorted(number, key=lambda name: (-total[name], -number[name], name))
     rows = [[clean(name), f"{number[name]:,}",
              duration(graph.by_launch(total[name] or None)),
@@ -123,9 +102,10 @@ def _shape(level: Level) -> str:
     return f"{counted(len(layers), 'layer')}, the widest of {counted(widest, 'node')}"
 
 
-def _bands(graph: Graph, layout: Layout, width: int) -> str:
+def _bands(drawing: Drawing, width: int) -> str:
+    graph = drawing.graph
     rows = [[f"{band.layers:,}", f"{len(band.numbers):,}", mostly(graph, band),
-             duration(graph.by_launch(band.total_ns)), percent(band.share)] for band in group(graph, layout)]
+             duration(graph.by_launch(band.total_ns)), percent(band.share)] for band in group(drawing)]
     return table(["layers", "nodes", "mostly", "a launch", "share"], rows, width, left=(2,), flexible=2)
 
 
@@ -141,23 +121,11 @@ _INDENT = "  "
 
 
 def to_dot(recording: Recording, graph_id: int | None = None) -> str:
-    """Return a graph in Graphviz's language, all of its nodes and edges with it.
+    """Return a graph in Graphviz's language, all of its nodes and edges with it; what is given is as of `drawing_of`.
 
     A child graph or conditional node is a node in a cluster with its bodies, each of which is a cluster too.
-
-    Parameters
-    ----------
-    recording : Recording
-        What holds the graph.
-    graph_id : int, optional
-        Its row in ``graphs``; the only one by default.
-
-    Raises
-    ------
-    UnknownGraphError
-        The recording has no such graph, or several and none was named.
     """
-    return dot(read_graph(shareable(recording), graph_id))
+    return dot(drawing_of(recording, graph_id).graph)
 
 
 def dot(graph: Graph) -> str:
@@ -193,7 +161,7 @@ def _level(graph: Graph, place: Place, depth: int) -> Iterator[str]:
                 (f"subgraph cluster_{number} {{", depth),
                 (f'style="rounded"; color="{kind_of(node.kind).color}"; {_node(graph, node)}', depth + 1)]
             for body in inside:
-                label = _quoted(labels.body_name(node, body))
+                label = _quoted(model.body_name(node, body))
                 first = graph.bodies[body][0]
                 later += [
                     (f"n{number} -> n{first} [style=dotted, lhead=cluster_{number}_{body[1]}];", depth + 1),
@@ -205,7 +173,7 @@ def _level(graph: Graph, place: Place, depth: int) -> Iterator[str]:
 
 def _node(graph: Graph, node: Node) -> str:
     kind = kind_of(node.kind)
-    lines = [labels.title(node)[:labels.LONGEST_NAME], labels.detail(graph, node), labels.time_of(graph, node)]
+    lines = [model.title(node)[:model.LONGEST_NAME], model.detail(graph, node), time_of(graph, node)]
     label = "\n".join(line for line in lines if line)
     return f'n{node.number} [label={_quoted(label)}, shape={_SHAPES[kind.outline]}, color="{kind.color}"];'
 

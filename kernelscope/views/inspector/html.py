@@ -1,34 +1,37 @@
-"""The inspector as static HTML: what a saved notebook shows, with the card's style and escaping.
-
-All kernels with their specializations, resources, launch configurations and reasons, and folded away the code that
-fits a limit; what is left out is said.
-"""
+"""The inspector as static HTML, which a saved notebook shows: kernels, specializations, reasons and some code."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelscope.analysis.columns import ints
 from kernelscope.analysis.signatures import short_arguments
 from kernelscope.recording.model import Recording
-from kernelscope.schema import UNKNOWN
-from kernelscope.units import MISSING, count, counted, duration, percent, size
-from kernelscope.views.base import dims, escape
+from kernelscope.units import MISSING, counted, size
+from kernelscope.views.base import escape
 from kernelscope.views.html import heading, name_of, sentence, style, table_of
-from kernelscope.views.inspector import text as inspector_text
-from kernelscope.views.inspector.model import Compile, Kernel, Specialization, Use
-from kernelscope.views.inspector.wire import place
+from kernelscope.views.inspector.code import CODE_KINDS, CodeRows
+from kernelscope.views.inspector.model import (
+    Compile,
+    Kernel,
+    Specialization,
+    about,
+    code_of,
+    compile_title,
+    fields,
+    figures,
+)
 
 #: So many characters of code and of facts are in a saved notebook at most.
 MOST_CODE = 200_000
 MOST_FACTS = 300_000
-_FORMS = {"source": "Source", "mlir": "MLIR", "ptx": "PTX", "sass": "SASS"}
+_FORMS = ("source", "mlir", "ptx", "sass")
+# The columns' labels: a value stands above those that are of the same matter.
 _COLUMNS = (
-    ("", "Arguments", ""), ("", "Regs", ""), ("", "Shared", "local, const"), ("", "Spills", ""),
-    ("", "Threads", "at most"), ("", "Machine code", "CC"), ("", "Origin", "compile"),
-    ("", "Launches", "host, median"), ("", "Configurations", "occupancy"), ("", "LC-S key", "cache file"),
+    ("registers",), ("static shared memory", "local memory", "constant memory"), ("spills",),
+    ("most threads a block",), ("machine code", "compute capability"), ("LC-S",), ("origin", "took"),
+    ("launches", "median host time"), ("configurations",), ("cache files",),
 )
-_LEFT = (0, 8, 9)
+_LEFT = (0, 6, 7, 9, 10)
 _STYLE = """
 .kscope .ks-listing { max-height: 420px; margin: 2px 0 6px; padding: 8px 10px; overflow: auto; white-space: pre;
   border: 1px solid var(--ks-line); border-radius: 6px; color: inherit; background: none;
@@ -48,20 +51,20 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
     limit : int
         So many characters of code go in at most; what does not fit is named.
     """
-    room, texts = _Room(limit), _Texts(recording)
+    limited, rows = _Limit(limit), CodeRows(recording)
     parts: list[str] = []
     written = 0
     for at, each in enumerate(kernels):
         if written > MOST_FACTS:
             parts.append(f'<div class="ks-soft">{counted(len(kernels) - at, "more kernel")} left out for size</div>')
             break
-        parts.append(_kernel(each, texts, room, is_open=len(kernels) == 1))
-        written += len(parts[-1]) - room.taken_last()
+        parts.append(_kernel(recording, each, rows, limited, is_open=len(kernels) == 1))
+        written += len(parts[-1]) - limited.taken_last()
     if not kernels:
         parts.append(heading("There is no kernel in it"))
-    if room.left_out:
-        parts.append(f'<div class="ks-soft">Code left out for size: {counted(room.left_out, "text")} of '
-                     f"{escape(size(room.left_out_size))}; the recording or the kernel has it.</div>")
+    if limited.left_out:
+        parts.append(f'<div class="ks-soft">Code left out for size: {counted(limited.left_out, "text")} of '
+                     f"{escape(size(limited.left_out_size))}; the recording or the kernel has it.</div>")
     notice = f'<div class="ks-notice" role="note">{escape(recording.notice)}</div>' if recording.notice else ""
     title = " · ".join(["Inspector", *([recording.name] if recording.name else [])])
     return (
@@ -71,7 +74,7 @@ def static_html(recording: Recording, kernels: Sequence[Kernel], limit: int = MO
     )
 
 
-class _Room:
+class _Limit:
     """How much code still fits."""
 
     def __init__(self, limit: int) -> None:
@@ -96,85 +99,26 @@ class _Room:
         return taken
 
 
-class _Texts:
-    """The texts of code, read one at a time."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._texts = recording.arrow("code").column("text")
-        kinds: list[str] = recording.arrow("code").column("kind").to_pylist()
-        owners, members = ints(recording, "code", "dispatcher_id"), ints(recording, "code", "specialization_id")
-        keys = zip(owners.tolist(), members.tolist(), kinds, strict=True)
-        self._places = {key: at for at, key in enumerate(keys)}
-
-    def of(self, kernel: Kernel, specialization: Specialization, form: str) -> str:
-        """One form of a specialization's code; the source is its function's."""
-        member = UNKNOWN if form == "source" else specialization.specialization_id
-        at = self._places.get((kernel.dispatcher_id, member, form))
-        return "" if at is None else str(self._texts[at].as_py())
-
-
-def _kernel(kernel: Kernel, texts: _Texts, room: _Room, *, is_open: bool) -> str:
-    about = [place(kernel)]
-    if kernel.arguments:
-        about.append(f"({', '.join(kernel.arguments)})")
-    if kernel.options:
-        about.append(", ".join(f"{name}={value}" for name, value in kernel.options.items()))
-    figures = [counted(len(kernel.specializations), "specialization"), counted(kernel.launches, "launch", "launches")]
-    if kernel.compile_ns:
-        figures.append(f"{duration(kernel.compile_ns)} compiling and loading")
-    rows = [_row(each) for each in kernel.specializations]
-    table = f'<div class="ks-x">{table_of(_COLUMNS, rows, left=_LEFT)}</div>' if rows else ""
+def _kernel(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit, *, is_open: bool) -> str:
+    columns = [("", "arguments", ""), *(("", first, ", ".join(below)) for first, *below in _COLUMNS)]
+    cells = [_row(each) for each in kernel.specializations]
+    table = f'<div class="ks-x">{table_of(columns, cells, left=_LEFT)}</div>' if cells else ""
     return (
-        f"<details{' open' if is_open else ''}><summary>{name_of(kernel.name)} {escape(', '.join(figures))}</summary>"
-        f'<div class="ks-soft">{escape(" · ".join(about))}</div>'
-        f"{table}{_reasons(kernel)}{_code(kernel, texts, room)}</details>"
+        f"<details{' open' if is_open else ''}><summary>{name_of(kernel.name)} {escape(figures(kernel))}</summary>"
+        f'<div class="ks-soft">{escape(" · ".join(about(kernel)))}</div>'
+        f"{table}{_reasons(kernel)}{_code(recording, kernel, rows, limited)}</details>"
     )
 
 
 def _row(each: Specialization) -> str:
-    title = escape(each.signature)
-    arguments = escape(short_arguments(each.arguments))
-    first = (f'<td class="ks-left" title="{title}"><span class="ks-code">{arguments}</span>'
-             f" <small>#{each.number}</small></td>")
-    cells = (
-        (count(each.regs), "", ""),
-        (size(each.static_shared_bytes), f"{size(each.local_bytes)}, {size(each.const_bytes)}", ""),
-        (_spills(each), "", ""),
-        (count(each.max_threads), "", ""),
-        (size(each.cubin_bytes), each.compute_capability or MISSING, ""),
-        ({"disk": "from disk"}.get(each.origin, each.origin), duration(each.compile_ns), ""),
-        (count(each.launches), duration(each.median_ns), ""),
-        ("; ".join(_use(use) for use in each.uses[:3]) or "not launched",
-         f"and {len(each.uses) - 3:,} more" if len(each.uses) > 3 else "", "ks-left"),
-        (inspector_text.configuration_key(each.launch_config) or ("yes" if each.launch_config_sensitive else "no"),
-         _cache_file(each), "ks-left"),
-    )
-    made = "".join(
-        f"<td{f' class={kind!r}' if kind else ''}>{escape(value)} <small>{escape(below)}</small></td>"
-        for value, below, kind in cells
-    )
-    return f"<tr>{first}{made}</tr>"
-
-
-def _use(use: Use) -> str:
-    text = f"{dims(use.griddim)}, {dims(use.blockdim)}"
-    if use.occupancy is None:
-        return text
-    limits = f" ({', '.join(use.limited_by)})" if use.limited_by else ""
-    return f"{text}: {percent(use.occupancy)}{limits}"
-
-
-def _spills(each: Specialization) -> str:
-    if each.spill_store_bytes is None or each.spill_load_bytes is None:
-        return MISSING
-    return f"{size(each.spill_store_bytes)} / {size(each.spill_load_bytes)}" if (
-        each.spill_store_bytes or each.spill_load_bytes) else "0"
-
-
-def _cache_file(each: Specialization) -> str:
-    files = [made.cache_data_file or made.cache_file for made in each.compiles]
-    held = [file for file in files if file]
-    return held[-1].replace("\\", "/").rpartition("/")[2] if held else MISSING
+    known = {field.label: field.text for field in fields(each)}
+    cells = [f'<td class="ks-left" title="{escape(each.signature)}"><span class="ks-code">'
+             f"{escape(short_arguments(each.arguments))}</span> <small>#{each.number}</small></td>"]
+    for at, labels in enumerate(_COLUMNS, 1):
+        value, *below = (known.get(label) or MISSING for label in labels)
+        kind = ' class="ks-left"' if at in _LEFT else ""
+        cells.append(f"<td{kind}>{escape(value)} <small>{escape(', '.join(below))}</small></td>")
+    return "".join(cells)
 
 
 def _reasons(kernel: Kernel) -> str:
@@ -186,28 +130,28 @@ def _reasons(kernel: Kernel) -> str:
 
 def _reason(number: int, made: Compile) -> str:
     fix = f' <span class="ks-fix"><b>Fix</b> {sentence(made.fix)}</span>' if made.fix else ""
-    cell = f", {made.cell}" if made.cell else ""
-    return f'<li>#{number}, {escape(duration(made.duration_ns) + cell)}: {sentence(made.reason)}{fix}</li>'
+    return f"<li>#{number}, {escape(compile_title(made))}: {sentence(made.reason)}{fix}</li>"
 
 
-def _code(kernel: Kernel, texts: _Texts, room: _Room) -> str:
+def _code(recording: Recording, kernel: Kernel, rows: CodeRows, limited: _Limit) -> str:
     parts: list[str] = []
     for each in kernel.specializations:
-        for form, label in _FORMS.items():
+        for form in _FORMS:
             # The source is the function's, and the same for all of its specializations.
             if form not in each.code or (form == "source" and each is not kernel.specializations[0]):
                 continue
-            text = texts.of(kernel, each, form)
-            which = label if form == "source" else f"{label} of #{each.number}"
+            row = rows.row(kernel.dispatcher_id, each.specialization_id, form)
+            text = "" if row is None else str(row["text"])
+            which = CODE_KINDS[form] if form == "source" else f"{CODE_KINDS[form]} of #{each.number}"
             lines = counted(len(text.splitlines()), "line")
-            if room.takes(text):
+            if limited.takes(text):
                 parts.append(f"<details><summary>{escape(which)} <span>{lines}</span></summary>"
                              f'<pre class="ks-listing">{_listing(text)}</pre></details>')
             else:
                 parts.append(f'<div class="ks-soft">{escape(which)}, {lines}: left out for size</div>')
     if not parts and kernel.specializations:
-        why = f"{inspector_text.NOT_RECORDED}; {inspector_text.HOW_TO_RECORD_CODE}"
-        return f'<div class="ks-soft">Code: {escape(why)}</div>'
+        missing = code_of(recording, kernel, kernel.specializations[0], "source")
+        return f'<div class="ks-soft">Code: {escape(f"{missing.note} {missing.fix}")}</div>'
     return "".join(parts)
 
 

@@ -1,15 +1,22 @@
-"""What the inspector shows: each kernel's specializations with resources, compiles, code and source lines."""
+"""The inspector's model: each kernel's specializations with resources, compiles and code, and how all is labelled.
+
+Every view of the inspector prints it: the text of ``kernelscope inspect``, the static HTML of a saved notebook, the
+widget's page, and the columns of ``Recording.specializations``. Nothing here needs a GPU, numba or a disassembler, but
+for `code_of`, which disassembles machine code.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelscope.analysis.columns import (
     count_by,
@@ -24,362 +31,22 @@ from kernelscope.analysis.columns import (
 from kernelscope.analysis.compiles import explain
 from kernelscope.analysis.launches import Dims, LaunchPhases, dims, launch_phases
 from kernelscope.analysis.occupancy import limited_by
-from kernelscope.analysis.signatures import argument_name as argument_name
-from kernelscope.analysis.signatures import argument_names as argument_names
-from kernelscope.analysis.signatures import named_arguments as named_arguments
-from kernelscope.analysis.signatures import short_arguments
-from kernelscope.errors import UnknownKernelError
+from kernelscope.analysis.signatures import argument_names, named_arguments, short_arguments, short_type
+from kernelscope.cubin import disassemble
+from kernelscope.errors import CubinError, UnknownKernelError
 from kernelscope.recording.model import Recording
 from kernelscope.suggestions import did_you_mean
+from kernelscope.units import count, counted, duration, percent, size
+from kernelscope.views import base
+from kernelscope.views.inspector.code import CODE_KINDS, CodeRows, line_map, type_entries
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_Row = TypeVar("_Row")
 
-# Which source line each line of a kernel's code was made from, where the code has line information.
-#
-# PTX says it in ``.loc`` directives, SASS in the ``//## File`` comments of ``nvdisasm -g``, LLVM in ``!dbg``
-# metadata, MLIR in the ``loc`` behind each operation, and the inferred types have it beside each of them. Only
-# instructions have a line: labels, declarations and the directives themselves have none. Code of other functions
-# that was inlined counts as of the line of the kernel that called them; where it stands itself is kept too.
-
-#: File (an index into `LineMap.files`, -1 for none) and line number (0 for none).
-_Place = tuple[int, int]
-_NOWHERE: _Place = (-1, 0)
-#: Calls inlined into each other deeper than this are cut: a circle of them, which only a made-up file has.
-_DEEPEST = 100
-
-_PTX_FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
-_PTX_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*\binlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
-_SASS_FILE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
-_SASS_INSTRUCTION = re.compile(r"\s*(?:\{\s*)?/\*[0-9a-f]{4,}\*/\s+\S")
-_MLIR_PARTING = "// -----"
-_MLIR_ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)\s*$")
-_MLIR_LOC = re.compile(r"\bloc\((#loc\d*|\"[^\"]*\":\d+:\d+)\)\s*(?:\{\s*)?$")
-_MLIR_NAME = re.compile(r"#loc\d*")
-_MLIR_PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
-_MLIR_SITE = re.compile(r"callsite\((.*) at (.*)\)$")
-_LLVM_DBG = re.compile(r"!dbg !(\d+)")
-_LLVM_NODE = re.compile(r"!(\d+) = (?:distinct )?!(DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)")
-_LLVM_FIELD = re.compile(r'\b(line|scope|file|inlinedAt|directory|filename): (?:!?(\d+)|"([^"]*)")')
-
-
-@dataclass(frozen=True)
-class LineMap:
-    """The source lines of a code text.
-
-    Attributes
-    ----------
-    files : tuple of str
-        The source files that it names, as it names them.
-    file, line : list of int
-        For each line of the code text the file (an index into `files`, -1 for none) and the line in it (0 for none);
-        of inlined code, the line of the kernel that called it. For types there is one for each entry, and the file is
-        the kernel's own: -1.
-    inner_file, inner_line : list of int
-        The same, but of inlined code the line where it stands itself.
-    """
-
-    files: tuple[str, ...]
-    file: list[int]
-    line: list[int]
-    inner_file: list[int]
-    inner_line: list[int]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no line is known, as in code without line information."""
-        return not any(self.line)
-
-
-def line_map(kind: str, text: str) -> LineMap:
-    """Return the source line of each line of a code text.
-
-    Parameters
-    ----------
-    kind : str
-        ``ptx``, ``sass``, ``llvm``, ``mlir`` or ``types``; every other kind has no lines.
-    text : str
-        The text, as a recording's table ``code`` has it.
-    """
-    files = _Files()
-    places = list(_READERS.get(kind, _nothing)(text, files))
-    return LineMap(tuple(files.numbers),
-                   [outer[0] for outer, _ in places], [outer[1] for outer, _ in places],
-                   [inner[0] for _, inner in places], [inner[1] for _, inner in places])
-
-
-class _Files:
-    """Numbers files in order of appearance."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def place(self, name: str | None, line: int) -> _Place:
-        return _NOWHERE if name is None or line <= 0 else (self.numbers.setdefault(name, len(self.numbers)), line)
-
-
-def _ptx(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
-    lines = text.split("\n")
-    # Files are declared after the functions that name them.
-    declared = {int(found[1]): found[2] for found in map(_PTX_FILE.match, lines) if found}
-    callers: dict[tuple[int, ...], tuple[int, ...]] = {}
-    now = _NOWHERE, _NOWHERE
-    depth = 0
-    for line in lines:
-        found = _PTX_LOC.match(line)
-        if found:
-            here = tuple(int(part) for part in found.groups()[:3])
-            if found[4] is not None:
-                callers[here] = tuple(int(part) for part in found.groups()[3:])
-            else:
-                callers.pop(here, None)
-            outer = _outermost(here, callers.get)
-            now = files.place(declared.get(outer[0]), outer[1]), files.place(declared.get(here[0]), here[1])
-            yield _NOWHERE, _NOWHERE
-            continue
-        stripped = line.partition("//")[0].strip()
-        inside = depth > 0
-        # A call's arguments and inline assembly have braces of their own, inside the function's.
-        depth = max(0, depth + stripped.count("{") - stripped.count("}"))
-        if not depth:
-            now = _NOWHERE, _NOWHERE
-        is_instruction = inside and stripped.strip("{}") and stripped[0] != "." and stripped[-1] != ":"
-        yield now if is_instruction else (_NOWHERE, _NOWHERE)
-
-
-def _sass(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
-    outer = inner = _NOWHERE
-    caller: _Place | None = None
-    for line in text.split("\n"):
-        if line.startswith((".text.", "//-----", "\t.section")):
-            outer = inner = _NOWHERE
-            caller = None
-        found = _SASS_FILE.match(line)
-        if found:
-            here = files.place(found[1], int(found[2]))
-            # What was inlined is followed by the lines of its callers, one after the other.
-            inner, outer = (inner, here) if caller == here else (here, here)
-            caller = None
-            if found[3] is not None:
-                caller = files.place(found[3], int(found[4]))
-                outer = caller
-        yield (outer, inner) if _SASS_INSTRUCTION.match(line) else (_NOWHERE, _NOWHERE)
-
-
-def _llvm(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
-    lines = text.split("\n")
-    # Several modules one after the other, each with numbers of its own for its metadata, which comes at its end.
-    nodes: list[dict[int, dict[str, Any]]] = [{}]
-    module_of: list[int] = []
-    for line in lines:
-        if line.startswith("; ModuleID"):
-            nodes.append({})
-        module_of.append(len(nodes) - 1)
-        found = _LLVM_NODE.match(line) if line.startswith("!") else None
-        if found:
-            fields = _LLVM_FIELD.findall(found[3])
-            nodes[-1][int(found[1])] = {name: int(number) if number else text for name, number, text in fields}
-    known: dict[tuple[int, int], tuple[_Place, _Place]] = {}
-    for module, line in zip(module_of, lines, strict=True):
-        found = None if line.startswith(("!", "define", "declare")) else _LLVM_DBG.search(line)
-        if found is None:
-            yield _NOWHERE, _NOWHERE
-            continue
-        key = module, int(found[1])
-        if key not in known:
-            held = nodes[module]
-
-            def caller(node: int, held: dict[int, dict[str, Any]] = held) -> int | None:
-                return held.get(node, {}).get("inlinedAt")
-
-            known[key] = (_llvm_place(_outermost(key[1], caller), held, files), _llvm_place(key[1], held, files))
-        yield known[key]
-
-
-def _llvm_place(location: int, nodes: dict[int, dict[str, Any]], files: _Files) -> _Place:
-    node: Any = nodes.get(location, {})
-    line, file = node.get("line", 0), None
-    for _ in range(_DEEPEST):
-        if "file" in node or "scope" not in node:
-            file = nodes.get(node.get("file"))
-            break
-        node = nodes.get(node["scope"], {})
-    if not file or not isinstance(file.get("filename"), str) or not isinstance(line, int):
-        return _NOWHERE
-    folder, name = file.get("directory"), file["filename"]
-    return files.place(f"{folder}/{name}" if folder and not name.startswith("/") else name, line)
-
-
-def _mlir(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
-    lines = text.split("\n")
-    # Several modules one after the other, each with aliases of its own, before it and after it.
-    aliases: list[dict[str, str]] = [{}]
-    module_of: list[int] = []
-    for line in lines:
-        if line.startswith(_MLIR_PARTING):
-            aliases.append({})
-        module_of.append(len(aliases) - 1)
-        found = _MLIR_ALIAS.match(line)
-        if found:
-            aliases[-1][found[1]] = found[2]
-    known: dict[tuple[int, str], tuple[_Place, _Place]] = {}
-    for module, line in zip(module_of, lines, strict=True):
-        found = None if line.startswith("#") or line.lstrip().startswith("}") else _MLIR_LOC.search(line)
-        if found is None:
-            yield _NOWHERE, _NOWHERE
-            continue
-        key = module, found[1]
-        if key not in known:
-            known[key] = _mlir_places(found[1], aliases[module], files)
-        yield known[key]
-
-
-def _mlir_places(location: str, aliases: dict[str, str], files: _Files) -> tuple[_Place, _Place]:
-    """The outermost caller's place, and the place itself: of a call site, what was called stands first."""
-    outer = inner = location
-    for _ in range(_DEEPEST):
-        site = _MLIR_SITE.match(outer)
-        following = site[2] if site else _alias_in(outer, aliases)
-        if following is None:
-            break
-        outer = following
-    for _ in range(_DEEPEST):
-        site = _MLIR_SITE.match(inner)
-        following = site[1] if site else _alias_in(inner, aliases)
-        if following is None:
-            break
-        inner = following
-    return _mlir_place(outer, files), _mlir_place(inner, files)
-
-
-def _alias_in(location: str, aliases: dict[str, str]) -> str | None:
-    """What the first alias of a location stands for, such as that of a name or of several places in one."""
-    if _MLIR_PLACE.match(location):
-        return None
-    return next((aliases[name] for name in _MLIR_NAME.findall(location) if name in aliases), None)
-
-
-def _mlir_place(location: str, files: _Files) -> _Place:
-    found = _MLIR_PLACE.match(location)
-    return _NOWHERE if found is None else files.place(found[1], int(found[2]))
-
-
-def _types(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
-    try:
-        entries: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    for entry in cast("list[Any]", entries) if isinstance(entries, list) else []:
-        line: Any = cast("dict[str, Any]", entry).get("line") if isinstance(entry, dict) else 0
-        place = -1, line if isinstance(line, int) and line > 0 else 0
-        yield place, place
-
-
-def _nothing(text: str, files: _Files) -> Iterator[tuple[_Place, _Place]]:
-    return iter([(_NOWHERE, _NOWHERE)] * len(text.split("\n")))
-
-
-def _outermost(start: Any, caller: Callable[[Any], Any]) -> Any:
-    """Follow callers from an inlined place to the function that was compiled."""
-    for _ in range(_DEEPEST):
-        following = caller(start)
-        if following is None:
-            break
-        start = following
-    return start
-
-
-_READERS: dict[str, Callable[[str, _Files], Iterator[tuple[_Place, _Place]]]] = {
-    "ptx": _ptx, "sass": _sass, "llvm": _llvm, "mlir": _mlir, "types": _types}
-
-
-# Finding a kernel and one of its specializations by what a user types.
-
-#: What kernels can be sorted by, largest first.
-SORTS = ("launches", "compile", "registers")
-Sort = Literal["launches", "compile", "registers"]
-
-_MOST_NAMES = 12
-
-
-def find_kernels(kernels: Sequence[Kernel], wanted: str) -> list[Kernel]:
-    """Return the kernels of that name, of which there can be several.
-
-    Parameters
-    ----------
-    kernels : sequence of Kernel
-        Where to look.
-    wanted : str
-        The qualified name, or its last part, or the number of the kernel's row in ``dispatchers``.
-
-    Raises
-    ------
-    UnknownKernelError
-        There is none; the message lists those that there are.
-    """
-    whole = [each for each in kernels if each.name == wanted]
-    found = whole or [each for each in kernels if each.name.rpartition(".")[2] == wanted]
-    if not found and wanted.isdecimal():
-        found = [each for each in kernels if each.dispatcher_id == int(wanted)]
-    if not found:
-        raise UnknownKernelError(
-            f"no recorded kernel {wanted!r}; known: {listed_kernels(kernels)}{did_you_mean(wanted, names(kernels))}")
-    return found
-
-
-def names(kernels: Sequence[Kernel]) -> list[str]:
-    """Return what a kernel can be called: its qualified name, and the last part of it."""
-    return list(dict.fromkeys(name for each in kernels for name in (each.name, each.name.rpartition(".")[2])))
-
-
-def listed_kernels(kernels: Sequence[Kernel]) -> str:
-    """Return the first kernels' names for a message."""
-    known = list(dict.fromkeys(each.name for each in kernels))
-    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-    return ", ".join(repr(name) for name in known[:_MOST_NAMES]) + more or "none, since nothing was recorded"
-
-
-def find_specialization(kernels: Sequence[Kernel], number: int) -> tuple[Kernel, Specialization]:
-    """Return the specialization of that number of the only kernel of those given.
-
-    Raises
-    ------
-    UnknownKernelError
-        There are several kernels, or the kernel has no such specialization.
-    """
-    if not kernels:
-        raise UnknownKernelError("no kernel was recorded, so there is no specialization")
-    if len(kernels) > 1:
-        listed = ", ".join(f"{each.name!r} (row {each.dispatcher_id})" for each in kernels[:_MOST_NAMES])
-        raise UnknownKernelError(
-            f"specializations are numbered by kernel: name one of {len(kernels)}, or its row: {listed}")
-    for each in kernels[0].specializations:
-        if each.number == number:
-            return kernels[0], each
-    count = len(kernels[0].specializations)
-    known = "none" if not count else "1" if count == 1 else f"1 to {count}"
-    raise UnknownKernelError(f"no specialization {number} of {kernels[0].name!r}; known: {known}")
-
-
-def sort_kernels(kernels: Sequence[Kernel], by: Sort) -> list[Kernel]:
-    """Return the kernels with most launches, longest compile time or most registers first; unknown ones last."""
-    values = {"launches": lambda each: each.launches, "compile": lambda each: each.compile_ns,
-              "registers": lambda each: -1 if each.regs is None else each.regs}
-    return sorted(kernels, key=lambda each: -values[by](each))
-
-
-# What the inspector shows: each kernel's specializations with their resources, configurations, compiles and code.
-#
-# The same facts for every view: the widget, its static picture, the text of ``kernelscope inspect``, and the columns
-# of
-# ``Recording.specializations``. Nothing here needs a GPU, numba or the tools that disassemble.
-
-# Names of arguments are part of what the inspector's views are made from.
-
-
-#: Forms of a specialization's code that a recording can hold, from the source down.
-CODE_KINDS = ("source", "types", "mlir", "llvm", "ptx", "sass", "cubin")
+NOT_RECORDED = "not recorded"
+HOW_TO_RECORD_CODE = "record with --code, or code=True"
 
 
 @dataclass(frozen=True)
@@ -516,6 +183,11 @@ class Specialization:
     code: tuple[str, ...]
     attributes: dict[str, Any]
 
+    @property
+    def first_compile(self) -> Compile | None:
+        """The first compile or load of it; a thread that only waited meanwhile did not compile."""
+        return next((made for made in self.compiles if made.outcome != "wait"), None)
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -530,6 +202,11 @@ class Kernel:
     options: dict[str, Any]
     arguments: tuple[str, ...]
     specializations: tuple[Specialization, ...]
+
+    @property
+    def place(self) -> str:
+        """Where it is defined, without this machine's path, as all views write it."""
+        return base.defined_at(self.framework, self.module, self.filename, self.lineno)
 
     @property
     def launches(self) -> int:
@@ -552,49 +229,17 @@ def inspect_kernels(recording: Recording, phases: LaunchPhases | None = None) ->
     recording = explain(recording)
     found = _specializations(recording, phases or launch_phases(recording))
     kernels = [
-        Kernel(
-            dispatcher_id=row["dispatcher_id"],
-            framework=row["framework"],
-            name=row["name"],
-            module=row["module"],
-            filename=row["filename"],
-            lineno=row["lineno"],
-            options=json_object(row["options"]),
-            arguments=argument_names(row["arguments"]),
-            specializations=tuple(found.get(row["dispatcher_id"], ())),
-        )
+        _from_row(Kernel, row, options=json_object(row["options"]), arguments=argument_names(row["arguments"]),
+                  specializations=tuple(found.get(row["dispatcher_id"], ())))
         for row in recording.rows("dispatchers")
     ]
     return sorted(kernels, key=lambda each: (-each.launches, -each.compile_ns, each.dispatcher_id))
 
 
-def code_text(recording: Recording, specialization_id: int, kind: str) -> str | None:
-    """Return one form of a specialization's code, or None where the recording does not hold it.
-
-    Parameters
-    ----------
-    recording : Recording
-        Where it may be.
-    specialization_id : int
-        A row of ``specializations``.
-    kind : str
-        One of `CODE_KINDS`.
-
-    Raises
-    ------
-    ValueError
-        The kind is none of these.
-    """
-    if kind not in CODE_KINDS:
-        raise ValueError(f"no code is called {kind!r}; known: {', '.join(CODE_KINDS)}")
-    owner = int(ints(recording, "specializations", "dispatcher_id")[specialization_id])
-    wanted = -1 if kind == "source" else specialization_id
-    kinds: list[str] = recording.arrow("code").column("kind").to_pylist()
-    owners, members = ints(recording, "code", "dispatcher_id"), ints(recording, "code", "specialization_id")
-    for at, held in enumerate(kinds):
-        if held == kind and owners[at] == owner and members[at] == wanted:
-            return str(recording.arrow("code").column("text")[at].as_py())
-    return None
+def _from_row(kind: type[_Row], row: dict[str, Any], **more: Any) -> _Row:
+    """A dataclass with the columns that are named as its fields, and with what the row alone does not say."""
+    named: dict[str, Any] = {name: row[name] for name in kind.__annotations__ if name in row}
+    return kind(**named | more)
 
 
 def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, list[Specialization]]:
@@ -605,7 +250,7 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
     host = sum_by(launched, phases.own_ns, size)
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0] if size else np.empty(0)
     names = {row["dispatcher_id"]: argument_names(row["arguments"]) for row in recording.rows("dispatchers")}
-    uses, compiles, code = _uses(recording, phases), _compiles(recording), _code(recording)
+    uses, compiles, code = _uses(recording, phases), _compiles(recording), CodeRows(recording)
     result: dict[int, list[Specialization]] = {}
     for row in recording.rows("specializations"):
         at, owner = int(row["specialization_id"]), int(row["dispatcher_id"])
@@ -613,35 +258,12 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
         made = compiles.get(at, [])
         # Threads that waited meanwhile did not compile.
         spent = [each.duration_ns for each in made if each.outcome != "wait"]
-        held = code.get(at, set[str]()) | ({"source"} if -1 - owner in code else set[str]())
-        bound = json_object(row["launch_config"])
-        own.append(Specialization(
-            specialization_id=at,
-            number=len(own) + 1,
-            signature=row["signature"],
-            arguments=named_arguments(row["signature"], names.get(owner, ())),
-            compute_capability=row["compute_capability"],
-            regs=row["regs"],
-            max_threads=row["max_threads"],
-            static_shared_bytes=row["static_shared_bytes"],
-            local_bytes=row["local_bytes"],
-            const_bytes=row["const_bytes"],
-            spill_store_bytes=row["spill_store_bytes"],
-            spill_load_bytes=row["spill_load_bytes"],
-            cubin_bytes=row["cubin_bytes"],
-            origin=row["origin"],
-            launch_config_sensitive=row["launch_config_sensitive"],
-            launch_config=bound or None,
-            compile_ns=sum(spent) if spent else None,
-            launches=int(launches[at]),
-            captured=int(captured[at]),
-            host_ns=int(host[at]),
-            median_ns=_finite(medians[at]),
-            uses=tuple(uses.get(at, ())),
-            compiles=tuple(made),
-            code=tuple(kind for kind in CODE_KINDS if kind in held),
-            attributes=json_object(row["attributes"]),
-        ))
+        own.append(_from_row(
+            Specialization, row, number=len(own) + 1, arguments=named_arguments(row["signature"], names.get(owner, ())),
+            launch_config=json_object(row["launch_config"]) or None, compile_ns=sum(spent) if spent else None,
+            launches=int(launches[at]), captured=int(captured[at]), host_ns=int(host[at]),
+            median_ns=_finite(medians[at]), uses=tuple(uses.get(at, ())), compiles=tuple(made),
+            code=code.kinds(owner, at), attributes=json_object(row["attributes"])))
     return {owner: sorted(own, key=lambda each: (-each.launches, each.number)) for owner, own in result.items()}
 
 
@@ -693,24 +315,10 @@ def _compiles(recording: Recording) -> dict[int, list[Compile]]:
     result: dict[int, list[Compile]] = {}
     for row in recording.rows("compilations"):
         if row["specialization_id"] is not None:
-            result.setdefault(row["specialization_id"], []).append(Compile(
-                compilation_id=row["compilation_id"], outcome=row["outcome"], trigger=row["trigger"],
-                duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
-                reason_code=row["reason_code"], reason=row["reason"] or "", fix=row["fix"],
-                cell=cells.get(row["cell_id"]), cache_file=row["cache_file"],
-                cache_data_file=row["cache_data_file"], cache_key=row["cache_key"], lcs_marker=row["lcs_marker"],
-                steps=tuple(steps.get(row["compilation_id"], ())),
-            ))
-    return result
-
-
-def _code(recording: Recording) -> dict[int, set[str]]:
-    """Kinds of code by specialization; a function's own source under -1 - dispatcher id."""
-    kinds: list[str] = recording.arrow("code").column("kind").to_pylist()
-    owners, members = ints(recording, "code", "dispatcher_id"), ints(recording, "code", "specialization_id")
-    result: dict[int, set[str]] = {}
-    for kind, owner, member in zip(kinds, owners.tolist(), members.tolist(), strict=True):
-        result.setdefault(member if member >= 0 else -1 - owner, set()).add(kind)
+            result.setdefault(row["specialization_id"], []).append(_from_row(
+                Compile, row, duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+                reason=row["reason"] or "", cell=cells.get(row["cell_id"]),
+                steps=tuple(steps.get(row["compilation_id"], ()))))
     return result
 
 
@@ -718,7 +326,455 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-# `Recording.specializations`: the facts of an inspector as a pandas DataFrame.
+# Finding a kernel and one of its specializations by what a user types.
+
+#: What kernels can be sorted by, largest first.
+SORTS = ("launches", "compile", "registers")
+Sort = Literal["launches", "compile", "registers"]
+
+_MOST_NAMES = 12
+
+
+def find_kernels(kernels: Sequence[Kernel], wanted: str) -> list[Kernel]:
+    """Return the kernels of that name, of which there can be several.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        Where to look.
+    wanted : str
+        The qualified name, or its last part, or the number of the kernel's row in ``dispatchers``.
+
+    Raises
+    ------
+    UnknownKernelError
+        There is none; the message lists those that there are.
+    """
+    whole = [each for each in kernels if each.name == wanted]
+    found = whole or [each for each in kernels if each.name.rpartition(".")[2] == wanted]
+    if not found and wanted.isdecimal():
+        found = [each for each in kernels if each.dispatcher_id == int(wanted)]
+    if not found:
+        raise UnknownKernelError(
+            f"no recorded kernel {wanted!r}; known: {listed_kernels(kernels)}{did_you_mean(wanted, names(kernels))}")
+    return found
+
+
+def names(kernels: Sequence[Kernel]) -> list[str]:
+    """Return what a kernel can be called: its qualified name, and the last part of it."""
+    return list(dict.fromkeys(name for each in kernels for name in (each.name, each.name.rpartition(".")[2])))
+
+
+def listed_kernels(kernels: Sequence[Kernel]) -> str:
+    """Return the first kernels' names for a message."""
+    known = list(dict.fromkeys(each.name for each in kernels))
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return ", ".join(repr(name) for name in known[:_MOST_NAMES]) + more or "none, since nothing was recorded"
+
+
+def find_specialization(kernels: Sequence[Kernel], number: int) -> tuple[Kernel, Specialization]:
+    """Return the specialization of that number of the only kernel of those given.
+
+    Raises
+    ------
+    UnknownKernelError
+        There are several kernels, or the kernel has no such specialization.
+    """
+    if not kernels:
+        raise UnknownKernelError("no kernel was recorded, so there is no specialization")
+    if len(kernels) > 1:
+        listed = ", ".join(f"{each.name!r} (row {each.dispatcher_id})" for each in kernels[:_MOST_NAMES])
+        raise UnknownKernelError(
+            f"specializations are numbered by kernel: name one of {len(kernels)}, or its row: {listed}")
+    for each in kernels[0].specializations:
+        if each.number == number:
+            return kernels[0], each
+    count = len(kernels[0].specializations)
+    known = "none" if not count else "1" if count == 1 else f"1 to {count}"
+    raise UnknownKernelError(f"no specialization {number} of {kernels[0].name!r}; known: {known}")
+
+
+def sort_kernels(kernels: Sequence[Kernel], by: Sort) -> list[Kernel]:
+    """Return the kernels with most launches, longest compile time or most registers first; unknown ones last."""
+    values = {"launches": lambda each: each.launches, "compile": lambda each: each.compile_ns,
+              "registers": lambda each: -1 if each.regs is None else each.regs}
+    return sorted(kernels, key=lambda each: -values[by](each))
+
+
+def kernel_keys(recording: Recording) -> dict[int, str]:
+    """Return a name for each kernel by its row, made like those of `specialization_keys`."""
+    seen: dict[str, int] = {}
+    return {row["dispatcher_id"]: _key(seen, *(row[name] for name in (
+        "framework", "name", "module", "filename", "lineno", "options", "code_sha256")))
+        for row in recording.rows("dispatchers")}
+
+
+def specialization_keys(recording: Recording) -> dict[int, str]:
+    """Return a name for each specialization by its row: equal in all recordings that hold the same ones.
+
+    It is made of what the row is, so that a choice stays when a recording grows.
+    """
+    owners = kernel_keys(recording)
+    seen: dict[str, int] = {}
+    return {row["specialization_id"]: _key(seen, owners[row["dispatcher_id"]], *(row[name] for name in (
+        "signature", "compute_capability", "launch_config"))) for row in recording.rows("specializations")}
+
+
+def _key(seen: dict[str, int], *parts: object) -> str:
+    text = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    key = hashlib.sha256(text).hexdigest()[:12]
+    seen[key] = seen.get(key, 0) + 1
+    return key if seen[key] == 1 else f"{key}.{seen[key]}"
+
+
+# What is said of a kernel, a specialization and a compile: labels in their order, values with their units.
+
+@dataclass(frozen=True)
+class Field:
+    """One thing that is known of a specialization or a compile.
+
+    Attributes
+    ----------
+    label : str
+        What it is.
+    text : str or None
+        Its value with its unit; None where it was not recorded.
+    group : str
+        The heading of what belongs together: where it is the label itself, the value needs no label below it.
+    """
+
+    label: str
+    text: str | None
+    group: str
+
+
+def about(kernel: Kernel) -> list[str]:
+    """Return what is known of a kernel itself: its place, its arguments, its options."""
+    parts = [kernel.place]
+    if kernel.arguments:
+        parts.append(f"arguments {', '.join(kernel.arguments)}")
+    if kernel.options:
+        parts.append(f"options {json_text(kernel.options)}")
+    return parts
+
+
+def figures(kernel: Kernel) -> str:
+    """Return how many specializations and launches a kernel has, and how long compiling them took."""
+    parts = [counted(len(kernel.specializations), "specialization"), counted(kernel.launches, "launch", "launches")]
+    if kernel.compile_ns:
+        parts.append(f"{duration(kernel.compile_ns)} compiling and loading")
+    return ", ".join(parts)
+
+
+def fields(each: Specialization) -> list[Field]:
+    """Return what every view says of a specialization, in order; those that are compared come first."""
+    took = [] if each.compile_ns is None else [Field("took", duration(each.compile_ns), "origin")]
+    median = [Field("median host time", _known(duration, each.median_ns), "launches")] if each.launches else []
+    return [
+        Field("registers", _known(count, each.regs), "resources"),
+        Field("static shared memory", _known(bytes_of, each.static_shared_bytes), "resources"),
+        Field("local memory", _known(bytes_of, each.local_bytes), "resources"),
+        Field("constant memory", _known(bytes_of, each.const_bytes), "resources"),
+        Field("spills", _spills(each), "resources"),
+        Field("most threads a block", _known(count, each.max_threads), "resources"),
+        Field("machine code", _known(bytes_of, each.cubin_bytes), "machine code"),
+        Field("compute capability", each.compute_capability, "machine code"),
+        Field("LC-S", _sensitivity(each), "LC-S"),
+        Field("origin", _ORIGINS.get(each.origin, each.origin), "origin"),
+        *took,
+        Field("launches", _launches(each), "launches"),
+        *median,
+        Field("configurations", _configurations(each), "configurations"),
+        Field("cache files", _cache_files(each), "cache files"),
+    ]
+
+
+def all_fields(each: Specialization) -> list[Field]:
+    """Return everything that is known of a specialization but its compiles, which have `compile_fields`."""
+    code = ", ".join(each.code) or f"{NOT_RECORDED}: {HOW_TO_RECORD_CODE}"
+    return [Field("signature", each.signature, "signature"), *fields(each), Field("code", code, "code"),
+            *(Field(name, json_text(value), name) for name, value in each.attributes.items())]
+
+
+def compared(each: Specialization) -> list[str]:
+    """Return types and resources as lines, for every specialization the same ones, so that two can be compared."""
+    lines = [f"{name}: {short_type(kind)}" for name, kind in each.arguments]
+    return lines + [f"{field.label}: {NOT_RECORDED if field.text is None else field.text}"
+                    for field in fields(each) if field.group in _COMPARED and field.label != "took"]
+
+
+def compile_title(each: Compile) -> str:
+    """Return what a compile was, how long it took, what requested it and in which cell."""
+    where = "" if each.cell is None else f", in {each.cell}"
+    what = _OUTCOMES.get(each.outcome, each.outcome)
+    return f"{what} in {duration(each.duration_ns)}, requested by {_TRIGGERS.get(each.trigger, each.trigger)}{where}"
+
+
+def compile_fields(each: Compile) -> list[Field]:
+    """Return why a compile was needed, what would avoid it, and what the disk cache had of it."""
+    found = {"why": f"{each.reason} ({each.reason_code})", **({"fix": each.fix} if each.fix else {})}
+    if each.cache_file is None:
+        found |= {"disk cache": "none"}
+    else:
+        marker = None if each.lcs_marker is None else f"there is {'an' if each.lcs_marker else 'no'} .lcs marker"
+        found |= {"cache index": each.cache_file, "cache data": each.cache_data_file, "cache key": each.cache_key,
+                  "LC-S marker": marker}
+    return [Field(label, text, label) for label, text in found.items()]
+
+
+#: Labels of the table of a specialization's launch configurations, in the order of `use_values`.
+USE_LABELS = ("grid", "block", "cluster", "shared", "launches", "host", "GPU", "occupancy", "blocks/SM", "limited by")
+
+
+def use_values(use: Use) -> list[str | None]:
+    """Return a launch configuration's values under `USE_LABELS`; None for what was not recorded."""
+    return [
+        _known(base.dims, use.griddim), _known(base.dims, use.blockdim), _known(base.dims, use.cluster),
+        _known(bytes_of, use.sharedmem_bytes), count(use.launches), _known(duration, use.median_ns),
+        _known(duration, use.execute_ns), _known(percent, use.occupancy), _known(count, use.active_blocks),
+        ", ".join(use.limited_by) or None,
+    ]
+
+
+def configuration_key(bound: Mapping[str, Any] | None) -> str | None:
+    """Return a launch configuration that a specialization is bound to: ``[4, 128, 1,024 B shared]``."""
+    if not bound:
+        return None
+    grid, block, shared = bound.get("griddim"), bound.get("blockdim"), bound.get("sharedmem_bytes")
+    if not (_is_dims(grid) and _is_dims(block)):
+        return json_text(dict(bound))
+    tail = f", {bytes_of(shared)} shared" if isinstance(shared, int) and shared else ""
+    return f"[{base.dims(grid)}, {base.dims(block)}{tail}]"
+
+
+def bytes_of(value: int) -> str:
+    """Return bytes in full below 10,000, for these are compared, and rounded above."""
+    return f"{value:,} B" if value < 10_000 else size(value)
+
+
+def json_text(value: object) -> str:
+    """Return a JSON value on one line."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+_COMPARED = ("resources", "machine code", "LC-S", "origin")
+_ORIGINS = {"disk": "loaded from the disk cache", "before": "compiled before recording began"}
+_OUTCOMES = {"disk": "loaded from the disk cache", "wait": "waited for another thread"}
+_TRIGGERS = {"launch": "a launch", "eager": "@cuda.jit", "device": "a launch on another device"}
+_MOST_USES = 3
+
+
+def _known(shown: Any, value: Any) -> str | None:
+    return None if value is None else shown(value)
+
+
+def _spills(each: Specialization) -> str | None:
+    """Bytes that a thread stores and loads for registers that it spilled."""
+    if each.spill_store_bytes is None or each.spill_load_bytes is None:
+        return None
+    if not each.spill_store_bytes and not each.spill_load_bytes:
+        return "none"
+    return f"{bytes_of(each.spill_store_bytes)} stored and {bytes_of(each.spill_load_bytes)} loaded"
+
+
+def _launches(each: Specialization) -> str:
+    if not each.launches:
+        return f"{each.captured:,} captured into a graph" if each.captured else "none recorded"
+    return f"{each.launches:,}" + (f" and {each.captured:,} more captured into a graph" if each.captured else "")
+
+
+def _configurations(each: Specialization) -> str:
+    """The launch configurations with most launches, each with its occupancy and what limits that."""
+    found: list[str] = []
+    for use in each.uses[:_MOST_USES]:
+        limits = f" ({', '.join(use.limited_by)})" if use.limited_by else ""
+        occupancy = "" if use.occupancy is None else f": {percent(use.occupancy)}{limits}"
+        found.append(f"{base.dims(use.griddim)}, {base.dims(use.blockdim)}{occupancy}")
+    more = len(each.uses) - _MOST_USES
+    return "; ".join([*found, *([f"and {more:,} more"] if more > 0 else [])]) or "not launched"
+
+
+def _sensitivity(each: Specialization) -> str | None:
+    """Whether it depends on the launch configuration (LC-S), and the one that it is bound to."""
+    if each.launch_config_sensitive is None:
+        return None
+    if not each.launch_config_sensitive:
+        return "no: it does not depend on the launch configuration"
+    key = configuration_key(each.launch_config)
+    return f"bound to {key}" if key else "depends on the launch configuration; which one was not recorded"
+
+
+def _cache_files(each: Specialization) -> str | None:
+    if not each.compiles:
+        return None
+    files = [name for made in each.compiles for name in (made.cache_file, made.cache_data_file) if name]
+    return ", ".join(dict.fromkeys(files)) or "none: the kernel has no disk cache"
+
+
+def _is_dims(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(isinstance(each, int) for each in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+# One form of a specialization's code, as it was recorded, or why there is none.
+
+#: Forms of code that are shown; the machine code itself is only disassembled.
+FORMS = tuple(kind for kind in CODE_KINDS if kind != "cubin")
+_SUFFIXES = {"source": "py", "types": "json", "mlir": "mlir", "llvm": "ll", "ptx": "ptx", "sass": "sass"}
+_FROM_DISK = {
+    "types": "Numba infers types while it compiles; this kernel was loaded from the disk cache.",
+    "llvm": "The disk cache keeps no LLVM IR; this kernel was loaded from it.",
+}
+
+
+@dataclass(frozen=True)
+class Code:
+    """One form of a specialization's code.
+
+    Attributes
+    ----------
+    text : str or None
+        The code; None where there is none.
+    note, fix : str
+        Why there is none, or what to know of it; and what to do. Empty where there is nothing to say.
+    first : int
+        The number of its first line.
+    name : str
+        What to call it, as a file's name.
+    lines : ndarray or None, shape (lines of the text,), int32
+        The source line that each line came from, 0 for none; None where the code has no line information.
+    """
+
+    text: str | None
+    note: str = ""
+    fix: str = ""
+    first: int = 1
+    name: str = ""
+    lines: NDArray[np.int32] | None = None
+
+
+def code_of(recording: Recording, kernel: Kernel, specialization: Specialization, form: str) -> Code:
+    """Return one form of the code, as it was recorded, or why there is none.
+
+    Parameters
+    ----------
+    recording : Recording
+        What holds it.
+    kernel, specialization
+        Which one.
+    form : str
+        One of `FORMS`.
+
+    Raises
+    ------
+    ValueError
+        The form is none of these.
+    CubinError, DisassemblerError
+        The machine code is torn; or what disassembles it is not there, or failed.
+    """
+    if form not in FORMS:
+        raise ValueError(f"no code is called {form!r}; known: {', '.join(FORMS)}")
+    rows = CodeRows(recording)
+
+    def row(kind: str) -> dict[str, Any] | None:
+        return rows.row(kernel.dispatcher_id, specialization.specialization_id, kind)
+
+    note = ""
+    found: dict[str, Any] | None = row(form)
+    if found is None and form == "sass" and (cubin := row("cubin")) is not None:
+        found = {**cubin, "text": _disassembled(cubin["text"], specialization)}
+        note = "Disassembled here, from the recorded machine code."
+    if found is None:
+        return _missing(recording, specialization, form)
+    if json_object(found["attributes"]).get("before_lto"):
+        note = "This is the PTX from before link-time optimization; the machine code came out of that."
+    return _with_lines(kernel, form, found["text"], found["lineno"] or 1, note, row("types"))
+
+
+def copied_code(recording: Recording, kernel: Kernel, specialization: Specialization, form: str,
+                texts: Mapping[str, str]) -> Code:
+    """Return one form of a copy that was compiled with line information: see `live.with_lineinfo`."""
+    if form == "sass" and "sass" not in texts and "cubin" in texts:
+        texts = {**texts, "sass": _disassembled(texts["cubin"], specialization)}
+    if form not in texts:
+        return Code(None, f"The copy has no {CODE_KINDS.get(form, form)}.")
+    types = CodeRows(recording).row(kernel.dispatcher_id, specialization.specialization_id, "types")
+    return _with_lines(kernel, form, texts[form], 1, "", types)
+
+
+def _missing(recording: Recording, specialization: Specialization, form: str) -> Code:
+    held = bool(specialization.code)
+    if not held and not recording.metadata.get("code"):
+        return Code(None, "Recorded without code.", f"{HOW_TO_RECORD_CODE[0].upper()}{HOW_TO_RECORD_CODE[1:]}.")
+    if form == "llvm" and "mlir" in specialization.code:
+        return Code(None, "numba-cuda-mlir writes its LLVM IR down only when it is asked.",
+                    "Call the kernel's inspect_llvm() before the recording ends.")
+    if held and specialization.origin == "disk" and form in _FROM_DISK:
+        return Code(None, _FROM_DISK[form], "Clear the cache and compile it anew to see it.")
+    said = [f"This recording holds no {CODE_KINDS[form]} of this specialization"
+            + (f"; it holds {', '.join(specialization.code)}." if held else ".")]
+    if held and form == "source":
+        said.append("It could not be read when it was recorded: that of a function which exec() made is nowhere.")
+    said += [f"{row['message']}." for row in recording.rows("health")
+             if "the code of some kernels" in (row["message"] or "")]
+    return Code(None, " ".join(said))
+
+
+def _with_lines(kernel: Kernel, form: str, text: str, first: int, note: str, types: Mapping[str, Any] | None) -> Code:
+    name = f"{kernel.name.rpartition('.')[2]}.{_SUFFIXES[form]}"
+    lines = None if form in ("source", "types") else _source_lines(kernel, form, text)
+    if lines is not None and types is not None:
+        lines, said = _without_inlined(lines, types["text"], kernel.lineno)
+        note = " ".join(each for each in (note, said) if each)
+    return Code(text, note, "", first, name, lines)
+
+
+def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) -> tuple[NDArray[np.int32] | None, str]:
+    """The lines without those of functions inlined from other files, and what to know of those that remain.
+
+    numba-cuda's line information counts such a function's lines as the kernel's file's; the types know better.
+    """
+    entries = type_entries(types)
+    places = [str(entry["from"]).rpartition(":") for entry in entries if entry.get("from")]
+    other = {int(line) for _, _, line in places if line.isdigit()}
+    if not other:
+        return lines, ""
+    own = {entry.get("line") for entry in entries if not entry.get("from")} | {first}
+    lines = np.where(np.isin(lines, list(other - own)), 0, lines).astype(np.int32)
+    both = sorted(other & own & set(lines.tolist()))
+    files = ", ".join(sorted({file for file, _, _ in places}))
+    said = (f"Line {', '.join(map(str, both))} may be that of {files} too, of which functions are inlined: line "
+            "information does not tell them apart.")
+    return (lines if lines.any() else None), said if both else ""
+
+
+def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | None:
+    """The line of the kernel's own file that each line came from; None where the code has no line information."""
+    found = line_map(form, text)
+    line, file = np.asarray(found.line, dtype=np.int32), np.asarray(found.file, dtype=np.int64)
+    own = {at for at, name in enumerate(found.files) if _is_same(name, kernel.filename)}
+    if not own and (file >= 0).any():
+        # A cell of a notebook is In[3] to its user, and a temporary file to the compiler: that of most lines.
+        own = {int(np.bincount(file[file >= 0]).argmax())}
+    lines = np.where(np.isin(file, list(own)), line, 0).astype(np.int32)
+    return lines if lines.any() else None
+
+
+def _is_same(file: str, known: str | None) -> bool:
+    """Whether two names are of one file; a saved recording has its name only."""
+    if not known:
+        return False
+    return file == known or file.replace("\\", "/").rpartition("/")[2] == known.replace("\\", "/").rpartition("/")[2]
+
+
+def _disassembled(text: str, specialization: Specialization) -> str:
+    try:
+        cubin = base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise CubinError(f"the machine code of specialization {specialization.number} is torn: {error}") from None
+    return disassemble(cubin)
+
+
+# `Recording.specializations`: the same as a pandas DataFrame.
 
 def specialization_table(recording: Recording) -> pd.DataFrame:
     """Return one row a specialization, in the order of the table, with what the other tables say of it.
@@ -749,7 +805,7 @@ def specialization_table(recording: Recording) -> pd.DataFrame:
     frame: pd.DataFrame = recording.table("specializations")
     held = {each.specialization_id: (kernel, each)
             for kernel in inspect_kernels(recording) for each in kernel.specializations}
-    rows = [_facts(*held[at]) for at in range(len(held))]
+    rows = [_table_row(*held[at]) for at in range(len(held))]
     for name, dtype in _COLUMNS.items():
         kind = frame["signature"].dtype if dtype == "text" else dtype
         frame[name] = pd.Series([row[name] for row in rows], dtype=kind)
@@ -763,10 +819,10 @@ _COLUMNS = {
 }
 
 
-def _facts(kernel: Kernel, each: Specialization) -> dict[str, Any]:
+def _table_row(kernel: Kernel, each: Specialization) -> dict[str, Any]:
     known = [use for use in each.uses if use.occupancy is not None]
     least = min(known, key=lambda use: use.occupancy or 0.0, default=None)
-    made = next((made for made in each.compiles if made.outcome != "wait"), None)
+    made = each.first_compile
     return {
         "kernel": kernel.name,
         "arguments": short_arguments(each.arguments),

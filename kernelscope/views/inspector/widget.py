@@ -1,8 +1,9 @@
-"""The inspector in a notebook: kernels, their specializations and code, live and as a static twin.
+"""The inspector in a notebook: kernels, their specializations and code, live, and what a page of it is sent.
 
-The page is given the facts of all kernels at once, and asks for code and compile times when they are looked at: with
-a message ``{"kind": "ask", "id": 7, "what": "code", ...}``, which is answered by ``{"kind": "answer", "id": 7, ...}``
-with deflated buffers. A problem is an answer too, with an ``error`` that says what is wrong.
+The page is sent all kernels at once, without code: some hundred bytes a specialization. It asks for code and compile
+times when they are looked at: with a message ``{"kind": "ask", "id": 7, "what": "code", ...}``, which is answered by
+``{"kind": "answer", "id": 7, ...}`` with deflated buffers. A problem is an answer too, with an ``error`` that says what
+is wrong. Kernels and specializations are named by the keys of `kernelscope.views.inspector.model`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,28 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from IPython.core.getipython import get_ipython
 
+from kernelscope.analysis.compile_time import Part, compile_times
+from kernelscope.analysis.signatures import short_type
 from kernelscope.errors import KernelScopeError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.inspector import html, wire
-from kernelscope.views.inspector.model import Kernel, Specialization, find_kernels, inspect_kernels
+from kernelscope.views.card.model import overview
+from kernelscope.views.inspector.code import type_entries
+from kernelscope.views.inspector.html import static_html
+from kernelscope.views.inspector.model import (
+    Code,
+    Compile,
+    Kernel,
+    Specialization,
+    Use,
+    code_of,
+    configuration_key,
+    copied_code,
+    find_kernels,
+    inspect_kernels,
+    kernel_keys,
+    specialization_keys,
+)
 from kernelscope.views.inspector.text import inspection_text
 from kernelscope.views.widget import View, close_deleted, front_end
 
@@ -136,11 +154,11 @@ class InspectorWidget(View):
         """Send the facts of all kernels; a problem is sent as what it says."""
         try:
             shown = self._shown
-            held = wire.facts(shown.recording, shown.kernels)
+            held = kernels_message(shown.recording, shown.kernels)
             held |= {"is_live": self.source.is_live, "can_compile": self.source.can_compile}
             # What is finished stays as it is.
-            held["marks"] = wire.code_marks(shown.recording) if self.source.is_live else {}
-            held["first"] = wire.kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
+            held["marks"] = code_marks(shown.recording) if self.source.is_live else {}
+            held["first"] = kernel_keys(shown.recording).get(-1 if self._first is None else self._first)
         except Exception as problem:
             self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
         else:
@@ -151,7 +169,7 @@ class InspectorWidget(View):
         recording = shareable(self._shown.recording)
         by_id = {each.dispatcher_id: each for each in inspect_kernels(recording)}
         kernels = [by_id[each.dispatcher_id] for each in self._shown.kernels]
-        return inspection_text(recording, self.kernel), html.static_html(recording, kernels)
+        return inspection_text(recording, self.kernel), static_html(recording, kernels)
 
     def refresh(self) -> None:
         """Show what is new: specializations, launches and compiles since it was shown."""
@@ -183,7 +201,7 @@ class InspectorWidget(View):
             raise KernelScopeError("this specialization is no longer there: the kernel was defined again")
         kernel, specialization = shown.by_key[key]
         if asked.get("what") == "compiles":
-            held = wire.compile_parts(shown.recording, specialization)
+            held = compile_parts(shown.recording, specialization)
             return {}, [_deflated(json.dumps(held).encode())]
         if asked.get("what") != "code":
             raise ValueError(f"what is {asked.get('what')!r}? known: code, compiles")
@@ -191,13 +209,10 @@ class InspectorWidget(View):
         if asked.get("copy"):
             if key not in shown.copies:
                 shown.copies[key] = self.source.with_lineinfo(key)
-            found = wire.copied_code(
-                shown.recording, kernel, specialization, form, shown.copies[key])
+            found = copied_code(shown.recording, kernel, specialization, form, shown.copies[key])
         else:
-            found = wire.code(shown.recording, kernel, specialization, form)
-        lines = np.empty(0, np.int32) if found.lines is None else found.lines
-        text = (found.text or "").encode("utf-8", "replace")
-        return found.head, [_deflated(text), _deflated(lines.astype("<i4").tobytes())]
+            found = code_of(shown.recording, kernel, specialization, form)
+        return code_message(found, form)
 
     def close(self) -> None:
         """Close the widget: follow no cells, and hold no kernel and no recording any more."""
@@ -209,7 +224,7 @@ class InspectorWidget(View):
 
     def _read(self) -> None:
         recording, kernels = self.source.recording, self.source.kernels()
-        keys = wire.specialization_keys(recording)
+        keys = specialization_keys(recording)
         by_key = {keys[each.specialization_id]: (kernel, each) for kernel in kernels for each in kernel.specializations}
         self._shown = _Shown(recording, kernels, by_key, {})
 
@@ -261,6 +276,122 @@ def _received(widget: InspectorWidget, content: object, buffers: object) -> None
     except Exception as problem:
         message, packed = {"error": f"{type(problem).__name__}: {problem}"}, []
     widget.send({"kind": "answer", "id": asked.get("id"), **message}, packed)
+
+
+# What the page is sent; frontend/inspector/wire.ts has its types.
+
+def kernels_message(recording: Recording, kernels: list[Kernel]) -> dict[str, Any]:
+    """Return what the page shows of a recording's kernels, without their code, as JSON values."""
+    keys = specialization_keys(recording)
+    advice: dict[str, list[str]] = {}
+    for each in overview(recording).advice:
+        if each.kernel:
+            advice.setdefault(each.kernel, []).append(each.text)
+    owners = kernel_keys(recording)
+    return {
+        "title": recording.name,
+        "notice": recording.notice,
+        "has_code": bool(recording.metadata.get("code")) or recording.arrow("code").num_rows > 0,
+        "kernels": [_kernel(each, owners[each.dispatcher_id], keys, advice.get(each.name, [])) for each in kernels],
+    }
+
+
+def code_marks(recording: Recording) -> dict[str, int]:
+    """Return by key a number for each specialization's machine code, another one after ``recompile()`` changed it."""
+    keys = specialization_keys(recording)
+    code = recording.arrow("code").select(["kind", "specialization_id", "text"])
+    rows = code.take(np.flatnonzero(np.array(code["kind"].to_pylist()) == "cubin")).to_pylist()
+    return {keys[row["specialization_id"]]: zlib.crc32(row["text"].encode())
+            for row in rows if row["specialization_id"] in keys}
+
+
+def compile_parts(recording: Recording, specialization: Specialization) -> list[dict[str, Any]]:
+    """Return where the time of each compile of a specialization went, as JSON values: parts inside parts."""
+    cells = {each.compilation_id: each.cell for each in specialization.compiles}
+    return [
+        {"id": each.compilation_id, "outcome": each.outcome, "ns": each.duration_ns,
+         "cell": None if each.compilation_id is None else cells.get(each.compilation_id),
+         "parts": [_part(part) for part in each.parts]}
+        for each in compile_times(recording) if each.specialization_id == specialization.specialization_id
+    ]
+
+
+def code_message(found: Code, form: str) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the answer with one form of code: a message, and as its buffers the text and the source lines."""
+    text = found.text or ""
+    if form == "types" and text:
+        # Each type's short form stands beside it.
+        text = json.dumps([entry | {"brief": short_type(str(entry.get("type")))} for entry in type_entries(text)
+                           if entry])
+    lines = np.empty(0, np.int32) if found.lines is None else found.lines
+    message = {"note": found.note, "fix": found.fix, "first": found.first, "name": found.name,
+               "has_text": found.text is not None, "has_lines": found.lines is not None}
+    return message, [_deflated(text.encode("utf-8", "replace")), _deflated(lines.astype("<i4").tobytes())]
+
+
+def _part(part: Part) -> list[Any]:
+    return [part.kind, part.name, part.duration_ns, [_part(each) for each in part.parts]]
+
+
+def _kernel(kernel: Kernel, key: str, keys: dict[int, str], advice: list[str]) -> dict[str, Any]:
+    return {
+        "key": key,
+        "name": kernel.name,
+        "framework": kernel.framework,
+        "place": kernel.place,
+        "file": kernel.filename,
+        "arguments": list(kernel.arguments),
+        "options": {name: str(value) for name, value in kernel.options.items()},
+        "launches": kernel.launches,
+        "compile_ns": kernel.compile_ns,
+        "regs": kernel.regs,
+        "advice": advice,
+        "specializations": [_specialization(each, keys[each.specialization_id]) for each in kernel.specializations],
+    }
+
+
+def _specialization(each: Specialization, key: str) -> dict[str, Any]:
+    return {
+        "key": key,
+        "number": each.number,
+        "signature": each.signature,
+        "arguments": [[name, short_type(text), text] for name, text in each.arguments],
+        "cc": each.compute_capability,
+        "regs": each.regs,
+        "shared": each.static_shared_bytes,
+        "local": each.local_bytes,
+        "const": each.const_bytes,
+        "spill_stores": each.spill_store_bytes,
+        "spill_loads": each.spill_load_bytes,
+        "max_threads": each.max_threads,
+        "cubin": each.cubin_bytes,
+        "origin": each.origin,
+        "lcs": each.launch_config_sensitive,
+        "bound": configuration_key(each.launch_config),
+        "compile_ns": each.compile_ns,
+        "launches": each.launches,
+        "host_ns": each.host_ns,
+        "median_ns": each.median_ns,
+        "uses": [_use(use) for use in each.uses],
+        "compiles": [_compile(made) for made in each.compiles],
+        "code": [kind for kind in each.code if kind != "cubin"],
+    }
+
+
+def _use(use: Use) -> dict[str, Any]:
+    return {
+        "grid": use.griddim, "block": use.blockdim, "cluster": use.cluster, "shared": use.sharedmem_bytes,
+        "launches": use.launches, "median_ns": use.median_ns, "execute_ns": use.execute_ns,
+        "occupancy": use.occupancy, "blocks": use.active_blocks, "limits": list(use.limited_by),
+    }
+
+
+def _compile(made: Compile) -> dict[str, Any]:
+    return {
+        "id": made.compilation_id, "outcome": made.outcome, "trigger": made.trigger, "ns": made.duration_ns,
+        "code": made.reason_code, "reason": made.reason, "fix": made.fix, "cell": made.cell,
+        "file": made.cache_file, "data": made.cache_data_file, "key": made.cache_key, "marker": made.lcs_marker,
+    }
 
 
 def _deflated(data: bytes) -> bytes:

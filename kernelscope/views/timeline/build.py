@@ -14,29 +14,31 @@ import numpy as np
 from kernelscope.analysis.columns import Bools, Ints, Reader, readers
 from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
 from kernelscope.analysis.ranges import UNNAMED, attribute, attribute_activities
-from kernelscope.recording.model import Recording
-from kernelscope.schema import UNKNOWN
-from kernelscope.views.html import PHASE_COLORS
-from kernelscope.views.timeline.model import (
-    API_CALL,
-    API_COLOR,
-    ASKING,
+from kernelscope.palette import (
     ASKING_COLOR,
+    CALL_COLOR,
     CELL_COLOR,
     COMPILE_COLOR,
     COPY_COLOR,
     EVENT_COLOR,
-    EXACT,
     GRAPH_COLOR,
-    GROUPS,
     KERNEL_COLORS,
     MEMSET_COLOR,
+    PASS_COLOR,
+    PHASE_COLORS,
+    RANGE_COLOR,
+    WAIT_COLOR,
+)
+from kernelscope.recording.model import Recording
+from kernelscope.schema import UNKNOWN
+from kernelscope.views.timeline.model import (
+    API_CALL,
+    ASKING,
+    EXACT,
+    GROUPS,
     NO_END,
     NO_START,
-    PASS_COLOR,
-    RANGE_COLOR,
     WAIT,
-    WAIT_COLOR,
     Column,
     Lane,
     Look,
@@ -488,7 +490,7 @@ class _Builder:
             known = {each: at for at, each in enumerate(dict.fromkeys(names))}
             hit = outcomes.index("hit") if "hit" in outcomes else len(outcomes)
             return Look(Words(np.array([known[each] for each in names], dtype=np.int64), list(known)),
-                        _always("build cache", rows), Words((outcome != hit) * 1, [API_COLOR, COMPILE_COLOR]))
+                        _always("build cache", rows), Words((outcome != hit) * 1, [CALL_COLOR, COMPILE_COLOR]))
 
         def columns() -> dict[str, Column]:
             named = slices.look().names
@@ -582,7 +584,7 @@ class _Builder:
             asked_by = np.where(by[first] >= 0, by[first] + after, len(names) - 1)
             found = np.concatenate((called, waited[waits] + len(called_words), asked_by))[order]
             return Look(Words(found, names), Words((source == WAIT) * 1, ["driver call", "wait"]),
-                        Words(source, [API_COLOR, WAIT_COLOR, ASKING_COLOR]))
+                        Words(source, [CALL_COLOR, WAIT_COLOR, ASKING_COLOR]))
 
         def columns() -> dict[str, Column]:
             rows = np.concatenate((np.arange(len(begin)), waits, first))[order]

@@ -21,7 +21,6 @@ from kernelscope.analysis.ranges import SEPARATOR
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import dims, stream
-from kernelscope.views.html import PHASE_COLORS
 
 #: Bits of a slice's flags: its end is unknown, its start is.
 NO_END, NO_START = 1, 2
@@ -34,17 +33,6 @@ TITLES = {
     "launches": "launches", "compiles": "compiles", "passes": "compile phases", "untimed": "compiler passes",
     "events": "graphs", "builds": "build caches", "calls": "driver calls",
 }
-
-#: The colors of kernels, the one that took the most time first; the front end has the same, as those below.
-KERNEL_COLORS = ("#3f7fc4", "#e0a33a", "#1f9e89", "#c77bb5", "#5a6fb0", "#d1744a", "#74b3c9", "#8d8a3f", "#9a7fd1",
-                 "#b9a58a")
-COPY_COLOR, MEMSET_COLOR = "#6f8f9f", "#98a39f"
-CELL_COLOR, RANGE_COLOR, PASS_COLOR = "#9aa7b8", "#76a88f", "#f0c765"
-COMPILE_COLOR = PHASE_COLORS["compile"]
-API_COLOR, WAIT_COLOR, ASKING_COLOR = "#7d8fa6", "#c9a9c0", "#8fa9c4"
-GRAPH_COLOR, EVENT_COLOR = "#6b9f7f", "#4f8f8b"
-#: Time of a launch whose phases are unknown.
-UNSPLIT_COLOR = "#9aa0a8"
 
 #: What a row of the table ``calls`` is, in its column ``source``.
 API_CALL, WAIT, ASKING = 0, 1, 2
@@ -196,7 +184,7 @@ class Segment:
     Attributes
     ----------
     name : str
-        A phase, or ``unsplit``.
+        A phase, or ``other``.
     start, end : ndarray of int64
         One value a launch; -1 where it has no such part.
     """
@@ -291,7 +279,7 @@ class Timeline:
         return Words(np.array(found, dtype=np.int64), paths)
 
     def segments(self) -> list[Segment]:
-        """Return the parts of all launches in order of time: phases, and ``unsplit`` where a bound is not known.
+        """Return the parts of all launches in order of time: phases, and ``other`` where a bound is not known.
 
         A compile lies inside the dispatch, which is two parts then: where its own row says that it began, else just
         before the dispatch ended.
@@ -319,7 +307,7 @@ class Timeline:
         ):
             there = (begin <= finish) & (begin >= start) & (finish <= last)
             gray = there & (begin < finish) & ~known & (name != "compile")
-            for called, which in ((name, known & there), ("unsplit", gray)):
+            for called, which in ((name, known & there), ("other", gray)):
                 if which.all():
                     found.append(Segment(called, begin, finish))
                 elif which.any():

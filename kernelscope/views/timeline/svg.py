@@ -15,13 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Ints
+from kernelscope.palette import PHASE_COLORS, UNSPLIT_COLOR
 from kernelscope.units import counted, duration
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
-from kernelscope.views.html import PHASE_COLORS
 from kernelscope.views.timeline.model import (
     NO_END,
     TITLES,
-    UNSPLIT_COLOR,
     Lane,
     Segment,
     Slices,

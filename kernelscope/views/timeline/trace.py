@@ -335,7 +335,7 @@ class _Tables:
             if each.name in parts:  # what is left of the dispatch behind the compile
                 end = np.maximum(parts[each.name].end, end)
                 start = parts[each.name].start
-            if each.name != "unsplit":
+            if each.name != "other":
                 parts[each.name] = Part(each.name, start, end)
         inside = parts.pop("compile", None)
         if inside is not None and "dispatch" in parts:

@@ -37,7 +37,7 @@ class TimelineWidget(View):
     """
 
     bundle = "timeline"
-    _esm = front_end("timeline_widget")
+    _esm = front_end("widget")
 
     height = traitlets.Int(0, min=0).tag(sync=True)
 

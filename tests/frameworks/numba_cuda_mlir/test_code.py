@@ -7,8 +7,8 @@ from numba_cuda_mlir import cuda
 
 import kernelscope
 from kernelscope.errors import KernelScopeError
-from kernelscope.views.inspector.model import code_text, inspect_kernels, line_map
-from kernelscope.views.inspector.wire import code
+from kernelscope.views.inspector.code import code_text, line_map
+from kernelscope.views.inspector.model import code_of, inspect_kernels
 
 
 @cuda.jit(device=True)
@@ -32,7 +32,7 @@ def test_every_form_is_recorded(kernels, array):
     mlir = code_text(r.recording, 0, "mlir")
     assert mlir.count("gpu.module @") == 2 and "\n// -----\n" in mlir
     assert "gpu.func @" in mlir.partition("// -----")[0] and "llvm.func @" in mlir.partition("// -----")[2]
-    shown = code(r.recording, kernel, made, "mlir")
+    shown = code_of(r.recording, kernel, made, "mlir")
     assert shown.text == mlir and shown.name == "axpy.mlir"
     assert r.recording.health.status.tolist() == ["ok"]
 

@@ -1,0 +1,28 @@
+"""A Sphinx directive that documents every rule of advice from `kernelscope.analysis.advice`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from schema_tables import inline, table_of
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from kernelscope.analysis.advice import RULES
+
+
+class AdviceRules(SphinxDirective):
+    """Render one row a rule: its code, what it is about, from when on it says something, what following it does."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        rows = [[[nodes.literal("", rule.code)], *map(inline, (rule.title, rule.when, rule.effect))]
+                for rule in RULES.values()]
+        return [table_of(("Rule", "It is about", "It speaks from", "Following it"), (20, 24, 36, 20), rows)]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("advice-rules", AdviceRules)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

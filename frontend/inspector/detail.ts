@@ -1,0 +1,180 @@
+// What is shown of the chosen specialization, or of two that are compared: a row of tabs and a panel.
+
+import { button, closest, element, focusable } from "../shared/dom";
+import { CodePane, type Page, messageOf } from "./code";
+import { ComparePane, resourcesPane } from "./compare";
+import { fullSignature, note, rove, sentence, signature } from "./elements";
+import { cachePane, launchesPane, passesPane } from "./panes";
+import type { CompileParts, Form, Specialization } from "./wire";
+
+type Labels = Record<string, string>;
+
+const ONE: Labels = {
+  source: "Source", types: "Types", mlir: "MLIR", llvm: "LLVM", ptx: "PTX", sass: "SASS", passes: "Passes",
+  launches: "Launches", cache: "Cache",
+};
+const TWO: Labels = {
+  resources: "Types and resources", types: "Types by line", mlir: "MLIR", llvm: "LLVM", ptx: "PTX", sass: "SASS",
+};
+const CODE = new Set<string>(["source", "types", "mlir", "llvm", "ptx", "sass"]);
+
+export class Detail {
+  readonly root: HTMLElement;
+  readonly strip = element("div", "ksi-tabs");
+  private readonly title = element("div", "ksi-title2");
+  private readonly panel = element("div", "ksi-panel");
+  private readonly code: CodePane;
+  private readonly diff: ComparePane;
+  private tab = "source";
+  private pairTab = "resources";
+  private readonly order = { isSorted: false };
+  private one: Specialization | null = null;
+  private two: Specialization | null = null;
+  private marks: (number | undefined)[] = [];
+  private token: object = {};
+
+  constructor(private readonly page: Page) {
+    this.strip.setAttribute("role", "tablist");
+    this.panel.setAttribute("role", "tabpanel");
+    this.root = element("section", "ksi-detail", this.title, this.strip, this.panel);
+    this.root.setAttribute("aria-label", "specialization");
+    this.code = new CodePane(page);
+    this.diff = new ComparePane(page);
+    this.strip.addEventListener("pointerover", (event) => this.foresee(closest(event.target, ".ksi-tab")));
+    this.strip.addEventListener("keydown", (event) => this.moving(event));
+  }
+
+  destroy() {
+    this.code.destroy();
+    this.diff.destroy();
+  }
+
+  /** Show one specialization, or two beside one another; what is shown already stays as it is. */
+  show(one: Specialization | null, two: Specialization | null = null): void {
+    const marks = [one, two].map((each) => this.page.markOf(each));
+    const isSame = one && this.one?.key === one.key && (this.two?.key ?? null) === (two?.key ?? null)
+      && marks.every((mark, at) => mark === this.marks?.[at]);
+    const labels = labelsOf(one, two);
+    this.marks = marks;
+    [this.one, this.two] = [one, two];
+    this.root.hidden = !one;
+    if (!one) return;
+    this.head(one, two);
+    if (this.tabs().map((each) => each.dataset.tab).join() !== Object.keys(labels).join()) this.makeTabs(labels);
+    // Code that is being read stays where it is; facts are drawn anew.
+    if (!isSame || !CODE.has(this.current)) this.draw();
+  }
+
+  private get current(): string { return this.two ? this.pairTab : this.tab; }
+
+  private head(one: Specialization, two: Specialization | null) {
+    const of = (each: Specialization) => {
+      const made = element("span", "ksi-signature", element("b", "", `#${each.number}`), " ", signature(each));
+      made.title = fullSignature(each);
+      return made;
+    };
+    if (!two) {
+      const why = one.compiles.at(-1)?.reason;
+      this.title.replaceChildren(of(one), ...(why ? [element("div", "ksi-why", ...sentence(why))] : []));
+      return;
+    }
+    const end = focusable(button("ksi-button", "× end comparison", "Esc", () => this.page.compared(false)));
+    this.title.replaceChildren(of(one), element("span", "ksi-soft", "against"), of(two), end);
+  }
+
+  private makeTabs(labels: Labels) {
+    if (!(this.current in labels)) this[this.two ? "pairTab" : "tab"] = Object.keys(labels)[0];
+    this.strip.replaceChildren(...Object.entries(labels).map(([name, label]) => {
+      const tab = focusable(button("ksi-tab", label, "", () => this.turn(tab)), -1);
+      tab.dataset.tab = name;
+      tab.setAttribute("role", "tab");
+      return tab;
+    }));
+  }
+
+  private tabs(): HTMLElement[] { return [...this.strip.querySelectorAll<HTMLElement>(".ksi-tab")]; }
+
+  private turn(tab: HTMLElement | null) {
+    const name = tab?.dataset.tab;
+    if (!name) return;
+    if (this.two) this.pairTab = name;
+    else this.tab = name;
+    this.draw();
+  }
+
+  /** Ask for what is pointed at, so that it is there when it is clicked. Disassembling is not begun by chance. */
+  private foresee(tab: HTMLElement | null) {
+    const form = tab?.dataset.tab as Form | undefined;
+    if (!this.one || this.two || !form || !CODE.has(form) || form === "sass") return;
+    this.page.ask({ what: "code", specialization: this.one.key, form, copy: this.code.isCopied(this.one, form) })
+      .catch(() => {});
+  }
+
+  private moving(event: KeyboardEvent) {
+    const to = rove(event, this.tabs(), { vertical: false, horizontal: true });
+    if (to) this.turn(to);
+    else if (event.key === "ArrowDown") {
+      event.preventDefault();
+      event.stopPropagation();
+      this.enter();
+    }
+  }
+
+  /** Put the focus into the panel. */
+  private enter() {
+    if (CODE.has(this.current)) (this.two ? this.diff : this.code).focus();
+    else this.panel.querySelector<HTMLElement>("[tabindex]")?.focus({ preventScroll: true });
+  }
+
+  focus() { this.tabs().find((each) => each.tabIndex === 0)?.focus({ preventScroll: true }); }
+
+  private draw() {
+    const { current, one, two } = this;
+    if (!one) return;
+    for (const each of this.tabs()) {
+      const isHere = each.dataset.tab === current;
+      each.setAttribute("aria-selected", String(isHere));
+      each.tabIndex = isHere ? 0 : -1;
+    }
+    this.panel.setAttribute("aria-label", (two ? TWO : ONE)[current]);
+    this.token = {};
+    if (two) {
+      this.code.destroy();
+      this.put(current === "resources" ? resourcesPane(one, two) : this.diff.root);
+      if (current !== "resources") this.diff.show(one, two, current as Form);
+      return;
+    }
+    this.diff.destroy();
+    if (CODE.has(current)) {
+      this.put(this.code.root);
+      this.code.show(one, current as Form);
+      return;
+    }
+    this.code.destroy();
+    if (current === "launches") this.put(launchesPane(one));
+    else if (current === "cache") this.put(cachePane(one));
+    else this.passes(one, this.token);
+  }
+
+  private async passes(one: Specialization, token: object) {
+    this.put(element("div", "ksi-wait"));
+    try {
+      const answer = await this.page.ask({ what: "compiles", specialization: one.key });
+      const compiles: CompileParts[] = JSON.parse(answer.text);
+      if (token === this.token) this.put(passesPane(compiles, this.order));
+    } catch (problem) {
+      if (token === this.token) this.put(note(messageOf(problem)));
+    }
+  }
+
+  private put(what: Node) {
+    if (this.panel.firstChild !== what || this.panel.childNodes.length > 1) this.panel.replaceChildren(what);
+  }
+}
+
+/** The tabs of one specialization, or of two; MLIR where a compiler goes through it. */
+function labelsOf(one: Specialization | null, two: Specialization | null): Labels {
+  const { mlir, ...others } = two ? TWO : ONE;
+  const has = [one, two].some((each) => each?.code.includes("mlir"));
+  return has ? (two ? TWO : ONE) : others;
+}

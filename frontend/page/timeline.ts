@@ -1,0 +1,10 @@
+// A recording's page: the timeline of what the page holds as text. kernelscope/views/page.py writes the page.
+
+import { mount } from "../timeline/timeline";
+import type { Header } from "../timeline/wire";
+import { bytesOf, opened, partOf, textOf } from "./parts";
+
+const header: Header = JSON.parse(textOf("kernelscope-header"));
+opened(mount(partOf("kernelscope-timeline"), {
+  header, payload: bytesOf("kernelscope-payload"), height: Math.max(300, Math.round(window.innerHeight * 0.62)),
+}));

@@ -1,0 +1,131 @@
+// What is told in words beside the picture: tooltip, pinned event, sums of a selection, legend. Names go in as text
+// only.
+
+import { button, element } from "../shared/dom";
+import { COLORS, KERNEL_COLORS, PHASES, PHASE_COLORS, PHASE_UNKNOWN } from "../shared/generated";
+import { count, duration, line, moment, percent, size } from "../shared/text";
+import { describe, shortName } from "./describe";
+import type { Sums } from "./sums";
+import type { TimelineEvent, View } from "./view";
+
+/** Fill a tooltip with what is known of an event. */
+export function fillTip(box: HTMLElement, view: View, event: TimelineEvent) {
+  const told = describe(event, view.model);
+  const head = element("div", "kst-tip-head", element("b", "", told.title), element("span", "", told.kind));
+  const list = element("dl", "");
+  for (const [label, value, color] of told.rows) {
+    const term = element("dt", "", label);
+    if (color) {
+      const key = element("i", "kst-key");
+      key.style.background = color;
+      term.prepend(key);
+    }
+    list.append(term, element("dd", "", value));
+  }
+  box.replaceChildren(head, list);
+  return told;
+}
+
+/** One sentence of an event, for people who do not see the picture. */
+export function sentence(view: View, event: TimelineEvent) {
+  const told = describe(event, view.model);
+  const rows = told.rows.filter(([label]) => label !== "ids" && label !== "source").slice(0, 8);
+  return `${told.kind} ${told.title}: ${rows.map(([label, value]) => `${label} ${value}`).join(", ")}`;
+}
+
+/** Fill the panel of a selection. */
+export function fillSums(panel: HTMLElement, sums: Sums, close: () => void): void {
+  const drop = button("kst-close", "×", "Drop the selection (Esc)", close);
+  const head = element("div", "kst-sums-head", element("b", "", `Selected ${duration(sums.span)}`),
+    element("span", "", `from ${moment(sums.from, 1000)} to ${moment(sums.to, 1000)}`), drop);
+  const tiles = element("div", "kst-tiles");
+  const tile = (label: string, value: string, note: string) => {
+    tiles.append(element("div", "", element("span", "", label), element("b", "", value), element("span", "", note)));
+  };
+  tile("Launches", count(sums.launches), `${duration(sums.host)} of the host`);
+  tile("GPU busy", sums.span ? percent(sums.busy / sums.span / Math.max(1, sums.devices)) : "–",
+    `${duration(sums.busy)}${sums.devices > 1 ? ` on ${sums.devices} GPUs` : ""}`);
+  tile("Kernels", count(sums.kernels), duration(sums.kernelTime));
+  tile("Copies and sets", count(sums.copies), `${size(sums.copyBytes)}, ${duration(sums.copyTime)}`);
+  const parts: HTMLElement[] = [tiles];
+  if (sums.host > 0) parts.push(phaseBar(sums));
+  if (sums.byKernel.length) {
+    parts.push(table("On the GPU", ["kernel", "kernels", "time"], sums.byKernel.map((each) => [
+      shortName(each.name), count(each.kernels), duration(each.gpu)])));
+  }
+  if (sums.byLaunch.length) {
+    parts.push(table("On the host", ["launched", "launches", "time"], sums.byLaunch.map((each) => [
+      line(each.name), count(each.launches), duration(each.host)])));
+  }
+  const body = element("div", "kst-sums-body", ...parts);
+  panel.replaceChildren(head, body);
+  panel.hidden = false;
+}
+
+function phaseBar(sums: Sums) {
+  const bar = element("div", "kst-phasebar"), list = element("div", "kst-phases");
+  PHASES.forEach((name, phase) => {
+    const spent = sums.phases[name];
+    if (spent <= 0) return;
+    const part = element("span", phase === PHASE_UNKNOWN ? "kst-striped" : "");
+    part.style.flexGrow = String(spent);
+    part.style.background = PHASE_COLORS[phase];
+    bar.append(part);
+    const key = element("i", "kst-key");
+    key.style.background = PHASE_COLORS[phase];
+    list.append(element("span", "", key, `${name} `, element("b", "", duration(spent))));
+  });
+  return element("div", "kst-split", element("span", "kst-caption", "Host time in launches by phase"), bar, list);
+}
+
+function table(caption: string, heads: string[], rows: string[][]) {
+  const body = element("tbody", "");
+  for (const row of rows) body.append(element("tr", "", ...row.map((value) => element("td", "", value))));
+  const head = element("thead", "", element("tr", "", ...heads.map((each) => element("th", "", each))));
+  return element("table", "", element("caption", "", caption), head, body);
+}
+
+/** The legend: what colors and patterns mean. */
+export function legend(view: View): HTMLElement[] {
+  const { model } = view, keys: HTMLElement[] = [];
+  const key = (color: string, text: string, pattern = "") => {
+    const mark = element("i", `kst-key ${pattern}`);
+    mark.style.setProperty("--kst-color", color);
+    keys.push(element("span", "", mark, text));
+  };
+  if (model.table("launches").rows) {
+    PHASES.forEach((name, phase) => {
+      if (phase !== PHASE_UNKNOWN) key(PHASE_COLORS[phase], name);
+    });
+    key(PHASE_COLORS[PHASE_UNKNOWN], "phase unknown", "kst-striped");
+    const captured = model.table("launches").spec("capture");
+    if (captured.k || captured.p || captured.b >= 0) key(PHASE_COLORS[0], "captured, not run", "kst-hollow");
+  }
+  if (model.table("gpu").rows) {
+    key(KERNEL_COLORS[0], "kernels, a color a name");
+    key(COLORS.copy, "copies, memsets", "kst-striped");
+  }
+  if (model.table("events").rows) key(COLORS.event, "graphs: capture, build, update, launch");
+  if (model.table("calls").rows) {
+    key(COLORS.call, "driver calls");
+    key(COLORS.wait, "waits for the GPU", "kst-striped");
+  }
+  key("#888888", "end unknown", "kst-striped-back");
+  const left = model.header.left_out;
+  if (left.length) keys.push(element("span", "", `left out for size: ${left.join(", ")}`));
+  return keys;
+}
+
+export const KEYS = [
+  ["w s, + −, wheel", "zoom (the wheel once the timeline has the focus, or with Ctrl)"],
+  ["a d, ← →, drag", "move in time"],
+  ["↑ ↓", "scroll; with an event chosen: the lane above, below"],
+  ["f", "show all; with an event chosen: fit it"],
+  ["Shift-drag", "zoom into a box"],
+  ["drag on the ruler, r", "sum up a stretch; r: what is shown, or the chosen event's"],
+  ["Enter, Tab, Shift-Tab", "choose an event of the lane; the next, the one before"],
+  ["click", "pin an event; its text can be copied"],
+  ["/, n, N", "search by name; next match, previous"],
+  ["l", "fold the lane of the chosen event"],
+  ["Esc", "let go: event, selection, search"],
+];

@@ -1,0 +1,332 @@
+// Tracks and their levels of detail: how busy a track is in a stretch of time from sums that were made once, and what
+// lasted longest in it from a pyramid. A frame costs what its pixels cost, however many events lie in them.
+
+import { NO_END, NO_START } from "../shared/generated";
+import { ENDED, type Model, type Table } from "./model";
+import type { TableName, TrackSpec } from "./wire";
+
+const FAN = 16, STRIDE = 16;
+
+type Ids = Int32Array | null;
+
+/** Blocks of events: how long the longest of each lasts, and which it is. */
+interface Level {
+  most: Float64Array;
+  event: Int32Array;
+}
+
+/** Events of one track, in order of start. */
+export class Track {
+  readonly table: Table;
+  /** How many events it has. */
+  readonly n: number;
+  readonly end: Float64Array;
+  readonly reach: Float64Array;
+  private coarse?: Float64Array;
+  private sums?: Float64Array;
+  private levels?: Level[];
+
+  /** Without `ids` the track has all rows of its table. */
+  constructor(
+    protected readonly model: Model, readonly spec: TrackSpec, readonly ids: Ids, readonly start: Float64Array,
+  ) {
+    this.table = model.table(spec.table);
+    this.n = start.length;
+    this.end = this.ends();
+    this.reach = this.reaches();
+  }
+
+  id(i: number) { return this.ids ? this.ids[i] : i; }
+
+  /** Whether the end of an event is unknown. */
+  isOpen(i: number) {
+    const flags = this.table.at("flags", this.id(i));
+    return this.spec.table === "launches" ? !(flags & ENDED) : Boolean(flags & NO_END);
+  }
+
+  isUnstarted(i: number) {
+    return this.spec.table !== "launches" && Boolean(this.table.at("flags", this.id(i)) & NO_START);
+  }
+
+  private ends() {
+    const end = new Float64Array(this.n), lasting = this.table.col("dur"), { start, ids } = this;
+    if (ids) for (let i = 0; i < end.length; i++) end[i] = start[i] + Math.max(0, lasting[ids[i]]);
+    else for (let i = 0; i < end.length; i++) end[i] = start[i] + Math.max(0, lasting[i]);
+    const flags = this.table.spec("flags");
+    const usual = this.spec.table === "launches" ? Boolean(flags.b & ENDED) : !(flags.b & NO_END);
+    if (flags.k || flags.p || !usual) {
+      // What has no end lasts until the next event of its track begins, or the recording ends.
+      for (let i = 0; i < this.n; i++) {
+        if (this.isOpen(i)) end[i] = Math.max(end[i], i + 1 < this.n ? start[i + 1] : this.model.span);
+      }
+    }
+    return end;
+  }
+
+  /** The latest end so far; the ends themselves where nothing overlaps. */
+  private reaches() {
+    const { start, end } = this;
+    let i = 1;
+    while (i < this.n && start[i] >= end[i - 1]) i++;
+    if (i >= this.n) return end;
+    const reach = Float64Array.from(end);
+    for (i = 1; i < this.n; i++) if (reach[i] < reach[i - 1]) reach[i] = reach[i - 1];
+    return reach;
+  }
+
+  /**
+   * How many events began by a time. A coarse copy of the starts is searched first: it fits the processor's cache, and
+   * where a number not above the wanted one is given, it is walked on from there.
+   */
+  begunBy(time: number, least = -1) {
+    this.coarse ??= everyNth(this.start, STRIDE);
+    const { coarse } = this;
+    let block = Math.floor(least / STRIDE);
+    const stop = Math.min(coarse.length, block + 96);
+    if (block >= 0) while (block + 1 < stop && coarse[block + 1] <= time) block += 1;
+    if (block < 0 || block + 1 === stop) block = above(coarse, time) - 1;
+    if (block < 0) return 0;
+    const from = block * STRIDE;
+    return above(this.start, time, from, Math.min(this.n, from + STRIDE));
+  }
+
+  /** The first event that has not ended by a time, where `begun` began by then. */
+  firstOpen(time: number, begun: number) {
+    if (this.reach !== this.end) return above(this.reach, time);
+    return begun && this.end[begun - 1] > time ? begun - 1 : begun;
+  }
+
+  /** Events that may show between two times: from the first index on, up to before the second. */
+  visible(from: number, to: number): [number, number] {
+    return [this.firstOpen(from, this.begunBy(from)), this.begunBy(to)];
+  }
+
+  /** Nanoseconds before `time` in which the track was busy; `i` is the last event that began by then. */
+  busyUntil(time: number, i = this.begunBy(time) - 1) {
+    this.sums ??= this.sumBusy();
+    if (i < 0) return 0;
+    const { start, end, reach } = this, block = Math.floor(i / STRIDE);
+    let busy = this.sums[block];
+    for (let at = block * STRIDE; at < i; at++) busy += Math.max(0, end[at] - uncovered(start, reach, at));
+    return busy + Math.max(0, Math.min(time, end[i]) - uncovered(start, reach, i));
+  }
+
+  /** How long the track was busy with all events before each `STRIDE`-th one. */
+  private sumBusy() {
+    const { n, start, end, reach } = this, sums = new Float64Array(Math.ceil(n / STRIDE));
+    for (let i = 0, busy = 0; i < n; i++) {
+      if (i % STRIDE === 0) sums[i / STRIDE] = busy;
+      busy += Math.max(0, end[i] - uncovered(start, reach, i));
+    }
+    return sums;
+  }
+
+  /**
+   * The longest event of those from index `from` up to before `to`. Of many, blocks count where they begin, so that no
+   * event is overlooked and none needs a look of its own.
+   */
+  longest(from: number, to: number) {
+    this.levels ??= this.pyramid();
+    let level = -1, a = from, b = to;
+    while (b - a > 8 * FAN && level + 1 < this.levels.length) {
+      a = Math.ceil(a / FAN);
+      b = Math.ceil(b / FAN);
+      level += 1;
+    }
+    const { start, end } = this, held = level < 0 ? null : this.levels[level];
+    let best = a, most = -1;
+    for (let at = a; at < b; at++) {
+      const lasting = held ? held.most[at] : end[at] - start[at];
+      if (lasting > most) { most = lasting; best = at; }
+    }
+    return held ? held.event[best] : best;
+  }
+
+  /** The events between two times that last as long as `least`, in order. */
+  lasting(t0: number, t1: number, least: number) {
+    const [from, to] = this.visible(t0, t1), found: number[] = [], { start, end } = this;
+    this.levels ??= this.pyramid();
+    const [blocks, groups] = this.levels;
+    for (let block = Math.floor(from / FAN); block * FAN < to; block++) {
+      if (groups && groups.most[Math.floor(block / FAN)] < least) {
+        block = Math.floor(block / FAN) * FAN + FAN - 1;
+        continue;
+      }
+      if (blocks && blocks.most[block] < least) continue;
+      const stop = Math.min(to, block * FAN + FAN);
+      for (let i = Math.max(from, block * FAN); i < stop; i++) if (end[i] - start[i] >= least) found.push(i);
+    }
+    return found;
+  }
+
+  /** For each block of events, and for each block of such blocks, the longest event and how long it lasted. */
+  private pyramid() {
+    const levels = [], { start, end } = this;
+    for (let below = null, n = this.n; n > FAN;) {
+      const size = Math.ceil(n / FAN), event = new Int32Array(size), most = new Float64Array(size).fill(-1);
+      for (let i = 0; i < n; i++) {
+        const at = Math.floor(i / FAN), lasting = below ? below.most[i] : end[i] - start[i];
+        if (lasting > most[at]) { most[at] = lasting; event[at] = below ? below.event[i] : i; }
+      }
+      below = { event, most };
+      levels.push(below);
+      n = size;
+    }
+    return levels;
+  }
+}
+
+/** Launches of one track, with their phases. */
+export class LaunchTrack extends Track {
+  /** Bounds of the segments that `segments` filled in last, and their phases. */
+  readonly times = new Float64Array(7);
+  readonly kinds = new Uint8Array(6);
+  private readonly parts: Float64Array[];
+  private readonly flags: Float64Array;
+  private readonly compiling: Float64Array;
+  private phaseSums?: Float64Array;
+
+  constructor(model: Model, spec: TrackSpec, ids: Ids, start: Float64Array) {
+    super(model, spec, ids, start);
+    const table = this.table;
+    this.parts = ["part0", "part1", "part2", "part3"].map((name) => table.col(name));
+    this.flags = table.col("flags");
+    this.compiling = table.col("compile_ns");
+  }
+
+  /** Fill `times` with the bounds of a launch's segments and `kinds` with their phases: there are six. */
+  segments(i: number) {
+    const { times, kinds, parts } = this, id = this.id(i), flags = this.flags[id];
+    const start = this.start[i], compiling = this.compiling[id];
+    let at = start;
+    times[0] = at;
+    at += parts[0][id];
+    times[3] = at;
+    const compile = Math.min(Math.max(0, compiling), parts[0][id]);
+    times[1] = compile ? this.compileStart(id, start, at, compile) : at;
+    times[2] = times[1] + compile;
+    at += parts[1][id];
+    times[4] = at;
+    at += parts[2][id];
+    times[5] = at;
+    times[6] = flags & ENDED ? at + parts[3][id] : this.end[i];
+    kinds[0] = kinds[2] = compiling >= 0 ? 0 : 5;
+    kinds[1] = 1; kinds[3] = 2; kinds[4] = 3; kinds[5] = 4;
+    if (flags !== 15) {
+      if (!(flags & 1)) kinds[0] = kinds[2] = kinds[3] = 5;
+      if (!(flags & 2)) kinds[3] = kinds[4] = 5;
+      if (!(flags & 4)) kinds[4] = kinds[5] = 5;
+      if (!(flags & 8)) kinds[5] = 5;
+    }
+  }
+
+  /** When the compile inside a launch began: as its own row says, else just before the dispatch ended. */
+  private compileStart(id: number, start: number, dispatched: number, compile: number) {
+    const row = this.table.at("compilation_id", id);
+    const told = row >= 0 ? this.model.table("compiles").at("start", row) : Infinity;
+    return Math.max(start, Math.min(told, dispatched - compile));
+  }
+
+  /** Fill `out` with the nanoseconds of each phase before `time`; `i` is the last event that began by then. */
+  phasesUntil(time: number, out: Float64Array, i = this.begunBy(time) - 1) {
+    this.phaseSums ??= this.sumPhases();
+    if (i < 0) { out.fill(0); return; }
+    const block = Math.floor(i / STRIDE);
+    for (let phase = 0; phase < 6; phase++) out[phase] = this.phaseSums[6 * block + phase];
+    for (let at = block * STRIDE; at < i; at++) this.addPhases(at, out);
+    if (time >= this.end[i]) { this.addPhases(i, out); return; }
+    this.segments(i);
+    const { times, kinds } = this;
+    for (let at = 0; at < 6; at++) {
+      const spent = Math.min(time, times[at + 1]) - times[at];
+      if (spent > 0) out[kinds[at]] += spent;
+    }
+  }
+
+  /** Add the nanoseconds of each phase of a launch. */
+  private addPhases(i: number, out: Float64Array) {
+    const { flags, compiling, parts, times, kinds } = this, id = this.id(i), compile = compiling[id];
+    const dispatched = parts[0][id];
+    if (flags[id] === 15 && compile >= 0 && compile <= dispatched) {
+      out[0] += dispatched - compile;
+      out[1] += compile;
+      out[2] += parts[1][id];
+      out[3] += parts[2][id];
+      out[4] += parts[3][id];
+      return;
+    }
+    this.segments(i);
+    for (let at = 0; at < 6; at++) out[kinds[at]] += Math.max(0, times[at + 1] - times[at]);
+  }
+
+  /** Sums of each phase before each `STRIDE`-th launch: six numbers each. */
+  private sumPhases() {
+    const { n } = this, sums = new Float64Array(6 * Math.ceil(n / STRIDE)), spent = new Float64Array(6);
+    for (let i = 0; i < n; i++) {
+      if (i % STRIDE === 0) sums.set(spent, (i / STRIDE) * 6);
+      this.addPhases(i, spent);
+    }
+    return sums;
+  }
+}
+
+/** From when on an event covers what none before it did. */
+function uncovered(start: Float64Array, reach: Float64Array, i: number): number {
+  return i && reach[i - 1] > start[i] ? reach[i - 1] : start[i];
+}
+
+/** Make the tracks of all lanes; rows of a table come to their track in order. */
+export function makeTracks(model: Model): Map<number, Track> {
+  const specs = new Map<number, TrackSpec>(), byTable = new Map<TableName, number>();
+  for (const lane of model.lanes) {
+    for (const spec of lane.tracks) {
+      specs.set(spec.track, spec);
+      byTable.set(spec.table, (byTable.get(spec.table) ?? 0) + 1);
+    }
+  }
+  const tracks = new Map<number, Track>();
+  const make = (spec: TrackSpec, ids: Ids, start: Float64Array) => {
+    const Kind = spec.table === "launches" ? LaunchTrack : Track;
+    tracks.set(spec.track, new Kind(model, spec, ids, start));
+  };
+  for (const [name, number] of byTable) {
+    const table = model.table(name), mine = [...specs.values()].filter((spec) => spec.table === name);
+    if (number === 1) make(mine[0], null, table.col("start"));
+    else split(table, mine, make);
+  }
+  return tracks;
+}
+
+function split(table: Table, specs: TrackSpec[], make: (spec: TrackSpec, ids: Ids, start: Float64Array) => void) {
+  const track = table.col("track"), start = table.col("start");
+  const first = Math.min(...specs.map((spec) => spec.track)), counts: number[] = [];
+  for (let i = 0; i < track.length; i++) counts[track[i] - first] = (counts[track[i] - first] ?? 0) + 1;
+  const ids: Int32Array[] = [], starts: Float64Array[] = [];
+  for (const spec of specs) {
+    const at = spec.track - first;
+    ids[at] = new Int32Array(counts[at] ?? 0);
+    starts[at] = new Float64Array(counts[at] ?? 0);
+    counts[at] = 0;
+  }
+  for (let i = 0; i < track.length; i++) {
+    const at = track[i] - first, place = counts[at]++;
+    ids[at][place] = i;
+    starts[at][place] = start[i];
+  }
+  for (const spec of specs) make(spec, ids[spec.track - first], starts[spec.track - first]);
+}
+
+function everyNth(values: Float64Array, step: number) {
+  const out = new Float64Array(Math.ceil(values.length / step));
+  for (let at = 0; at < out.length; at++) out[at] = values[at * step];
+  return out;
+}
+
+/** The first index whose value is above `bound`, in ascending values. */
+export function above(values: ArrayLike<number>, bound: number, low = 0, high = values.length) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > bound) high = middle; else low = middle + 1;
+  }
+  return low;
+}

@@ -1,0 +1,91 @@
+// What kernelscope/views/timeline packs: the header beside the payload, columns, and the small tables as JSON.
+
+export type TableName = "cells" | "ranges" | "launches" | "compiles" | "passes" | "events" | "builds" | "calls"
+  | "graphs" | "gpu";
+
+interface Planes {
+  /** Its name. */
+  n: string;
+  /** The least difference to the prediction. */
+  b: number;
+  /** How many planes of bytes there are, and where the first one begins. */
+  k?: number;
+  at?: number;
+}
+
+/** A column: planes of bytes and the prediction that they are added to; kernelscope/views/timeline/wire.py says how. */
+export type ColumnSpec = Planes & (
+  | { p?: "raw" }
+  | { p: "delta"; v: number }
+  | { p: "gap"; v: number; dur: string }
+  | { p: "via"; v: number; key: string; of: [table: TableName, column: string] }
+  | { p: "map"; key: string; map: number[] }
+  | { p: "sum"; of: string[] }
+);
+
+export interface TableSpec {
+  rows: number;
+  columns: ColumnSpec[];
+}
+
+export interface TrackSpec {
+  track: number;
+  table: TableName;
+  depth: number;
+  kind?: string;
+}
+
+export interface LaneSpec {
+  group: string;
+  label: string;
+  note: string;
+  tracks: TrackSpec[];
+}
+
+export interface Header {
+  title: string;
+  notice?: string;
+  span_ns: number;
+  /** Where the columns end and the small tables begin, and how long both are. */
+  bytes: number;
+  inflated: number;
+  lanes: LaneSpec[];
+  tables: Record<TableName, TableSpec>;
+  undrawn: number;
+  left_out: string[];
+}
+
+/** The small tables, one list each; what is not known is left out. */
+export interface Facts {
+  /** What codes stand for, by table and column. */
+  words: Record<string, string[]>;
+  cells: { label: string; status?: string; error?: string; source?: string; sync?: number }[];
+  threads: { label: string; ident: string }[];
+  devices: { ordinal: number | null; name: string | null; cc: string | null }[];
+  kernels: { name: string }[];
+  specializations: {
+    signature: string; cc?: string; regs?: number; shared?: number; local?: number; lcs?: boolean; bound?: string;
+  }[];
+  configurations: { grid?: string; block?: string; cluster?: string; shared?: number; stream?: string }[];
+  /** Specialization, configuration, device, occupancy. */
+  occupancies: [number, number, number, number | null][];
+  compiles: Compile[];
+}
+
+export interface Compile {
+  signature: string;
+  outcome: string;
+  trigger?: string;
+  reason?: string;
+  fix?: string;
+  wait?: number;
+  file?: string;
+  error?: string;
+  passes?: [name: string, ns: number][];
+}
+
+/** The data of a timeline. */
+export interface Packed {
+  header: Header;
+  payload: BufferSource;
+}

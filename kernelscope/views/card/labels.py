@@ -1,0 +1,517 @@
+"""What a card says of each thing (a place in code, a launch configuration, a compile, a graph): plain text, said once.
+
+The card's sections, its plain text, the inspector and the report for tests take it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelscope.analysis.activities import Busy, CopySummary, KernelExecution
+from kernelscope.analysis.builds import BuildSummary, Miss
+from kernelscope.analysis.compiles import CompilationSummary
+from kernelscope.analysis.gpu import LAUNCHING, STATES, GpuSummary, LaneGaps
+from kernelscope.analysis.graphs import CHANGES, GraphSummary
+from kernelscope.analysis.launches import CellSummary, ConfigurationSummary, KernelSummary
+from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.views.base import clean, dims, percents, shorten, sizes, span, stream
+from kernelscope.views.card.model import HealthRow, Overview
+from kernelscope.views.graph.model import short_name
+
+#: What each phase of a launch's host time is.
+PHASE_MEANINGS = {
+    "dispatch": "finding the specialization for the argument types",
+    "compile": "compiling it, or loading it from the disk cache",
+    "prepare": "marshalling arguments, copying host arrays in",
+    "submit": "the driver's launch call",
+    "finish": "copying host arrays back, debug checks",
+    "unsplit": "host time of which no phase was recorded",
+}
+
+#: What a part of host time is called, where that is not its name.
+_PART_LABELS = {"unsplit": "other"}
+
+_LONG_WAIT_NS = 1_000_000
+_NAMED = 5
+
+
+def part_label(name: str) -> str:
+    """Return what a part of host time, or of the GPU's time, is called."""
+    return _PART_LABELS.get(name, name)
+
+
+def launches_note(shown: Overview) -> str:
+    """Return what is worth knowing about the launches: configurations, graphs, failures, nesting, threads."""
+    notes = [counted(shown.configurations, "configuration")]
+    if shown.captured:
+        notes.append(f"{count(shown.captured)} captured")
+    if shown.graph_launches:
+        notes.append(counted(shown.graph_launches, "graph launch", "graph launches"))
+    if shown.errors:
+        notes.append(f"{count(shown.errors)} failed")
+    if shown.unfinished:
+        notes.append(f"{count(sum(shown.unfinished.values()))} unfinished")
+    if shown.nested:
+        notes.append(f"{count(shown.nested)} inside others")
+    if shown.threads > 1:
+        notes.append(f"{count(shown.threads)} threads")
+    return ", ".join(notes)
+
+
+def unfinished_note(shown: Overview) -> str:
+    """Return which launches were under way when the process died, or an empty string."""
+    if not shown.unfinished:
+        return ""
+    names = [name if number == 1 else f"{name} ({count(number)})" for name, number in shown.unfinished.items()]
+    more = len(names) - _NAMED
+    listed = ", ".join(names[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
+    return f"{counted(sum(shown.unfinished.values()), 'launch', 'launches')} unfinished: {listed}"
+
+
+def share_note(shown: Overview) -> str:
+    """Return the host time's share of the cells' wall time."""
+    if shown.wall_ns is None:
+        return "wall time not recorded"
+    if shown.host_share is None:
+        return f"of {duration(shown.wall_ns)} wall time"
+    return f"{percent(shown.host_share)} of {duration(shown.wall_ns)} wall time"
+
+
+def synchronize_note(shown: Overview) -> str:
+    """Return how long the device was waited for after the cell, or an empty string."""
+    if shown.synchronize_ns is None:
+        return ""
+    return f"waited {duration(shown.synchronize_ns)} for the device after the cell's end"
+
+
+def launch_notes(kernel: KernelSummary) -> list[str]:
+    """Return how many launches of a kernel were captured and did not run, failed, or did not return."""
+    notes = [f"{counted(kernel.captured, 'launch', 'launches')} captured"] if kernel.captured else []
+    for number, what in ((kernel.errors, "failed"), (kernel.unfinished, "unfinished")):
+        notes += [f"{counted(number, 'launch', 'launches')} {what}"] if number else []
+    return notes
+
+
+def resources(kernel: KernelSummary) -> str:
+    """Return a kernel's configurations, specializations, registers, shared memory and occupancy."""
+    parts = [counted(kernel.configurations, "configuration"), counted(kernel.specializations, "specialization")]
+    if kernel.regs is not None and kernel.specializations:
+        parts.append(f"{span(kernel.regs)} registers")
+    if kernel.shared_bytes is not None and kernel.shared_bytes[1]:
+        parts.append(f"{sizes(kernel.shared_bytes)} shared")
+    if kernel.occupancy is not None:
+        parts.append(f"occupancy {percents(kernel.occupancy)}")
+    return ", ".join(parts)
+
+
+def ranges_note(shown: Overview) -> str:
+    """Return how many ranges and marks there are, and how many ranges were never closed."""
+    parts = [counted(sum(each.ranges for each in shown.by_range), "range")]
+    if shown.marks:
+        parts.append(counted(shown.marks, "mark"))
+    unclosed = sum(each.unclosed for each in shown.by_range)
+    if unclosed:
+        parts.append(f"{count(unclosed)} still open at the end")
+    return ", ".join(parts)
+
+
+def outcome(each: CompilationSummary) -> str:
+    """Return what came of a compile."""
+    words = {"compiled": "compiled", "disk": "from disk", "wait": "waited", "failed": "failed"}
+    return words.get(each.outcome, each.outcome)
+
+
+def trigger(each: CompilationSummary) -> str:
+    """Return who asked for a compile, and how long it waited for another one to end where that was long."""
+    words = {
+        "launch": "by a launch", "eager": "by @cuda.jit", "specialize": "by specialize", "recompile": "by recompile",
+        "device": "by a launch",
+    }
+    asked = "by forall" if each.reason_code == "forall" else words.get(each.trigger, f"by {each.trigger}")
+    if each.wait_ns is not None and each.wait_ns >= _LONG_WAIT_NS:
+        asked += f" ({duration(each.wait_ns)} waiting for the compiler lock)"
+    return asked
+
+
+def compile_notes(shown: Overview) -> list[str]:
+    """Return what compile time went into, and what a warm disk cache would have saved: a sentence each."""
+    notes: list[str] = []
+    known = [part for part in shown.compile_parts if part.duration_ns >= _LONG_WAIT_NS]
+    if any(part.kind != "other" for part in known):
+        known.sort(key=lambda part: (part.kind == "other", -part.duration_ns))
+        notes.append("time went into " + ", ".join(f"{part.name} {duration(part.duration_ns)}" for part in known))
+    warm = shown.warm_cache
+    if warm is not None:
+        compiles = counted(warm.compiles, "compile")
+        note = f"a warm disk cache would have saved at most {duration(warm.saved_ns)} of {compiles}"
+        if warm.setup_ns * 5 > warm.saved_ns:
+            note += f"; {duration(warm.setup_ns)} of that is the compiler's own setup, part of which a load needs too"
+        notes.append(note)
+    return notes
+
+
+def cost(shown: Overview) -> str:
+    """Return what recording itself cost, and how many launches it kept and lost."""
+    held, of = shown.cost, kept(shown)
+    if held is None:
+        return f"Recording's own cost: not known{of}"
+    about = "about" if held.is_seen else "at most"
+    parts = [f"Recording's own cost: {about} {duration(held.total_ns)}"]
+    if held.launch_ns is not None:
+        each = f"{duration(held.launch_ns)} a launch"
+        if held.interval_ns is not None:
+            low, high = (f"{'-' if end < 0 else ''}{duration(abs(end))}" for end in held.interval_ns)
+            each += f" ({low} to {high}{'' if held.is_seen else ': no difference seen'})"
+        parts.append(each)
+    if held.share is not None:
+        parts.append(f"{percent(held.share)} of the wall time")
+    if held.kind:
+        parts.append(f"{held.kind} on {held.measured}" if held.measured else held.kind)
+    return ", ".join(parts) + of
+
+
+def kept(shown: Overview) -> str:
+    """Return how many launches were kept and lost, as the end of a sentence; an empty string where it is not known."""
+    held = shown.kept
+    if held is None:
+        return ""
+    mode = f"mode {held.mode}, " if held.mode in ("ring", "stop") else ""
+    lost = f"{count(held.lost)} lost" if held.lost else "none lost"
+    return f"; {mode}{counted(held.launches, 'launch', 'launches')} kept, {lost}"
+
+
+def health(row: HealthRow) -> str:
+    """Return one fact about the recording itself, without its probe, status and fix."""
+    parts = [row.message] if row.message else []
+    if row.dropped:
+        parts.append(f"{counted(row.dropped, 'record')} dropped")
+    if row.errors:
+        parts.append(f"{counted(row.errors, 'error')} inside KernelScope, counted and swallowed")
+    return "; ".join(parts)
+
+
+def cell_problem(cell: CellSummary) -> str:
+    """Return what went wrong in a cell, in one word or more; an empty string where nothing did."""
+    if cell.errors:
+        return f"{cell.status}, {counted(cell.errors, 'launch', 'launches')} failed"
+    return cell.status
+
+
+# The GPU's side.
+
+#: What the host was doing, by its state, as the end of "while the host was ...".
+DOING = {
+    "dispatch": "in dispatch",
+    "compile": "compiling",
+    "prepare": "preparing arguments",
+    "submit": "submitting launches",
+    "finish": "finishing launches",
+    "unsplit": "in launches",
+    "call": "in other driver calls",
+    "wait": "waiting for the device",
+    "outside": "outside of launches",
+}
+
+#: What each part of the GPU's time is.
+PART_MEANINGS = {
+    "kernel": "time in which a kernel ran",
+    "copy": "time in which copies or memsets ran, and no kernel",
+    "idle": "time in which the GPU had nothing to do",
+}
+
+EVENTS_NOTE = ("Kernels were timed with CUDA events, which adds work to each launch and so changes what it measures: "
+               "these are the times of a perturbed run.")
+
+_NAMED_KERNELS = 3
+#: Names of C++ templates go on for lines; the table below has all of them.
+_NAME = 44
+
+
+def busy_figure(gpu: GpuSummary) -> tuple[str, str]:
+    """Return the headline's figure of the GPU and its note."""
+    if not gpu.busy:
+        note = f"{duration(gpu.execute.total_ns)} of kernels" if gpu.execute else "nothing was seen on it"
+        return percent(None if gpu.execute else 0.0), note
+    if len(gpu.busy) == 1:
+        only = gpu.busy[0]
+        return percent(only.share), f"{duration(only.busy_ns)} of {duration(only.window_ns)}"
+    shares = [each.share for each in gpu.busy if each.share is not None]
+    if not shares:
+        return percent(None), counted(len(gpu.busy), "device")
+    return " to ".join(dict.fromkeys(percent(each) for each in (min(shares), max(shares)))), (
+        f"{counted(len(gpu.busy), 'device')}, of {duration(gpu.busy[0].window_ns)}")
+
+
+def gpu_parts(busy: Busy) -> tuple[tuple[str, int], ...]:
+    """Return what a bar of the GPU's time shows: kernel, copy and idle, those that took time."""
+    copies, idle = busy.busy_ns - busy.kernel_ns, busy.window_ns - busy.busy_ns
+    found = (("kernel", busy.kernel_ns), ("copy", copies), ("idle", idle))
+    return tuple((name, value) for name, value in found if value > 0)
+
+
+def states(idle: LaneGaps) -> tuple[tuple[str, int], ...]:
+    """Return what the host did while the GPU idled: states that took time."""
+    return tuple((state, idle.by_state[state]) for state in STATES if idle.by_state[state] > 0)
+
+
+def device_name(shown: Overview, device_id: int | None) -> str:
+    """Return what to call a device where there are several."""
+    if shown.gpu is None or len(shown.gpu.busy) < 2:
+        return ""
+    return "unknown device" if device_id is None else shown.gpu.devices.get(device_id, f"device {device_id}")
+
+
+def idle_line(idle: LaneGaps, window_ns: int) -> str:
+    """Return how much the GPU idled, and what the host did for most of that time."""
+    state = idle.dominant
+    if state is None or not window_ns:
+        return ""
+    most = idle.by_state[state]
+    line = f"idle {percent(idle.idle_ns / window_ns)} of the time"
+    if most == idle.idle_ns:
+        return f"{line}: while the host was {DOING[state]}"
+    # No phase of a launch may be much of it, and all of them together most of it.
+    launching = sum(idle.by_state[each] for each in LAUNCHING)
+    doing = DOING[state]
+    if 2 * most < idle.idle_ns and launching > most:
+        most, doing = launching, "making launches"
+    how = "mostly" if 2 * most >= idle.idle_ns else "above all"
+    return f"{line}: {how} while the host was {doing} ({duration(most)} of {duration(idle.idle_ns)})"
+
+
+def gpu_lines(shown: Overview) -> list[str]:
+    """Return everything else that there is to say about the GPU's side, one sentence a line."""
+    gpu = shown.gpu
+    if gpu is None:
+        return []
+    found = [EVENTS_NOTE] if gpu.source == "events" else []
+    if gpu.kernels:
+        found.append(_other_kernels(gpu))
+    found += [_copies(each, device_name(shown, each.device_id)) for each in gpu.copies]
+    in_graphs = graph_runs_line(shown)
+    if in_graphs:
+        found.append(in_graphs)
+    if gpu.others:
+        found.append(others_line(gpu.others))
+    missing = missing_kernels(shown)
+    if missing:
+        have = counted(missing, "launch has", "launches have")
+        # Where captures were seen, what went into them is not among these.
+        why = "not recorded" if shown.captured else "captured into a graph, or not recorded"
+        found.append(f"{have} no kernel: {why}.")
+    if gpu.reversed:
+        left_out = counted(gpu.reversed, "activity", "activities")
+        found.append(f"{left_out} left out: the end is before the start, as after a jump of a clock.")
+    if gpu.untimed and gpu.source == "cupti":
+        found.append(f"{counted(gpu.untimed, 'activity was', 'activities were')} not timed.")
+    if gpu.clock_error_ns is not None:
+        found.append(f"GPU times are within {duration(gpu.clock_error_ns)} of the host clock.")
+    return found
+
+
+def missing_kernels(shown: Overview) -> int:
+    """Return how many launches should have a kernel and have none."""
+    if shown.gpu is None or shown.gpu.source != "cupti":
+        return 0
+    return max(shown.launches - shown.errors - shown.gpu.joined, 0)
+
+
+def is_shown(shown: Overview) -> bool:
+    """Return whether there is anything to say about the GPU's side."""
+    gpu = shown.gpu
+    return gpu is not None and bool(gpu.kernels or gpu.copies or gpu.busy or missing_kernels(shown))
+
+
+def others_line(kernels: Sequence[KernelExecution]) -> str:
+    """Return the kernels that no recorded launch made: how many, for how long, and the first names."""
+    total = sum(each.others for each in kernels)
+    spent = [each.execute.total_ns for each in kernels if each.execute is not None]
+    took = f", {duration(sum(spent))}" if spent else ""
+    named = ", ".join(shorten(clean(each.name), _NAME) for each in kernels[:_NAMED_KERNELS])
+    more = f" and {counted(len(kernels) - _NAMED_KERNELS, 'more name')}" if len(kernels) > _NAMED_KERNELS else ""
+    return f"Other: {counted(total, 'kernel')}{took}, launched by libraries that no probe records: {named}{more}."
+
+
+def _other_kernels(gpu: GpuSummary) -> str:
+    line = counted(gpu.kernels, "kernel")
+    if gpu.execute is not None:
+        average = "" if gpu.execute.count == 1 else f" in all, {duration(gpu.execute.mean_ns)} each on average"
+        line += f" ran for {duration(gpu.execute.total_ns)}{average}"
+    if gpu.queue is not None:
+        line += f"; launches queued for {duration(gpu.queue.p50_ns)} (median), {duration(gpu.queue.p99_ns)} (p99)"
+    return line + "."
+
+
+def _copies(each: CopySummary, where: str) -> str:
+    moved = f"{size(each.size_bytes)} in " if each.size_bytes is not None else ""
+    line = f"{each.direction}{f' on {where}' if where else ''}: {moved}{counted(each.copies, 'copy', 'copies')}"
+    if each.copy_ns is not None:
+        line += f", {duration(each.copy_ns)}"
+        if each.bytes_per_second is not None:
+            line += f" at {each.bytes_per_second / 1e9:,.1f} GB/s"
+        line += f", {percent(each.hidden_share or 0)} hidden under kernels"
+    if each.pageable:
+        line += f"; {count(each.pageable)} with pageable memory of the host"
+    return line + "."
+
+
+# Graphs and build caches.
+
+_KINDS = {
+    "kernel": ("kernel", "kernels"), "memcpy": ("copy", "copies"), "memset": ("memset", "memsets"),
+    "host": ("host function", "host functions"), "empty": ("empty node", "empty nodes"),
+    "event_record": ("event record", "event records"), "event_wait": ("event wait", "event waits"),
+    "child": ("child graph", "child graphs"), "if": ("if", "ifs"), "while": ("while", "whiles"),
+    "switch": ("switch", "switches"), "mem_alloc": ("allocation", "allocations"), "mem_free": ("free", "frees"),
+    "other": ("other node", "other nodes"),
+}
+_CHANGED = {
+    "none": "nothing changed", "arguments": "other arguments", "configuration": "another launch configuration or size",
+    "topology": "other nodes or edges",
+}
+_OUTCOMES = {"miss": "built", "wait": "waited for another thread", "failed": "failed"}
+_FEW = 3
+
+
+def graph_nodes(graph: GraphSummary) -> str:
+    """Return how many nodes a graph has, by kind."""
+    if graph.nodes is None:
+        return "its nodes were not seen"
+    kinds = ", ".join(counted(number, *_KINDS.get(kind, (kind, kind))) for kind, number in graph.kinds.items())
+    return f"{counted(graph.nodes, 'node')}{f' ({kinds})' if kinds else ''}, {counted(graph.edges or 0, 'edge')}"
+
+
+def graph_kernels(graph: GraphSummary) -> str:
+    """Return the names of its first kernels, and how many more there are; of mangled names the short ones."""
+    names = list(dict.fromkeys(short_name(name) if "(" in name else name for name in graph.kernels))
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+def graph_names(graph: GraphSummary) -> str:
+    """Return what to call a graph, or several of one topology: ``graph 0``, ``graphs 0, 1``."""
+    if len(graph.graph_ids) < 2:
+        return graph.name
+    more = f" and {len(graph.graph_ids) - _FEW:,} more" if len(graph.graph_ids) > _FEW else ""
+    return f"graphs {', '.join(str(each) for each in graph.graph_ids[:_FEW])}{more}"
+
+
+def graph_notes(graph: GraphSummary) -> list[str]:
+    """Return what else there is to say of a graph, one sentence a line."""
+    found: list[str] = []
+    if graph.captured and graph.captures:
+        into = counted(graph.captures, "capture")
+        spent = "" if graph.capture is None else f", {duration(graph.capture.total_ns)}"
+        found.append(f"{counted(graph.captured, 'launch', 'launches')} captured in {into}{spent}")
+    if graph.rebuilt:
+        found.append(_rebuilds(graph))
+    if graph.before:
+        found.append("built before recording began")
+    if graph.variants > 1:
+        found.append(f"{graph.variants:,} graphs of one topology, with other launch configurations or sizes")
+    if graph.uploads:
+        again = f", {count(graph.reuploads)} of them though it was there" if graph.reuploads else ""
+        found.append(counted(graph.uploads, "upload") + again)
+    if graph.failed:
+        found.append(f"{counted(graph.failed, 'instantiate')} failed")
+    return found
+
+
+def _rebuilds(graph: GraphSummary) -> str:
+    """How many builds were rebuilds, of what, and how many were needed."""
+    parts = [f"{graph.rebuilds[change]:,} with {_CHANGED[change]}" for change in CHANGES if change in graph.rebuilds]
+    what = f" ({', '.join(graph.changes[:_FEW])}{' and more' if len(graph.changes) > _FEW else ''})" if (
+        graph.changes) else ""
+    kept = graph.rebuilt - sum(graph.replaced.values())
+    beside = f"; {count(kept)} beside one that is kept" if kept else ""
+    known = f": {', '.join(parts)}" if parts else ""
+    return f"{counted(graph.rebuilt, 'rebuild')}, {duration(graph.rebuild_ns)}{known}{what}{beside}"
+
+
+def graphs_note(shown: Overview) -> str:
+    """Return what stands behind the heading of the graphs."""
+    parts = [counted(len(shown.by_graph), "graph"), counted(sum(each.builds for each in shown.by_topology), "build"),
+             counted(shown.graph_launches, "launch", "launches")]
+    return ", ".join(parts)
+
+
+def graph_runs_line(shown: Overview) -> str:
+    """Return what launches of graphs did on the GPU, as one sentence; an empty string where nothing was seen."""
+    kernel_runs = sum(each.kernel_runs for each in shown.by_topology)
+    others = sum(each.other_runs for each in shown.by_topology)
+    if not kernel_runs and not others:
+        return ""
+    times = [each.busy_ns for each in shown.by_topology if each.busy_ns is not None]
+    took = f", {duration(sum(times))}" if times else ""
+    more = f" and {counted(others, 'copy or memset', 'copies and memsets')}" if others else ""
+    seen = [each for each in shown.by_graph if each.kernel_runs or each.other_runs]
+    launches = sum(each.launches for each in seen)
+    how = f"{counted(launches, 'graph launch', 'graph launches')} of " if launches else ""
+    return f"{how}{counted(len(seen), 'graph')} ran {counted(kernel_runs, 'kernel')}{more}{took}."
+
+
+def builds_note(shown: Overview) -> str:
+    """Return what stands behind the heading of the build caches."""
+    requests = sum(each.requests for each in shown.builds)
+    return f"{counted(requests, 'request')}, {duration(sum(each.host_ns for each in shown.builds))} in all"
+
+
+def build_misses(shown: Overview) -> list[Miss]:
+    """Return all requests that were no hits, longest first."""
+    found = (miss for each in shown.builds for miss in each.not_hits)
+    return sorted(found, key=lambda each: (-(each.duration_ns or 0), each.build_id))
+
+
+def build_outcomes(each: BuildSummary) -> str:
+    """Return what went otherwise than a hit or a miss, and how much machine code was built."""
+    parts = [counted(each.waits, "wait")] if each.waits else []
+    parts += [f"{count(each.failed)} failed"] if each.failed else []
+    parts += [f"{size(each.cubin_bytes)} of machine code"] if each.cubin_bytes else []
+    return ", ".join(parts)
+
+
+def miss_outcome(miss: Miss, cells: Mapping[int, str]) -> str:
+    """Return what came of a request that was no hit, and in which cell where there are several."""
+    where = "" if miss.cell_id is None or len(cells) < 2 else f" in {cells.get(miss.cell_id, 'a cell')}"
+    return _OUTCOMES.get(miss.outcome, miss.outcome) + where
+
+
+def miss_reason(miss: Miss) -> str:
+    """Return why a request was no hit."""
+    return miss.error or miss.reason or ("another thread was building the same" if miss.outcome == "wait" else
+                                         MISSING if miss.reason_code is None else miss.reason_code)
+
+
+def cell_labels(shown: Overview) -> dict[int, str]:
+    """Return what to call each cell, by its id."""
+    return {each.cell_id: each.label for each in shown.by_cell if each.cell_id is not None}
+
+
+def cells_of(graph: GraphSummary, shown: Overview) -> str:
+    """Return in which cells a graph was built or launched, where there are several; else an empty string."""
+    held = cell_labels(shown)
+    if len(held) < 2:
+        return ""
+    found: Sequence[str] = [held.get(each, "?") for each in graph.cells]
+    more = f" and {len(found) - _FEW:,} more" if len(found) > _FEW else ""
+    return ", ".join(found[:_FEW]) + more
+
+
+def configuration_values(each: ConfigurationSummary) -> dict[str, str]:
+    """Return a launch configuration as text: grid, block, shared, stream, launches, median, occupancy, registers."""
+    grid = dims(each.griddim)
+    if each.cluster is not None:
+        grid += f" in clusters of {dims(each.cluster)}"
+    return {
+        "grid": grid, "block": dims(each.blockdim), "shared": size(each.sharedmem_bytes),
+        "stream": stream(each.stream, each.device), "launches": launched(each), "median": duration(each.median_ns),
+        "occupancy": percents(each.occupancy), "registers": span(each.regs),
+    }
+
+
+def launched(each: ConfigurationSummary) -> str:
+    """Return how many launches ran, and how many were captured into a graph."""
+    if not each.captured:
+        return count(each.launches)
+    return f"{count(each.launches)} + {count(each.captured)} captured" if each.launches else (
+        f"{count(each.captured)} captured")

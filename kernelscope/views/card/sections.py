@@ -1,0 +1,821 @@
+"""The card as plain data: sections of tables, bars, findings and lines, whose values are formatted already.
+
+`card_of` decides everything: what a card shows, in which order, how much of it, and in which words. The encoders `text`
+and `html` beside this module print it. A part that only one of them can show (bars and folded parts on a page, a table
+that stands for bars on a terminal) is a block of its own, which the other one leaves out.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kernelscope.analysis.activities import KernelExecution, Spread
+from kernelscope.analysis.builds import Miss
+from kernelscope.analysis.compiles import CompilationSummary
+from kernelscope.analysis.graphs import GraphSummary
+from kernelscope.analysis.launches import PHASES, KernelSummary, PhaseTotals
+from kernelscope.recording.model import Recording
+from kernelscope.recording.redact import shareable
+from kernelscope.units import MISSING, count, counted, duration, percent, size
+from kernelscope.views.base import defined_at
+from kernelscope.views.card import labels
+from kernelscope.views.card.model import Overview, overview
+
+#: How many rows are in sight before "and N more", and how many a page has at most in its folded parts.
+FIRST_ROWS = 12
+FIRST_GRAPHS = FIRST_FINDINGS = FIRST_CONFIGURATIONS = 8
+MOST_ROWS = 500
+MOST_GRAPH_ROWS = 200
+MOST_DETAILS = 20
+#: So many kernels' launch configurations need no folded part around them.
+FEW_KERNELS = 5
+#: Nodes of a graph whose picture is open at once, where it is the only one.
+MOST_OPEN = 12
+
+EMPTY = "no kernel launches in this cell"
+
+#: What to check where nothing was launched.
+EMPTY_CHECKS = (
+    "a kernel runs only where it is launched: kernel[griddim, blockdim](...)",
+    "launches before recording began, or after it ended, are not in it",
+    "kernels of a library that no probe knows are not seen; the probes are listed below",
+)
+
+_CELL_WIDTH = 80
+_WITHOUT_COMPILE = "excluding compilation"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the headline: a label, a value, and what is below it."""
+
+    label: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a bar.
+
+    Attributes
+    ----------
+    name, label : str
+        The name that its color goes by, and what it is called.
+    duration_ns : int
+        How long it is.
+    """
+
+    name: str
+    label: str
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Parts of a whole. What stands before their labels (`prefix`) is empty but for the thinner bar below another."""
+
+    parts: tuple[Part, ...]
+    whole_ns: int
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Bars with their legend; on a terminal, lines.
+
+    Attributes
+    ----------
+    label : str
+        What they are of, where there are several.
+    bars : tuple of Bar
+        A large one, and one of a part of it.
+    legend : tuple of tuple
+        Of each part its name, its label, its share and what it is.
+    note : str
+        What is below the legend.
+    terminal : tuple of str
+        The same as lines.
+    """
+
+    label: str
+    bars: tuple[Bar, ...]
+    legend: tuple[tuple[str, str, str, str], ...]
+    note: str
+    terminal: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Sentences, one a line; `kind` is ``list``, ``facts`` (a list without room above it) or ``notes`` (no list)."""
+
+    lines: tuple[str, ...]
+    kind: str = "list"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Attributes
+    ----------
+    name : str
+        What it is about: the first column.
+    values : mapping of str to str
+        Formatted values by the keys of the columns.
+    code : str
+        Code beside the name, such as a graph's kernels.
+    place : str
+        Where it is defined: below the name on a page, which cuts it off after two lines.
+    notes : tuple of str
+        Lines below that.
+    bars : tuple of Bar
+        Its column ``bars``.
+    terminal : tuple of str
+        Lines below the row on a terminal.
+    """
+
+    name: str
+    values: Mapping[str, str]
+    code: str = ""
+    place: str = ""
+    notes: tuple[str, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    terminal: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a page's table: `key` names the value, `below` what is below it, `width` is a class of the sheet.
+
+    `kind` is ``number``, ``words`` or ``bars``.
+    """
+
+    label: str
+    key: str = ""
+    below_label: str = ""
+    below: str = ""
+    width: str = "number"
+    kind: str = "number"
+
+
+@dataclass(frozen=True)
+class TerminalColumn:
+    """One column of a terminal's table.
+
+    One with `is_wide` is left out where there is little room, one with `is_optional` where every row has the default,
+    or nothing was recorded.
+    """
+
+    label: str
+    key: str
+    kind: str = "number"
+    is_wide: bool = False
+    is_optional: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. It is on a page where it has columns for it (`page`), and on a terminal likewise (`terminal`).
+
+    Attributes
+    ----------
+    head : tuple of str
+        The labels of the first column: of the name and of what is below it.
+    rows : tuple of Row
+        In order.
+    page, terminal : tuple
+        The columns behind the first one.
+    named : str
+        What the rows' names are: ``name`` (of code), ``signature``, ``bold`` or ``words``.
+    is_dense, is_apart : bool
+        Whether its rows are close to each other, and whether there is some room above it.
+    more : str
+        What a terminal says of the rows that are not in it, such as ``3 more kernels``.
+    left_out : int
+        How many rows a page leaves out.
+    """
+
+    head: tuple[str, str]
+    rows: tuple[Row, ...]
+    page: tuple[Column, ...] = ()
+    terminal: tuple[TerminalColumn, ...] = ()
+    named: str = "name"
+    is_dense: bool = False
+    is_apart: bool = False
+    more: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that took time, why it was needed, and what would avoid it.
+
+    Attributes
+    ----------
+    name, signature : str
+        The kernel or the algorithm, and its argument types where it has some.
+    took, outcome, requested : str
+        How long it took, what came of it, and by what it was requested.
+    why, fix : str
+        Sentences in which names in `backticks` are code.
+    """
+
+    name: str
+    signature: str
+    took: str
+    outcome: str
+    requested: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Findings, longest first; `is_first` where they are in sight, and so on a terminal too. See `Table`."""
+
+    head: tuple[str, str]
+    findings: tuple[Finding, ...]
+    width: str
+    requested: str = ""
+    is_first: bool = True
+    is_apart: bool = False
+    more: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The picture of a graph, a row of ``graphs``: on pages."""
+
+    graph_id: int
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A part that is folded: on pages. `name` or `bold` stands out of its summary, `before` and `after` around it."""
+
+    blocks: tuple[Block, ...]
+    name: str = ""
+    before: str = ""
+    bold: str = ""
+    after: str = ""
+    is_open: bool = False
+    scrolls: bool = True
+
+
+Block = Shares | Lines | Table | Findings | Picture | Fold
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with its note, and what is below it; a section none of whose blocks an encoder prints is left out."""
+
+    heading: str
+    note: str = ""
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True)
+class Health:
+    """A line about the recording itself, what to do about it, and whether something is wrong."""
+
+    text: str
+    fix: str = ""
+    is_trouble: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything that a card shows.
+
+    Attributes
+    ----------
+    title, status, notice, device : str
+        As in `Overview`; empty where there is none.
+    problems : tuple of tuple of str
+        What went wrong: a label, which may be empty, and a message.
+    figures : tuple of Figure
+        The headline; none where nothing ran.
+    waited : str
+        How long the device was waited for.
+    sections : tuple of Section
+        In order.
+    health : tuple of Health
+        What recording cost, and how it went.
+    """
+
+    title: str
+    status: str
+    notice: str
+    device: str
+    problems: tuple[tuple[str, str], ...]
+    figures: tuple[Figure, ...]
+    waited: str
+    sections: tuple[Section, ...]
+    health: tuple[Health, ...]
+
+
+# A notebook asks for a cell's text and for its HTML, one after the other: the newest card is made once.
+_newest: tuple[weakref.ref[Recording], Card] | None = None
+
+
+def card_of(recording: Recording, *, paths: bool = False) -> Card:
+    """Return the card of a recording.
+
+    Parameters
+    ----------
+    recording : Recording
+        What to show.
+    paths : bool
+        Keep full paths of this machine.
+    """
+    global _newest
+    shown, newest = shareable(recording, paths=paths), _newest
+    if newest is not None and newest[0]() is shown:
+        return newest[1]
+    made = _card(overview(shown))
+    _newest = weakref.ref(shown), made
+    return made
+
+
+def _card(shown: Overview) -> Card:
+    if shown.is_empty:
+        sections = [Section(f"{EMPTY}; check:", "", (Lines(EMPTY_CHECKS),)), ranges_section(shown)]
+    else:
+        sections = [make(shown) for make in SECTIONS]
+    problems = [("error", shown.error)] if shown.error else []
+    if shown.unfinished:
+        problems.append(("", labels.unfinished_note(shown)))
+    return Card(
+        title=shown.title, status=shown.status, notice=shown.notice, device=shown.device or "",
+        problems=tuple(problems), figures=() if shown.is_empty else figures(shown),
+        waited=labels.synchronize_note(shown), sections=tuple(each for each in sections if each is not None),
+        health=_health(shown),
+    )
+
+
+def figures(shown: Overview) -> tuple[Figure, ...]:
+    """Return the headline's figures."""
+    compiles = [f"{duration(shown.compile_ns)} in all"] if shown.compilations else []
+    if shown.failed_compiles:
+        compiles.append(f"{count(shown.failed_compiles)} failed")
+    hits = [f"{count(shown.disk_hits)} from disk"]
+    if shown.waits:
+        hits.append(counted(shown.waits, "wait"))
+    gpu = [Figure("GPU busy", *labels.busy_figure(shown.gpu))] if shown.gpu is not None else []
+    return (
+        Figure("Launches", count(shown.launches), labels.launches_note(shown)),
+        Figure("Kernels", count(shown.kernels), counted(shown.specializations, "specialization")),
+        Figure("Compiles", count(shown.compiles), ", ".join(compiles) or "nothing compiled"),
+        Figure("Found in memory", count(shown.memory_hits), ", ".join(hits)),
+        Figure("Host time in launches", duration(shown.totals.host_ns), labels.share_note(shown)),
+        *gpu,
+    )
+
+
+def _health(shown: Overview) -> tuple[Health, ...]:
+    found = [Health(labels.cost(shown))]
+    for row in shown.health:
+        facts = labels.health(row)
+        found.append(Health(f"{row.probe}: {row.status}{f', {facts}' if facts else ''}", row.fix or "", row.is_trouble))
+    return tuple(found)
+
+
+# Host time by phase.
+
+def phases_section(shown: Overview) -> Section | None:
+    """Return the host time of all launches by phase; on a terminal, that of each kernel too."""
+    totals = shown.totals
+    if totals.host_ns is None:
+        return None
+    kernels = shown.by_kernel if len(shown.by_kernel) > 1 else ()
+    rows = [Row("all", _phase_values(totals)),
+            *(Row(kernel.name, _phase_values(kernel.totals)) for kernel in kernels[:FIRST_ROWS])]
+    table = Table(("kernel", ""), tuple(rows), terminal=_phase_columns(bool(totals.unsplit_ns)))
+    if not totals.segments:
+        return Section("Host time in launches by phase", "", (table,))
+    legend: list[tuple[str, str, str, str]] = []
+    for name in (*PHASES, *(["unsplit"] if totals.unsplit_ns else [])):
+        value = totals.unsplit_ns if name == "unsplit" else totals.phase(name)
+        share = "not recorded" if value is None else "none"
+        if value:
+            share = f"{duration(value)}, {_share(value, totals.host_ns)}"
+        legend.append((name, labels.part_label(name), share, labels.PHASE_MEANINGS[name]))
+    rest = totals.host_ns - (totals.compile_ns or 0)
+    note = f"{_WITHOUT_COMPILE}: {duration(rest)}" if totals.compile_ns and rest > 0 else ""
+    return Section("Host time in launches by phase", "", (Shares("", phase_bars(totals), tuple(legend), note), table))
+
+
+def phase_bars(totals: PhaseTotals) -> tuple[Bar, ...]:
+    """Return a bar of host time by phase and, where a compile is in it, a thinner one of the time without it.
+
+    A compile is so long that next to it nothing else of a launch can be seen.
+    """
+    parts = _parts(totals.segments)
+    rest = tuple(each for each in parts if each.name != "compile")
+    bars = (Bar(parts, totals.host_ns or 0),) if parts else ()
+    if rest and len(rest) < len(parts):
+        bars = (*bars, Bar(rest, sum(each.duration_ns for each in rest), f"{_WITHOUT_COMPILE}: "))
+    return bars
+
+
+def _parts(segments: Sequence[tuple[str, int]]) -> tuple[Part, ...]:
+    return tuple([Part(name, labels.part_label(name), value) for name, value in segments])
+
+
+def _phase_values(totals: PhaseTotals) -> dict[str, str]:
+    return {name: duration(totals.unsplit_ns if name == "unsplit" else totals.phase(name))
+            for name in (*PHASES, "unsplit")}
+
+
+def _phase_columns(with_others: bool, *, is_wide: bool = False) -> tuple[TerminalColumn, ...]:
+    names = (*PHASES, "unsplit") if with_others else PHASES
+    return tuple([TerminalColumn(labels.part_label(name), name, is_wide=is_wide) for name in names])
+
+
+def _bars_column(shown: Overview) -> Column:
+    """The column of bars; below its label what the thinner ones are, where there are any."""
+    below = "excl. compilation" if shown.totals.compile_ns else ""
+    return Column("By phase", "bars", below, width="phases", kind="bars")
+
+
+def _share(value: float | None, whole: float | None) -> str:
+    return percent(value / whole if whole and value is not None else None)
+
+
+# The GPU's side.
+
+def gpu_section(shown: Overview) -> Section | None:
+    """Return what the GPU did, where it was recorded and anything ran: busy and idle time, copies, other kernels."""
+    gpu = shown.gpu
+    if gpu is None or not labels.is_shown(shown):
+        return None
+    blocks: list[Block] = []
+    idle = {each.device_id: each for each in gpu.idle}
+    for busy in gpu.busy:
+        where, parts = labels.device_name(shown, busy.device_id), _parts(labels.gpu_parts(busy))
+        shares = [(each, _share(each.duration_ns, busy.window_ns)) for each in parts]
+        text = ", ".join([f"{each.label} {duration(each.duration_ns)} ({share})" for each, share in shares])
+        bars, note, lines = [Bar(parts, busy.window_ns)], "", [f"{where}: {text}" if where else text]
+        lane = idle.get(busy.device_id)
+        if lane is not None and lane.idle_ns:
+            states = _parts(labels.states(lane))
+            bars.append(Bar(states, lane.idle_ns, "while idle: "))
+            note = labels.idle_line(lane, busy.window_ns)
+            spent = ", ".join([f"{each.label} {duration(each.duration_ns)}" for each in states])
+            lines += [note, f"while idle: {spent}"]
+        legend = [(each.name, each.label, f"{duration(each.duration_ns)}, {share}", labels.PART_MEANINGS[each.name])
+                  for each, share in shares]
+        blocks.append(Shares(where, tuple(bars), tuple(legend), note, tuple(lines)))
+    facts = tuple(labels.gpu_lines(shown))
+    if facts:
+        blocks.append(Lines(facts, "facts"))
+    if gpu.execution:
+        blocks.append(Table(
+            ("kernel", ""), tuple([_execution_row(each) for each in gpu.execution[:FIRST_ROWS]]),
+            terminal=_terminal("ran", "total", "median", "p99", "longest", "queue"),
+            more=_more(len(gpu.execution), FIRST_ROWS, "kernel")))
+    if gpu.others:
+        others = Table(
+            ("Other kernel", ""), tuple([_execution_row(each) for each in gpu.others[:MOST_GRAPH_ROWS]]), (
+                Column("Kernels", "others"), Column("GPU time", "total", "longest", "longest", "time"),
+                Column("Median", "median", "p99", "p99", "time")),
+            is_dense=True, left_out=max(len(gpu.others) - MOST_GRAPH_ROWS, 0))
+        blocks.append(Fold((others,), bold=counted(len(gpu.others), "other kernel")))
+    return Section("GPU", "in the time until the device was synchronized" if gpu.busy else "", tuple(blocks))
+
+
+def _execution_row(each: KernelExecution) -> Row:
+    run = each.execute
+    return Row(each.name, {
+        "ran": count(each.kernels), "others": count(each.others), "total": _total(run), "median": _median(run),
+        "p99": duration(run and run.p99_ns), "longest": duration(run and run.max_ns), "queue": _median(each.queue),
+    })
+
+
+def _total(spread: Spread | None) -> str:
+    return duration(spread and spread.total_ns)
+
+
+def _median(spread: Spread | None, missing: str = MISSING) -> str:
+    return missing if spread is None else duration(spread.p50_ns)
+
+
+def _terminal(*columns: str | tuple[str, str]) -> tuple[TerminalColumn, ...]:
+    """Columns of numbers on a terminal: keys, or pairs of a label and a key."""
+    pairs = [(each, each) if isinstance(each, str) else each for each in columns]
+    return tuple([TerminalColumn(label, key) for label, key in pairs])
+
+
+def _more(total: int, first: int, noun: str) -> str:
+    return counted(total - first, f"more {noun}") if total > first else ""
+
+
+# Advice.
+
+def advice_section(shown: Overview) -> Section | None:
+    """Return the advice; see `kernelscope.analysis.advice`."""
+    lines = tuple([each.text for each in shown.advice])
+    return Section("Advice", "", (Lines(lines),)) if lines else None
+
+
+# Cells, kernels and ranges.
+
+def cells_section(shown: Overview) -> Section | None:
+    """Return the cells where the recording has several."""
+    if len(shown.by_cell) < 2:
+        return None
+    busy = None if shown.gpu is None else shown.gpu.by_cell
+    rows = [
+        Row(each.label, {
+            "launches": count(each.launches), "kernels": count(each.kernels), "compiles": count(each.compiles),
+            "disk": count(each.disk_hits), "memory": count(each.memory_hits), "host": duration(each.totals.host_ns),
+            "wall": duration(each.wall_ns), "status": labels.cell_problem(each),
+            "gpu": percent(None if busy is None or each.cell_id is None else busy.get(each.cell_id)),
+        }, bars=phase_bars(each.totals))
+        for each in shown.by_cell[:MOST_ROWS]
+    ]
+    columns = (
+        Column("Launches", "launches", "kernels", "kernels"), Column("Compiled", "compiles", "from disk", "disk"),
+        Column("Host time", "host", "wall time", "wall", "time"),
+        *([] if busy is None else [Column("GPU busy", "gpu", width="gpu")]),
+        Column("Status", "status", width="word", kind="words"), _bars_column(shown),
+    )
+    terminal = (
+        *_terminal("launches", "kernels", ("compiled", "compiles"), "disk", "memory", "host", "wall"),
+        *(() if busy is None else _terminal(("GPU", "gpu"))), TerminalColumn("status", "status", "words"),
+    )
+    return Section("Cells", "", _first_and_folded(
+        Table(("Cell", ""), tuple(rows), columns, terminal, named="words"), len(shown.by_cell), "cell"))
+
+
+def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
+    """A table's first rows, and on a page the others of it below."""
+    more = _more(total, FIRST_ROWS, noun)
+    top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
+    if not more:
+        return (top,)
+    rest = replace(table, rows=table.rows[FIRST_ROWS:], terminal=(), left_out=total - len(table.rows))
+    return top, Fold((rest,), bold=more)
+
+
+def kernels_section(shown: Overview) -> Section | None:
+    """Return the kernels by host time: the first ones in full."""
+    if not shown.by_kernel:
+        return None
+    host = shown.totals.host_ns
+    gpu = None if shown.gpu is None else shown.gpu.of_dispatcher()
+    top, rest = shown.by_kernel[:FIRST_ROWS], shown.by_kernel[FIRST_ROWS:]
+    rows: list[Row] = []
+    for kernel in top:
+        place = defined_at(kernel.framework, kernel.module, kernel.filename, kernel.lineno, shown.frameworks)
+        notes = labels.launch_notes(kernel)
+        below = " · ".join((place, ", ".join((labels.resources(kernel), *notes))))
+        rows.append(Row(kernel.name, _kernel_values(kernel, host, gpu), place=place, notes=tuple(notes),
+                        bars=phase_bars(kernel.totals), terminal=(below,)))
+    columns = (
+        Column("Launches", "launches", "configs", "configurations"),
+        Column("Compiled", "compiles", "specializations", "specializations"),
+        Column("In memory", "memory", "from disk", "disk"), Column("Host time", "host", "share", "share", "time"),
+        Column("Median", "median", "p95", "p95", "time"),
+        *([] if gpu is None else [Column("GPU time", "gpu", "median", "gpu_median", "execute")]), _bars_column(shown),
+    )
+    terminal = (
+        *_terminal("launches", ("compiled", "compiles"), "disk", "memory", "host", "share", "median"),
+        TerminalColumn("p95", "p95", is_wide=True),
+    )
+    more = _more(len(shown.by_kernel), FIRST_ROWS, "kernel")
+    blocks: tuple[Block, ...] = (Table(("Kernel", ""), tuple(rows), columns, terminal, more=more),)
+    if rest:
+        spent = sum(kernel.host_ns or 0 for kernel in rest)
+        others = tuple([Row(kernel.name, _kernel_values(kernel, host, gpu)) for kernel in rest[:MOST_ROWS]])
+        folded = Table(("Kernel", ""), others, (
+            Column("Launches", "launches"), Column("Compiled", "compiles"), Column("In memory", "memory"),
+            Column("Host time", "host", width="time"), Column("Median", "median", width="time"),
+        ), is_dense=True, left_out=len(rest) - len(others))
+        share = f", {_share(spent, host)} of the host time" if host else ""
+        blocks = (*blocks, Fold((folded,), bold=more, after=f", {duration(spent)}{share}"))
+    return Section("Kernels by host time in launches", "", blocks)
+
+
+def _kernel_values(
+    kernel: KernelSummary, host: int | None, gpu: Mapping[int, KernelExecution] | None
+) -> dict[str, str]:
+    run = None if gpu is None or kernel.dispatcher_id not in gpu else gpu[kernel.dispatcher_id].execute
+    return {
+        "launches": count(kernel.launches), "configurations": count(kernel.configurations),
+        "compiles": count(kernel.compiles), "specializations": count(kernel.specializations),
+        "memory": count(kernel.memory_hits), "disk": count(kernel.disk_hits), "host": duration(kernel.host_ns),
+        "share": _share(kernel.host_ns, host), "median": duration(kernel.median_ns), "p95": duration(kernel.p95_ns),
+        "gpu": _total(run), "gpu_median": _median(run),
+    }
+
+
+def ranges_section(shown: Overview) -> Section | None:
+    """Return the paths of NVTX ranges by host time, where there are any."""
+    if not shown.by_range and not shown.marks:
+        return None
+    heading, note, host = "Ranges", labels.ranges_note(shown), shown.totals.host_ns
+    if not shown.by_range:
+        return Section(heading, note)
+    rows = [
+        Row(each.name, _phase_values(each.totals) | {
+            "ranges": count(each.ranges), "launches": count(each.launches), "host": duration(each.host_ns),
+            "share": _share(each.host_ns, host), "gpu": duration(each.gpu_ns), "copies": duration(each.copy_ns),
+        }, bars=phase_bars(each.totals))
+        for each in shown.by_range[:MOST_ROWS]
+    ]
+    is_gpu = shown.gpu is not None
+    columns = (
+        Column("Ranges", "ranges"), Column("Launches", "launches"),
+        Column("Host time", "host", "share", "share", "time"),
+        *([Column("GPU time", "gpu", "copies", "copies", "gpu")] if is_gpu else []), _bars_column(shown),
+    )
+    with_others = any(each.totals.unsplit_ns for each in shown.by_range[:FIRST_ROWS])
+    terminal = (*_terminal("ranges", "launches", "host", *(["gpu"] if is_gpu else [])),
+                *_phase_columns(with_others, is_wide=True))
+    return Section(heading, note, _first_and_folded(
+        Table(("Path", ""), tuple(rows), columns, terminal), len(shown.by_range), "path"))
+
+
+# Compiles and build caches.
+
+def compiles_section(shown: Overview) -> Section | None:
+    """Return the compiles, longest first, with why they were needed and what would avoid them."""
+    if not shown.compilations:
+        return None
+    note = f"{counted(len(shown.compilations), 'request')}, {duration(shown.compile_ns)} in all"
+    notes = tuple(labels.compile_notes(shown))
+    rest = shown.compilations[FIRST_FINDINGS:]
+    found = _findings(
+        Findings(("Kernel", "signature"),
+                 tuple([_compile(each) for each in shown.compilations[:FIRST_FINDINGS + MOST_ROWS]]), "third",
+                 "requested"),
+        len(shown.compilations), "compile", f", {duration(sum(each.duration_ns for each in rest))}")
+    return Section("Compiles and disk-cache loads", note, (*([Lines(notes, "notes")] if notes else []), *found))
+
+
+def _compile(each: CompilationSummary) -> Finding:
+    return Finding(each.name, each.signature, duration(each.duration_ns), labels.outcome(each), labels.trigger(each),
+                   each.reason, each.fix or "")
+
+
+def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple[Block, ...]:
+    """The first findings, and on a page the others below."""
+    found, head, width = all_of_them.findings, all_of_them.head, all_of_them.width
+    more = _more(total, FIRST_FINDINGS, noun)
+    blocks: tuple[Block, ...] = (Findings(head, found[:FIRST_FINDINGS], width, all_of_them.requested,
+                                          is_apart=all_of_them.is_apart, more=more),)
+    if more:
+        rest = Findings(head, found[FIRST_FINDINGS:], width, all_of_them.requested, is_first=False,
+                        left_out=total - len(found))
+        blocks = (*blocks, Fold((rest,), bold=more, after=after))
+    return blocks
+
+
+def builds_section(shown: Overview) -> Section | None:
+    """Return the build caches by algorithm, and the requests that were no hits with why and what would avoid them."""
+    if not shown.builds:
+        return None
+    rows: list[Row] = []
+    for each in shown.builds[:MOST_GRAPH_ROWS]:
+        below = ", ".join([part for part in (each.framework, labels.build_outcomes(each)) if part])
+        rows.append(Row(each.algorithm, {
+            "requests": count(each.requests), "hits": count(each.hits), "hit": _median(each.hit),
+            "misses": count(each.misses), "miss": _median(each.miss), "time": duration(each.host_ns),
+            "building": duration(each.build_ns),
+        }, notes=(below,), terminal=(below,)))
+    table = Table(
+        ("Algorithm", ""), tuple(rows), (
+            Column("Requests", "requests", width="requests"), Column("Hits", "hits", "median", "hit", "time"),
+            Column("Misses", "misses", "median", "miss", "time"),
+            Column("Time", "time", "building", "building", "time"),
+        ), _terminal("requests", "hits", ("median", "hit"), "misses", ("median", "miss"), "time", "building"),
+        more=_more(len(shown.builds), MOST_GRAPH_ROWS, "algorithm"), left_out=len(shown.builds) - len(rows))
+    cells, misses = labels.cell_labels(shown), labels.build_misses(shown)
+    found = tuple([_miss(each, cells) for each in misses[:FIRST_FINDINGS + MOST_GRAPH_ROWS]])
+    more = _findings(Findings(("Algorithm", ""), found, "fifth", is_apart=True), len(misses), "request",
+                     " that were no hits") if found else ()
+    return Section("Build caches", labels.builds_note(shown), (table, *more))
+
+
+def _miss(each: Miss, cells: Mapping[int, str]) -> Finding:
+    return Finding(each.algorithm, "", duration(each.duration_ns), labels.miss_outcome(each, cells), "",
+                   labels.miss_reason(each), each.fix or "")
+
+
+# Graphs.
+
+def graphs_section(shown: Overview) -> Section | None:
+    """Return the graphs, those of one topology in one row: what building and launching them cost, what was rebuilt."""
+    if not shown.by_topology:
+        return None
+    top, rest = shown.by_topology[:FIRST_GRAPHS], shown.by_topology[FIRST_GRAPHS:]
+    more = _more(len(shown.by_topology), FIRST_GRAPHS, "graph")
+    is_gpu = shown.gpu is not None
+    terminal = _terminal(
+        "builds", ("median", "build"), "rebuilds", ("all", "rebuilding"), "updates", "refused", "launches",
+        ("median", "launch"), *([("GPU median", "gpu_median")] if is_gpu else []))
+    blocks: list[Block] = [_graph_table(shown, top, terminal, more)]
+    drawn = [each for each in top if each.graph_ids]
+    blocks += [Fold((Picture(each.graph_ids[0]),), before="picture of ", bold=each.name,
+                    is_open=len(drawn) == 1 and (each.nodes or 0) <= MOST_OPEN) for each in drawn]
+    if rest:
+        blocks.append(Fold((_graph_table(shown, rest),), bold=more))
+    if len(shown.by_graph) > len(shown.by_topology):
+        blocks.append(Fold((_graph_table(shown, shown.by_graph),), bold=counted(len(shown.by_graph), "graph"),
+                           after=" one by one"))
+    return Section("Graphs", labels.graphs_note(shown), tuple(blocks))
+
+
+def _graph_table(shown: Overview, graphs: Sequence[GraphSummary], terminal: tuple[TerminalColumn, ...] = (),
+                 more: str = "") -> Table:
+    columns = [
+        Column("Builds", "builds", "median", "build", "built"), Column("Rebuilds", "rebuilds", "all", "rebuilding"),
+        Column("Updates", "updates", "median", "update"),
+        Column("Launches", "launches", "host, median", "launch", "word"),
+        *([Column("GPU time", "gpu", "median", "gpu_median", "time")] if shown.gpu is not None else []),
+    ]
+    rows = tuple([_graph_row(each, shown) for each in graphs[:MOST_GRAPH_ROWS]])
+    return Table(("Graph", "what happened"), rows, tuple(columns), terminal, "bold", more=more,
+                 left_out=max(len(graphs) - MOST_GRAPH_ROWS, 0))
+
+
+def _graph_row(graph: GraphSummary, shown: Overview) -> Row:
+    cells, kernels, nodes = labels.cells_of(graph, shown), labels.graph_kernels(graph), labels.graph_nodes(graph)
+    notes = [*labels.graph_notes(graph), *([f"in {cells}"] if cells else [])]
+    return Row(labels.graph_names(graph), {
+        "builds": count(graph.builds), "build": _median(graph.build), "rebuilds": count(graph.rebuilt),
+        "rebuilding": duration(graph.rebuild_ns) if graph.rebuilt else MISSING, "updates": count(graph.updates),
+        "update": f"{graph.refused:,} refused" if graph.refused else _median(graph.update),
+        "refused": count(graph.refused), "launches": count(graph.launches), "launch": _median(graph.launch),
+        "gpu": _total(graph.execute), "gpu_median": _median(graph.execute),
+    }, code=kernels, notes=(nodes, *notes), terminal=(f"{nodes} · {kernels}" if kernels else nodes, *notes))
+
+
+# Launch configurations and specializations.
+
+def configurations_section(shown: Overview) -> Section | None:
+    """Return launch configurations by kernel, and specializations on a page."""
+    used = shown.configurations_used
+    kernels = [kernel for kernel in shown.by_kernel[:FIRST_ROWS] if used.count(kernel.dispatcher_id)]
+    if not kernels:
+        return None
+    first: list[Row] = []
+    folds: list[Block] = []
+    for kernel in kernels:
+        total = used.count(kernel.dispatcher_id)
+        rows = [labels.configuration_values(each) for each in used.of(kernel.dispatcher_id, MOST_DETAILS)]
+        first += [Row(kernel.name, values) for values in rows[:FIRST_CONFIGURATIONS]]
+        if total > FIRST_CONFIGURATIONS:
+            first.append(Row(kernel.name, {"grid": f"and {total - FIRST_CONFIGURATIONS:,} more"}))
+        table = Table(("Grid", "blocks"), tuple([Row(values["grid"], values) for values in rows]),
+                      _CONFIGURATION_COLUMNS, named="words", is_dense=True, left_out=total - len(rows))
+        folds.append(Fold((table, *_specializations(shown, kernel)), name=kernel.name, after=labels.resources(kernel)))
+    if len(kernels) > FEW_KERNELS:
+        total = sum(used.count(kernel.dispatcher_id) for kernel in kernels)
+        of_all = f" of {len(shown.by_kernel):,}" if len(shown.by_kernel) > len(kernels) else ""
+        folds = [Fold(tuple(folds), bold=counted(len(kernels), "kernel"),
+                      after=f"{of_all}, {counted(total, 'configuration')}", scrolls=False)]
+    columns = _terminal("grid", "block", "shared", "stream", "launches", "median", "occupancy", ("regs", "registers"))
+    terminal = tuple([replace(each, is_optional=True) for each in columns])
+    return Section("Launch configurations", "by kernel",
+                   (Table(("kernel", ""), tuple(first), terminal=terminal), *folds))
+
+
+_CONFIGURATION_COLUMNS = (
+    Column("Block", "block", "threads", width="share"), Column("Shared", "shared", "dynamic", width="share"),
+    Column("Stream", "stream", width="share"), Column("Launches", "launches", width="time"),
+    Column("Median", "median", "host", width="time"), Column("Occupancy", "occupancy", width="time"),
+    Column("Registers", "registers", width="time"),
+)
+
+
+def _specializations(shown: Overview, kernel: KernelSummary) -> tuple[Block, ...]:
+    held = shown.by_specialization.get(kernel.dispatcher_id, [])
+    rows: list[Row] = []
+    for each in held[:MOST_DETAILS]:
+        notes = [f"for {each.compute_capability}"] if each.compute_capability else []
+        if each.launch_config_sensitive:
+            notes.append(f"launch-config sensitive {each.launch_config or ''}".strip())
+        rows.append(Row(each.signature, {
+            "origin": each.origin, "launches": count(each.launches), "registers": count(each.regs),
+            "shared": size(each.static_shared_bytes), "local": size(each.local_bytes), "code": size(each.cubin_bytes),
+        }, notes=(", ".join(notes),) if notes else ()))
+    if not rows:
+        return ()
+    return (Table(("Specialization", ""), tuple(rows), (
+        Column("Origin", "origin", width="time"), Column("Launches", "launches", width="time"),
+        Column("Registers", "registers", width="time"), Column("Shared", "shared", "static", width="time"),
+        Column("Local", "local", width="time"), Column("Code", "code", width="time"),
+    ), named="signature", is_dense=True, is_apart=True, left_out=max(len(held) - MOST_DETAILS, 0)),)
+
+
+#: The sections of a card, in order: each makes one of an `Overview`, or None where it has nothing to say.
+SECTIONS = (
+    phases_section, gpu_section, advice_section, cells_section, kernels_section, graphs_section, ranges_section,
+    compiles_section, builds_section, configurations_section,
+)
