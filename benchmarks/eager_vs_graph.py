@@ -35,7 +35,7 @@ from cuda.core import Device  # noqa: E402
 from numba import cuda  # noqa: E402
 
 from kernelscope.studies import process  # noqa: E402
-from kernelscope.studies.bench import machine  # noqa: E402
+from kernelscope.studies.bench import timing  # noqa: E402
 
 KERNELS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500)
 #: How long a kernel is to run, in microseconds, in steps of `MANY` kernels.
@@ -120,7 +120,7 @@ def measure(rounds: int, most: int, tell: Callable[[str], object]) -> dict[str, 
     is_dry_run, created = dryrun.is_enabled(), datetime.now(UTC).isoformat(timespec="seconds")
     return {
         "format": "kernelscope-eager-vs-graph", "version": 1, "created": created,
-        "is_dry_run": is_dry_run, "host": process.describe(()), "gpu": machine.gpu(is_dry_run),
+        "is_dry_run": is_dry_run, "host": process.describe(()), "gpu": timing.gpu(is_dry_run),
         "versions": {name: metadata.version(name) for name in ("numba-cuda", "cuda-core", "cuda-bindings", "numpy")},
         "rounds": rounds, "seconds": round(time.monotonic() - began, 1), "rows": rows}
 

@@ -17,7 +17,7 @@ os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 import numpy as np
 
 from kernelscope.recorder.recorder import Recorder
-from kernelscope.studies.bench.machine import Quiet, reference_ns
+from kernelscope.studies.bench.timing import Quiet, time_reference_ns
 
 #: Launches after each change of hooks, before any is timed: hooks of other profilers make the interpreter adapt its
 #: instructions anew, and that takes 700 launches.
@@ -187,7 +187,7 @@ class Moments:
 
     def is_quiet(self) -> bool:
         """Whether this moment is."""
-        return reference_ns() <= self.limit_ns
+        return time_reference_ns() <= self.limit_ns
 
 
 def batch(kernel: Any, arguments: tuple[Any, ...], way: Way, launches: int, moments: Moments,

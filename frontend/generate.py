@@ -20,7 +20,7 @@ def generated() -> str:
     parts = [
         "// Written by frontend/generate.py out of the Python package: `make frontend` writes it anew.\n",
         _constant("MISSING", MISSING, "What stands for a value that was not recorded."),
-        _constant("PHASES", [*palette.PHASE_COLORS, "unsplit"],
+        _constant("PHASES", [*palette.PHASE_COLORS, "other"],
                   "The phases of a launch's host time; the last one is time of which the phase is not known."),
         _constant("PHASE_COLORS", [*palette.PHASE_COLORS.values(), palette.UNSPLIT_COLOR], "Their colors."),
         _constant("PHASE_UNKNOWN", len(palette.PHASE_COLORS), "The place of the last one."),

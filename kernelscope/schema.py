@@ -68,6 +68,54 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
+@dataclass(frozen=True)
+class Field:
+    """One field of the launch record.
+
+    Attributes
+    ----------
+    name : str
+        Its name; a time's is also that of a column of the table ``launches``.
+    c_type : str
+        ``uint64_t``, ``int64_t``, ``int32_t`` or ``uint16_t``.
+    unit : str
+        ``ns`` for times, or an empty string.
+    meaning : str
+        One sentence for the reference.
+    """
+
+    name: str
+    c_type: str
+    unit: str
+    meaning: str
+
+
+#: Raised whenever `LAUNCH_RECORD` changes: journals of another version are refused.
+RECORD_VERSION = 1
+
+#: What is written of a launch while it runs, in this order and without gaps, to memory or to a journal's file. All of
+#: its layouts are made from this: C's struct and what goes over all times there (``csrc/record.h``, which ``python -m
+#: kernelscope.native.record`` writes), NumPy's dtype, the columns of the table ``launches``, the table in the docs.
+#: Times come in the order in which they pass; an unknown one is -1.
+LAUNCH_RECORD = (
+    Field("sequence", "uint64_t", "",
+          "The launch's index + 1; bit 63 is set while it is under way; 0 is an empty slot."),
+    Field("start_ns", "int64_t", "ns", "The launch call was entered: dispatch begins."),
+    Field("dispatch_end_ns", "int64_t", "ns", "The specialization was found (compile included): prepare begins."),
+    Field("submit_start_ns", "int64_t", "ns", "Arguments were marshalled: the driver call begins."),
+    Field("submit_end_ns", "int64_t", "ns", "The driver call returned: finish begins."),
+    Field("end_ns", "int64_t", "ns", "The launch call returned or raised; null where a probe cannot see it, and where "
+          "its process died first."),
+    Field("target", "int32_t", "", "What was launched: a row of the journal's targets."),
+    Field("configuration", "int32_t", "", "The launch configuration: a row of `configurations`."),
+    Field("thread", "int32_t", "", "The host thread: a row of `threads`."),
+    Field("kind", "uint16_t", "", "1 is a launch, 0 one that could not be recorded after all."),
+    Field("check", "uint16_t", "", "Of all the others; while it is under way, of all but the times after the first."),
+)
+#: Its times: the first and the last are a launch's ends, those between them the boundaries of its phases.
+RECORD_TIMES = tuple(field.name for field in LAUNCH_RECORD if field.unit == "ns")
+
+
 def _id(name: str, meaning: str, *, nullable: bool = False) -> Column:
     """Return a column of row numbers of the table that it names."""
     return Column(name, "int32", meaning, nullable=nullable, low=0, high=MAX_COUNT)
@@ -125,7 +173,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 # of the table that they name; times are host-clock nanoseconds (`kernelscope.clock`). What only one framework has
 # goes into an ``attributes`` column of JSON. No table holds an argument's value.
 
-__all__ = ["SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Table"]
+__all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
 #: Raised whenever a table or column changes its meaning, its name or its dtype.
 SCHEMA_VERSION = 1
@@ -232,12 +280,8 @@ _TABLES = (
         _id("specialization_id", "The overload that ran; null where it failed before one was found.", nullable=True),
         _id("configuration_id", "The launch configuration."),
         _id("device_id", "The device; null where none was reached.", nullable=True),
-        _time("start_ns", "The launch call was entered: dispatch begins."),
-        _time("dispatch_end_ns", "The specialization was found (compile included): prepare begins.", nullable=True),
-        _time("submit_start_ns", "Arguments were marshalled: the driver call begins.", nullable=True),
-        _time("submit_end_ns", "The driver call returned: finish begins.", nullable=True),
-        _time("end_ns", "The launch call returned or raised; null where a probe cannot see it, and where its process "
-              "died first.", nullable=True),
+        *(_time(field.name, field.meaning, nullable=field.name != RECORD_TIMES[0])
+          for field in LAUNCH_RECORD if field.name in RECORD_TIMES),
         _duration("compile_ns", "Time in compiles and disk-cache loads inside dispatch; 0 for a memory hit.",
                   nullable=True),
         _word("cache", "Where the specialization came from: memory, disk, compiled, or wait (another thread "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _MOST_FILES = 2_000
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)$")
-_UNRECOGNIZED = re.compile(r"unrecognized arguments: (.*)$")
+_UNRECOGNIZED = re.compile(r"unrecognized arguments: ([^;]*)")
 
 
 def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:

@@ -13,13 +13,13 @@ from kernelscope.analysis.advice import RULES
 
 
 class AdviceRules(SphinxDirective):
-    """Render one row a rule: its code, what it is about, from when on it says something, what following it does."""
+    """Render one row per rule: its code, subject, threshold and the effect of following it."""
 
     def run(self) -> list[nodes.Node]:
         """Return the table."""
         rows = [[[nodes.literal("", rule.code)], *map(inline, (rule.title, rule.when, rule.effect))]
                 for rule in RULES.values()]
-        return [table_of(("Rule", "It is about", "It speaks from", "Following it"), (20, 24, 36, 20), rows)]
+        return [table_of(("Rule", "Subject", "Threshold", "Effect"), (20, 24, 36, 20), rows)]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

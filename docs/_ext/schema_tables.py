@@ -1,4 +1,4 @@
-"""A Sphinx directive that documents every table and column of a recording from `kernelscope.schema`."""
+"""Sphinx directives for what the package says of itself: tables, the launch record, the formats of exports."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from kernelscope.schema import TABLES, Column, Table
+from kernelscope.native.record import LAYOUT
+from kernelscope.schema import LAUNCH_RECORD, TABLES, Column, Table
+from kernelscope.views.exports import reference_table
 
 HEADINGS = ("Column", "Type", "Unit", "Range", "Null", "Meaning")
 WIDTHS = (24, 9, 7, 12, 6, 42)
+RECORD_HEADINGS, RECORD_WIDTHS = ("Bytes", "Field", "Type", "Unit", "Meaning"), (10, 20, 10, 6, 54)
 
 
 class SchemaTables(SphinxDirective):
@@ -25,6 +28,28 @@ class SchemaTables(SphinxDirective):
         for section in sections:
             self.state.document.note_explicit_target(section)
         return list(sections)
+
+
+class LaunchRecord(SphinxDirective):
+    """Render the fields of the launch record, with their bytes."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        rows, first = [], 0
+        for field, (_, code) in zip(LAUNCH_RECORD, LAYOUT, strict=True):
+            last = first + int(code[2:]) - 1
+            rows.append([[nodes.Text(f"{first} to {last}")], [nodes.literal("", field.name)],
+                         [nodes.literal("", field.c_type)], [nodes.Text(field.unit)], inline(field.meaning)])
+            first = last + 1
+        return [table_of(RECORD_HEADINGS, RECORD_WIDTHS, rows)]
+
+
+class ExporterTable(SphinxDirective):
+    """Render the table of formats in which a recording can be written."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        return self.parse_text_to_nodes(reference_table())
 
 
 def _section(table: Table) -> nodes.section:
@@ -75,6 +100,8 @@ def inline(text: str) -> list[nodes.Node]:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the directive."""
+    """Register the directives."""
     app.add_directive("schema-tables", SchemaTables)
+    app.add_directive("launch-record", LaunchRecord)
+    app.add_directive("exporter-table", ExporterTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

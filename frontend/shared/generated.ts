@@ -10,7 +10,7 @@ export const PHASES = [
   "prepare",
   "submit",
   "finish",
-  "unsplit"
+  "other"
 ];
 
 /** Their colors. */

@@ -67,7 +67,7 @@ function phaseBar(sums: Sums) {
   PHASES.forEach((name, phase) => {
     const spent = sums.phases[name];
     if (spent <= 0) return;
-    const part = element("span", name === "unsplit" ? "kst-striped" : "");
+    const part = element("span", phase === PHASE_UNKNOWN ? "kst-striped" : "");
     part.style.flexGrow = String(spent);
     part.style.background = PHASE_COLORS[phase];
     bar.append(part);
@@ -95,7 +95,7 @@ export function legend(view: View): HTMLElement[] {
   };
   if (model.table("launches").rows) {
     PHASES.forEach((name, phase) => {
-      if (name !== "unsplit") key(PHASE_COLORS[phase], name);
+      if (phase !== PHASE_UNKNOWN) key(PHASE_COLORS[phase], name);
     });
     key(PHASE_COLORS[PHASE_UNKNOWN], "phase unknown", "kst-striped");
     const captured = model.table("launches").spec("capture");

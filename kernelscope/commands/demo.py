@@ -11,6 +11,7 @@ from typing import Any
 
 import kernelscope
 from kernelscope.commands.doctor import child_environment, gpu
+from kernelscope.commands.verb import Verb
 from kernelscope.errors import KernelScopeError
 from kernelscope.suggestions import did_you_mean_file
 
@@ -159,3 +160,14 @@ def _writable(out: str) -> Path:
     if target.is_dir():
         raise KernelScopeError(f"cannot write {target}: a folder has that name")
     return target
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("--out", metavar="FILE", default="build/demo/quickstart.html",
+                        help="where to write (default: %(default)s)")
+    parser.add_argument("--notebook", metavar="FILE.ipynb", help="another notebook")
+
+
+VERB = Verb(_arguments, main, about=(
+    "Execute the quickstart notebook in an IPython kernel and write it, with its cards, as one HTML file that\n"
+    "needs no network. It runs on the GPU where there is one, and otherwise as a dry run."))

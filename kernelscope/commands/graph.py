@@ -1,16 +1,43 @@
-"""``kernelscope graph``: a CUDA graph of a ``.kscope`` file as text, for Graphviz, as a picture or as a page."""
+"""``graph``: a CUDA graph of a ``.kscope`` file, or of what a notebook has recorded."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kernelscope.commands.output import progress
+from kernelscope.commands.verb import Verb, number
+from kernelscope.errors import UnknownGraphError
 from kernelscope.recording.file import load
 from kernelscope.views.base import checked, whole_file
 from kernelscope.views.graph.model import find_graph
 from kernelscope.views.graph.svg import graph_svg
 from kernelscope.views.graph.text import graph_text, to_dot
+
+if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
+    from kernelscope.recording.model import Recording
+    from kernelscope.views.graph.widget import GraphWidget
+
+_ABOUT = """\
+Show a CUDA graph of a .kscope file: its nodes in layers, with kernel, launch configuration and time; of a graph of more
+than 80 nodes a summary.
+
+ID is the graph's row in the table graphs; a file with one graph needs none."""
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if not in_notebook:
+        parser.add_argument("file", metavar="FILE.kscope")
+    parser.add_argument("graph", metavar="ID", nargs="?", help="which graph: its row in the table graphs",
+                        type=number("a graph's number" + ("" if in_notebook else "; FILE.kscope comes before it"), 0))
+    if not in_notebook:
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--dot", action="store_true", help="print it in Graphviz's language")
+        form.add_argument("--svg", metavar="OUT.svg", help="write its picture")
+        form.add_argument("--html", metavar="OUT.html", help="write a page in which it is moved, zoomed and opened")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -32,3 +59,33 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         print(graph_text(recording, graph_id))
     return 0
+
+
+def newest_graph(recordings: Sequence[Recording], wanted: int | None = None) -> GraphWidget:
+    """Return the picture of a graph of the newest recording that has one.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+        Where to look, the oldest first.
+    wanted : int, optional
+        The graph's row in the table ``graphs``; without it, the only graph.
+
+    Raises
+    ------
+    UnknownGraphError
+        There is no such graph, or several and none was named; the message lists those that there are.
+    """
+    from kernelscope.views.graph.widget import GraphWidget
+
+    found = next((each for each in reversed(recordings) if each.arrow("graphs").num_rows), None)
+    if found is None:
+        raise UnknownGraphError("no recorded graph: no cell that was recorded built or launched a CUDA graph")
+    return GraphWidget(found, wanted)
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    newest_graph(session.recordings, asked.graph)._ipython_display_()
+
+
+VERB = Verb(_arguments, main, _magic, about=_ABOUT)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands.output import progress
+from kernelscope.commands.verb import Verb, number
 from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recorder import live
 from kernelscope.recording.file import load
@@ -36,7 +37,17 @@ from kernelscope.views.inspector.text import code_diff, comparison, inspection_t
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
 
 if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
     from kernelscope.views.inspector.widget import Source
+
+_ABOUT = """\
+Show the kernels of a .kscope file; of one kernel the specializations with their registers, memory, spills, launch
+configurations, occupancy, disk cache and reasons; of one specialization everything, its compiles' passes included.
+
+KERNEL is a kernel's qualified name, the last part of it, or its row. Specializations are numbered by kernel, from 1.
+Code is in a file that was recorded with --code; SASS needs nvdisasm where it was not recorded.
+
+--json prints one object: notice, and kernels with their specializations, uses, compiles and steps."""
 
 
 # What an inspector does not show, and what a session can have much of.
@@ -200,6 +211,23 @@ def session_recordings() -> list[Recording]:
 
 # ``kernelscope inspect``: kernels, specializations and code of a ``.kscope`` file, as text or JSON.
 
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    if in_notebook:
+        parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="a kernel, its name, or a recording")
+        return
+    parser.add_argument("file", metavar="FILE.kscope")
+    parser.add_argument("kernel", metavar="KERNEL", nargs="?", help="which kernel")
+    one = number("a number of a specialization, from 1")
+    parser.add_argument("--specialization", metavar="N", type=one, help="everything of this specialization")
+    parser.add_argument("--code", choices=("source", "types", "mlir", "llvm", "ptx", "sass"),
+                        help="print this code and nothing else; of specialization 1 unless N is given")
+    parser.add_argument("--diff", metavar=("A", "B"), nargs=2, type=one,
+                        help="how two specializations differ, with --code in their code too")
+    parser.add_argument("--sort", choices=("launches", "compile", "registers"), default="launches",
+                        help="what to sort kernels by, largest first (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="the same, for programs")
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Print what was asked for; return the exit code."""
     if arguments.json and (arguments.code or arguments.diff):
@@ -348,3 +376,10 @@ def _live_names(shell: Any) -> str:
     known = live_kernels(shell)
     more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
     return f"; kernels in the notebook: {', '.join(known[:_MOST_NAMES])}{more}" if known else ""
+
+
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    inspector_of(session.shell, lambda: session.recordings, asked.kernel)._ipython_display_()
+
+
+VERB = Verb(_arguments, main, _magic, about=_ABOUT, whole="kernel")

@@ -1,4 +1,4 @@
-"""``%kernelscope`` and ``%%kernelscope``: their lines are parsed here, and the session does the work."""
+"""``%kernelscope`` and ``%%kernelscope``: read the line, call the verb, and make a `UsageError` of what is wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 
 import kernelscope
-from kernelscope import __version__
 from kernelscope.commands import output, recover, session
+from kernelscope.commands.cell import cell_parser, parse_cell
+from kernelscope.commands.help import words_text
+from kernelscope.commands.verb import (
+    HELP_OPTIONS,
+    MAGICS,
+    HelpAsked,
+    NotebookParser,
+    Verb,
+    load_verb,
+    notebook_parser,
+    quoted,
+    unknown_verb,
+    words_of,
+)
 from kernelscope.errors import KernelScopeError
-from kernelscope.suggestions import did_you_mean
+from kernelscope.suggestions import see
 
 if TYPE_CHECKING:
     from kernelscope.recording.model import Recording
@@ -62,7 +75,6 @@ class KernelScopeMagics:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._session = session.NotebookSession(shell)
-        self._studied: Any = None
         self._unloaded: Any = None  # the package's spec when they were unloaded
         self._magics = {"line": self._line_magic(), "cell": self._cell_magic()}
 
@@ -78,10 +90,10 @@ class KernelScopeMagics:
         for kind, function in self._magics.items():
             self._shell.magics_manager.register_function(function, kind, "kernelscope")
         self._session.install()
-        if self._studied is not None:
+        if self._session.studied is not None:
             from kernelscope.commands.study import VARIABLE
 
-            self._shell.push({VARIABLE: self._studied}, interactive=False)
+            self._shell.push({VARIABLE: self._session.studied}, interactive=False)
         if not self._session.recordings and self._session.always is None:
             return None
         goes_on = "; every cell is recorded, as before" if self._session.always is not None else ""
@@ -95,10 +107,10 @@ class KernelScopeMagics:
             registered = self._shell.magics_manager.magics[kind]
             if registered.get("kernelscope") is function:
                 del registered["kernelscope"]
-        if self._studied is not None:
+        if self._session.studied is not None:
             from kernelscope.commands.study import forget
 
-            forget(self._shell, self._studied)
+            forget(self._shell, self._session.studied)
 
     @property
     def recordings(self) -> list[Recording]:
@@ -109,164 +121,96 @@ class KernelScopeMagics:
         # IPython calls a magic with the line alone and shows its docstring as help; a bound method's is read-only.
         # Names in braces are expanded, as in other line magics: %kernelscope save {path}
         def kernelscope(line: str) -> None:
-            self._run_command(line)
+            run_line(self._session, line)
 
-        kernelscope.__doc__ = session.line_arguments.__doc__
+        kernelscope.__doc__ = f"Record all cells, or look at what was recorded.\n\n{words_text()}"
         return kernelscope
 
     def _cell_magic(self) -> Any:
         @no_var_expand
         def kernelscope(line: str, cell: str) -> Recording | None:
-            return self._session.run(session.parse_cell(line), cell)
+            try:
+                return self._session.run(parse_cell(line), cell)
+            except HelpAsked as told:
+                print(told)
+                return None
 
-        kernelscope.__doc__ = session.cell_arguments.__doc__
+        kernelscope.__doc__ = cell_parser().format_help()
         return kernelscope
 
-    def _run_command(self, line: str) -> None:
-        asked = session.parse_line(line)
-        if asked.command == "whatif":  # what the cell raises that is run again is the user's, and is left as it is
-            self._whatif(asked.target)
-            return
-        if asked.command == "study":  # it raises UsageError itself, and Ctrl-C is left as it is
-            self._study(asked.target)
-            return
-        try:
-            if asked.command is None:
-                print(f"{self._state()}; {session.LINE_HELP} lists what can be asked for")
-            elif asked.command == "on":
-                self._on(asked)
-            elif asked.command == "export":
-                self._export(asked.target, asked.to)
-            elif asked.target is None:
-                getattr(self, f"_{asked.command}")()
-            else:
-                getattr(self, f"_{asked.command}")(asked.target)
-        except (KernelScopeError, ValueError) as error:
-            raise UsageError(" ".join(str(error).split())) from None
 
-    def _on(self, asked: Namespace) -> None:
-        asked.journal, problem = recover.journal_for(asked)
-        self._session.always = session.automatic(asked)
-        shown = "no cards are shown" if asked.quiet else "cells that launch and compile nothing show no card"
-        print(f"kernelscope: every cell from the next one on is recorded; {shown}")
-        if problem is not None:
-            print(f"kernelscope: {problem}")
+def run_line(notebook: session.NotebookSession, line: str) -> None:
+    """Do what a ``%kernelscope`` line asks for.
 
-    def _off(self) -> None:
-        self._session.always = None
-        print("kernelscope: only cells that begin with %%kernelscope are recorded")
-
-    def _state(self) -> str:
-        from kernelscope import dryrun
-
-        always = self._session.always
-        which = "cells that begin with %%kernelscope"
-        if always is not None:
-            code, quiet = ", with code" if always.code else "", ", no cards" if always.quiet else ""
-            mode = "" if always.mode == "grow" else f", mode {always.mode}"
-            kept = ", each with a journal while it runs" if always.journal else ""
-            which = f"every cell (detail {always.detail}{mode}{code}{quiet}){kept}"
-        driver = "; dry run: kernels do not execute" if dryrun.is_enabled() else ""
-        return (f"kernelscope {__version__}: records {which}; "
-                f"{output.counts(self._session.recordings)} in this session{driver}")
-
-    def _help(self, word: str | None = None) -> None:
-        print(session.help_text(word))
-
-    def _status(self) -> None:
-        print(self._state())
-
-    def _cells(self) -> None:
-        from kernelscope.views.cells import cells_card, cells_text
-
-        recordings = self._session.recordings
-        if recordings:
-            data = {"text/plain": cells_text(recordings), "text/html": cells_card(recordings)}
-            self._shell.display_pub.publish(data=data)
+    Raises
+    ------
+    UsageError
+        The line is wrong, or what it asks for cannot be had: one line says why.
+    """
+    try:
+        name, asked = parse_line(line)
+        if name is None:
+            print(f"{notebook.state()}; %kernelscope help lists what can be asked for")
         else:
-            print("no cell was recorded yet")
+            _run_verb(load_verb(name), notebook, asked)
+    except HelpAsked as told:
+        print(told)
+    except KernelScopeError as error:
+        raise UsageError(" ".join(str(error).split())) from None
 
-    def _report(self, cell: str | None = None) -> None:
-        from kernelscope.commands.show import find_cell
 
-        output.show(self._shell, find_cell(self._session.recordings, cell))
+def _run_verb(verb: Verb, notebook: session.NotebookSession, asked: Namespace) -> None:
+    assert verb.magic is not None
+    try:
+        verb.magic(notebook, asked)
+    except ValueError as error:
+        if verb.runs_user_code:
+            raise
+        raise UsageError(" ".join(str(error).split())) from None
 
-    def _timeline(self, cell: str | None = None) -> None:
-        from kernelscope.commands.show import find_cell
 
-        output.show_timeline(self._shell, find_cell(self._session.recordings, cell), asked=True)
+def parse_line(line: str) -> tuple[str | None, Namespace]:
+    """Return the verb of a ``%kernelscope`` line, and what follows it as the verb's arguments.
 
-    def _inspect(self, wanted: str | None = None) -> None:
-        from kernelscope.commands.inspect import inspector_of
+    Raises
+    ------
+    UsageError
+        The line asks for what there is not; one line says what is wrong.
+    HelpAsked
+        It asks for help.
+    """
+    name, _, rest = line.strip().partition(" ")
+    name, rest = "help" if name in HELP_OPTIONS else name, rest.strip()
+    if not name:
+        return None, Namespace()
+    if name.startswith("-"):
+        raise UsageError(see(f"no sub-command {name!r}{_elsewhere(name)}", "%kernelscope help"))
+    if name not in MAGICS:
+        unknown_verb(name)
+    verb = load_verb(name)
+    parser = notebook_parser(name, verb)
+    if verb.whole is not None:
+        # An expression keeps its quotes and spaces.
+        if not {*HELP_OPTIONS}.isdisjoint(rest.split()):
+            parser.print_help()
+        return name, parser.parse_args([rest] if rest else [])
+    words = words_of(rest, parser)
+    if verb.default and words[:1] not in ([each] for each in HELP_OPTIONS) and (
+            not words or words[0].startswith("-")):
+        words.insert(0, verb.default)
+    found, unknown = parser.parse_known_args(words)
+    if unknown:
+        reporting: NotebookParser = found.parser
+        if unknown[0].startswith("-"):
+            more = _elsewhere(unknown[0])
+        else:  # the first word of a verb with words of its own is one of these
+            more = quoted(words if reporting is parser else words[1:], unknown[0])
+        reporting.error(f"unrecognized arguments: {' '.join(unknown)}{more}")
+    return name, found
 
-        inspector_of(self._shell, lambda: self.recordings, wanted)._ipython_display_()
 
-    def _graph(self, wanted: str | None = None) -> None:
-        from kernelscope.commands.show import newest_graph
-
-        newest_graph(self._session.recordings, wanted)._ipython_display_()
-
-    def _whatif(self, asked: str | None = None) -> None:
-        from kernelscope.commands.whatif import run_whatif
-
-        run_whatif(self._shell, self.recordings, asked)
-
-    def _study(self, asked: str | None = None) -> None:
-        from kernelscope.commands.study import run_study
-
-        run_study(self._shell, asked, self._keep_study)
-
-    def _keep_study(self, result: Any) -> None:
-        self._studied = result
-
-    def _save(self, path: str) -> None:
-        whole = self._whole("save")
-        print(f"kernelscope: {session.saved(whole, path)}, {output.counts(self._session.recordings)}")
-
-    def _export(self, path: str, form: str | None) -> None:
-        from kernelscope.commands.export import exported, format_of
-
-        print(f"kernelscope: {exported(self._whole('export'), form or format_of(path), path)}")
-
-    def _whole(self, verb: str) -> Recording:
-        """All recordings of this session as one."""
-        from kernelscope.recording.merge import merge
-
-        recordings = self._session.recordings
-        if not recordings:
-            raise KernelScopeError(f"there is nothing to {verb}: no cell was recorded yet")
-        return recordings[0] if len(recordings) == 1 else merge(recordings, name="")
-
-    def _load(self, path: str) -> None:
-        from kernelscope.recording.file import load
-
-        recording = load(path, progress=output.progress(None, f"kernelscope: reading {path}"))
-        self._session.keep(recording)
-        output.show(self._shell, recording)
-        output.show_timeline(self._shell, recording)
-
-    def _recover(self, asked: str | None = None) -> None:
-        from kernelscope.commands.recover import run_recover
-
-        recording = run_recover(asked)
-        if recording is not None:
-            self._session.keep(recording)
-            output.show(self._shell, recording)
-            output.show_timeline(self._shell, recording)
-
-    def _dryrun(self) -> None:
-        from kernelscope import dryrun
-
-        dryrun.enable()
-        print("kernelscope: dry run: kernels compile and launch, and do not execute")
-
-    def _attach(self, expression: str) -> None:
-        try:
-            kernel = self._shell.ev(expression)
-        except Exception as error:
-            from kernelscope.commands.inspect import live_kernels
-
-            near = did_you_mean(expression, live_kernels(self._shell))
-            raise UsageError(f"{expression!r} is no kernel: {type(error).__name__}: {error}{near}") from None
-        if not self._session.attach(kernel):
-            print(f"kernelscope: {expression} is attached when the next recording starts")
+def _elsewhere(option: str) -> str:
+    """Say of an option of ``%kernelscope on`` or ``%%kernelscope`` that it is one of theirs."""
+    known = [parser.prog for parser in (notebook_parser("on", load_verb("on")), cell_parser())
+             if option.partition("=")[0] in parser._option_string_actions]
+    return f"; {option} is an option of {' and '.join(known)}" if known else ""

@@ -156,3 +156,14 @@ def counts(recordings: list[Recording]) -> str:
     launches = sum(int(ran(each).sum()) for each in recordings)
     return (f"{len(recordings):,} recording{'' if len(recordings) == 1 else 's'} "
             f"with {launches:,} launch{'' if launches == 1 else 'es'}")
+
+
+def saved(recording: Recording, path: str) -> str:
+    """Save the recording and return a line that says where; says meanwhile that a long one takes time."""
+    from kernelscope.commands.export import check_recording_name
+    from kernelscope.recording.file import save
+    from kernelscope.units import size
+
+    check_recording_name(path)
+    target = save(recording, path, progress=progress(recording, f"kernelscope: writing {path}"))
+    return f"wrote {target} ({size(target.stat().st_size)})"

@@ -1,27 +1,35 @@
-"""``kernelscope recover`` and ``%kernelscope recover``: what killed processes left behind, as recordings."""
+"""``recover``: what killed processes left behind, as recordings."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import json
-import shlex
-from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from kernelscope.commands.output import progress
+from kernelscope.commands import output
+from kernelscope.commands.verb import Verb
 from kernelscope.errors import JournalError, KernelScopeError
 from kernelscope.native.journal import default_folder, left_behind
-from kernelscope.suggestions import explained, see
 from kernelscope.units import MISSING, count, size
 from kernelscope.views.base import clean, columns, table, wrap
 
 if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
     from kernelscope.recording.journal import Journal
     from kernelscope.recording.model import Recording
 
+
+_ABOUT = """\
+List the journals that recordings of killed processes left behind, and write one of them as a .kscope file: the one that
+is named, or the newest that no process writes to.
+
+FOLDER is a folder of journals, a journal, or the name of one in the default folder. A journal that a process still
+writes to is never changed or removed; where it is named, what it holds by now is written.
+
+--json prints one object: folder; journals with name, state, process and counts; recovered, written, removed."""
 
 _HEADERS = ("journal", "recording", "process", "launches", "unfinished", "lost", "cells", "size", "state")
 
@@ -65,30 +73,40 @@ def _named(journal: Journal) -> str:
     return f"{count(journal.unfinished)} ({names})"
 
 
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("folder", metavar="FOLDER|NAME" if in_notebook else "FOLDER", nargs="?",
+                        help="where to look, or the name of a journal; the default folder otherwise")
+    if in_notebook:
+        parser.add_argument("--into", dest="output", metavar="FILE", help="write the recording into this file too")
+    else:
+        parser.add_argument("--list", action="store_true", help="list what there is and do nothing else")
+        parser.add_argument("-o", "--output", metavar="FILE",
+                            help="where to write; the journal's name.kscope otherwise")
+        parser.add_argument("--json", action="store_true", help="the same, for programs")
+    parser.add_argument("--remove", action="store_true", help="remove the journal when that is done")
+
+
+def _chosen(folder: str | None, remove: bool) -> tuple[Journal, Recording]:
+    """The journal that is named, or the newest, and its recording; one that is written to is never removed."""
+    from kernelscope.recorder.recover import chosen, recovered
+
+    journal = chosen(folder)
+    if remove and journal.is_live:
+        raise JournalError(f"{journal.folder} is still being written by process {journal.pid}: it is not removed")
+    return journal, recovered(journal)
+
+
 # ``%kernelscope recover``: what a kernel that died has left behind, as a recording of this session.
 
-class _Parser(ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        from IPython.core.error import UsageError
-
-        raise UsageError(see(explained(self, message), "%kernelscope help recover"))
-
-
-def parse(line: str) -> Namespace:
-    """Return ``target``, ``remove`` and ``into`` of what follows ``recover``; raises `UsageError`."""
-    from IPython.core.error import UsageError
-
-    parser = _Parser(prog="%kernelscope recover", add_help=False, allow_abbrev=False)
-    parser.add_argument("target", nargs="?")
-    parser.add_argument("--remove", action="store_true")
-    parser.add_argument("--into")
-    try:
-        return parser.parse_args(shlex.split(line))
-    except ValueError as error:
-        raise UsageError(see(f"{str(error).lower()} in {line!r}", "%kernelscope help recover")) from None
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    recording = recover_here(asked)
+    if recording is not None:
+        session.keep(recording)
+        output.show(session.shell, recording)
+        output.show_timeline(session.shell, recording)
 
 
-def run_recover(line: str | None) -> Recording | None:
+def recover_here(asked: argparse.Namespace) -> Recording | None:
     """List what was found, and return what was recovered; None where there is nothing to recover.
 
     Raises
@@ -96,24 +114,19 @@ def run_recover(line: str | None) -> Recording | None:
     KernelScopeError
         What is named is not there or cannot be read, or a file cannot be written.
     """
-    asked = parse(line or "")
-    from kernelscope.commands.session import saved
-    from kernelscope.recorder.recover import chosen, look_in, recovered
+    from kernelscope.recorder.recover import look_in
     from kernelscope.recording.journal import remove_journal
 
-    found = look_in(asked.target)
-    print(journals_text(found, asked.target or default_folder()))
-    if asked.target is None and all(each.is_live for each in found):
-        if asked.into or asked.remove:
+    found = look_in(asked.folder)
+    print(journals_text(found, asked.folder or default_folder()))
+    if asked.folder is None and all(each.is_live for each in found):
+        if asked.output or asked.remove:
             raise KernelScopeError("there is nothing to recover")
         return None
-    journal = chosen(asked.target)
-    if asked.remove and journal.is_live:
-        raise JournalError(f"{journal.name} is still being written by process {journal.pid}: it is not removed")
-    recording = recovered(journal)
+    journal, recording = _chosen(asked.folder, asked.remove)
     print(f"kernelscope: recovered {journal.name}")
-    if asked.into:
-        print(f"kernelscope: {saved(recording, asked.into)}")
+    if asked.output:
+        print(f"kernelscope: {output.saved(recording, asked.output)}")
     if asked.remove:
         remove_journal(journal.folder)
         print(f"kernelscope: removed {journal.folder}")
@@ -123,21 +136,21 @@ def run_recover(line: str | None) -> Recording | None:
     return recording
 
 
-def journal_for(asked: Namespace) -> tuple[bool | str | None, str | None]:
+def journal_for(asked: bool | str | None) -> tuple[bool | str | None, str | None]:
     """Return where ``%kernelscope on`` keeps journals, None for nowhere; and what to say where it cannot be as asked.
 
     Without a word about it there is one wherever the disk allows.
     """
-    if asked.journal is False:
+    if asked is False:
         return None, None
     from kernelscope.recorder.journal import Journal, make_journal
 
-    journal = Journal(asked.journal or True)
+    journal = Journal(asked or True)
     try:
         problem = make_journal(journal)
     finally:
         journal.close()
-    return (asked.journal or True, None) if problem is None else (None, str(problem["message"]))
+    return (asked or True, None) if problem is None else (None, str(problem["message"]))
 
 
 def notice() -> str | None:
@@ -177,16 +190,12 @@ def main(arguments: argparse.Namespace) -> int:
 def _recover(arguments: argparse.Namespace, found: list[Journal], told: dict[str, Any]) -> None:
     if not found and not arguments.json:
         return
-    from kernelscope.recorder.recover import chosen, recovered
     from kernelscope.recording.file import save
     from kernelscope.recording.journal import remove_journal
 
-    journal = chosen(arguments.folder)
-    if arguments.remove and journal.is_live:
-        raise JournalError(f"{journal.folder} is still being written by process {journal.pid}: it is not removed")
-    recording = recovered(journal)
-    output = arguments.output or f"{journal.name}.kscope"
-    written = save(recording, output, progress=progress(recording, f"writing {output}"))
+    journal, recording = _chosen(arguments.folder, arguments.remove)
+    target = arguments.output or f"{journal.name}.kscope"
+    written = save(recording, target, progress=output.progress(recording, f"writing {target}"))
     if not arguments.json:
         print(f"\n{recording.summary()}\nwrote {written}")
     if arguments.remove:
@@ -198,3 +207,6 @@ def _recover(arguments: argparse.Namespace, found: list[Journal], told: dict[str
 
 def _facts(journal: Journal) -> dict[str, Any]:
     return {"name": journal.name, "state": state(journal), **dataclasses.asdict(journal), "folder": str(journal.folder)}
+
+
+VERB = Verb(_arguments, main, _magic, about=_ABOUT)

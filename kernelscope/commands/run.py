@@ -7,14 +7,17 @@ import os
 import runpy
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelscope.commands.output import progress, report
-from kernelscope.commands.session import hide_frames
+from kernelscope.commands.tracebacks import hide_frames
+from kernelscope.commands.verb import Verb, recording_options
 from kernelscope.errors import KernelScopeError
+from kernelscope.recorder.options import RUN, add_arguments
 from kernelscope.suggestions import did_you_mean_file
 
 if TYPE_CHECKING:
@@ -22,6 +25,21 @@ if TYPE_CHECKING:
 
 
 _INTERRUPTED = 130
+
+_ABOUT = """\
+Run a Python script, or a module with -m, and record every CUDA kernel launch that it makes.
+
+The program runs as with `python script.py`: sys.argv, sys.path, __main__, its exit code and its errors are its own.
+Everything behind the script's name is passed to it, except a final `-o FILE.kscope`. The recording is saved however
+the program ends."""
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to save; script.kscope in this folder otherwise")
+    add_arguments(parser, RUN)
+    parser.add_argument("--dryrun", action="store_true", help="run without a GPU: kernels compile and do not execute")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module instead")
+    parser.add_argument("script", nargs=argparse.REMAINDER, metavar="script.py", help="the script and its arguments")
 
 
 class Program(NamedTuple):
@@ -53,15 +71,14 @@ class Program(NamedTuple):
 def main(arguments: argparse.Namespace) -> int:
     """Run, record, print the summary and save; return the program's exit code."""
     program = read_program(arguments)
+    name = arguments.name or program.label
+    options = recording_options(arguments, arguments.parser, name=name)
     from kernelscope import dryrun
-    from kernelscope.recorder.recorder import Recorder
+    from kernelscope.recorder.recorder import recorder_of
 
     if arguments.dryrun:
         dryrun.enable()
-    name = arguments.name or program.label
-    recorder = Recorder(name, detail=arguments.detail, gpu=arguments.gpu, code=arguments.code, mode=arguments.mode,
-                        capacity=arguments.capacity,
-                        journal=arguments.journal_folder or arguments.journal or None)
+    recorder = recorder_of(options)
     run = _prepared(program)
     process = os.getpid()
     try:
@@ -119,8 +136,6 @@ def read_program(arguments: argparse.Namespace) -> Program:
     words = words[1:] if words[:1] == ["--"] else words
     if not words or not words[0]:
         arguments.parser.error(f"name a {'module' if is_module else 'script'} to run")
-    if arguments.capacity is not None and arguments.mode == "grow":
-        arguments.parser.error(f"--capacity {arguments.capacity} belongs to --mode ring or --mode stop")
     name, rest, output = words[0], words[1:], arguments.output
     # `kernelscope run script.py -o out.kscope`: nothing else writes files of this suffix.
     if output is None and len(rest) >= 2 and rest[-2] in ("-o", "--output") and rest[-1].endswith(".kscope"):
@@ -151,7 +166,7 @@ def _prepared(program: Program) -> Callable[[], object]:
         sys.path[0] = str(Path.cwd())
         return lambda: runpy.run_module(program.name, run_name="__main__", alter_sys=True)
     path = Path(program.name)
-    if not path.is_file():  # A folder or a zip file with a __main__ in it.
+    if not path.is_file() or zipfile.is_zipfile(path):  # a folder or a zip file with a __main__ in it
         return lambda: runpy.run_path(program.name, run_name="__main__")
     try:
         source = path.read_bytes()
@@ -200,3 +215,7 @@ def _wait_for_threads() -> None:
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
+
+
+VERB = Verb(_arguments, main, about=_ABOUT,
+            usage="kernelscope run [options] (script.py | -m module) [argument ...]")

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernelscope.analysis.launches import PHASES, CellSummary, by_cell
 from kernelscope.analysis.redaction import redacted
 from kernelscope.commands.output import progress
-from kernelscope.errors import UnknownCellError, UnknownGraphError
+from kernelscope.commands.verb import Verb, add_redaction, number
+from kernelscope.errors import UnknownCellError
 from kernelscope.recording.file import load
 from kernelscope.recording.model import Recording, select_cell
 from kernelscope.recording.redact import shareable
@@ -22,14 +23,32 @@ from kernelscope.suggestions import did_you_mean
 from kernelscope.views.base import clean, shorten
 from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_text
-from kernelscope.views.graph.model import known_graphs
 
-if TYPE_CHECKING:
-    from kernelscope.views.graph.widget import GraphWidget
+_ABOUT = """\
+Show a .kscope file. Without an option, print the card as text.
 
+--json prints one object:
+  schema_version   version of the tables' columns, as the reference documents them
+  metadata         versions, detail, clock, dry_run: what was on
+  summary          one object a cell: label, status, launches, kernels, compiles, disk_hits, memory_hits,
+                   failed_compiles, errors, wall_ns, host_ns and <phase>_ns
+  tables           each table as a list of rows by column; null is what was not recorded"""
 
 # Rows of a table that are Python objects at once; a million launches would be gigabytes.
 _ROWS_AT_ONCE = 10_000
+
+
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("file", metavar="FILE.kscope")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--cells", action="store_true", help="one line a cell")
+    what.add_argument("--launches", action="store_true", help="one line a launch")
+    what.add_argument("--json", action="store_true", help="everything, for programs")
+    parser.add_argument("--cell", metavar="N", help="of one cell only: its execution count or name")
+    add_redaction(parser)
+    parser.add_argument("-o", "--output", metavar="OUT.kscope", help="with --redact or --no-texts: write it as a file")
+    parser.add_argument("--limit", metavar="ROWS", type=number("a number of rows", 0), default=100,
+                        help="how many launches --launches prints; 0 for all (default: 100)")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -84,7 +103,7 @@ def _summary(cell: CellSummary) -> dict[str, Any]:
     return {"label": cell.label, **row, **times}
 
 
-# Finding one of the recorded cells or graphs: for ``%kernelscope``, and for the command line.
+# Finding one of the recorded cells: for ``%kernelscope``, and for the command line.
 
 _LABEL_WIDTH = 40
 
@@ -119,32 +138,10 @@ def find_cell(recordings: Sequence[Recording], wanted: str | None = None) -> Rec
     raise UnknownCellError(f"no recorded cell {wanted!r}; known: {listed}{did_you_mean(wanted, sorted(names))}")
 
 
-def newest_graph(recordings: Sequence[Recording], wanted: str | None = None) -> GraphWidget:
-    """Return the picture of a graph of the newest recording that has one.
-
-    Parameters
-    ----------
-    recordings : sequence of Recording
-        Where to look, the oldest first.
-    wanted : str, optional
-        The graph's row in the table ``graphs``; without it, the only graph.
-
-    Raises
-    ------
-    UnknownGraphError
-        There is no such graph, or several and none was named; the message lists those that there are.
-    """
-    from kernelscope.views.graph.widget import GraphWidget
-
-    found = next((each for each in reversed(recordings) if each.arrow("graphs").num_rows), None)
-    if found is None:
-        raise UnknownGraphError("no recorded graph: no cell that was recorded built or launched a CUDA graph")
-    if wanted is not None and not wanted.isdecimal():
-        raise UnknownGraphError(f"{wanted!r} is no graph's number; {known_graphs(found)}")
-    return GraphWidget(found, None if wanted is None else int(wanted))
-
-
 def _known(row: dict[str, object]) -> str:
     number = "" if row["execution_count"] is None else str(row["execution_count"])
     name = "" if row["name"] is None else repr(clean(shorten(str(row["name"]), _LABEL_WIDTH)))
     return f"{number} ({name})" if number and name else number or name or "a cell without a name"
+
+
+VERB = Verb(_arguments, main, about=_ABOUT)

@@ -1,4 +1,4 @@
-"""``kernelscope study`` and ``%kernelscope study``: launch-overhead studies; one parser for both."""
+"""``study``: launch-overhead studies, in the same words for the command line and for notebooks."""
 
 from __future__ import annotations
 
@@ -6,32 +6,29 @@ import argparse
 import math
 import os
 import re
-import shlex
 import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.commands import output
-from kernelscope.errors import KernelScopeError, StudyArgumentError, StudyError, StudyFileError
-from kernelscope.suggestions import explained, parse_arguments, see
+from kernelscope.commands.verb import Verb
+from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
 from kernelscope.units import counted
 from kernelscope.views.base import checked
 
-# What ``kernelscope study`` and ``%kernelscope study`` accept: one parser for both.
-#
-# It imports nothing of the studies: ``kernelscope --help`` needs none of them.
+if TYPE_CHECKING:
+    from kernelscope.commands.session import NotebookSession
+
+# The words of both. Nothing of the studies is imported: ``--help`` needs none of them.
 
 #: Exit codes beside 0: an error, wrong arguments, over the limit of ``--fail-over``, interrupted.
 FAILED, WRONG, OVER, INTERRUPTED = 1, 2, 3, 130
 
-#: What there is to do; the first is meant where the magic names none.
-VERBS = ("launch", "against", "show", "compare", "anatomy", "suite", "clean")
-
-STUDY = """\
+_ABOUT = """\
 How many microseconds does a launch cost on the host, and does it differ between versions of numba-cuda?
 
 Each target is measured in fresh processes, in turn with the others. Differences come with intervals that hold for all
@@ -84,17 +81,9 @@ keep for the next study. Those in use now stay. They lie in the folder that KERN
 else in the user's cache; one that no study used for 30 days goes by itself."""
 
 
-def fill(parser: argparse.ArgumentParser, *, in_notebook: bool = False) -> None:
-    """Add what there is to do, and the options of each.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        The parser of ``study``; those of its verbs are of its class.
-    in_notebook : bool
-        Whether it is the magic's.
-    """
-    parser.description, parser.formatter_class = STUDY, argparse.RawDescriptionHelpFormatter
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    """Add what there is to do, and the options of each; parsers of verbs are of the parser's class."""
+    parser.description, parser.formatter_class = _ABOUT, argparse.RawDescriptionHelpFormatter
     verbs = parser.add_subparsers(dest="study", metavar="WHAT", required=True)
 
     def add(name: str, summary: str, about: str) -> argparse.ArgumentParser:
@@ -227,7 +216,7 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# ``kernelscope study``: what a launch costs the host, in several versions; what the magic shares with it.
+# ``kernelscope study``: what a launch costs the host, in several versions; what a notebook shares with it.
 
 # What the parser calls an option, and the functions of `kernelscope.studies` a parameter.
 _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processes": "processes", "limit": "limit_s",
@@ -505,101 +494,33 @@ _RUN: Mapping[str, Callable[[argparse.Namespace], Any]] = {
 #: The variable that holds the newest result.
 VARIABLE = "_kernelscope_study"
 
-_HELP = "%kernelscope study --help"
 
-
-def run_study(shell: Any, line: str | None, keep: Callable[[Any], object] = lambda result: None) -> None:
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     """Measure or read what the line asks for, and show it as an output of the running cell.
 
     The result, a `StudyResult`, `Comparison` or `AnatomyResult`, becomes the variable `VARIABLE`. What was measured
-    before a Ctrl-C is shown as well.
-
-    Parameters
-    ----------
-    shell : InteractiveShell
-        Where the cell runs, and is shown. A name after ``--case`` may be one of its variables: a `Case`, or a callable.
-    line : str or None
-        What follows ``study``; ``launch`` is meant where it names nothing to do.
-    keep : callable
-        Called with the result, before it is shown.
-
-    Raises
-    ------
-    UsageError
-        The line is wrong, or it cannot be had; one line says why.
+    before a Ctrl-C is shown as well. A name after ``--case`` may be a variable of the user's: a `Case`, or a callable.
     """
-    arguments = parse(line)
-    if arguments is None:
+    told = told_only(asked)
+    if told is not None:
+        print(told)
         return
-    try:
-        told = told_only(arguments)
-        if told is not None:
-            print(told)
-            return
-        check_outputs(arguments)
-        for name in ("cases", "case"):
-            setattr(arguments, name, _cases(shell, getattr(arguments, name, None)))
-        result, is_partial = _measured(arguments)
-        shell.push({VARIABLE: result}, interactive=False)
-        keep(result)
-        _display(shell, result, arguments, is_partial=is_partial)
-    except KernelScopeError as error:
-        from IPython.core.error import UsageError
-
-        raise UsageError(_one_line(error)) from None
+    check_outputs(asked)
+    for name in ("cases", "case"):
+        setattr(asked, name, _cases(session.shell, getattr(asked, name, None)))
+    result, is_partial = _measured(asked)
+    session.shell.push({VARIABLE: result}, interactive=False)
+    session.studied = result
+    _display(session.shell, result, asked, is_partial=is_partial)
     if is_partial:
         # The notebook's next cells must not run as if the study were whole.
         raise KeyboardInterrupt(f"the study was interrupted; {VARIABLE} has what was measured") from None
-
-
-def parse(line: str | None) -> argparse.Namespace | None:
-    """Return what a line asks for; None where it asked for help, which has been printed.
-
-    Raises
-    ------
-    UsageError
-        It is wrong; one line says what is allowed.
-    """
-    try:
-        lexer = shlex.shlex(line or "", posix=True)
-        lexer.whitespace_split = True
-        lexer.commenters = ""
-        words = list(lexer)
-    except ValueError as error:
-        from IPython.core.error import UsageError
-
-        raise UsageError(see(f"{_one_line(error).lower()} in {(line or '').strip()!r}", _HELP)) from None
-    is_whole = words[:1] in (["-h"], ["--help"])
-    if not is_whole and (not words or words[0].startswith("-")):
-        words.insert(0, VERBS[0])
-    parser = _Parser(prog="%kernelscope study")
-    fill(parser, in_notebook=True)
-    try:
-        return parse_arguments(parser, words)
-    except _HelpShown:
-        return None
 
 
 def forget(shell: Any, result: Any) -> None:
     """Take the variable out of the shell, if it still is what was put there."""
     if result is not None and shell.user_ns.get(VARIABLE) is result:
         shell.drop_by_id({VARIABLE: result})
-
-
-class _HelpShown(Exception):
-    """Help was printed: there is nothing to do."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are a `UsageError` of one line, and nothing ends the process."""
-
-    def error(self, message: str) -> NoReturn:
-        from IPython.core.error import UsageError
-
-        raise UsageError(see(explained(self, message), f"{self.prog} --help"))
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        raise _HelpShown
 
 
 def _measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
@@ -656,5 +577,4 @@ def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:
     return found
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+VERB = Verb(_arguments, main, _magic, about=_ABOUT, default="launch", runs_user_code=True)

@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from IPython.core.error import UsageError
+import argparse
+from typing import TYPE_CHECKING
 
 from kernelscope.commands.show import find_cell
-from kernelscope.errors import KernelScopeError
-from kernelscope.suggestions import did_you_mean
+from kernelscope.commands.verb import Verb
 
 if TYPE_CHECKING:
-    from kernelscope.recording.model import Recording
+    from kernelscope.commands.session import NotebookSession
 
 
-USAGE = "%kernelscope whatif graph [CELL]"
+def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
+    parser.add_argument("kind", choices=("graph",), metavar="graph",
+                        help="what to try: one CUDA graph of the cell's launches")
+    parser.add_argument("cell", metavar="CELL", nargs="?", help="the cell's number or name; the newest without")
 
 
-def run_whatif(shell: Any, recordings: Sequence[Recording], asked: str | None) -> None:
-    """Run the cell again and show the result as an output of the running cell.
+def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
+    """Run the cell again and show the result; what the cell's own code raises passes."""
+    from kernelscope.graphs import from_recording
 
-    Parameters
-    ----------
-    shell : InteractiveShell
-        Where the cell runs, and is shown.
-    recordings : sequence of Recording
-        Those of this session, in order.
-    asked : str or None
-        What follows ``whatif``: ``graph``, and the cell's execution count or name; the newest cell without.
-
-    Raises
-    ------
-    UsageError
-        The line is wrong, or the cell cannot be a graph; one line says why. What the cell's own code raises passes.
-    """
-    kind, _, cell = (asked or "").strip().partition(" ")
-    if kind != "graph":
-        wrong = f"no what-if of {kind!r}{did_you_mean(kind, ['graph'])}" if kind else "what to try is missing"
-        raise UsageError(f"{wrong}{' U' if wrong.endswith('?') else '; u'}sage: {USAGE}")
-    result = _found(recordings, cell.strip().strip("'\"") or None)
+    shell, result = session.shell, from_recording(find_cell(session.recordings, asked.cell))
     data = {"text/plain": str(result)}
     if "text/html" in getattr(shell.display_formatter, "active_types", ()):
         data["text/html"] = result._repr_html_()
     shell.display_pub.publish(data=data, metadata={"kernelscope": {"whatif": True}})
 
 
-def _found(recordings: Sequence[Recording], cell: str | None) -> Any:
-    try:
-        from kernelscope.graphs import from_recording
-
-        return from_recording(find_cell(recordings, cell))
-    except KernelScopeError as error:
-        raise UsageError(" ".join(str(error).split())) from None
+VERB = Verb(_arguments, magic=_magic, runs_user_code=True)

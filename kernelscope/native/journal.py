@@ -17,6 +17,9 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
+from kernelscope.native.record import BYTES
+from kernelscope.schema import RECORD_VERSION
+
 #: Of ``journal.json``.
 FORMAT = 1
 FACTS, SLOTS, ROWS = "journal.json", "slots", "rows"
@@ -26,8 +29,8 @@ PART = "journal.json.part"
 FILES = (FACTS, PART, SLOTS, ROWS)
 
 MAGIC = b"kernelscope ring"
-SLOT_VERSION = 1
-SLOT_BYTES = 64
+SLOT_VERSION = RECORD_VERSION
+SLOT_BYTES = BYTES
 SEGMENT_SLOTS = 4096
 HEADER_BYTES = 4096
 #: Magic, version, bytes a slot, slots a segment, mode, capacity, pid, host clock (ns) when it was made.

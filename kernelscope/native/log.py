@@ -6,7 +6,6 @@ import functools
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -22,11 +21,6 @@ from kernelscope.schema import UNKNOWN
 #: which they began.
 LaunchColumns = dict[str, np.ndarray]
 
-MODES = ("grow", "ring", "stop")
-#: Where to keep what a killed process leaves: nowhere, in the default folder (True), or in this one.
-Journal = bool | str | Path | None
-#: How many launches the modes ``ring`` and ``stop`` keep, where it is not said.
-CAPACITY = 1_000_000
 #: Bits of a mark that count launches; those above count the ones that found no room.
 _COUNT_BITS = 64
 
@@ -151,56 +145,3 @@ def _code_of(handler: Any) -> CodeType | None:
     if not hasattr(function, "__code__"):
         function = vars(type(function)).get("__call__")
     return getattr(function, "__code__", None)
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """How a recorder is asked to keep launches.
-
-    Attributes
-    ----------
-    mode : str
-        ``grow`` keeps every launch, ``ring`` the newest `capacity`, ``stop`` the first `capacity`.
-    capacity : int or None
-        None for `CAPACITY`; not for the mode ``grow``.
-    journal : None, True, str or Path
-        Where to keep what a killed process leaves: in the default folder, or in this one.
-
-    Raises
-    ------
-    ValueError
-        One of these is nothing that there is.
-    """
-
-    mode: str = "grow"
-    capacity: int | None = None
-    journal: Journal = None
-
-    def __post_init__(self) -> None:
-        """Check it, and fill in the capacity."""
-        if self.mode not in MODES:
-            raise ValueError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
-        if self.mode == "grow":
-            if self.capacity is not None:
-                raise ValueError(f"capacity {self.capacity!r} is for mode 'ring' or 'stop': mode 'grow' keeps all")
-        elif self.capacity is None:
-            object.__setattr__(self, "capacity", CAPACITY)
-        elif type(self.capacity) is not int or self.capacity < 1:
-            raise ValueError(f"capacity {self.capacity!r} is no number of launches: it takes an int of 1 or more")
-        if not (self.journal is None or self.journal is True or isinstance(self.journal, str | Path)):
-            raise ValueError(f"journal {self.journal!r} is none of None, True and a folder's path")
-
-    def differences(self, held: LaunchLog, journal: Journal) -> list[str]:
-        """Return what was asked for and is otherwise in the recording around this one: a sentence each."""
-        told: list[str] = []
-        if self.mode != "grow" and (self.mode, self.capacity) != (held.mode, held.capacity):
-            told.append(f"launches were kept in {_words(held.mode, held.capacity)}, as in the recording around it, "
-                        f"not in {_words(self.mode, self.capacity)}")
-        if self.journal is not None and self.journal != journal:
-            there = "no journal" if journal is None else "the journal"
-            told.append(f"launches went to {there} of the recording around it, not to one of their own")
-        return told
-
-
-def _words(mode: str, capacity: int | None) -> str:
-    return f"mode {mode!r}" + ("" if capacity is None else f" with capacity {capacity:,}")

@@ -19,11 +19,6 @@ from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.sink import Sink
 
-#: How much of a launch is recorded: its two ends, or every phase boundary between them.
-DETAILS = ("launch", "phases")
-#: How the GPU's side is recorded.
-GPU_SOURCES = ("cupti", "events", "none")
-
 
 class Probe(Protocol):
     """One framework's hooks. A recording session installs each probe once and uninstalls it once.

@@ -7,12 +7,15 @@ import importlib.metadata
 import os
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 from kernelscope import dryrun
 
 _PACKAGES = ("kernelscope", "numba-cuda", "numba", "numba-cuda-mlir", "cuda-core", "cuda-bindings", "cuda-cccl",
              "quadrants", "numpy", "nvtx", "ipython")
+# Of /proc/cpuinfo, which has an entry for each core.
+_MOST_BYTES = 8192
 
 
 def environment() -> dict[str, Any]:
@@ -24,6 +27,20 @@ def environment() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "packages": dict(_versions()),
     }
+
+
+def processor(root: Path = Path("/")) -> str:
+    """Return the model of the processor; without `root`, of this machine's."""
+    try:
+        with open(root / "proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        text = ""
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model") and value.strip():
+            return value.strip()
+    return platform.processor() or platform.machine() or "unknown"
 
 
 @functools.cache

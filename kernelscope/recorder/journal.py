@@ -24,8 +24,9 @@ from typing import Any
 
 from kernelscope.clock import Clock
 from kernelscope.native import journal as native_journal
-from kernelscope.native.log import Keeping, LaunchLog, from_signal_handler
+from kernelscope.native.log import LaunchLog, from_signal_handler
 from kernelscope.probes.sink import Interner, Sink
+from kernelscope.recorder.options import RecordingOptions
 
 Row = dict[str, Any]
 
@@ -323,10 +324,10 @@ class Journal:
                 sink.health.append(self.health)
 
 
-def keep(keeping: Keeping, detail: str, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
+def keep(options: RecordingOptions, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
     """Return the log of a session, and as health why its journal is not kept; one that is asked for is made."""
-    asked = clock, detail, keeping.mode, keeping.capacity
-    if keeping.journal is None:
+    asked = clock, options.detail, options.mode, options.capacity
+    if options.journal is None:
         return LaunchLog(*asked), []
     problem = make_journal(journal)
     if problem is not None:

@@ -25,6 +25,7 @@ from kernelscope.probes.base import Probe
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
 from kernelscope.probes.nvtx import NvtxProbe, measure_cost
 from kernelscope.probes.sink import Sink
+from kernelscope.recorder.environment import processor
 
 #: A calibration that is older says nothing any more: systems, drivers and firmware have changed since.
 MOST_DAYS = 180
@@ -451,10 +452,6 @@ def _content(path: Path) -> Any:
 
 # The setting of this process: what a calibration must have been measured with to hold here.
 
-# Of a file that has a part for each processor core, of which the first says it.
-_READ = 8192
-
-
 def setting(gpu: str | None, detail: str) -> Setting:
     """Return this process' setting.
 
@@ -467,20 +464,6 @@ def setting(gpu: str | None, detail: str) -> Setting:
     """
     return Setting(platform.node() or "unnamed", processor(), platform.python_version(), kernelscope.__version__,
                    _numba_cuda(), gpu, detail)
-
-
-def processor(root: Path = Path("/")) -> str:
-    """Return the model of the processor; without `root`, of this machine's."""
-    try:
-        with open(root / "proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            text = file.read(_READ)
-    except OSError:
-        text = ""
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("model name", "Model", "cpu model") and value.strip():
-            return value.strip()
-    return platform.processor() or platform.machine() or "unknown"
 
 
 @functools.cache

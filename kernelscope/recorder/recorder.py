@@ -11,16 +11,25 @@ import hashlib
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from kernelscope.analysis.builds import explain_builds
 from kernelscope.analysis.compiles import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
-from kernelscope.native.log import Journal, Keeping
 from kernelscope.probes import base
-from kernelscope.probes.base import DETAILS, GPU_SOURCES, Probe, insist
+from kernelscope.probes.base import Probe, insist
+from kernelscope.recorder.options import (
+    P,
+    RecordingOptions,
+    option,
+    options_text,
+    parameters,
+    set_up_by,
+    takes_options,
+)
 from kernelscope.recorder.session import Part, Session, raw_recording
 from kernelscope.recording.build import build
 from kernelscope.recording.model import Recording, keep_used
@@ -28,57 +37,31 @@ from kernelscope.recording.model import Recording, keep_used
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecorderOptions(RecordingOptions):
+    """What a recorder is asked for: the recording's options, and what tests put in the place of this machine's."""
+
+    probes: Sequence[Probe] | None = field(
+        default=None, metadata=option("instead of every probe that there is; for tests"))
+    clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
+
+
 class Recorder:
     """Records the launches of this process between `start` and `stop`; a context manager for one block.
 
-    Parameters
-    ----------
-    name : str, optional
-        What to call the recording.
-    detail : str
-        ``phases`` records every phase boundary of a launch, ``launch`` its two ends at less than half the cost.
-    gpu : str
-        How the GPU's side is recorded: ``cupti`` where that is possible, ``events`` times numba-cuda's kernels with
-        CUDA events, which perturbs what it measures, ``none`` leaves it out.
-    synchronize : bool
-        Whether to wait for the device before stopping.
-    code : bool
-        Whether the recording holds the kernels' code too: source, inferred types, LLVM, PTX, SASS and machine code. It
-        may be private; it is read when recording stops, which takes that much longer.
-    mode : str
-        ``grow`` keeps every launch, ``ring`` the newest `capacity` of them, ``stop`` the first; by the order in which
-        they began. What was not kept is counted.
-    capacity : int, optional
-        How many launches the modes ``ring`` and ``stop`` keep; 1,000,000 where it is not said.
-    journal : True or path, optional
-        Keep what is recorded in files as well, in the default folder or in this one, so that a process that is killed
-        leaves it.
-    probes : sequence of Probe, optional
-        Instead of every probe that there is; for tests.
-    clock : callable
-        The host clock, in nanoseconds; for tests.
+    {options}
 
     Raises
     ------
     ValueError
-        `detail`, `gpu` or `mode` is none of these, or `capacity` or `journal` is of another type.
+        An option's value is none that there is.
     """
 
-    def __init__(self, name: str | None = None, *, detail: str = "phases", gpu: str = "cupti", synchronize: bool = True,
-                 code: bool = False, mode: str = "grow", capacity: int | None = None, journal: Journal = None,
-                 probes: Sequence[Probe] | None = None, clock: Clock = now) -> None:
-        if detail not in DETAILS:
-            raise ValueError(f"detail {detail!r} is not one of {', '.join(DETAILS)}")
-        if gpu not in GPU_SOURCES:
-            raise ValueError(f"gpu {gpu!r} is not one of {', '.join(GPU_SOURCES)}")
-        self.name = name
-        self.detail = detail
-        self.gpu = gpu
-        self.code = code
-        self._keeping = Keeping(mode, capacity, journal)
-        self._synchronize = synchronize
-        self._probes = probes
-        self._clock = clock
+    @set_up_by(RecorderOptions)
+    def __init__(self, options: RecorderOptions) -> None:
+        self.name = options.name
+        self.options = options
+        self._clock = options.clock
         self._session: Session | None = None
         self._part: Part | None = None
         self._cells: list[dict[str, Any]] = []
@@ -107,12 +90,11 @@ class Recorder:
         """
         self._refuse_another_start()
         try:
-            self._session, self._part = Session.join(self, self.detail, self.gpu, self._probes, self._clock,
-                                                     self._keeping)
+            self._session, self._part = Session.join(self, self.options, self.options.probes, self._clock)
             if self._part.began is None:
                 self._session.begin_journal(self.name)
             self._notes += [{"probe": "recorder", "status": "degraded", "message": message}
-                            for message in self._differences(self._session)]
+                            for message in self.options.differences(self._session.options)]
             return self
         except BaseException:
             self._give_up()
@@ -137,12 +119,12 @@ class Recorder:
             try:
                 if self._cells and "end_ns" not in self._cells[-1]:
                     self.end_cell()
-                if self._synchronize:
+                if self.options.synchronize:
                     self._wait(session)
             finally:
                 alone, interrupt = session.leave(self)
                 self._session = None  # only now: where a Ctrl-C came first, it can be stopped again
-            recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.code))
+            recording = build(raw_recording(session, part, self.name, self._cells, self._notes, code=self.options.code))
             self._recording = explain_builds(explain(recording if alone else keep_used(recording)))
             if alone:
                 session.end_journal()
@@ -245,16 +227,6 @@ class Recorder:
         self._cells.clear()
         self._notes.clear()
 
-    def _differences(self, session: Session) -> list[str]:
-        """What was asked for and is otherwise in the recording around this one: a sentence each."""
-        told: list[str] = []
-        if self.detail != session.sink.detail:
-            told.append(f"recorded with detail {session.sink.detail!r}, as the recording around it, "
-                        f"not {self.detail!r}")
-        if self.gpu != session.gpu:
-            told.append(f"recorded the GPU's side with {session.gpu!r}, as the recording around it, not {self.gpu!r}")
-        return told + self._keeping.differences(session.sink.log, session.keeping.journal)
-
     def _journal_cell(self) -> None:
         """Write the newest cell to the session's journal; cells of recorders inside the first are inside its own."""
         if self._session is None or self._part is None or self._part.began is not None:
@@ -286,42 +258,65 @@ class Recorder:
                 self._cells[-1]["synchronized_ns"] = self._clock()
 
 
-def record(name: str | None = None, *, detail: str = "phases", gpu: str = "cupti",
-           synchronize: bool = True, code: bool = False, mode: str = "grow", capacity: int | None = None,
-           journal: Journal = None) -> Recorder:
+Recorder.__doc__ = inspect.cleandoc(Recorder.__doc__ or "").replace("{options}", options_text(RecorderOptions))
+
+
+@takes_options(RecordingOptions)
+def record(options: RecordingOptions) -> Recorder:
     """Return a `Recorder` for a ``with`` block; after it, its ``recording`` is the `Recording`.
 
+    {options}
+
+    Examples
+    --------
     >>> with kernelscope.record("warm-up") as r:  # doctest: +SKIP
     ...     kernel[1, 32](array)
     >>> r.recording.launches  # doctest: +SKIP
     """
-    return Recorder(name, detail=detail, gpu=gpu, synchronize=synchronize, code=code, mode=mode, capacity=capacity,
-                    journal=journal)
+    return recorder_of(options)
 
 
-@overload
-def recorded(function: Function) -> Function: ...
-@overload
-def recorded(*, name: str | None = None, detail: str = "phases", gpu: str = "cupti", code: bool = False,
-             mode: str = "grow", capacity: int | None = None,
-             journal: Journal = None) -> Callable[[Function], Function]: ...
-def recorded(function: Any = None, *, name: str | None = None, detail: str = "phases", gpu: str = "cupti",
-             code: bool = False, mode: str = "grow", capacity: int | None = None, journal: Journal = None) -> Any:
+class _Recorded(Protocol[P]):
+    """How `recorded` is called: with a function, or with options, and then it is a decorator."""
+
+    @overload
+    def __call__(self, function: Function, /) -> Function: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Callable[[Function], Function]: ...
+
+
+def _function_or_options(make: Callable[P, RecordingOptions]) -> Callable[[Callable[..., Any]], _Recorded[P]]:
+    """Return a decorator for `recorded`, which gives it the options' signature beside the function."""
+    def decorate(recorded: Any) -> _Recorded[P]:
+        taken = [each.replace(kind=each.KEYWORD_ONLY) for each in parameters(make)]
+        given = inspect.Parameter("function", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+        recorded.__signature__ = inspect.Signature([given, *taken])
+        recorded.__doc__ = inspect.cleandoc(recorded.__doc__).replace("{options}", options_text(make))
+        return recorded
+
+    return decorate
+
+
+@_function_or_options(RecordingOptions)
+def recorded(function: Any = None, **options: Any) -> Any:
     """Record every call of a function; the newest call's recording is its ``recording`` attribute.
 
     The function's result, exceptions and signature stay as they are.
-    """
-    options: Any = {"detail": detail, "gpu": gpu, "code": code, "mode": mode, "capacity": capacity,
-                    "journal": journal}
-    if function is None:
-        return functools.partial(recorded, name=name, **options)
 
+    {options}
+    """
+    if function is None:
+        return functools.partial(recorded, **options)
+    if not callable(function):
+        raise TypeError(f"recorded() takes a function, and {function!r} is none: options are given by their names")
+    given: dict[str, Any] = {**options, "name": options.get("name") or function.__qualname__}
+    each_call = RecordingOptions(**given)
     call: Any
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            recorder = Recorder(name or function.__qualname__, **options)
+            recorder = recorder_of(each_call)
             try:
                 with recorder:
                     return await function(*args, **kwargs)
@@ -337,7 +332,7 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
 
     @functools.wraps(function)
     def call_plain(*args: Any, **kwargs: Any) -> Any:
-        recorder = Recorder(name or function.__qualname__, **options)
+        recorder = recorder_of(each_call)
         try:
             with recorder:
                 return function(*args, **kwargs)
@@ -350,3 +345,9 @@ def recorded(function: Any = None, *, name: str | None = None, detail: str = "ph
     call = call_plain
     call.recording = None
     return call
+
+
+def recorder_of(options: RecordingOptions) -> Recorder:
+    """Return a recorder with these options."""
+    given: dict[str, Any] = {each.name: getattr(options, each.name) for each in fields(options)}
+    return Recorder(**given)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
-from kernelscope.native.log import Keeping, LaunchColumns, LaunchLog, from_signal_handler
+from kernelscope.native.log import LaunchColumns, LaunchLog, from_signal_handler
 from kernelscope.probes.base import Probe, insist, plugin_probes, remove_pass_throughs
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
@@ -27,6 +27,7 @@ from kernelscope.probes.simulator import SimulatorProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import environment, shown_filename
 from kernelscope.recorder.journal import Journal, keep
+from kernelscope.recorder.options import RecordingOptions
 from kernelscope.recorder.overhead import Stated, cost_rows, facts, stated_costs
 from kernelscope.recording.build import RawRecording
 from kernelscope.recording.columns import distinct
@@ -43,17 +44,16 @@ class Session:
     active: Session | None = None
     lock = threading.RLock()
 
-    def __init__(self, detail: str, gpu: str, clock: Clock, keeping: Keeping, journal: Journal) -> None:
+    def __init__(self, options: RecordingOptions, clock: Clock, journal: Journal) -> None:
         if os.environ.get("KERNELSCOPE_DRYRUN") and not dryrun.is_enabled():
             dryrun.enable_from_environment()  # it failed when kernelscope was imported: now it is an error
-        self.keeping = keeping
-        log, problems = keep(keeping, detail, clock, journal)
+        self.options = options
+        log, problems = keep(options, clock, journal)
         self.journal = journal if journal.is_on else None
-        self.sink = Sink(clock, detail, log)
+        self.sink = Sink(clock, options.detail, log)
         self.sink.health += problems
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
-        self.gpu = gpu
         self.alignment = align(clock)
         self.installed: list[Probe] = []
         #: Who records: as long as there is one, the hooks stay in.
@@ -61,8 +61,8 @@ class Session:
         self.describing = threading.RLock()
 
     @classmethod
-    def join(cls, recorder: object, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
-             keeping: Keeping) -> tuple[Session, Part]:
+    def join(cls, recorder: object, options: RecordingOptions, probes: Sequence[Probe] | None,
+             clock: Clock) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now.
 
         The recorder is in it from then on, also where a signal handler keeps this from returning: see `leave`.
@@ -70,22 +70,22 @@ class Session:
         with cls.lock:
             if cls.active is None:
                 part = Part()  # what other threads launched since the first hook went in is of it
-                session = cls._open(recorder, detail, gpu, probes, clock, keeping)
+                session = cls._open(recorder, options, probes, clock)
             else:
                 session, part = cls.active, Part(cls.active.sink)
                 session.recorders.add(recorder)
             return session, part
 
     @classmethod
-    def _open(cls, recorder: object, detail: str, gpu: str, probes: Sequence[Probe] | None, clock: Clock,
-              keeping: Keeping) -> Session:
+    def _open(cls, recorder: object, options: RecordingOptions, probes: Sequence[Probe] | None,
+              clock: Clock) -> Session:
         # What has to be undone is held before anything is done: a signal handler may raise after any call.
-        journal, session = Journal(keeping.journal), None
+        journal, session = Journal(options.journal), None
         try:
             remove_pass_throughs()
-            session = cls(detail, gpu, clock, keeping, journal)
+            session = cls(options, clock, journal)
             if probes is None:
-                probes, problems = _probes(gpu)
+                probes, problems = _probes(options.gpu)
                 session.sink.health += problems
             for probe in probes:
                 session._install(probe)

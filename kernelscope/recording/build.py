@@ -15,14 +15,11 @@ from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import in_range, integer_array, make_table, table_of_rows
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
+from kernelscope.schema import RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
 
 #: The columns of `RawRecording.launches`.
-LAUNCH_COLUMNS = {
-    "thread_id": np.int32, "target": np.int32, "configuration": np.int32, "start_ns": np.int64,
-    "dispatch_end_ns": np.int64, "submit_start_ns": np.int64, "submit_end_ns": np.int64, "end_ns": np.int64,
-}
-_TIMES = ("start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")
+LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "target", "configuration"), np.int32),
+                  **dict.fromkeys(RECORD_TIMES, np.int64)}
 
 
 @dataclass
@@ -150,7 +147,7 @@ def _columns(raw: RawRecording) -> dict[str, Any]:
         "launch_id": np.arange(len(start), dtype=np.int64),
         "thread_id": held["thread_id"],
         "configuration_id": held["configuration"],
-        **{name: held[name] for name in _TIMES},
+        **{name: held[name] for name in RECORD_TIMES},
         **found,
         "error": _dictionary(found["error"], words),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.schema import MAX_SUM, TABLES, UNKNOWN, Column
+from kernelscope.schema import MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 
 # What must hold in and between the tables of a recording, so that whoever reads one need not check.
 #
@@ -56,11 +57,10 @@ Ends = tuple[float, float]
 MAX_JSON_DEPTH = 40
 
 #: Columns of instants, as distinct from durations, which have the same unit.
-INSTANTS = ("start_ns", "end_ns", "synchronized_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns")
+INSTANTS = (*RECORD_TIMES, "synchronized_ns")
 
 # What is subtracted and added up: the first from the second.
-_SPANS = (("start_ns", "end_ns"), ("start_ns", "dispatch_end_ns"), ("dispatch_end_ns", "submit_start_ns"),
-          ("submit_start_ns", "submit_end_ns"), ("submit_end_ns", "end_ns"))
+_SPANS = (("start_ns", "end_ns"), *itertools.pairwise(RECORD_TIMES))
 _IN_ORDER = ("launches", "activities", "api_calls", "compilations", "builds", "graph_events", "ranges")
 #: What stands for an unknown start where rows are ordered: before every other.
 FIRST = np.iinfo(np.int64).min

@@ -32,11 +32,12 @@ from kernelscope.native.journal import (
     SLOT_VERSION,
     opened,
 )
-from kernelscope.recording.build import RawRecording, build
+from kernelscope.native.record import BOUNDARIES, LAYOUT
+from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
 from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
-from kernelscope.schema import SCHEMA_VERSION, TABLES, UNFINISHED, UNKNOWN, Column
+from kernelscope.schema import RECORD_TIMES, SCHEMA_VERSION, TABLES, UNFINISHED, UNKNOWN, Column
 
 # The rows of a journal: small tables as JSON, one record a row, each with its length and CRC.
 #
@@ -241,11 +242,7 @@ def _well_formed(value: Any) -> Any:
 # Nothing is believed but what a slot's own check confirms: the process was killed in the middle of its work, and
 # the file may have been cut off or changed since. Slots are checked by the million, vectorized.
 
-SLOT = np.dtype([
-    ("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "<i8"), ("submit_start_ns", "<i8"),
-    ("submit_end_ns", "<i8"), ("end_ns", "<i8"), ("target", "<i4"), ("configuration", "<i4"), ("thread", "<i4"),
-    ("kind", "<u2"), ("check", "<u2"),
-])
+SLOT = np.dtype(LAYOUT)
 #: Kinds of slot: of a launch that could not be recorded after all, of a launch.
 VOIDED, LAUNCH = 0, 1
 UNDER_WAY = np.uint64(1 << 63)
@@ -254,7 +251,6 @@ MAX_SLOTS = 1 << 28
 #: Instants of a host clock are below this, 36 years after it began to count.
 MAX_NS = 1 << 60
 
-_INNER = ("dispatch_end_ns", "submit_start_ns", "submit_end_ns")
 _AT_ONCE = 1 << 16
 #: A counter beyond this is a damaged one.
 _MAX_COUNT = 1 << 40
@@ -323,11 +319,11 @@ def slot_checks(slots: np.ndarray) -> np.ndarray:
     words = slots.view("<u8").reshape(-1, SLOT_BYTES // 8)
     is_open = (words[:, 0] & UNDER_WAY) != 0
     state = np.zeros(len(slots), np.uint64)
-    for place in range(8):
+    for place in range(words.shape[1]):
         word = words[:, place]
-        if 2 <= place <= 5:
+        if 2 <= place <= len(RECORD_TIMES):  # the times after the first
             word = np.where(is_open, np.uint64(0xFFFF_FFFF_FFFF_FFFF), word)
-        elif place == 7:
+        elif place == words.shape[1] - 1:
             word = word & _CHECKED_OF_LAST
         state = (state << np.uint64(9) | state >> np.uint64(55)) ^ word
     state ^= state >> np.uint64(32)
@@ -457,7 +453,7 @@ def _columns(slots: np.ndarray) -> dict[str, Any]:
     }
     latest = np.where(columns["end_ns"] == UNKNOWN, MAX_NS, columns["end_ns"])
     before = columns["start_ns"]
-    for name in _INNER:
+    for name in BOUNDARIES:
         values = slots[name].astype(np.int64)
         values = np.where((values >= before) & (values <= latest), values, UNKNOWN)
         columns[name] = values
@@ -777,7 +773,7 @@ def remove_journal(folder: Path) -> None:
 
 
 def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
-    launches = dict(slots.launches) or {name: np.empty(0, np.int64) for name in _COLUMNS}
+    launches = dict(slots.launches) or {name: np.empty(0, np.int64) for name in LAUNCH_COLUMNS}
     ids = with_known_ids(launches, slots.is_open, rows)
     held = ids.tables
     cells = _cells(held["cells"], _latest(launches, held, rows.ranges))
@@ -789,7 +785,7 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
         "unknown_ids": ids.unknown, "mode": slots.mode, "notes": [*slots.notes],
     }
     return RawRecording(
-        launches={name: launches[name] for name in _COLUMNS}, ranges=ids.ranges, cells=cells,
+        launches={name: launches[name] for name in LAUNCH_COLUMNS}, ranges=ids.ranges, cells=cells,
         health=[*held["health"], _health(recovered, bool(facts))],
         targets=held["targets"], threads=held["threads"], dispatchers=held["dispatchers"],
         specializations=held["specializations"], configurations=held["configurations"], devices=held["devices"],
@@ -799,10 +795,6 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
                   "recorder": {"mode": slots.mode or "grow", "capacity": slots.capacity,
                                "kept": len(slots.is_open), "lost": slots.lost + slots.missing},
                   "recovered": recovered})
-
-
-_COLUMNS = ("thread_id", "target", "configuration", "start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns",
-            "end_ns")
 
 
 def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
@@ -869,7 +861,7 @@ def _cells(rows: Sequence[Row], latest: int) -> list[Row]:
 
 def _latest(launches: Mapping[str, np.ndarray], tables: Mapping[str, list[Row]], ranges: Sequence[float]) -> int:
     """The last instant that the journal knows of."""
-    found = [int(launches[name].max()) for name in (*_COLUMNS[3:],) if len(launches[name])]
+    found = [int(launches[name].max()) for name in RECORD_TIMES if len(launches[name])]
     found += [row[name] for table in ("cells", "compilations", "builds") for row in tables[table]
               for name in ("start_ns", "end_ns") if name in row]
     found += [round(ranges[-4] * 1e9)] if ranges else []

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from kernelscope.studies.compare import compare as compare
     from kernelscope.studies.environments import Workspace as Workspace
     from kernelscope.studies.environments import prepare as prepare
-    from kernelscope.studies.measured import Measured as Measured
     from kernelscope.studies.overhead import StudyInterrupted as StudyInterrupted
     from kernelscope.studies.overhead import against as against
     from kernelscope.studies.overhead import launch_overhead as launch_overhead
+    from kernelscope.studies.result import Measured as Measured
     from kernelscope.studies.result import StudyResult as StudyResult
     from kernelscope.studies.result import load as load
     from kernelscope.studies.statistics import judge as judge
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Case": "cases",
-    "Measured": "measured",
+    "Measured": "result",
     "StudyInterrupted": "overhead",
     "StudyResult": "result",
     "Target": "target",

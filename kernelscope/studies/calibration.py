@@ -6,6 +6,7 @@ round. *Not recording* has two turns: between them no difference should be seen.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sys
@@ -19,15 +20,19 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from kernelscope.errors import CalibrationError, StudyError
-from kernelscope.probes.base import DETAILS
 from kernelscope.recorder import overhead
+from kernelscope.recorder.options import DETAILS
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Tail, measuring, store
 from kernelscope.studies import process as studies_process
-from kernelscope.studies.arguments import check_settings
+from kernelscope.studies.bench import main as bench_main
+from kernelscope.studies.bench import timing
+from kernelscope.studies.bench.main import Bench
+from kernelscope.studies.bench.timing import TimedCase, freeze_garbage
 from kernelscope.studies.overhead import is_dry_run, refuse_simulator
-from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
-from kernelscope.studies.runner import Quietness, Tell, showing
+from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, kill_all
+from kernelscope.studies.runner import CpuNoise, Tell, showing
 from kernelscope.studies.statistics import Values, median_interval
+from kernelscope.studies.target import check_settings
 
 #: Device arrays that the two kernels take.
 ARGUMENTS = (0, 4)
@@ -43,7 +48,7 @@ _RESAMPLES = 400
 _TIMEOUT_S = 120.0
 _LABEL = "calibration"
 # Started with -P: a module in the current folder takes the place of none that is measured.
-_COMMAND = "from kernelscope.studies.calibrating import main; import sys; main(*map(int, sys.argv[1:]))"
+_COMMAND = "from kernelscope.studies.calibration import main; import sys; main(*map(int, sys.argv[1:]))"
 
 
 class Way(NamedTuple):
@@ -165,22 +170,22 @@ def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, ord
     quiet : bool
         Whether they are the quiet ones.
     """
-    quietness = Quietness(cores)
-    quietness.learn(_LABEL, int(hello["best_ns"]))
+    cpu_noise = CpuNoise(cores)
+    cpu_noise.learn(_LABEL, int(hello["best_ns"]))
     ways = [_PLAIN, _AGAIN, *map(Way, DETAILS)]
     turns = [(arguments, way) for arguments in ARGUMENTS for way in ways]
     for arguments, way in turns:  # what a first batch takes, compiling and importing, is no measurement
         tell(0.0, f"warming up: {_named(arguments, way)}")
-        _ask(process, quietness, arguments, way)
+        _ask(process, cpu_noise, arguments, way)
     begun = last = clock()
     rounds: list[tuple[Round, bool]] = []
     while len(rounds) < _MOST_ROUNDS:
-        quietness.next_round()
+        cpu_noise.next_round()
         made: Round = {}
         for arguments, way in order.sample(turns, len(turns)):
             tell(min((clock() - begun) / seconds, 1.0), f"round {len(rounds) + 1}: {_named(arguments, way)}")
-            made[arguments, way] = _ask(process, quietness, arguments, way)
-        rounds.append((made, quietness.is_quiet))
+            made[arguments, way] = _ask(process, cpu_noise, arguments, way)
+        rounds.append((made, cpu_noise.is_quiet))
         now = clock()
         if len(rounds) >= LEAST_ROUNDS and now - begun + (now - last) > seconds:
             break
@@ -282,26 +287,131 @@ def _started(dry_run: bool | None, cores: list[int]) -> tuple[BenchProcess, dict
 def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess, dict[str, Any]]:
     environ = {name: value for name, value in os.environ.items() if name != "KERNELSCOPE_DRYRUN"}
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, (studies_process.package_folder(), environ.get("PYTHONPATH"))))
-    process = BenchProcess([sys.executable, "-P", "-u", "-c", _COMMAND], environ, Path.cwd())
+    started: list[BenchProcess] = []
     try:
+        process = BenchProcess([sys.executable, "-P", "-u", "-c", _COMMAND], environ, Path.cwd(), started)
         return process, process.ask({"do": "hello", "pin": cores, **fields}, _TIMEOUT_S)
     except StudyError as error:
-        process.kill()
+        kill_all(started)
         if isinstance(error, RefusedError) and not fields:
             raise
         raise CalibrationError(f"recording cannot be calibrated here: {error}") from error
     except BaseException:
-        process.kill()
+        kill_all(started)
         raise
 
 
-def _ask(process: Asked, quietness: Quietness, arguments: int, way: Way) -> Batch:
+def _ask(process: Asked, cpu_noise: CpuNoise, arguments: int, way: Way) -> Batch:
     answer = process.ask({"do": "batch", "arguments": arguments, "detail": way.detail,
-                          "launches": LAUNCHES, **quietness.request(_LABEL)}, _TIMEOUT_S)
-    quietness.took(_LABEL, answer["core"], int(answer["reference_ns"]))
+                          "launches": LAUNCHES, **cpu_noise.request(_LABEL)}, _TIMEOUT_S)
+    cpu_noise.took(_LABEL, answer["core"], int(answer["reference_ns"]))
     return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
 
 
 def _named(arguments: int, way: Way) -> str:
     launch = f"{arguments} device arrays" if arguments else "no argument"
     return f"{launch}, {f'detail {way.detail!r}' if way.detail else 'not recorded'}"
+
+
+#: Launches after a hook has come or gone, before any is timed.
+WARM_UP = 120
+
+_SETUP = """\
+@cuda.jit
+def kernel({names}):
+    pass
+{names}{equal}{arrays}
+held = kernel[1, 1]
+"""
+
+
+# The process that `calibrate` measures in: real launches, recorded and not, one batch at a time.
+#
+# It speaks the protocol of `bench.main` with two requests of its own:
+#
+# ===== =============================================== ================================================================
+# do    asks with                                       answers with
+# ===== =============================================== ================================================================
+# hello dryrun, library, pin                            gpu, is_dry_run, best_ns
+# batch arguments, detail, launches,                    host_ns of all launches, singles (ns of each of as many more),
+#       core, quiet_ns                                  reference_ns, core
+# ===== =============================================== ================================================================
+#
+# A batch whose detail is null is not recorded. Everything else is done alike: hooks that come and go make the
+# interpreter adapt its instructions anew, so that each batch comes after some launches that are not timed.
+
+class Calibrator(Bench):
+    """What answers in that process: the framework, and the kernels by number of arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kernels: dict[int, tuple[TimedCase, TimedCase, list[int]]] = {}
+
+    def hello(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Find numba-cuda and the GPU."""
+        self.framework = found = bench_main.find("numba-cuda", request.get("dryrun"), request.get("library"))
+        cores, _ = timing.may_pin(request.get("pin"))
+        self.quiet = timing.Quiet(cores)
+        return {"gpu": None if found.is_dry_run else str(timing.gpu(False).get("name") or "unknown"),
+                "is_dry_run": found.is_dry_run, "best_ns": self.quiet.best_ns()}
+
+    def batch(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Time launches together, and as many one by one, with a recorder of its own or none."""
+        together, alone, singles = self._kernel(int(request["arguments"]))
+        moved = self.quiet.seek(request.get("core"), request.get("quiet_ns"))
+        launches = int(request["launches"])
+        with _recording(request["detail"]):
+            together.batch(WARM_UP)
+            whole = together.batch(launches, moved)
+            singles.clear()
+            single = alone.batch(launches)
+            times = singles[-launches:]  # those before are the batch's own warm-up
+        together.batch(WARM_UP)
+        return {"host_ns": whole.host_ns, "singles": times, "core": self.quiet.core,
+                "reference_ns": max(whole.reference_ns, single.reference_ns)}
+
+    def _kernel(self, arguments: int) -> tuple[TimedCase, TimedCase, list[int]]:
+        if arguments not in self._kernels:
+            if self.framework is None:
+                raise RuntimeError("no framework yet: the first request must be a hello that goes well")
+            singles: list[int] = []
+            names = ", ".join(f"a{place}" for place in range(arguments))
+            setup = _SETUP.format(names=names, equal=" = " if names else "", arrays=", ".join(
+                ["cuda.device_array(64, np.float32)"] * arguments) + ("," if arguments == 1 else ""))
+            known = {**self.framework.names(), "clock": time.perf_counter_ns, "add": singles.append}
+            together, alone = (
+                TimedCase({"name": f"{arguments} arguments, {how}", "setup": setup, "statement": statement}, known,
+                          self.framework.synchronize)
+                for how, statement in (("together", f"held({names})"),
+                                       ("one by one", f"start = clock(); held({names}); add(clock() - start)")))
+            for case in (together, alone):
+                case.set_up()
+                case.batch(WARM_UP)  # compiles
+            # What a first recording imports and leaves would be walked before each batch.
+            with _recording("phases"):
+                together.batch(1)
+            freeze_garbage()
+            self._kernels[arguments] = together, alone, singles
+        return self._kernels[arguments]
+
+
+@contextlib.contextmanager
+def _recording(detail: str | None) -> Any:
+    if detail is None:
+        yield
+        return
+    from kernelscope.recorder.recorder import Recorder
+
+    recorder = Recorder("calibration", detail=detail, gpu="none").start()
+    try:
+        yield
+    finally:
+        recorder.stop()
+    if not len(recorder.recording.launches):
+        messages = "; ".join(str(row["message"]) for row in recorder.recording.rows("health") if row["message"])
+        raise RuntimeError(f"launches are not recorded here: {messages or 'none was seen'}")
+
+
+def main(requests: int, answers: int) -> None:
+    """Answer requests, from one file descriptor to another, until the pipe is closed or says bye."""
+    bench_main.main(requests, answers, Calibrator())

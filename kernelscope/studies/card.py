@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelscope.studies import text
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
@@ -16,9 +16,9 @@ from kernelscope.studies.measured import (
     Difference,
     Estimate,
     Measured,
+    StudyResult,
 )
-from kernelscope.studies.numbers import difference, difference_interval, median, median_interval, share
-from kernelscope.studies.result import StudyResult
+from kernelscope.studies.text import difference, difference_interval, median, median_interval, share
 from kernelscope.views.base import escape
 from kernelscope.views.charts import figures_html
 from kernelscope.views.html import PAGE, folded, heading, name_of, style, table_of
@@ -177,7 +177,7 @@ def bar_width(value: float, values: Sequence[float]) -> float:
 
 #: As many cases as are in sight; the others are folded.
 MOST_CASES = 12
-_SIGNS = {SLOWER: "▲", FASTER: "▼", NO_DIFFERENCE: "=", TOO_NOISY: "?"}
+SIGNS = {SLOWER: "▲", FASTER: "▼", NO_DIFFERENCE: "=", TOO_NOISY: "?"}
 _UNIT = re.compile(r"(\d) (?=(?:%|ns|µs|ms|s|MHz)\b|%)")
 #: Of a card's head, where it is narrow: all of the title, and what made it below.
 HEAD_STYLE = """
@@ -188,7 +188,7 @@ HEAD_STYLE = """
 }
 """
 _COLUMNS = [("forest-of", "", ""), ("change", "difference", ""), ("verdict", "verdict", "")]
-_CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
+CLASSES = {SLOWER: "ks-slower", FASTER: "ks-faster", TOO_NOISY: "ks-unsure"}
 # Of the table of intervals: the target, its cost, the picture, the difference, the verdict. Numbers and verdicts have
 # the room that they need, the picture has a third, and names have the rest.
 _STYLE = """
@@ -427,6 +427,6 @@ def _verdict(each: Difference | None, is_baseline: bool, why: str) -> str:
     if each is None:
         said = "baseline" if is_baseline else "not available" if why else ""
         return f'<td title="{escape(why)}"><span class="ks-soft">{said}</span></td>'
-    sign, kind = _SIGNS.get(each.verdict, ""), _CLASSES.get(each.verdict, "ks-soft")
+    sign, kind = SIGNS.get(each.verdict, ""), CLASSES.get(each.verdict, "ks-soft")
     said = f'<span class="{kind}">{escape(f"{sign} {each.verdict}")}</span>'
     return f'<td title="{escape(each.advice)}">{said}</td>'

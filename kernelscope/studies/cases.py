@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies.arguments import is_whole, paths, shown, text
+from kernelscope.studies.target import check_paths, check_text, is_whole, shown
 from kernelscope.suggestions import did_you_mean
 
 
@@ -158,7 +158,7 @@ _ADAPTED = 100
 _MOST_NODES = 1000
 
 
-def way_cases() -> list[Case]:
+def launch_cases() -> list[Case]:
     """Return the cases of all groups but those that tell arguments apart."""
     return [
         Case("configured each time", "kernel[1, 1](a0, a1, a2, a3)", _SETUP, ARRAYS, "configure", _REFERENCE),
@@ -380,8 +380,8 @@ begin_recording()
 recorder.stop()
 seen = recorder.recording
 if len(seen.launches) != 1:
-    told = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
-    raise Unavailable(f"kernelscope does not record launches there: {{told or 'none was seen'}}")
+    messages = "; ".join(str(row["message"]) for row in seen.rows("health") if row["message"])
+    raise Unavailable(f"kernelscope does not record launches there: {{messages or 'none was seen'}}")
 """
 
 
@@ -399,7 +399,7 @@ def catalogue() -> dict[str, Case]:
 
     `empty` makes more of the first, `graph` and `launches` more of the group ``graph``.
     """
-    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *way_cases()]
+    built_in = [*(empty(count) for count in range(5)), *argument_cases(), *launch_cases()]
     return {one.name: one for one in built_in}
 
 
@@ -439,8 +439,8 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         If a text is none, or no Python, if there is nothing to time, if a callable has a setup, or if a number is out
         of range.
     """
-    needs = tuple(paths("needs", needs))
-    _check_facts(name, args, against, most_loops)
+    needs = tuple(check_paths("needs", needs))
+    _check_fields(name, args, against, most_loops)
     if callable(what):
         for part, code in (("setup", setup), ("before", before), ("after", after)):
             if code:
@@ -451,7 +451,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
         return Case(name or _name_of(what), args=args, against=against, most_loops=most_loops, needs=needs,
                     function=what)
     given = {"what": what, "setup": setup, "before": before, "after": after}
-    texts = {"statement" if part == "what" else part: textwrap.dedent(text(part, code, "source text")).strip("\n")
+    texts = {"statement" if part == "what" else part: textwrap.dedent(check_text(part, code, "source text")).strip("\n")
              for part, code in given.items()}
     name = name or _shortened(texts["statement"])
     if not texts["statement"].strip():
@@ -581,11 +581,11 @@ def _add(chosen: dict[str, Case], one: Case) -> None:
         raise StudyArgumentError(f"two different cases are called {one.name!r}: give one of them another name")
 
 
-def _check_facts(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
+def _check_fields(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
     """Refuse what a case cannot be called, have, be compared with or hold."""
     for what, given in (("name", name), ("against", against)):
         if given is not None:
-            text(what, given, "name of a case")
+            check_text(what, given, "name of a case")
     if args is not None and not is_whole(args, 0):
         raise StudyArgumentError(f"args={shown(args)} is no number of arguments")
     if most_loops is not None and not is_whole(most_loops, 1):

@@ -12,12 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies import files
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.arguments import path, shown
-from kernelscope.studies.measured import Difference, Judgement, Measured, TargetReport
-from kernelscope.studies.numbers import median
-from kernelscope.studies.result import LimitCheck, StudyResult, check
+from kernelscope.studies.files import as_json, load_study, write
+from kernelscope.studies.result import (
+    Difference,
+    Judgement,
+    LimitCheck,
+    Measured,
+    StudyResult,
+    TargetReport,
+    check,
+)
+from kernelscope.studies.target import check_path, shown
+from kernelscope.studies.text import median
 from kernelscope.views.base import columns, shorten, with_notice, wrap
 from kernelscope.views.html import heading
 
@@ -75,7 +82,7 @@ class Comparison:
         return max(self.differences, key=lambda each: each.percent, default=None)
 
     def check(self, limit: float | str) -> LimitCheck:
-        """Return what became slower by more than a limit in percent, and of what that cannot be told.
+        """Return what became slower by more than a limit in percent, and of what that cannot be labels.
 
         Raises
         ------
@@ -112,7 +119,7 @@ class Comparison:
         rows = [{**dataclasses.asdict(each),
                  **{f"{name}_us": study.by_place[each.target, each.case].median_us
                     for name, study in (("old", self.old), ("new", self.new))}} for each in self.differences]
-        return files.as_json({
+        return as_json({
             "format": FORMAT, "version": VERSION,
             **{name: {"created": study.measured.created, "targets": [each.label for each in study.targets]}
                for name, study in (("old", self.old), ("new", self.new))},
@@ -128,7 +135,6 @@ class Comparison:
             It cannot be written there.
         """
         from kernelscope.studies.card import document
-        from kernelscope.studies.files import write
 
         return write(path, document(_title(self), self._repr_html_()).encode(), ".html")
 
@@ -197,7 +203,7 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     if comparison.differences:
         lines += [wrap(f"{label}: {said}", width) for label, said in _conclusions(comparison)]
         lines += ["", differences_table(comparison.differences, "case", {}, width)]
-    for title, sentences in _facts(comparison):
+    for title, sentences in _sections(comparison):
         lines += ["", title, *(wrap(each, width, 2, hanging=2) for each in sentences)]
     notice = studies_text.NOTICE if comparison.is_dry_run else ""
     return with_notice(notice, "\n".join(lines))
@@ -216,7 +222,7 @@ def card(comparison: Comparison) -> str:
     if comparison.differences:
         targets = [each.label for each in new.targets]
         parts += [heading("Host time of a launch"), differences_table(comparison.differences, targets, medians)]
-    for title, sentences in _facts(comparison):
+    for title, sentences in _sections(comparison):
         parts += [heading(title), listed([("", each) for each in sentences])]
     return framed("".join(parts))
 
@@ -232,7 +238,7 @@ def _study(given: StudyResult | str | Path, name: str) -> StudyResult:
         raise StudyArgumentError(
             f"{name}={shown(given)} is no study (of launch_overhead, against or suite) and no path of "
             "its file")
-    return StudyResult(files.load(path(name, given)))
+    return StudyResult(load_study(check_path(name, given)))
 
 
 def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
@@ -246,15 +252,15 @@ def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
 
 def _title(comparison: Comparison) -> str:
     dates, names = _dates(comparison), [studies_text.name(each) for each in comparison.files]
-    told = ["the older study", "the newer study"]
+    labels = ["the older study", "the newer study"]
     for place in range(2):
         if names[place] and names[0] != names[1]:
-            told[place] = f"{names[place]} of {dates[place]}" if dates[place] else names[place]
+            labels[place] = f"{names[place]} of {dates[place]}" if dates[place] else names[place]
         elif dates[place]:
-            told[place] = f"the study of {dates[place]}"
-    if told[1].startswith("the study of "):
-        told[0] = told[0].replace("the study of ", "that of ")
-    return f"Launch overhead: {told[1]} against {told[0]}"
+            labels[place] = f"the study of {dates[place]}"
+    if labels[1].startswith("the study of "):
+        labels[0] = labels[0].replace("the study of ", "that of ")
+    return f"Launch overhead: {labels[1]} against {labels[0]}"
 
 
 def _dates(comparison: Comparison) -> list[str]:
@@ -285,7 +291,7 @@ def _conclusions(comparison: Comparison) -> list[tuple[str, str]]:
     return said
 
 
-def _facts(comparison: Comparison) -> list[tuple[str, list[str]]]:
+def _sections(comparison: Comparison) -> list[tuple[str, list[str]]]:
     known: list[str] = [] if comparison.differences else ["No target and case is in both studies: nothing is compared."]
     known += [f"{studies_text.name(name)} is not compared: {studies_text.brief(why)}"
               for name, why in comparison.missing.items()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -15,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,9 +26,8 @@ from typing import IO, Any, NamedTuple
 
 from kernelscope.errors import StudyError
 from kernelscope.private_folders import make_private, why_not_private
-from kernelscope.studies import target as studies_target
-from kernelscope.studies.measured import TargetReport
-from kernelscope.studies.target import FORMS, KINDS, Package, Target, framework_of
+from kernelscope.studies.result import TargetReport
+from kernelscope.studies.target import FORMS, KINDS, Package, Target, find_package, framework_of, usable_as_is
 
 # How long what was told to end may take before it is killed.
 _GRACE_S = 3.0
@@ -66,19 +65,20 @@ def run(command: Sequence[str | Path], *, cwd: Path | None = None, environ: Mapp
     StudyError
         It cannot be started, or did not end in `timeout_s` seconds.
     """
+    process: subprocess.Popen[str] | None = None
     try:
-        process = subprocess.Popen(
-            command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, encoding="utf-8", errors="replace", start_new_session=True)
-    except OSError as problem:
-        raise StudyError(f"{str(command[0])!r} cannot be run: {problem.strerror or problem}") from problem
-    try:
+        with interrupts_postponed():
+            process = subprocess.Popen(
+                command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace", start_new_session=True)
         output, errors = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        end(process)
-        raise StudyError(f"{str(command[0])!r} did not end in {timeout_s:g} seconds") from None
-    except BaseException:
-        end(process)
+    except BaseException as problem:
+        if process is None and isinstance(problem, OSError):
+            raise StudyError(f"{str(command[0])!r} cannot be run: {problem.strerror or problem}") from problem
+        if process is not None:
+            end(process)
+        if isinstance(problem, subprocess.TimeoutExpired):
+            raise StudyError(f"{str(command[0])!r} did not end in {timeout_s:g} seconds") from None
         raise
     return Finished(process.returncode, output, errors)
 
@@ -93,6 +93,25 @@ def end(process: subprocess.Popen[str]) -> None:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
+
+
+@contextmanager
+def interrupts_postponed() -> Generator[None]:
+    """Hold a Ctrl-C back until the block is over, so that what it starts is known to somebody who ends it."""
+    came: list[tuple[int, Any]] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, lambda *given: came.append(given))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        before[came[0][0]](*came[0])
 
 
 def to_the_end(action: Callable[[], object]) -> None:
@@ -115,11 +134,11 @@ def last_words(finished: Finished) -> str:
     """Return the one line of a failed command's output that says best why it failed."""
     written = _COLOR.sub("", f"{finished.output}\n{finished.errors}")
     lines = [line.strip() for line in written.splitlines() if line.strip()]
-    told = [line for line in lines if _ERROR.match(line)]
-    clear = [line for line in told if not _VAGUE.search(line)]
+    errors = [line for line in lines if _ERROR.match(line)]
+    clear = [line for line in errors if not _VAGUE.search(line)]
     diagnosed = [line for line in lines if _DIAGNOSIS.match(line)][:1]  # those after it follow from it, mostly
     full = [line for line in lines if _FULL.search(line)]
-    line = (full or diagnosed or clear or told or lines or [f"it ended with status {finished.status}"])[-1]
+    line = (full or diagnosed or clear or errors or lines or [f"it ended with status {finished.status}"])[-1]
     line = re.sub(r"^(?:ERROR|error|fatal):\s*", "", line)
     line = re.sub(r"^Command '\['([^']+)'.*\]' returned", r"\1 returned", line)  # without pages of options
     line = re.sub(r"\(from versions: [^,()]+(?:, [^,()]+)+, ([^,()]+)\)", r"(the newest is \1)", line)  # or versions
@@ -414,7 +433,7 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
     finished = run([*pip, *options, "install", *(["--no-index"] if no_index else []), *links, *requirements],
                    cwd=scratch, environ=_environ_of_pip(scratch))
     if finished.status:
-        raise StudyError(f"pip cannot install {_told(requirements)}: {last_words(finished)}"
+        raise StudyError(f"pip cannot install {_named(requirements)}: {last_words(finished)}"
                          f"{_next_step(finished, no_index, requirements)}")
 
 
@@ -553,8 +572,8 @@ def _is_usable(made: Path) -> bool:
 def _pip_of_this() -> str | None:
     """The version of this environment's pip, if it has one that can install into another environment."""
     try:
-        version = importlib.metadata.version("pip")
-    except importlib.metadata.PackageNotFoundError:
+        version = metadata.version("pip")
+    except metadata.PackageNotFoundError:
         return None
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     return version if numbers >= _OWN_PIP else None
@@ -578,7 +597,7 @@ def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) 
     return ""
 
 
-def _told(requirements: Sequence[str]) -> str:
+def _named(requirements: Sequence[str]) -> str:
     """What was to be installed, in words: a checkout's folder may be a worktree that nobody knows."""
     return "the checkout" if requirements[0] == "--editable" else " ".join(requirements)
 
@@ -838,7 +857,7 @@ def _ref(request: _Request) -> Prepared:
 
 def _source(request: _Request, folder: Path, revision: str | None, warnings: Sequence[str] = ()) -> Prepared:
     """A folder with source, installed or as it is."""
-    package = studies_target.find_package(folder)
+    package = find_package(folder)
     if package is None:
         raise StudyError("it has not the source of numba-cuda or numba-cuda-mlir: there is no numba_cuda, "
                          "src/numba_cuda_mlir or the like")
@@ -848,7 +867,7 @@ def _source(request: _Request, folder: Path, revision: str | None, warnings: Seq
                               *_bounds(package.framework, package.version or ""))
         return request.prepared(python, _environ(own=True, isolated=True), revision=revision, package=package,
                                 warnings=warnings)
-    package, notes = studies_target.usable_as_is(package, request.workspace.folder("copies", request.target.label))
+    package, notes = usable_as_is(package, request.workspace.folder("copies", request.target.label))
     environ = _environ(own=False)
     first = str(package.path.parent)
     if os.pathsep in first:
@@ -913,13 +932,13 @@ def _links(find_links: Sequence[str | Path]) -> tuple[str, ...]:
 
 def _wheels(find_links: Sequence[str]) -> list[str]:
     """What is in the folders of wheels: another build of the same version is another environment."""
-    told = list[str]()
+    found = list[str]()
     for link in map(Path, find_links):
-        told.append(str(link))
+        found.append(str(link))
         files = sorted(link.iterdir()) if link.is_dir() else [link]
-        told += [f"{file.name} {status.st_size} {status.st_mtime_ns}" for file in files
+        found += [f"{file.name} {status.st_size} {status.st_mtime_ns}" for file in files
                  if (status := file.stat()) and file.suffix in (".whl", ".gz", ".zip")]
-    return told
+    return found
 
 
 def _this_python() -> Path:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kernelscope.errors import StudyArgumentError
-from kernelscope.studies.arguments import shown
 from kernelscope.studies.card import color_of
-from kernelscope.studies.measured import BATCH, FASTER, SLOWER, Difference, Estimate, Measured
+from kernelscope.studies.result import BATCH, FASTER, SLOWER, Difference, Estimate, Measured, StudyResult
 from kernelscope.studies.statistics import counting
+from kernelscope.studies.target import shown
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
 from kernelscope.views.base import clean, shorten
@@ -35,25 +36,6 @@ _LETTER = 7.2
 _LETTERS = 104
 _LEGEND_LINE = 21
 _DRY_RUN = "dry run: the driver call is a stub"
-
-
-class Study(Protocol):
-    """What a figure needs of a study's result."""
-
-    @property
-    def measured(self) -> Measured:
-        """What was measured."""
-        ...
-
-    @property
-    def estimates(self) -> Sequence[Estimate]:
-        """What a launch of each case costs in each target."""
-        ...
-
-    @property
-    def differences(self) -> Sequence[Difference]:
-        """What differs."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +63,7 @@ class Look:
         return {"color": self.color, "symbol": symbol, "size": size, "line": {"width": 0 if filled else 1.6}}
 
 
-def looks_of(result: Study, spread: float = 0.62) -> dict[str, Look]:
+def looks_of(result: StudyResult, spread: float = 0.62) -> dict[str, Look]:
     """Return how each target that was measured is drawn, by its label and in the study's order."""
     known = [each.label for each in result.measured.targets]
     kept = {each.target for each in result.estimates}
@@ -96,7 +78,7 @@ def looks_of(result: Study, spread: float = 0.62) -> dict[str, Look]:
     }
 
 
-def cases_of(result: Study, wanted: Sequence[str] | None = None) -> list[str]:
+def cases_of(result: StudyResult, wanted: Sequence[str] | None = None) -> list[str]:
     """Return the cases that were measured, in the order of the tables; of those that are `wanted`."""
     kept = {each.case for each in result.estimates}
     known = [each.name for each in result.measured.cases if each.name in kept]
@@ -105,7 +87,7 @@ def cases_of(result: Study, wanted: Sequence[str] | None = None) -> list[str]:
 
 
 def study_figure(
-    title: str, about: Iterable[str], height: int, looks: Mapping[str, Look], result: Study, *,
+    title: str, about: Iterable[str], height: int, looks: Mapping[str, Look], result: StudyResult, *,
     has_legend: bool = True,
 ) -> go.Figure:
     """Return an empty figure with what is shown said below its title, and with room for the legend.
@@ -144,6 +126,7 @@ def legend_height(looks: Mapping[str, Look]) -> int:
     return math.ceil(len(looks) / a_line) * _LEGEND_LINE
 
 
+@functools.lru_cache(1000)
 def short(name: str, width: int = _NAME_WIDTH) -> str:
     """Return a name cut to a label's width, as Plotly shows it literally."""
     return label(shorten(clean(name), width))
@@ -230,7 +213,7 @@ _DEVIATIONS = 8.0
 _LEAST_MARGIN = 0.1
 
 
-def distributions(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
+def distributions(result: StudyResult, cases: Sequence[str] | None = None) -> go.Figure:
     """Return how processes of a target differ: a point a process, the median of its batches, over a box of quartiles.
 
     Each case is a part of its own, with its own scale. Processes are what intervals are made from: batches of one
@@ -260,7 +243,7 @@ def distributions(result: Study, cases: Sequence[str] | None = None) -> go.Figur
     return figure
 
 
-def drift(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
+def drift(result: StudyResult, cases: Sequence[str] | None = None) -> go.Figure:
     """Return the batches that count over the time of the study, by target: what hits all alike is the machine's.
 
     Each case is a part of its own. Where there are more than 2,000 batches, a mark is the median of as many that
@@ -304,7 +287,7 @@ def drift(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
     return figure
 
 
-def _shown(result: Study, cases: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def _shown(result: StudyResult, cases: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The cases to show, and what there is to say of the others."""
     known = cases_of(result, cases)
     if cases is not None or len(known) <= MOST_CASES:
@@ -313,7 +296,7 @@ def _shown(result: Study, cases: Sequence[str] | None) -> tuple[list[str], list[
 
 
 def _grid(
-    title: str, about: Sequence[str], cases: Sequence[str], looks: Mapping[str, Look], result: Study, height: int,
+    title: str, about: Sequence[str], cases: Sequence[str], looks: Mapping[str, Look], result: StudyResult, height: int,
     *, has_legend: bool = True,
 ) -> tuple[go.Figure, Iterator[tuple[int, str, list[float]]]]:
     """A figure with a part a case, named above it; each with its number and its place: left, right, bottom, top."""
@@ -409,7 +392,7 @@ _APART, _EDGE = 0.022, 0.07
 _LOG_FROM = 30.0
 
 
-def plot(result: Study, kind: str = "intervals", **options: Any) -> go.Figure:
+def plot(result: StudyResult, kind: str = "intervals", **options: Any) -> go.Figure:
     """Return one of a study's figures.
 
     Parameters
@@ -442,7 +425,7 @@ def plot(result: Study, kind: str = "intervals", **options: Any) -> go.Figure:
     return KINDS[kind](result, **options)
 
 
-def intervals(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
+def intervals(result: StudyResult, cases: Sequence[str] | None = None) -> go.Figure:
     """Return what a launch costs, by case and target, and what differs from the baseline.
 
     On the left are medians in µs a launch with their 95 % intervals; on the right the differences from the baseline
@@ -460,7 +443,7 @@ def intervals(result: Study, cases: Sequence[str] | None = None) -> go.Figure:
 KINDS = {"intervals": intervals, "distributions": distributions, "drift": drift}
 
 
-def _by_args(result: Study, cases: Sequence[str]) -> dict[str, int] | None:
+def _by_args(result: StudyResult, cases: Sequence[str]) -> dict[str, int] | None:
     """The number of arguments of each case, where that tells them apart and they are near to another."""
     counts = {each.name: each.args for each in result.measured.cases if each.name in cases and each.args is not None}
     values = sorted(counts.values())
@@ -469,18 +452,18 @@ def _by_args(result: Study, cases: Sequence[str]) -> dict[str, int] | None:
     return counts if is_axis and not _within(result, cases) else None
 
 
-def _within(result: Study, cases: Sequence[str]) -> list[Difference]:
+def _within(result: StudyResult, cases: Sequence[str]) -> list[Difference]:
     return [each for each in result.differences if each.within and each.case in cases and _is_known(each.percent)]
 
 
-def _across(result: Study, cases: Sequence[str]) -> list[Difference]:
+def _across(result: StudyResult, cases: Sequence[str]) -> list[Difference]:
     return [each for each in result.differences if not each.within and each.case in cases and _is_known(each.percent)]
 
 
 # ---- By the number of arguments ----
 
 
-def _lines(result: Study, by_args: Mapping[str, int], looks: Mapping[str, Look]) -> go.Figure:
+def _lines(result: StudyResult, by_args: Mapping[str, int], looks: Mapping[str, Look]) -> go.Figure:
     differences = _across(result, list(by_args))
     figure = study_figure(f"{TITLE} by number of arguments", _about(result, bool(differences)), _LINES_HEIGHT, looks,
                           result)
@@ -527,7 +510,7 @@ def _beside(numbers: Sequence[int], targets: Sequence[str]) -> tuple[dict[str, f
             [numbers[0] - edge, numbers[-1] + edge])
 
 
-def _scale(result: Study, cases: Sequence[str]) -> dict[str, Any]:
+def _scale(result: StudyResult, cases: Sequence[str]) -> dict[str, Any]:
     """An axis of medians: logarithmic where only the longest would be seen, from zero where that costs little."""
     values = [each.median_us for each in result.estimates if each.case in cases]
     if min(values) > 0 and max(values) > _LOG_FROM * min(values):
@@ -541,7 +524,7 @@ def _scale(result: Study, cases: Sequence[str]) -> dict[str, Any]:
 # ---- By row ----
 
 
-def _rows(result: Study, cases: Sequence[str], looks: Mapping[str, Look]) -> go.Figure:
+def _rows(result: StudyResult, cases: Sequence[str], looks: Mapping[str, Look]) -> go.Figure:
     differences, within = _across(result, cases), _within(result, cases)
     pitch = max(28, 13 * len(looks) + 10)
     pairs = list(dict.fromkeys((each.case, each.baseline) for each in within))
@@ -573,7 +556,7 @@ def _rows(result: Study, cases: Sequence[str], looks: Mapping[str, Look]) -> go.
 
 
 def _estimate_rows(
-    figure: go.Figure, result: Study, cases: Sequence[str], looks: Mapping[str, Look], domain: list[float],
+    figure: go.Figure, result: StudyResult, cases: Sequence[str], looks: Mapping[str, Look], domain: list[float],
     right: float,
 ) -> None:
     places = {case: at for at, case in enumerate(cases)}
@@ -642,7 +625,7 @@ def _bars(sides: Sequence[tuple[float, float]], look: Look) -> dict[str, Any]:
             "array": [high for _, high in sides], "color": look.color, "thickness": 1.5, "width": 3}
 
 
-def _about(result: Study, has_differences: bool) -> list[str]:
+def _about(result: StudyResult, has_differences: bool) -> list[str]:
     said = ["medians over processes, with 95 % intervals"]
     if has_differences:
         said += ["differences with intervals that hold for all together", "hollow: no difference seen, or too noisy"]

@@ -1,12 +1,14 @@
-"""Studies as JSON: everything that is needed to check them, written whole or not at all, and read with suspicion.
+"""Studies and anatomies as JSON: everything that is needed to check them, written whole or not at all.
 
-An object with ``format`` and ``version``; ``targets`` and ``cases`` as `kernelscope.studies.measured` describes them;
-``batches``, one list of whole numbers a column, in which ``target`` and ``case`` are places in those lists; ``host``,
-``gpu`` and ``settings``; and ``found``, the estimates and differences, for programs that do not want to work them out.
-What is read back is what was measured: estimates and differences are worked out anew from the batches.
+A study is an object with ``format`` and ``version``; ``targets`` and ``cases`` as `kernelscope.studies.result` has
+them; ``batches``, one list of whole numbers a column, in which ``target`` and ``case`` are places in those lists;
+``host``, ``gpu`` and ``settings``; and ``found``, the estimates and differences, for programs that do not want to work
+them out. An anatomy has a ``format`` and ``version`` of its own; ``study``, such an object; ``parts``, as
+`kernelscope.studies.breakdown.PartReport` describes them; and ``times``, one list a column. What is read back is what
+was measured: estimates and differences are worked out anew.
 
-No text has paths of the machine, as in a saved recording: see `without_paths`. Nothing in a file is code that reading
-runs.
+No text has paths of the machine, as in a saved recording: see `without_paths`. What is read may be hostile: it is
+checked as it is read, and nothing in a file is code that reading runs.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import kernelscope
 from kernelscope.errors import RecordingFileError, StudyFileError
 from kernelscope.recording.redact import shareable_code, shareable_values
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     BATCH,
     BatchRow,
     CaseReport,
@@ -35,11 +37,16 @@ from kernelscope.studies.measured import (
 from kernelscope.suggestions import did_you_mean_file
 from kernelscope.views.base import whole_file
 
-FORMAT = "kernelscope-study"
-VERSION = 2
+if TYPE_CHECKING:
+    from kernelscope.studies.breakdown import Dissected
+
+FORMAT, ANATOMY_FORMAT = "kernelscope-study", "kernelscope-anatomy"
+VERSION, ANATOMY_VERSION = 2, 1
 SUFFIX = ".json"
 #: A study of six targets and forty cases has a fiftieth of this.
 MAX_FILE_BYTES = 64 << 20
+#: The parts of an anatomy: a launch has some ten, and one for each argument.
+MOST_PARTS = 100_000
 
 
 def _with_noise(content: dict[str, Any]) -> dict[str, Any]:
@@ -60,37 +67,22 @@ CODE = (*_SOURCE, "label", "target", "baseline", "name", "case", "against")
 
 _MAX_INT = 2**63 - 1
 _MAX_DEPTH = 20
-#: The least that a column may hold; 0 where it is not named.
-_LEAST = {"loops": 1, "host_ns": 1}
-#: The most; processes and rounds are counted, and a table of as many is made.
-_MOST = {"process": 100_000, "round": 1_000_000}
-_ADVICE = "it may be damaged; save the study again"
+_ADVICE = "it may be damaged; save it again"
+_COUNTS = (int, 0, _MAX_INT)
+#: What the columns of batches hold, besides places, and from where to where; processes and rounds are counted, and a
+#: table of as many is made.
+_BATCHES = {**dict.fromkeys(BATCH, _COUNTS), "process": (int, 0, 100_000), "round": (int, 0, 1_000_000),
+            "loops": (int, 1, _MAX_INT), "host_ns": (int, 1, _MAX_INT)}
+#: The same of an anatomy's times. A stamp may come out longer than a part, not a second longer; a launch of an hour is
+#: none.
+_TIMES = {"target": _COUNTS, "case": _COUNTS, "process": (int, 0, 1_000_000), "round": (int, 0, 1_000_000),
+          "part": (str, 0, 0), "part_ns": (float, -1e9, 3.6e12), "stamps_ns": (float, -1e9, 3.6e12)}
 
 #: Rows of `Estimate` under ``estimates``, rows of `Difference` under ``differences``.
 Found = Mapping[str, Sequence[Estimate | Difference]]
 
 _Kind = TypeVar("_Kind")
 _Check = Callable[[Any, str], Any]
-
-
-def save(measured: Measured, path: str | Path, found: Found | None = None) -> Path:
-    """Write a study to a JSON file and return its path; a file that was there is replaced.
-
-    Parameters
-    ----------
-    measured : Measured
-        What to write.
-    path : str or Path
-        Where to. ``~`` is the home folder, and ``.json`` is added to a name without a suffix.
-    found : mapping, optional
-        The estimates and differences, for readers that are not KernelScope.
-
-    Raises
-    ------
-    StudyFileError
-        It cannot be written there. Nothing is left behind then.
-    """
-    return write(path, to_json(measured, found).encode("ascii"), SUFFIX)
 
 
 def write(path: str | Path, content: bytes, suffix: str) -> Path:
@@ -112,16 +104,24 @@ def write(path: str | Path, content: bytes, suffix: str) -> Path:
     return target.expanduser()
 
 
-def load(path: str | Path) -> Measured:
-    """Read a study from a JSON file, or refuse it.
+def load(path: str | Path) -> Measured | Dissected:
+    """Read a study or an anatomy from a JSON file, or refuse it.
 
     Raises
     ------
     StudyFileError
-        There is no such file; it is no regular file, too large, torn, no study, of another version, or contradicts
-        itself. The message says what is wrong and where.
+        There is no such file; it is no regular file, too large, torn, neither of the two, of another version, or
+        contradicts itself. The message says what is wrong and where.
     """
     return read(path, from_json)
+
+
+def load_study(path: str | Path) -> Measured:
+    """Read a study from a JSON file, or refuse it; raises as `load` does, also for an anatomy."""
+    found = load(path)
+    if not isinstance(found, Measured):
+        raise StudyFileError(f"{Path(path).name}: it is an anatomy and no study; 'kernelscope study show' shows it")
+    return found
 
 
 def read(path: str | Path, parse: Callable[[bytes], _Kind]) -> _Kind:
@@ -151,16 +151,10 @@ def read(path: str | Path, parse: Callable[[bytes], _Kind]) -> _Kind:
 def to_json(measured: Measured, found: Found | None = None) -> str:
     """Return a study as JSON, in ASCII."""
     measured = without_paths(measured)
-    targets = {each.label: place for place, each in enumerate(measured.targets)}
-    cases = {each.name: place for place, each in enumerate(measured.cases)}
-    columns: dict[str, list[Any]] = {
-        name: [row[place] for row in measured.batches] for place, name in enumerate(BATCH)}
-    columns["target"] = [targets[label] for label in columns["target"]]
-    columns["case"] = [cases[name] for name in columns["case"]]
-    facts = {each.name: getattr(measured, each.name) for each in dataclasses.fields(Measured)
-             if each.name not in ("targets", "cases", "batches")}
+    metadata = {each.name: getattr(measured, each.name) for each in dataclasses.fields(Measured)
+                if each.name not in ("targets", "cases", "batches")}
     content: dict[str, Any] = {
-        "format": FORMAT, "version": VERSION, "kernelscope": kernelscope.__version__, **facts,
+        "format": FORMAT, "version": VERSION, "kernelscope": kernelscope.__version__, **metadata,
         "targets": [dataclasses.asdict(each) for each in measured.targets],
         "cases": [dataclasses.asdict(each) for each in measured.cases],
         "found": {name: [dataclasses.asdict(each) for each in rows] for name, rows in (found or {}).items()},
@@ -168,8 +162,31 @@ def to_json(measured: Measured, found: Found | None = None) -> str:
     content = shareable_values(_plain(content), CODE)
     # A column a line: indented, a study would have a number a line, and in one line nothing could be found.
     batches = ",\n".join(f'  {json.dumps(name)}: {json.dumps(_plain(column), separators=(",", ":"))}'
-                         for name, column in columns.items())
+                         for name, column in _columns_of(measured.batches, BATCH, measured).items())
     return f'{json.dumps(content, indent=1, allow_nan=False)[:-2]},\n "batches": {{\n{batches}\n }}\n}}\n'
+
+
+def anatomy_to_json(dissected: Dissected) -> str:
+    """Return an anatomy as JSON, in ASCII."""
+    columns = _columns_of(dissected.times, _TIMES, dissected.measured)
+    for name in ("part_ns", "stamps_ns"):
+        columns[name] = [round(value, 3) for value in columns[name]]
+    content = {"format": ANATOMY_FORMAT, "version": ANATOMY_VERSION, "kernelscope": kernelscope.__version__,
+               "parts": shareable_values([dataclasses.asdict(part) for part in dissected.parts],
+                                         ("target", "case", "key")),
+               "times": columns, "study": json.loads(to_json(dissected.measured))}
+    # A key a line: with everything in one line, nothing could be found.
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
+                       for name, value in content.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def _columns_of(rows: Sequence[tuple[Any, ...]], names: Mapping[str, Any], measured: Measured) -> dict[str, list[Any]]:
+    """Return rows as columns, with places in the study's lists for its targets and cases."""
+    places = {"target": {each.label: place for place, each in enumerate(measured.targets)},
+              "case": {each.name: place for place, each in enumerate(measured.cases)}}
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return columns | {name: [known[value] for value in columns[name]] for name, known in places.items()}
 
 
 def as_json(content: dict[str, Any]) -> str:
@@ -194,33 +211,21 @@ def without_paths(measured: Measured) -> Measured:
         **cut(measured, "host", "gpu", "settings", "ended", "notes"))
 
 
-def from_json(text: str | bytes) -> Measured:
-    """Return the study that JSON holds, or refuse it.
+def from_json(text: str | bytes) -> Measured | Dissected:
+    """Return the study or the anatomy that JSON holds, or refuse it.
 
     Raises
     ------
     StudyFileError
-        It is torn, no study, of another version, or contradicts itself; the message says what is wrong and where.
+        It is torn, neither of the two, of another version, or contradicts itself; the message says what is wrong and
+        where.
     """
-    content = parsed(text)
-    version = content.get("version")
-    if type(version) is not int or version > _MAX_INT:
-        raise StudyFileError("its 'version' is no whole number; it is no study of KernelScope")
-    if version > VERSION:
-        raise StudyFileError(f"it is of version {version}, and this KernelScope ({kernelscope.__version__}) reads "
-                             f"version {VERSION}; update KernelScope")
-    while version < VERSION:
-        if version not in UPGRADES:
-            raise StudyFileError(f"it is of version {version}, which no KernelScope can read; measure again")
-        content = UPGRADES[version](content)
-        version += 1
-    measured = _build(Measured, {**content, "batches": []}, _STUDY, "the study")
-    measured.batches = _batches(content.get("batches"), measured)
-    return measured
+    content = _parsed(text)
+    return _dissected(content) if content["format"] == ANATOMY_FORMAT else _study(content)
 
 
-def parsed(text: str | bytes, kind: str = FORMAT, what: str = "study", verb: str = "launch") -> dict[str, Any]:
-    """Return the object that JSON holds, of a format that is told by its name, or raise `StudyFileError`."""
+def _parsed(text: str | bytes) -> dict[str, Any]:
+    """Return the object that JSON holds, of one of the two formats, or raise `StudyFileError`."""
     try:
         content = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
@@ -232,9 +237,45 @@ def parsed(text: str | bytes, kind: str = FORMAT, what: str = "study", verb: str
         raise StudyFileError(f"it is no text: byte {error.start} is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise StudyFileError(f"its JSON is refused: {str(error) or 'it is nested too deeply'}") from None
-    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") != kind:
-        raise StudyFileError(f"it is JSON, but no {what} of KernelScope; 'kernelscope study {verb} -o FILE' writes one")
+    if not isinstance(content, dict) or cast("dict[str, Any]", content).get("format") not in (FORMAT, ANATOMY_FORMAT):
+        raise StudyFileError("it is JSON, but no study of KernelScope; 'kernelscope study launch -o FILE' writes one")
     return cast("dict[str, Any]", content)
+
+
+def _version(content: dict[str, Any], newest: int) -> int:
+    version = content.get("version")
+    if type(version) is not int or version > _MAX_INT:
+        raise StudyFileError("its 'version' is no whole number; it is no study of KernelScope")
+    if version > newest:
+        raise StudyFileError(f"it is of version {version}, and this KernelScope ({kernelscope.__version__}) reads "
+                             f"version {newest}; update KernelScope")
+    if version < 1:
+        raise StudyFileError(f"it is of version {version}, which no KernelScope can read; measure again")
+    return version
+
+
+def _study(content: dict[str, Any]) -> Measured:
+    for version in range(_version(content, VERSION), VERSION):
+        content = UPGRADES[version](content)
+    measured = _build(Measured, {**content, "batches": []}, _STUDY, "the study")
+    measured.batches = cast("list[BatchRow]", _rows(content.get("batches"), "batches", _BATCHES, measured))
+    return measured
+
+
+def _dissected(content: dict[str, Any]) -> Dissected:
+    from kernelscope.studies.breakdown import Dissected, PartReport
+
+    _version(content, ANATOMY_VERSION)
+    measured = _study(_object(content.get("study"), "'study'"))
+    places = {(target.label, case.name) for target in measured.targets for case in measured.cases}
+    held = _list(content.get("parts"), "'parts'")
+    if len(held) > MOST_PARTS:
+        raise StudyFileError(f"'parts' has {len(held):,} rows, which no launch has; {_ADVICE}")
+    parts = [_build(PartReport, each, _PART, f"parts[{place}]") for place, each in enumerate(held)]
+    for place, part in enumerate(parts):
+        if (part.target, part.case) not in places or not part.key:
+            raise StudyFileError(f"'parts[{place}]' is of no target and case of its study; {_ADVICE}")
+    return Dissected(measured, parts, _rows(content.get("times"), "times", _TIMES, measured))
 
 
 def _refuse_constant(name: str) -> Any:
@@ -250,28 +291,29 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return content
 
 
-def _batches(content: Any, measured: Measured) -> list[BatchRow]:
-    held = _object(content, "'batches'")
+def _rows(content: Any, where: str, limits: Mapping[str, tuple[type, float, float]], measured: Measured) -> list[Any]:
+    """Return the rows of a table that is held in columns, whose values have a type and lie between two limits."""
+    held = _object(content, f"'{where}'")
+    known = {"target": [each.label for each in measured.targets], "case": [each.name for each in measured.cases]}
     columns: list[list[Any]] = []
-    most = {**_MOST, "target": len(measured.targets) - 1, "case": len(measured.cases) - 1}
-    for name in BATCH:
-        where = f"'batches.{name}'"
+    for name, (kind, low, high) in limits.items():
         if name not in held:
-            raise StudyFileError(f"{where} is missing; {_ADVICE}")
-        column = _list(held[name], where)
-        low, high = _LEAST.get(name, 0), most.get(name, _MAX_INT)
+            raise StudyFileError(f"'{where}.{name}' is missing; {_ADVICE}")
+        column = _list(held[name], f"'{where}.{name}'")
+        high = len(known[name]) - 1 if name in known else high
+        types = (int, float) if kind is float else (kind,)
         for place, value in enumerate(column):
-            if type(value) is not int or not low <= value <= high:
-                raise StudyFileError(f"{where} has {_shown(value)} at place {place}, and not a whole number from {low} "
-                                     f"to {high}; {_ADVICE}")
-        columns.append(column)
+            if type(value) not in types or not (value if kind is str else low <= value <= high):
+                words = "a name" if kind is str else \
+                    f"a {'whole ' * (kind is int)}number from {low:.16g} to {high:.16g}".replace("+", "")
+                raise StudyFileError(f"'{where}.{name}' has {_shown(value)} at place {place}, and not {words}; "
+                                     f"{_ADVICE}")
+        columns.append([known[name][place] for place in column] if name in known else
+                       [float(value) for value in column] if kind is float else column)
     if len({len(column) for column in columns}) != 1:
-        lengths = ", ".join(f"{name} {len(column)}" for name, column in zip(BATCH, columns, strict=True))
-        raise StudyFileError(f"the columns of 'batches' have different lengths ({lengths}); {_ADVICE}")
-    labels, names = [each.label for each in measured.targets], [each.name for each in measured.cases]
-    columns[0] = [labels[place] for place in columns[0]]
-    columns[1] = [names[place] for place in columns[1]]
-    return list(cast("zip[BatchRow]", zip(*columns, strict=True)))
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in zip(limits, columns, strict=True))
+        raise StudyFileError(f"the columns of '{where}' have different lengths ({lengths}); {_ADVICE}")
+    return list(zip(*columns, strict=True))
 
 
 def _build(kind: type[_Kind], content: Any, checks: Mapping[str, _Check], where: str) -> _Kind:
@@ -338,24 +380,24 @@ def _texts(content: Any, where: str) -> dict[str, str]:
     return {name: _text(value, f"{where}.{name[:60]}") for name, value in _object(content, where).items()}
 
 
-def _facts(content: Any, where: str, depth: int = 0) -> Any:
+def _any_json(content: Any, where: str, depth: int = 0) -> Any:
     """Whatever JSON holds, in the bounds of what a table can show."""
     if depth > _MAX_DEPTH:
         raise StudyFileError(f"'{where}' is nested too deeply; {_ADVICE}")
     if isinstance(content, dict):
         held = cast("dict[str, Any]", content)
-        return {name: _facts(value, f"{where}.{name[:60]}", depth + 1) for name, value in held.items()}
+        return {name: _any_json(value, f"{where}.{name[:60]}", depth + 1) for name, value in held.items()}
     if isinstance(content, list):
         held = cast("list[Any]", content)
-        return [_facts(value, f"{where}[{place}]", depth + 1) for place, value in enumerate(held)]
+        return [_any_json(value, f"{where}[{place}]", depth + 1) for place, value in enumerate(held)]
     too_large = isinstance(content, int) and abs(content) > _MAX_INT
     if too_large or (isinstance(content, float) and not math.isfinite(content)):
         raise StudyFileError(f"'{where}' is {_shown(content)}, which is too large; {_ADVICE}")
     return content
 
 
-def _facts_object(content: Any, where: str) -> dict[str, Any]:
-    return _facts(_object(content, f"'{where}'"), where)
+def _json_object(content: Any, where: str) -> dict[str, Any]:
+    return _any_json(_object(content, f"'{where}'"), where)
 
 
 def _distinct(kind: type[Any], checks: Mapping[str, _Check], name: str) -> _Check:
@@ -412,8 +454,11 @@ _CASE: dict[str, _Check] = {
     "name": _text, "statement": _text, "setup": _text, "args": _or_none(_count), "group": _text,
     "against": _or_none(_text), "before": _text, "after": _text,
 }
+_PART: dict[str, _Check] = {
+    **dict.fromkeys(("target", "case", "key", "begin", "end", "note"), _text), "reason": _or_none(_text),
+}
 _STUDY: dict[str, _Check] = {
     "targets": _distinct(TargetReport, _TARGET, "label"), "cases": _distinct(CaseReport, _CASE, "name"),
-    "batches": _list, "host": _facts_object, "gpu": _facts_object, "settings": _facts_object, "created": _text,
+    "batches": _list, "host": _json_object, "gpu": _json_object, "settings": _json_object, "created": _text,
     "seconds": _seconds, "ended": _text, "is_dry_run": _flag, "is_live": _flag, "notes": _each(_text),
 }

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from kernelscope.errors import StudyError
 from kernelscope.recorder.session import Session
-from kernelscope.studies.bench import machine
-from kernelscope.studies.bench.framework import Framework, find
-from kernelscope.studies.bench.timed import CaseError, TimedCase, Unavailable, frozen_garbage, warm_up
+from kernelscope.studies.bench import timing
+from kernelscope.studies.bench.main import Framework, find
+from kernelscope.studies.bench.timing import CaseError, TimedCase, Unavailable, frozen_garbage, warm_up
 from kernelscope.studies.cases import Case
-from kernelscope.studies.measured import Measured
+from kernelscope.studies.result import Measured
 from kernelscope.studies.runner import LEAST_GENERATIONS, Plan, Stop, Tell, as_data
 from kernelscope.studies.statistics import quiet_share
 from kernelscope.views.base import clean, shorten
@@ -56,10 +56,10 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
     report.framework, report.versions = framework.name, dict(framework.versions)
     report.versions.setdefault("python", platform.python_version())
     measured.is_dry_run = framework.is_dry_run
-    measured.gpu = machine.gpu(framework.is_dry_run) or {}
-    resolution_ns, read_ns = machine.clock()
-    measured.host.update(clock_resolution_ns=resolution_ns, clock_read_ns=read_ns, noise=machine.noise(_NOISE_MS),
-                         sees_waits=machine.counts_waits())
+    measured.gpu = timing.gpu(framework.is_dry_run) or {}
+    resolution_ns, read_ns = timing.clock()
+    measured.host.update(clock_resolution_ns=resolution_ns, clock_read_ns=read_ns, noise=timing.noise(_NOISE_MS),
+                         sees_waits=timing.counts_waits())
     try:
         with frozen_garbage(), _without_advice():
             prepared = _prepare(plan, measured, framework, tell)

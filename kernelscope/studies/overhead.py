@@ -14,10 +14,9 @@ from kernelscope import dryrun
 from kernelscope.dryrun.switch import read_switch
 from kernelscope.errors import StudyArgumentError, StudyError
 from kernelscope.studies import process
-from kernelscope.studies.arguments import check_settings, paths, shown
 from kernelscope.studies.cases import Case, select
 from kernelscope.studies.environments import Workspace, add_version_warnings, prepare
-from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.result import CaseReport, Measured, TargetReport
 from kernelscope.studies.runner import (
     HALF_WIDTH,
     PROCESSES,
@@ -31,7 +30,7 @@ from kernelscope.studies.runner import (
     parse_loops,
     showing,
 )
-from kernelscope.studies.target import Target, parse_targets
+from kernelscope.studies.target import Target, check_paths, check_settings, parse_targets, shown
 
 if TYPE_CHECKING:
     from kernelscope.studies.breakdown import AnatomyResult
@@ -129,7 +128,7 @@ def launch_overhead(
     check_settings(repeats=repeats, processes=processes, half_width=half_width, limit_s=limit_s, timeout_s=timeout_s,
                    seed=seed, repo=repo, install=install, no_index=no_index, dry_run=dry_run, pin=pin,
                    progress=progress)
-    links = paths("find_links", find_links)
+    links = check_paths("find_links", find_links)
     refuse_simulator()
     wanted = targets_of(targets, str(repo))
     chosen = select(args, () if cases is None else cast("str | Iterable[str | Case | Callable[[], Any]]", cases))

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import kernelscope
 from kernelscope.errors import StudyError
-from kernelscope.recorder.overhead import processor
-from kernelscope.studies.environments import to_the_end
+from kernelscope.recorder.environment import processor
+from kernelscope.studies.environments import interrupts_postponed, to_the_end
 from kernelscope.views.base import clean, shorten
 
 _SAMPLE_S = 0.1
@@ -244,6 +244,8 @@ class BenchProcess:
         Its whole environment.
     cwd : Path
         Its folder.
+    held : list of BenchProcess, optional
+        Who ends processes: this one is added before it is started, so that none is lost to a Ctrl-C.
 
     Raises
     ------
@@ -251,25 +253,29 @@ class BenchProcess:
         The program cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> None:
-        self._doing = "starting"
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], cwd: Path,
+                 held: list[BenchProcess] | None = None) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._request: Mapping[str, Any] = {"do": "hello"}
         self._deadline = 0.0
         self._timeout_s = 0.0
         self._pending = b""
         # Without a name: nothing is left of it, however this process ends.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - `kill` closes it
         self._last = ""
+        if held is not None:
+            held.append(self)
         theirs, self._requests = os.pipe()
         self._answers, their_answers = os.pipe()
         os.set_blocking(self._requests, False)
         try:
-            self._process = subprocess.Popen(
-                [*command, str(theirs), str(their_answers)], stdin=subprocess.DEVNULL, stdout=self._output,
-                stderr=subprocess.STDOUT, env=dict(environ), cwd=cwd, pass_fds=(theirs, their_answers),
-                start_new_session=True)
+            with interrupts_postponed():
+                self._process = subprocess.Popen(
+                    [*command, str(theirs), str(their_answers)], stdin=subprocess.DEVNULL, stdout=self._output,
+                    stderr=subprocess.STDOUT, env=dict(environ), cwd=cwd, pass_fds=(theirs, their_answers),
+                    start_new_session=True)
         except BaseException as error:
-            self._close_pipes()
-            self._output.close()
+            self.kill()
             if isinstance(error, OSError):
                 raise ProcessError(f"cannot start {command[0]}: {error.strerror or error}") from error
             raise
@@ -278,13 +284,12 @@ class BenchProcess:
             os.close(their_answers)
 
     def __del__(self) -> None:
-        # A Ctrl-C may come before anyone has got hold of this: the process ends when its pipes are closed.
         self._close_pipes()
 
     @property
-    def pid(self) -> int:
-        """The process' id, which is that of its group too."""
-        return self._process.pid
+    def pid(self) -> int | None:
+        """The process' id, which is that of its group too; None if it was not started."""
+        return None if self._process is None else self._process.pid
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a request and return the answer.
@@ -301,9 +306,9 @@ class BenchProcess:
 
     def send(self, request: Mapping[str, Any], timeout_s: float) -> None:
         """Send a request, whose answer `receive` returns; raises `ProcessError`."""
-        self._doing = _doing(request)
+        self._request = request
         if self._requests == -1:
-            raise ProcessError(f"it has ended, and is not {self._doing} any more")
+            raise ProcessError(f"it has ended, and is not {self._doing()} any more")
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
         rest = memoryview(json.dumps(request).encode() + b"\n")
@@ -323,7 +328,7 @@ class BenchProcess:
                 raise self._ended()
             self._pending += piece
             if len(self._pending) > LONGEST_ANSWER:
-                raise self.failure(f"answered more than {LONGEST_ANSWER // 2**20} MiB while {self._doing}")
+                raise self.failure(f"answered more than {LONGEST_ANSWER // 2**20} MiB while {self._doing()}")
         line, _, self._pending = self._pending.partition(b"\n")
         try:
             answer: Any = json.loads(line)
@@ -331,7 +336,7 @@ class BenchProcess:
             answer = None
         if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
             said = _one_line(line.decode("utf-8", "replace"), 80)
-            raise self.failure(f"answered what is no answer while {self._doing}: {said}")
+            raise self.failure(f"answered what is no answer while {self._doing()}: {said}")
         if not answer["ok"]:
             kind = "unavailable" if answer.get("kind") == "unavailable" else "error"
             raise RefusedError(_one_line(str(answer.get("error") or "no reason given")), kind)
@@ -342,8 +347,12 @@ class BenchProcess:
         value: Any = answer.get(name)
         fits = isinstance(value, int if what is int else (int, float)) and not isinstance(value, bool)
         if not fits or not least <= value < float("inf"):
-            raise self.failure(f"answered {name}={_one_line(repr(value))} while {self._doing}")
+            raise self.failure(f"answered {name}={_one_line(repr(value))} while {self._doing()}")
         return what(value)
+
+    def numbers(self, answer: Mapping[str, Any], least: Mapping[str, int]) -> list[int]:
+        """Return whole numbers of an answer, of these names and not less than these; raises as `number` does."""
+        return [self.number(answer, name, low) for name, low in least.items()]
 
     def failure(self, what: str) -> ProcessError:
         """End the process and return the error that says what it did, and what it printed last."""
@@ -367,11 +376,12 @@ class BenchProcess:
         """End the process and all that it has started, at once; it may have ended before."""
         self._close_pipes()
         # The process is not waited for yet, so the group's number is still its own.
-        if self._process.returncode is None:
+        process = self._process
+        if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it in the kernel
-                self._process.wait(_ENDING_S)
+                process.wait(_ENDING_S)
         self._last = self.tail()
         self._output.close()
 
@@ -385,12 +395,20 @@ class BenchProcess:
         left = min(self._deadline - time.monotonic(), _LONGEST_WAIT_S)
         # An event is also that the other end is closed, which reading and writing then tell.
         if not poll.poll(max(0.0, left * 1000)):
-            raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing}, and was stopped")
+            raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing()}, and was stopped")
+
+    def _doing(self) -> str:
+        """Return what it was asked for last, in words."""
+        what, case = self._request.get("do"), self._request.get("case")
+        name: Any = case.get("name") if isinstance(case, Mapping) else case
+        words = {"hello": "starting", "prepare": "preparing", "batch": "timing", "noise": "measuring the noise",
+                 "anatomy": "taking apart"}.get(str(what), f"doing {what!r}")
+        return f"{words} {clean(name)!r}" if name else words
 
     def _ended(self) -> ProcessError:
         """Return the error for a process that has closed its pipes, which one does that ends."""
         if not self._gone_within(_ENDING_S):
-            return self.failure(f"closed its pipes while {self._doing}")
+            return self.failure(f"closed its pipes while {self._doing()}")
         code = self._exit_code()
         if code is None:
             how = "ended"
@@ -398,7 +416,7 @@ class BenchProcess:
             how = f"crashed with {_signal_name(-code)}"
         else:
             how = f"ended with exit code {code}"
-        return self.failure(f"{how} while {self._doing}")
+        return self.failure(f"{how} while {self._doing()}")
 
     def _gone_within(self, seconds: float) -> bool:
         """Whether the process ends in that time. It stays a zombie: its number, and its group's, stay its own."""
@@ -411,7 +429,7 @@ class BenchProcess:
 
     def _state(self) -> Any:
         """What the system says of the process if it has ended, else None."""
-        if self._process.returncode is not None:
+        if self._process is None or self._process.returncode is not None:
             return True
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -421,7 +439,7 @@ class BenchProcess:
     def _exit_code(self) -> int | None:
         state = self._state()
         if not hasattr(state, "si_code"):
-            return self._process.returncode
+            return None if self._process is None else self._process.returncode
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
     def _close_pipes(self) -> None:
@@ -453,7 +471,7 @@ def ask_all(requests: Mapping[BenchProcess, Mapping[str, Any]], timeout_s: float
 
 def close_all(processes: Iterable[BenchProcess]) -> None:
     """Let processes end on their own, side by side; after some seconds, or a Ctrl-C, they are killed."""
-    living = [process for process in processes if process._process.returncode is None]
+    living = [process for process in processes if process._process is not None and process._process.returncode is None]
     try:
         for process in living:
             if process._requests != -1:
@@ -474,15 +492,6 @@ def kill_all(processes: Sequence[BenchProcess]) -> None:
             process.kill()
 
     to_the_end(kill)
-
-
-def _doing(request: Mapping[str, Any]) -> str:
-    what = request.get("do")
-    case = request.get("case")
-    name: Any = case.get("name") if isinstance(case, Mapping) else case
-    words = {"hello": "starting", "prepare": "preparing", "batch": "timing", "noise": "measuring the noise",
-             "anatomy": "taking apart"}.get(str(what), f"doing {what!r}")
-    return f"{words} {clean(name)!r}" if name else words
 
 
 def _one_line(text: str, width: int = 300) -> str:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, cast
 
 from kernelscope.errors import StudyArgumentError, StudyError
-from kernelscope.studies.arguments import shown
 from kernelscope.studies.cases import Case
-from kernelscope.studies.measured import Measured, TargetReport
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, ask_all, close_all, kill_all
+from kernelscope.studies.result import Measured, TargetReport
 from kernelscope.studies.statistics import QUIET, judge, quiet_share
+from kernelscope.studies.target import shown
 from kernelscope.views.base import clean, shorten, width_of
 
 #: How long a batch is to take where the loops are not given, and how many a process makes of each case. On a busy
@@ -381,7 +381,7 @@ def _columns(stream: TextIO) -> int:
 LOUD = 0.25
 
 
-class Quietness:
+class CpuNoise:
     """What is known of the cores while a study is under way.
 
     All processes are on one core, so that what is compared is timed in the same place. Before each round the process
@@ -488,7 +488,7 @@ class Run:
         self._chance = random.Random(plan.seed)
         self._loops: dict[str, int] = {}
         self._noise: list[float] = []
-        self._quietness = Quietness(plan.cores)
+        self._cpu_noise = CpuNoise(plan.cores)
         self._ready: list[Running] = []
         self._started: list[BenchProcess] = []
         self._unstable: Counter[tuple[str, str]] = Counter()
@@ -552,8 +552,7 @@ class Run:
             for member in self._members:
                 if not member.report.error:
                     try:
-                        self._started.append(BenchProcess(member.command, member.environ, member.cwd))
-                        running[member] = self._started[-1]
+                        running[member] = BenchProcess(member.command, member.environ, member.cwd, self._started)
                     except ProcessError as error:
                         self._drop(member, error)
         self._say(0, "starting " + _counted(sum(map(len, self._ready)), "process", "processes"))
@@ -637,12 +636,12 @@ class Run:
     def _listen(self, running: Running) -> None:
         """Measure which share of the time others take, and how fast a core is at best, in one process after another."""
         for asked in list(running):
-            request = {"do": "noise", "ms": _NOISE_MS, **self._quietness.request(asked.report.label, seeks=False)}
+            request = {"do": "noise", "ms": _NOISE_MS, **self._cpu_noise.request(asked.report.label, seeks=False)}
             for member, process, answer in self._ask((running, {asked: request})):
                 try:
                     if isinstance(answer, dict):
                         self._noise.append(process.number(answer, "lost", 0.0, float))
-                        self._quietness.learn(member.report.label, process.number(answer, "reference_ns", 1))
+                        self._cpu_noise.learn(member.report.label, process.number(answer, "reference_ns", 1))
                 except ProcessError as error:
                     self._drop(member, error, running)
 
@@ -658,12 +657,12 @@ class Run:
                 break
             self._say(begin + (1 - begin) * max(number / len(rounds), quiet / plan.repeats),
                       f"round {quiet + 1} of {plan.repeats}")
-            self._quietness.next_round()
+            self._cpu_noise.next_round()
             for turn in turns:
                 member = members[turn.target]
                 if member in running and turn.case not in member.report.unavailable:
                     self._turn(running, member, turn.case, number)
-            quiet += self._quietness.is_quiet
+            quiet += self._cpu_noise.is_quiet
             if self._members[0].report.error:
                 break
 
@@ -680,18 +679,17 @@ class Run:
     def _batch(self, running: Running, asked: Member, case: str, loops: int) -> tuple[int, int, int, int] | None:
         """Time one batch; return its four times in nanoseconds, in `BATCH`'s order, or None where it failed."""
         label = asked.report.label
-        request = {"do": "batch", "case": case, "loops": loops, **self._quietness.request(label)}
+        request = {"do": "batch", "case": case, "loops": loops, **self._cpu_noise.request(label)}
         for member, process, answer in self._ask((running, {asked: request})):
             if isinstance(answer, RefusedError):
                 self._without_case(member, case, answer, running)
                 continue
             try:
-                host_ns, sync_ns, waited_ns, reference_ns = (
-                    process.number(answer, name, least) for name, least in _TIMES.items())
+                host_ns, sync_ns, waited_ns, reference_ns = process.numbers(answer, _TIMES)
             except ProcessError as error:
                 self._drop(member, error, running)
             else:
-                self._quietness.took(label, answer.get("core"), reference_ns)
+                self._cpu_noise.took(label, answer.get("core"), reference_ns)
                 return host_ns, sync_ns, waited_ns, reference_ns
         return None
 
@@ -760,7 +758,7 @@ class Run:
         measured, plan = self.measured, self._plan
         measured.seconds = self._elapsed_s()
         measured.host["noise"] = statistics.median(self._noise) if self._noise else None
-        measured.host.update(quiet=quiet_share(measured), moves=self._quietness.moves)
+        measured.host.update(quiet=quiet_share(measured), moves=self._cpu_noise.moves)
         for member in self._members:
             for case in plan.cases:
                 often = self._unstable[member.report.label, case.name]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
@@ -28,7 +28,7 @@ from kernelscope.units import percent
 # From batches to what intervals are computed of: one value a process, one difference a pair of processes.
 #
 # Batches at quiet moments are what counts: those beside which a short loop, the same always, took hardly longer
-# than it does at best in that target (`kernelscope.studies.bench.machine` says why). Which they are is decided by
+# than it does at best in that target (`kernelscope.studies.bench.timing` says why). Which they are is decided by
 # that loop alone and never by what a launch took. Where they are less than half of a process's batches, the
 # quieter half counts.
 
@@ -63,6 +63,7 @@ class Sample:
     processes: dict[int, Rounds] = field(default_factory=dict[int, Rounds])
     slowness: dict[int, Rounds] = field(default_factory=dict[int, Rounds])
     waits: list[float] = field(default_factory=list[float])
+    _medians: dict[int, float] = field(default_factory=dict[int, float])
 
     @property
     def batches(self) -> int:
@@ -77,7 +78,15 @@ class Sample:
     def counted(self, process: int) -> list[float]:
         """Return the batches of a process that count, in microseconds a launch."""
         rounds = self.processes[process]
+        if process not in self.slowness:
+            return list(rounds.values())
         return [rounds[number] for number in quiet_rounds(self.slow(process, rounds))]
+
+    def median(self, process: int) -> float:
+        """Return the median of a process's batches that count, in microseconds a launch."""
+        if process not in self._medians:
+            self._medians[process] = statistics.median(self.counted(process))
+        return self._medians[process]
 
     def slow(self, process: int, rounds: Sequence[int] | Rounds) -> Rounds:
         """Return how slow the core was in rounds of a process."""
@@ -85,8 +94,8 @@ class Sample:
         return {number: known.get(number, 1.0) for number in rounds}
 
     def medians(self) -> Values:
-        """The median of each process's batches, in microseconds a launch."""
-        return np.array([statistics.median(self.counted(process)) for process in sorted(self.processes)])
+        """Return the median of each process's batches, in microseconds a launch."""
+        return np.array([self.median(process) for process in sorted(self.processes)])
 
 
 def samples(measured: Measured) -> dict[tuple[str, str], Sample]:
@@ -154,18 +163,19 @@ def paired(sample: Sample, other: Sample) -> tuple[Values, list[int]]:
         mine, others = sample.processes[process], other.processes[process]
         rounds = sorted(mine.keys() & others.keys())
         if rounds:
-            one, two = sample.slow(process, rounds), other.slow(process, rounds)
-            counted = quiet_rounds({number: max(one[number], two[number]) for number in rounds})
-            values.append(statistics.median([mine[number] - others[number] for number in counted]))
+            if process in sample.slowness or process in other.slowness:
+                one, two = sample.slow(process, rounds), other.slow(process, rounds)
+                rounds = quiet_rounds({number: max(one[number], two[number]) for number in rounds})
+            values.append(statistics.median([mine[number] - others[number] for number in rounds]))
         else:
-            values.append(statistics.median(sample.counted(process)) - statistics.median(other.counted(process)))
+            values.append(sample.median(process) - other.median(process))
     return np.array(values), shared
 
 
 def middle(sample: Sample, processes: Sequence[int] | None = None) -> float:
     """Return the median of processes' medians, in microseconds a launch: of those that are named, or of all."""
     chosen = sample.processes if processes is None else processes
-    return statistics.median(statistics.median(sample.counted(process)) for process in chosen)
+    return statistics.median(sample.median(process) for process in chosen)
 
 
 def _best(measured: Measured) -> dict[str, float]:

@@ -1,13 +1,14 @@
-"""A study as text, and the sentences that its card prints too."""
+"""A study as text, the sentences that its card has too, and numbers with as many digits as their interval is worth."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.recording.model import DRY_RUN_NOTICE
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
@@ -16,20 +17,86 @@ from kernelscope.studies.measured import (
     Difference,
     Estimate,
     Measured,
+    StudyResult,
     TargetReport,
 )
-from kernelscope.studies.numbers import (
-    difference,
-    difference_interval,
-    median,
-    median_interval,
-    plain_share,
-    share,
-)
-from kernelscope.studies.result import StudyResult
-from kernelscope.units import count, counted, duration
+from kernelscope.units import MISSING, count, counted, duration
 from kernelscope.units import percent as share_of_one
 from kernelscope.views.base import INDENT, clean, columns, shorten, table, width_of, with_notice, wrap
+
+if TYPE_CHECKING:
+    from kernelscope.studies.breakdown import PartDifference
+
+
+def micros(value: float, half_width: float | None = None, *, signed: bool = False) -> str:
+    """Return microseconds without their unit: ``4.10``; more digits where the value or its interval is small."""
+    return _rounded(value, _decimals(abs(value) if half_width is None else half_width * 10), signed)
+
+
+def difference(each: Difference | PartDifference) -> str:
+    """Return a difference in microseconds, with its sign: ``+2.10``."""
+    return micros(each.difference_us, _half(each.low_us, each.high_us), signed=True)
+
+
+def difference_interval(each: Difference | PartDifference) -> str:
+    """Return a difference's interval in microseconds: ``[+2.05, +2.15]``."""
+    half = _half(each.low_us, each.high_us)
+    return f"[{micros(each.low_us, half, signed=True)}, {micros(each.high_us, half, signed=True)}]"
+
+
+def median(each: Estimate) -> str:
+    """Return a median in microseconds: ``4.10``."""
+    return micros(each.median_us, _half(each.low_us, each.high_us))
+
+
+def median_interval(each: Estimate) -> str:
+    """Return a median's interval in microseconds: ``[4.05, 4.15]``."""
+    half = _half(each.low_us, each.high_us)
+    return f"[{micros(each.low_us, half)}, {micros(each.high_us, half)}]"
+
+
+def difference_percent(each: Difference, *, signed: bool = False) -> str:
+    """Return a difference in percent of the baseline: ``51.2 %``; without `signed`, how large it is."""
+    return f"{share(each.percent if signed else abs(each.percent), signed=signed)} %"
+
+
+def percent_interval(each: Difference) -> str:
+    """Return a difference's interval in percent: ``[+50.0, +52.4] %``."""
+    return f"[{share(each.low_percent, signed=True)}, {share(each.high_percent, signed=True)}] %"
+
+
+def share(value: float, *, signed: bool = False) -> str:
+    """Return percent without the sign of percent: ``51.2``; whole numbers from 1000."""
+    return _rounded(value, 0 if abs(value) >= 999.95 else 1, signed)
+
+
+def plain_share(value: float) -> str:
+    """Return percent in the form of the table of the field: ``+51.2%``."""
+    return f"{share(value, signed=True)}%" if math.isfinite(value) else "?"
+
+
+def _rounded(value: float, decimals: int, signed: bool) -> str:
+    if math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "+∞" if value > 0 else "-∞"
+    text = f"{value:{'+' if signed else ''},.{decimals}f}"
+    # Minus nothing is nothing.
+    return text if any(digit in text for digit in "123456789") else text.lstrip("+-")
+
+
+def _decimals(scale: float) -> int:
+    """Two, and more where the interval, of which a tenth is to be seen, or the value is small."""
+    if not math.isfinite(scale) or scale >= 0.1 or scale <= 0:
+        return 2
+    return min(2 + math.ceil(math.log10(0.1 / scale)), 5)
+
+
+def _half(low: float, high: float) -> float:
+    return (high - low) / 2
+
+
+# What is said of a study, in the text and on the card: a sentence, or a label with one.
 
 NOTICE = f"{DRY_RUN_NOTICE}, and the driver call is a stub: a real one adds to every time"
 METHOD = ("A difference is of the medians of processes that ran side by side, and its interval holds for all "
@@ -314,7 +381,7 @@ def text(result: StudyResult, width: int | None = None) -> str:
     """
     width = columns(width)
     parts = [overhead(result, width), _conclusions(result, width), _against(result, width), _within(result, width),
-             _facts(result, width)]
+             _sections(result, width)]
     return with_notice(notice(result.measured), "\n\n".join(part for part in parts if part))
 
 
@@ -441,7 +508,7 @@ def _within(result: StudyResult, width: int) -> str:
     return f"Cases compared within a target\n{differences_table(found, 'case', {}, width, grouped=True)}"
 
 
-def _facts(result: StudyResult, width: int) -> str:
+def _sections(result: StudyResult, width: int) -> str:
     measured = result.measured
     targets = [(name(each.label), "; ".join(part for part in (source(each), versions(each)) if part))
                for each in result.targets]

@@ -17,7 +17,7 @@ import pytest
 
 import kernelscope
 from kernelscope import studies
-from kernelscope.commands import cli, session
+from kernelscope.commands import cell, cli, verb
 from kernelscope.probes import base
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -175,14 +175,14 @@ def unmentioned(parser: argparse.ArgumentParser, text: str) -> list[str]:
 
 
 def test_the_guide_of_the_command_line_has_every_verb_and_option() -> None:
-    verbs, text = parsers(cli._parser()), sections(DOCS / "guides" / "command-line.md")
+    verbs, text = parsers(cli.parser_of()), sections(DOCS / "guides" / "command-line.md")
     assert sorted(text) == sorted([*verbs, "Exit codes"])
     assert [(verb, name) for verb, parser in verbs.items() for name in unmentioned(parser, text[verb])] == []
 
 
 def test_the_guide_of_the_magics_has_every_word_and_option() -> None:
-    text = (DOCS / "guides" / "cells-and-magics.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(session.COMMANDS)
-    cell = sections(DOCS / "guides" / "cells-and-magics.md")["One cell"]
-    wanted = {option for action in session.cell_arguments.parser._actions for option in action.option_strings}
-    assert [option for option in sorted(wanted) if not re.search(rf"`{option}\b", cell)] == []
+    text = (DOCS / "guides" / "notebook.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `%kernelscope (\w+)", text, re.MULTILINE) == list(verb.MAGICS)
+    one_cell = sections(DOCS / "guides" / "notebook.md")["One cell"]
+    wanted = {option for action in cell.cell_parser()._actions for option in action.option_strings} - {"-h", "--help"}
+    assert [option for option in sorted(wanted) if not re.search(rf"`{option}\b", one_cell)] == []

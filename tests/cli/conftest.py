@@ -1,4 +1,4 @@
-"""The command line in a process of its own, with warnings as errors, on the dry run."""
+"""The command line on the dry run, in this process or in one of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from stand_in_studies import Studies
+
+from kernelscope.commands.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,23 +37,58 @@ for _ in range(3):
     axpy[2, 32](array, 2.0, array)
 '''
 
-Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+Cli = Callable[..., "Ran"]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command line printed."""
+
+    stdout: str
+    stderr: str
+
+
+def settings(changes: dict[str, str | None]) -> dict[str, str | None]:
+    """The environment that is the same for every test, with a test's own changes; None removes a variable."""
+    return {"KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100", "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", **changes}
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run ``kernelscope`` in the test's folder; keyword arguments are environment variables, None removes one."""
 
-    def run(*arguments: str, code: int = 0, **environment: str | None) -> subprocess.CompletedProcess[str]:
-        changed = {**os.environ, "PYTHONPATH": str(ROOT), "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100",
-                   "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", **environment}
+    def run(*arguments: str, code: int = 0, **environment: str | None) -> Ran:
+        out, err = StringIO(), StringIO()
+        with monkeypatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+            patched.chdir(tmp_path)
+            for name, value in settings(environment).items():
+                patched.delenv(name, raising=False) if value is None else patched.setenv(name, value)
+            # `kernelscope run` leaves the program in their place.
+            patched.setattr(sys, "argv", list(sys.argv))
+            patched.setattr(sys, "path", list(sys.path))
+            patched.setitem(sys.modules, "__main__", sys.modules["__main__"])
+            try:
+                ended: object = main(arguments)
+            except SystemExit as raised:
+                ended = raised.code
+        assert ended == code, f"{ended}\n{out.getvalue()}\n{err.getvalue()}"
+        return Ran(out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Cli:
+    """The same in a process of its own, with warnings as errors: for what depends on the process."""
+
+    def run(*arguments: str, code: int = 0, **environment: str | None) -> Ran:
+        changed = {**os.environ, "PYTHONPATH": str(ROOT), **settings(environment)}
         ran = subprocess.run(
             [sys.executable, "-W", "error", "-m", "kernelscope", *arguments], cwd=tmp_path,
             env={name: value for name, value in changed.items() if value is not None},
             capture_output=True, text=True, timeout=180, check=False)
         assert ran.returncode == code, f"{ran.returncode}\n{ran.stdout}\n{ran.stderr}"
-        assert "kernelscope/cli" not in ran.stderr
-        return ran
+        return Ran(ran.stdout, ran.stderr)
 
     return run
 

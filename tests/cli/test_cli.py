@@ -9,6 +9,7 @@ import pytest
 
 import kernelscope
 from kernelscope.commands import cli as commands_cli
+from kernelscope.commands.verb import COMMANDS, Verb
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -27,9 +28,8 @@ from kernelscope.commands import cli as commands_cli
     (["graph", "3", "out.kscope"], "'out.kscope' is not a graph's number; FILE.kscope comes before it"),
     (["run"], "name a script to run"),
     (["run", "-m"], "name a module to run"),
-    (["run", "--detail", "all", "x.py"], "invalid choice: 'all'"),
     (["run", "missing.py"], "there is no file 'missing.py'"),
-    (["run", "--nothing", "x.py"], "unrecognized arguments: --nothing"),
+    (["run", "--mode", "all", "x.py"], "invalid choice: 'all' (choose from"),
     (["show"], "FILE.kscope"),
     (["show", "a", "--cells", "--json"], "not allowed with"),
     (["show", "a", "--limit", "-1"], "'-1' is not a number of rows"),
@@ -88,17 +88,21 @@ def test_a_recording_is_no_study(cli: Any, recorded: Path) -> None:
     assert "it is a zip and no study" in cli("study", "show", str(recorded), code=1).stderr
 
 
-def test_version_and_help(cli: Any) -> None:
-    assert cli("--version").stdout == f"kernelscope {kernelscope.__version__}\n"
-    assert "doctor" in cli("--help").stdout
+def test_version_and_help(cli: Any, process: Any) -> None:
+    assert process("--version").stdout == f"kernelscope {kernelscope.__version__}\n"
+    assert [line.split()[0] for line in cli("--help").stdout.splitlines() if line.startswith("    ")][:9] == [*COMMANDS]
     for verb, word in (("run", "-m module"), ("show", "schema_version"), ("demo", "--out"), ("doctor", "--json")):
         assert word in cli(verb, "--help").stdout
 
 
-def test_main_returns_the_exit_code(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands_cli.main(["show", str(recorded), "--cells"]) == 0
-    assert "first" in capsys.readouterr().out
-    assert commands_cli.main(["show", "missing"]) == 1
+def test_help_loads_nothing_large(run_python: Any) -> None:
+    for words in ("--help", "run --help", "study launch --help"):
+        ran = run_python(
+            "import sys, kernelscope.commands.cli as cli\n"
+            f"try:\n    cli.main({words.split()!r})\nexcept SystemExit:\n    pass\n"
+            "print([name for name in sys.modules if name.split('.')[0] in ('numpy', 'numba', 'pyarrow', 'IPython')\n"
+            "       or name.startswith('kernelscope.studies')])", KERNELSCOPE_DRYRUN="0")
+        assert ran.stdout.endswith("[]\n")
 
 
 def test_an_interrupt_is_one_line(recorded: Path, monkeypatch: pytest.MonkeyPatch,
@@ -106,6 +110,7 @@ def test_an_interrupt_is_one_line(recorded: Path, monkeypatch: pytest.MonkeyPatc
     def interrupted(arguments: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kernelscope.commands.show.main", interrupted)
+    verb = Verb(lambda parser, _: parser.add_argument("file"), interrupted)
+    monkeypatch.setattr("kernelscope.commands.show.VERB", verb)
     assert commands_cli.main(["show", str(recorded)]) == 130
     assert capsys.readouterr().err == "kernelscope: interrupted\n"

@@ -1,4 +1,4 @@
-"""``kernelscope recover``, in a process of its own."""
+"""``kernelscope recover``: what it lists, writes and removes."""
 
 from __future__ import annotations
 
@@ -57,9 +57,11 @@ def test_json_is_for_programs(recover: Any, folder: Path) -> None:
     assert (told["recovered"], told["written"], told["removed"]) == (NAME, f"{NAME}.kscope", True)
 
 
-def test_a_script_that_is_killed_leaves_its_journal(cli: Any, recover: Any, script: Any, tmp_path: Path) -> None:
-    ran = cli("run", "--journal", str(script("import os; os.kill(os.getpid(), 9)\n")), code=-9,
-              XDG_STATE_HOME=str(tmp_path / "state"))
+def test_a_script_that_is_killed_leaves_its_journal(
+    process: Any, cli: Any, recover: Any, script: Any, tmp_path: Path,
+) -> None:
+    ran = process("run", "--journal", str(script("import os; os.kill(os.getpid(), 9)\n")), code=-9,
+                  XDG_STATE_HOME=str(tmp_path / "state"))
     assert "wrote" not in ran.stdout
     assert "script.py (unfinished)" in recover("-o", "out.kscope", "--remove").stdout
     assert len(kernelscope.load(tmp_path / "out.kscope").launches) == 3

@@ -8,7 +8,7 @@ import pytest
 from study_repositories import spin_us
 
 from kernelscope import studies
-from kernelscope.studies import measured as studies_measured
+from kernelscope.studies import result as studies_measured
 
 pytestmark = pytest.mark.gpu
 

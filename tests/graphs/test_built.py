@@ -29,8 +29,9 @@ from kernelscope.graphs import (
     set_condition,
 )
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "graphs-from-kernels.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "graphs.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8").partition("\n## Build graphs\n")[2],
+                    re.MULTILINE | re.DOTALL)
 
 
 def kinds(graph: Any) -> list[str]:

@@ -34,7 +34,7 @@ def member(folder: Path, label: str = "baseline", *, expected: Path | None = Non
         ``stable``: what a warm-up answers; ``references``: what the reference takes in batch after batch, over and
         over; ``core``: on which core a batch was; ``loops``: what a warm-up finds, by process.
     """
-    from kernelscope.studies.measured import TargetReport
+    from kernelscope.studies.result import TargetReport
     from kernelscope.studies.runner import Member
 
     cwd = folder / label

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kernelscope.studies.breakdown import LAUNCH, Dissected, PartReport
-from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.result import CaseReport, Measured, TargetReport
 
 #: A launch with two arguments: each part's boundaries, and its time in nanoseconds.
 PARTS: dict[str, tuple[str, str, float]] = {

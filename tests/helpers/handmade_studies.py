@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,

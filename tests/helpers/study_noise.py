@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelscope.studies.measured import BatchRow, CaseReport, Measured, TargetReport
+from kernelscope.studies.result import BatchRow, CaseReport, Measured, TargetReport
 from kernelscope.studies.runner import BATCH_MS, PROCESSES, REPEATS
 
 #: What a launch takes with 0 to 4 arguments, in microseconds.

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernelscope.studies.bench import anatomy
+from kernelscope.studies.bench import breakdown as anatomy
 
 #: What each part takes, in nanoseconds.
 TAKES = {"configure": 300, "dispatch": 2000, "set-up": 500, "argument 0": 1000, "argument 1": 1500,

@@ -202,6 +202,5 @@ def notebook(kernel: Notebook) -> Iterator[Notebook]:
     try:
         kernel.ok(LEFT)
     finally:
-        kernel.run("%unload_ext kernelscope")
-        kernel.run("shell.meta.clear()")
+        kernel.run("%unload_ext kernelscope\nshell.meta.clear()")
     kernel.ok(LEFT)

@@ -2,59 +2,56 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TransformerManager
 
-from kernelscope.commands import session
-from kernelscope.commands.session import (
+from kernelscope.commands.cell import (
     CellOptions,
-    automatic,
+    cleaned,
     native_options,
+    only_manages,
     parse_cell,
-    parse_line,
     without_heading,
 )
-from kernelscope.native.log import MODES
-from kernelscope.probes.base import DETAILS
+from kernelscope.commands.magics import parse_line
+from kernelscope.commands.verb import MAGICS, HelpAsked
+from kernelscope.recorder.options import RecordingOptions
 
 
-@pytest.mark.parametrize(("line", "options"), [
-    ("", CellOptions()),
-    ("-n first", CellOptions(name="first")),
-    ('--name "warm up" -q', CellOptions(name="warm up", quiet=True)),
-    ("-n <b>x</b> -o out.kscope", CellOptions(name="<b>x</b>", output="out.kscope")),
-    ("-r --detail launch --no-timeline", CellOptions(returns=True, detail="launch", timeline=False)),
-    ("-n ''", CellOptions()),
-    ("--charts", CellOptions(charts=True)),
-    ("--code -q", CellOptions(code=True, quiet=True)),
-    ("-n #1", CellOptions(name="#1")),
-    ("--mode ring --capacity 10", CellOptions(mode="ring", capacity=10)),
-    ("--mode stop", CellOptions(mode="stop")),
-    ("--journal -q", CellOptions(journal=True, quiet=True)),
-    ("--journal '/a b'", CellOptions(journal="/a b")),
+@pytest.mark.parametrize(("line", "recording", "options"), [
+    ("", {}, {}),
+    ('--name "warm up" -q', {"name": "warm up"}, {"quiet": True}),
+    ("-n <b>x</b> -o out.kscope", {"name": "<b>x</b>"}, {"output": "out.kscope"}),
+    ("-r --detail launch --no-timeline", {"detail": "launch"}, {"returns": True, "timeline": False}),
+    ("-n ''", {}, {}),
+    ("--charts --code -n #1", {"name": "#1", "code": True}, {"charts": True}),
+    ("--no-gpu", {"gpu": "none"}, {}),
+    ("--events", {"gpu": "events"}, {}),
+    ("--mode ring --capacity 10", {"mode": "ring", "capacity": 10}, {}),
+    ("--journal -q", {"journal": True}, {"quiet": True}),
+    ("--journal '/a b'", {"journal": "/a b"}, {}),
 ])
-def test_a_cell_line_is_parsed(line: str, options: CellOptions) -> None:
-    assert parse_cell(line) == options
+def test_a_cell_line_is_parsed(line: str, recording: dict[str, Any], options: dict[str, Any]) -> None:
+    assert parse_cell(line) == CellOptions(RecordingOptions(**recording), **options)
 
 
 @pytest.mark.parametrize(("line", "said"), [
     ("--foo", "unrecognized arguments: --foo; see"),
     ("--detial launch", "unrecognized arguments: --detial launch; did you mean '--detail'? See"),
-    ("--mode=rign", "invalid choice: 'rign'"),
     ("--mode=rign", "did you mean 'ring'? See"),
     ("extra", "unrecognized arguments: extra; code begins on the next line, and a name follows -n"),
     ("-q -n warm up phase -r", 'unrecognized arguments: up phase; quote what has spaces: -n "warm up phase"'),
-    ("-o my file.kscope", 'quote what has spaces: -o "my file.kscope"'),
     ("-n up up", 'quote what has spaces: -n "up up"'),
     ("on", "unrecognized arguments: on; %kernelscope on has one percent sign"),
     ("-n", "expected one argument"),
-    ("--detail all", "invalid choice: 'all'"),
     ("-n it's", "no closing quotation"),
-    ("--mode shrink", "invalid choice: 'shrink'"),
+    ("--no-gpu --events", "not allowed with argument --no-gpu"),
     ("--capacity many --mode ring", "invalid int value: 'many'"),
-    ("--capacity 10", "--capacity 10 belongs to --mode ring or stop"),
-    ("--capacity 0 --mode ring", "--capacity 0 is no number of launches, from 1"),
+    ("--capacity 10", "capacity 10 is for mode 'ring' or 'stop'"),
+    ("--capacity 0 --mode ring", "capacity 0 is no number of launches"),
 ])
 def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -65,60 +62,44 @@ def test_a_wrong_cell_line_is_one_line_that_says_what_is_allowed(line: str, said
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(("line", "command", "target"), [
-    ("", None, None), ("on", "on", None), ("status", "status", None), ("report", "report", None),
-    ("report 3", "report", "3"), ('report "warm up"', "report", "warm up"), ("save all", "save", "all"),
-    ("attach axpy", "attach", "axpy"), ("recover", "recover", None),
-    ("recover '/a b' --remove", "recover", "'/a b' --remove"),
+@pytest.mark.parametrize(("line", "verb", "found"), [
+    ("", None, {}), ("status", "status", {}), ("report", "report", {"cell": None}),
+    ('report "warm up"', "report", {"cell": "warm up"}), ("graph 3", "graph", {"graph": 3}),
+    ("save all", "save", {"file": "all"}), ("export out --to csv", "export", {"path": "out", "to": "csv"}),
+    ("recover '/a b' --remove", "recover", {"folder": "/a b", "remove": True, "output": None}),
+    ("attach kernels['a b'][-h]", "attach", {"kernel": "kernels['a b'][-h]"}),
+    ("on", "on", {"quiet": False, "journal": None, "detail": "phases"}),
+    ("on -q --detail launch --no-journal", "on", {"quiet": True, "journal": False, "detail": "launch"}),
+    ("study", "study", {"study": "launch", "args": None}),
+    ("study --args 0 --charts", "study", {"study": "launch", "args": "0", "charts": True}),
+    ("study show x.json", "study", {"study": "show", "file": "x.json"}),
 ])
-def test_a_line_is_parsed(line: str, command: str | None, target: str | None) -> None:
-    found = parse_line(line)
-    assert (found.command, found.target) == (command, target)
-
-
-def test_export_takes_a_format() -> None:
-    found = parse_line("export out --to csv")
-    assert (found.command, found.target, found.to) == ("export", "out", "csv")
-    for line, said in (("export", "the PATH is missing; usage: %kernelscope export PATH [--to perfetto|html|"),
-                       ("save x --to csv", "--to can follow 'export' only"), ("export x --to excel", "invalid choice"),
-                       ("export x --to perfeto", "did you mean 'perfetto'? See %kernelscope help export")):
-        with pytest.raises(UsageError) as caught:
-            parse_line(line)
-        assert said in str(caught.value)
-
-
-def test_on_takes_options() -> None:
-    found = parse_line("on -q --detail launch")
-    assert (found.quiet, found.detail, found.code) == (True, "launch", None)
-    assert parse_line("on --code").code is True
-    found = parse_line("on --mode ring --capacity 5")
-    assert (found.mode, found.capacity) == ("ring", 5)
-    assert automatic(found) == CellOptions(mode="ring", capacity=5)
-    assert automatic(parse_line("on")) == CellOptions()
+def test_a_line_is_parsed(line: str, verb: str | None, found: dict[str, Any]) -> None:
+    name, asked = parse_line(line)
+    assert (name, {each: getattr(asked, each) for each in found}) == (verb, found)
 
 
 @pytest.mark.parametrize(("line", "said"), [
     ("nothing", "no sub-command 'nothing'; known: on, off, status, cells"),
-    ("onn", "no sub-command 'onn'; did you mean 'on'? See %kernelscope help"),
     ("Timline 3 --cell 4", "no sub-command 'Timline'; did you mean 'timeline'? See %kernelscope help"),
     ("axpy[1, 1](a)", "no sub-command 'axpy[1,'; to record a cell, begin it with %%kernelscope"),
-    ("help nothing", "no sub-command 'nothing'; known: on"),
-    ("-n first", "-n is an option of %%kernelscope, which records its cell; see %kernelscope help"),
-    ("on --detial launch", "did you mean '--detail'? See %kernelscope help on"),
-    ("save", "FILE is missing; usage: %kernelscope save FILE"),
-    ("attach", "KERNEL is missing"),
-    ("off now", "unexpected 'now'; usage: %kernelscope off"),
-    ("save a b", 'unrecognized arguments: b; quote what has spaces: %kernelscope save "a b"'),
-    ("cells -q", "-q can follow 'on' only; see %kernelscope help on"),
-    ("report --code", "--code can follow 'on' only"),
-    ("cells --no-journal", "--no-journal can follow 'on' only"),
-    ("cells --journal", "--journal can follow 'on' only"),
-    ("--code", "--code can follow 'on' only"),
-    ("--capacity 5", "--capacity can follow 'on' only"),
-    ("cells --mode ring", "--mode can follow 'on' only"),
-    ("on --capacity 5", "--capacity 5 belongs to --mode ring or stop; see %kernelscope help on"),
-    ("-q", "-q can follow 'on' only"),
+    ("-q", "no sub-command '-q'; -q is an option of %kernelscope on and %%kernelscope; see %kernelscope help"),
+    ("on --detial launch", "did you mean '--detail'? See %kernelscope on --help"),
     ("on --detail all", "invalid choice: 'all'"),
+    ("save", "the following arguments are required: FILE; see %kernelscope save --help"),
+    ("off now", "unrecognized arguments: now; see %kernelscope off --help"),
+    ("save a b", 'unrecognized arguments: b; quote what has spaces: "a b"'),
+    ("cells --journal", "--journal is an option of %kernelscope on and %%kernelscope"),
+    ("cells --no-journal", "--no-journal is an option of %kernelscope on; see %kernelscope cells --help"),
+    ("report --charts", "--charts is an option of %%kernelscope; see"),
+    ("export x --to perfeto", "did you mean 'perfetto'? See %kernelscope export --help"),
+    ("graph x", "'x' is not a graph's number; see %kernelscope graph --help"),
+    ("whatif", "the following arguments are required: graph"),
+    ("whatif grahp", "invalid choice: 'grahp' (choose from"),
+    ("study launch --case a b", 'unrecognized arguments: b; quote what has spaces: --case "a b"; see'),
+    ("study launch extra", "unrecognized arguments: extra; see %kernelscope study launch --help"),
+    ("study launch --json", "--json; see %kernelscope study launch --help"),
+    ("study --target 'a", "no closing quotation in \"--target 'a\"; see %kernelscope study --help"),
 ])
 def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -127,36 +108,16 @@ def test_a_wrong_line_is_one_line_that_says_what_is_allowed(line: str, said: str
     assert "\n" not in str(caught.value)
 
 
-def test_details_are_the_probes_own() -> None:
-    assert (session.DETAILS, session.MODES) == (DETAILS, MODES)
+@pytest.mark.parametrize("line", [f"{verb} {option}" for verb in MAGICS for option in ("-h", "--help")])
+def test_every_verb_has_a_help(line: str) -> None:
+    with pytest.raises(HelpAsked, match=f"usage: %kernelscope {line.split()[0]} "):
+        parse_line(line)
 
 
-def test_help_comes_from_the_code() -> None:
-    cell, line = session.cell_arguments.__doc__ or "", session.line_arguments.__doc__ or ""
-    assert "%%kernelscope [-n NAME]" in cell
-    assert "--no-timeline" in cell
-    assert all(command in line for command in session.COMMANDS)
-
-
-@pytest.mark.parametrize(("line", "word"), [
-    ("help", None), ("help on", "on"), ("-h", None), ("--help", None), ("on --help", "on"), ("inspect -h", "inspect"),
-])
-def test_help_is_asked_for_in_several_ways(line: str, word: str | None) -> None:
-    found = parse_line(line)
-    assert (found.command, found.target) == ("help", word)
-
-
-def test_help_has_a_line_for_each_word_and_the_options_of_one() -> None:
-    lines = session.help_text().splitlines()
-    assert [line.split()[0] for line in lines[1:lines.index("")]] == list(session.COMMANDS)
-    assert "%kernelscope help on" not in session.help_text("save")
-    assert session.help_text("save").splitlines()[0] == "%kernelscope save FILE"
-    said = session.help_text("on")
-    assert "-q, --quiet: show no cards" in said and "--no-journal: keep no journal" in said and "--to" not in said
-
-
-def test_an_expression_may_have_what_looks_like_an_option() -> None:
-    assert parse_line("attach kernels[-h]").target == "kernels[-h]"
+def test_help_of_a_cell_is_no_recorded_cell() -> None:
+    with pytest.raises(HelpAsked, match="usage: %%kernelscope .*-n NAME"):
+        parse_cell("--help")
+    assert native_options(["%%kernelscope --help\n", "x = 1\n"]) is None
 
 
 @pytest.mark.parametrize("cell", [
@@ -219,8 +180,8 @@ def test_indentation_and_prompts_are_no_obstacle(cell: str) -> None:
     manager = TransformerManager()
     manager.cleanup_transforms.append(without_heading)
     assert manager.transform_cell(cell) == "\nx = 1\n"
-    lines = session.cleaned(cell, manager.cleanup_transforms, without_heading)
-    assert native_options(lines) == CellOptions(name="a")
+    lines = cleaned(cell, manager.cleanup_transforms, without_heading)
+    assert native_options(lines) == CellOptions(RecordingOptions("a"))
 
 
 def test_transforms_with_side_effects_are_not_run_again() -> None:
@@ -228,7 +189,7 @@ def test_transforms_with_side_effects_are_not_run_again() -> None:
         raise AssertionError("it was run")
 
     counts.has_side_effects = True  # type: ignore[attr-defined]
-    assert session.cleaned("x\n", [counts, without_heading], without_heading) == ["x\n"]
+    assert cleaned("x\n", [counts, without_heading], without_heading) == ["x\n"]
 
 
 @pytest.mark.parametrize(("cell", "manages"), [
@@ -238,4 +199,4 @@ def test_transforms_with_side_effects_are_not_run_again() -> None:
     ("%kernelscopes", False),
 ])
 def test_cells_that_only_manage_are_recognized(cell: str, manages: bool) -> None:
-    assert session.only_manages(cell.splitlines()) is manages
+    assert only_manages(cell.splitlines()) is manages

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.error import UsageError
-
-from kernelscope.commands.study import parse
 
 HELPERS = Path(__file__).resolve().parents[1] / "helpers"
 SETUP = f"""
@@ -130,10 +127,6 @@ def test_files_and_the_limit(notebook: Any) -> None:
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("--nothing", "unrecognized arguments: --nothing"),
-    ("launch extra", "unrecognized arguments: extra"),
-    ("nothing", "invalid choice: 'nothing'"),
-    ("--target 'a", "no closing quotation in \"--target 'a\"; see %kernelscope study --help"),
     ("-o missing/x.json", "there is no folder missing"),
     ("against HEAD", "a comparison needs two refs or more"),
     ("show none.json", "none.json"),
@@ -212,11 +205,3 @@ def test_it_leaves_with_the_extension(notebook: Any) -> None:
     notebook.ok("made.raised = None\n%kernelscope study\n_kernelscope_study = 'mine'")
     notebook.ok("%unload_ext kernelscope")
     assert notebook.value("_kernelscope_study") == "'mine'"
-
-
-def test_launch_is_meant_where_nothing_is_named() -> None:
-    for line in (None, "", "--args 0", "launch --args 0"):
-        found = parse(line)
-        assert found is not None and found.study == "launch" and not found.charts
-    with pytest.raises(UsageError, match="--json"):
-        parse("launch --json")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.commands.session import TracebackFilter, hide_frames
+from kernelscope.commands.tracebacks import TracebackFilter, hide_frames
 from kernelscope.probes import base
 
 FAIL = "axpy[2, 4096](a, 2.0, a)"

@@ -30,7 +30,7 @@ from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import TABLES
-from kernelscope.studies import breakdown
+from kernelscope.studies import files as study_files
 from kernelscope.studies.breakdown import AnatomyResult, Dissected, PartReport
 from kernelscope.studies.result import StudyResult
 from kernelscope.views.card.html import page
@@ -259,7 +259,7 @@ def test_a_study_has_no_path(tmp_path: Path, work: Path) -> None:
     anatomy = AnatomyResult(Dissected(held, [PartReport(target, case, "dispatch", note=f"from {far}/x.py",
                                                         reason=f"{far}/y.py has another line")]))
     shown |= {"anatomy, json": anatomy.to_json(), "anatomy, text": str(anatomy), "anatomy, html": anatomy._repr_html_(),
-              "anatomy, file": breakdown.to_json(anatomy.dissected)}
+              "anatomy, file": study_files.anatomy_to_json(anatomy.dissected)}
     assert {name: leaks(text) for name, text in shown.items() if leaks(text)} == {}
     assert result.cases[0].setup == "x = np.load('./x.npy')"
     assert result.targets[1].source == "numba-cuda"

@@ -9,7 +9,7 @@ from handmade_anatomies import CASE, PARTS, anatomy
 
 from kernelscope.errors import StudyError
 from kernelscope.studies.breakdown import AnatomyResult, Dissected
-from kernelscope.studies.measured import Measured
+from kernelscope.studies.result import Measured
 
 
 def test_each_part_begins_where_the_one_before_it_ended() -> None:

@@ -11,8 +11,10 @@ import pytest
 from handmade_anatomies import anatomy
 
 from kernelscope.errors import StudyFileError
-from kernelscope.studies import breakdown, files, result
-from kernelscope.studies.breakdown import AnatomyResult, load
+from kernelscope.studies import files, result
+from kernelscope.studies.breakdown import AnatomyResult
+from kernelscope.studies.compare import compare
+from kernelscope.studies.result import load
 
 
 def test_what_was_measured_is_read_back(tmp_path: Path) -> None:
@@ -28,17 +30,11 @@ def test_what_was_measured_is_read_back(tmp_path: Path) -> None:
     assert load(path).to_json() == AnatomyResult(made).to_json()
 
 
-def test_a_study_s_load_reads_an_anatomy_too(tmp_path: Path) -> None:
+def test_a_comparison_refuses_an_anatomy(tmp_path: Path) -> None:
     path = AnatomyResult(anatomy({"old": {}})).save(tmp_path / "a.json")
     assert isinstance(result.load(path), AnatomyResult)
-
-
-def test_each_kind_of_file_refuses_the_other(tmp_path: Path) -> None:
-    made = anatomy({"old": {}})
-    with pytest.raises(StudyFileError, match="no anatomy of KernelScope; 'kernelscope study anatomy -o FILE'"):
-        breakdown.from_json(files.to_json(made.measured))
-    with pytest.raises(StudyFileError, match="no study of KernelScope; 'kernelscope study launch -o FILE'"):
-        files.from_json(breakdown.to_json(made))
+    with pytest.raises(StudyFileError, match="it is an anatomy and no study"):
+        compare(path, path)
 
 
 def change(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -55,32 +51,31 @@ def change(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 @pytest.mark.parametrize(("changed", "said"), [
-    (change("format", "other"), "no anatomy of KernelScope"),
+    (change("format", "other"), "no study of KernelScope"),
     (change("version", 2), "of version 2, and this KernelScope"),
-    (change("version", True), "an unknown version"),
-    (change("version", "1"), "an unknown version"),
-    (change("study", None), "no study of KernelScope"),
+    (change("version", True), "no whole number"),
+    (change("study", None), "'study' is None, and not an object"),
     (change("study.version", 99), "version 99"),
-    (change("parts", {}), "'parts' is no list"),
-    (change("parts.0", 1), "'parts[0]' is no object"),
-    (change("parts.0.key", 7), "'parts[0]' has a key that is no text"),
+    (change("parts", {}), "'parts' is an object, and not a list"),
+    (change("parts.0", 1), "parts[0] is 1, and not an object"),
+    (change("parts.0.key", 7), "'parts[0].key' is 7, and not text"),
     (change("parts.0.key", ""), "'parts[0]' is of no target and case"),
     (change("parts.0.target", "who"), "'parts[0]' is of no target and case"),
-    (change("times", []), "'times' is no object"),
-    (change("times.target.0", 5), "'times.target' has a value that is no place"),
-    (change("times.target.0", True), "'times.target' has a value that is no place"),
-    (change("times.process.0", -1), "'times.process' has a value that is no count"),
-    (change("times.part.0", None), "'times.part' has a value that is no name"),
-    (change("times.part_ns.0", "1"), "'times.part_ns' has a value that is no time"),
-    (change("times.part_ns.0", 1e300), "'times.part_ns' has a value that is no time"),
+    (change("times", []), "'times' is a list, and not an object"),
+    (change("times.target.0", 5), "'times.target' has 5 at place 0, and not a whole number from 0 to 0"),
+    (change("times.target.0", True), "'times.target' has True at place 0"),
+    (change("times.process.0", -1), "'times.process' has -1 at place 0, and not a whole number from 0 to 1000000"),
+    (change("times.part.0", None), "'times.part' has None at place 0, and not a name"),
+    (change("times.part_ns.0", "1"), "'times.part_ns' has '1' at place 0, and not a number"),
+    (change("times.part_ns.0", 1e300), "'times.part_ns' has 1e+300 at place 0, and not a number"),
     (change("times.stamps_ns", [1.0]), "different lengths"),
 ])
 def test_what_contradicts_itself_is_refused_with_the_place(changed: Callable[[dict[str, Any]], None],
                                                             said: str) -> None:
-    content = json.loads(breakdown.to_json(anatomy({"old": {}})))
+    content = json.loads(files.anatomy_to_json(anatomy({"old": {}})))
     changed(content)
     with pytest.raises(StudyFileError) as caught:
-        breakdown.from_json(json.dumps(content))
+        files.from_json(json.dumps(content))
     assert said in str(caught.value)
 
 
@@ -104,4 +99,4 @@ def test_nothing_of_the_home_folder_is_written(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", "/home/somebody")
     made = anatomy({"old": {}})
     made.measured.notes.append("/home/somebody/numba-cuda was measured")
-    assert "somebody" not in breakdown.to_json(made)
+    assert "somebody" not in files.anatomy_to_json(made)

@@ -15,7 +15,7 @@ from kernelscope.studies.breakdown import (
     estimates,
     unseen,
 )
-from kernelscope.studies.measured import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
+from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
 
 
 def by_key(made: Dissected, target: str = "old") -> dict[str, float]:

@@ -6,9 +6,8 @@ import pytest
 from handmade_anatomies import CASE, anatomy
 
 from kernelscope.recording.model import DRY_RUN_NOTICE
-from kernelscope.studies.breakdown import AnatomyResult, Dissected
-from kernelscope.studies.breakdown_views import conclusions, sentences, text
-from kernelscope.studies.measured import Measured
+from kernelscope.studies.breakdown import AnatomyResult, Dissected, conclusions, sentences, text
+from kernelscope.studies.result import Measured
 
 
 def lines(made: Dissected) -> list[str]:

@@ -12,7 +12,8 @@ from handmade_studies import measured
 
 from kernelscope import studies
 from kernelscope.errors import StudyArgumentError, StudyError, StudyFileError
-from kernelscope.studies import arguments, overhead
+from kernelscope.studies import overhead
+from kernelscope.studies import target as arguments
 from kernelscope.studies.breakdown import AnatomyResult
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.target import Target, parse_targets
@@ -20,7 +21,8 @@ from kernelscope.studies.target import Target, parse_targets
 #: What every function that measures takes, with values that it does not.
 SHARED: list[tuple[str, Any]] = [
     ("progress", 3), ("progress", True), ("progress", "no"), ("processes", "8"), ("processes", 2.0),
-    ("processes", True), ("processes", 10_001), ("timeout_s", None), ("timeout_s", "1"), ("timeout_s", float("nan")),
+    ("processes", True), ("processes", 0), ("processes", 10_001), ("timeout_s", None),
+    ("timeout_s", "1"), ("timeout_s", 0), ("timeout_s", float("nan")),
     ("install", "no"),
     ("no_index", None), ("pin", 1), ("dry_run", "yes"), ("repo", None), ("repo", 3), ("find_links", 3),
     ("find_links", [None]), ("find_links", None), ("find_links", b"here"),
@@ -63,6 +65,14 @@ def test_what_all_functions_take(function: Callable[..., Any], name: str, value:
     (lambda: studies.launch_overhead(loops=1.5), "loops=1.5: give one number"),
     (lambda: studies.launch_overhead(repeats="3"), "repeats='3' is no number from 1 to 10,000"),
     (lambda: studies.launch_overhead(half_width="1%"), "half_width='1%' is no share of a launch"),
+    (lambda: studies.launch_overhead(half_width=0), "half_width=0 is no share"),
+    (lambda: studies.launch_overhead(half_width=3), "half_width=3 is no share"),
+    (lambda: studies.launch_overhead(limit_s=-1), "limit_s=-1 is no number of seconds"),
+    (lambda: studies.launch_overhead(repeats=float("nan")), "repeats=nan is no number"),
+    (lambda: studies.launch_overhead(args=True), "True is no number of arguments"),
+    (lambda: studies.launch_overhead(args=[]), "no case is named"),
+    (lambda: studies.launch_overhead("git:HE\0AD"), "has a zero in it"),
+    (lambda: studies.launch_overhead("/a" * 4000), "is too long"),
     (lambda: studies.launch_overhead(limit_s="90"), "limit_s='90' is no number of seconds above 0"),
     (lambda: studies.launch_overhead(seed="x"), "seed='x' is no whole number"),
     (lambda: studies.anatomy(None), "targets=None is no target"),

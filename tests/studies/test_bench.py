@@ -42,6 +42,15 @@ def bench(started: Callable[..., Bench]) -> Bench:
     return made
 
 
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A process that has said hello, and that answers several tests."""
+    made = Bench(tmp_path_factory.mktemp("asked"))
+    assert made.hello()["ok"]
+    yield made
+    made.close()
+
+
 def test_hello_says_what_is_measured(started: Callable[..., Bench]) -> None:
     core = max(os.sched_getaffinity(0))
     hello = started().hello(pin=[core])
@@ -112,8 +121,8 @@ def test_the_target_s_path_is_what_it_always_is(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["bench", "timed", "main", "case", "studies", "target"])
-def test_no_module_of_ours_hides_one_of_the_target(bench: Bench, name: str) -> None:
-    answer = bench.ask("prepare", case={"name": "look", "statement": "1", "needs": [name]})
+def test_no_module_of_ours_hides_one_of_the_target(asked: Bench, name: str) -> None:
+    answer = asked.ask("prepare", case={"name": "look", "statement": "1", "needs": [name]})
     assert answer["kind"] == "unavailable"
 
 
@@ -149,24 +158,25 @@ def test_output_of_a_target_is_no_answer(bench: Bench) -> None:
     ({"setup": "@cuda.jit\ndef kernel():\n    unknown()\n", "statement": "kernel[1, 1]()"}, "error",
      "case 'sad', statement, line 1 (kernel[1, 1]()): TypingError: "),
 ])
-def test_a_sad_case_is_an_answer_and_the_process_goes_on(bench: Bench, fields: dict[str, Any], kind: str,
+def test_a_sad_case_is_an_answer_and_the_process_goes_on(asked: Bench, fields: dict[str, Any], kind: str,
                                                          said: str) -> None:
-    answer = bench.ask("prepare", case={"name": "sad", "statement": "1", **fields})
+    answer = asked.ask("prepare", case={"name": "sad", "statement": "1", **fields})
     assert (answer["ok"], answer["kind"]) == (False, kind)
     assert answer["error"].startswith(said)
     assert "\n" not in answer["error"]
     assert answer["traceback"].startswith(("Traceback", "  File"))
-    assert bench.must("prepare", case=empty_kernel(), batch_ms=0.5)
+    assert asked.must("prepare", case=empty_kernel(), batch_ms=0.5)
 
 
 @pytest.mark.parametrize(("request_", "said"), [
     ({"do": "dance"}, "a request to do 'dance' is not known; known: hello, prepare, batch, noise, anatomy, bye"),
-    ({"do": "batch", "case": "none", "loops": 1}, "case 'none' is not prepared; prepared: none"),
+    ({"do": "batch", "case": "none", "loops": 1}, "case 'none' is not prepared; prepared: "),
     ({"do": "prepare"}, "KeyError: 'case'"),
 ])
-def test_a_wrong_request_is_answered(bench: Bench, request_: dict[str, Any], said: str) -> None:
-    answer = bench.ask(**request_)
-    assert (answer["ok"], answer["kind"], answer["error"]) == (False, "error", said)
+def test_a_wrong_request_is_answered(asked: Bench, request_: dict[str, Any], said: str) -> None:
+    answer = asked.ask(**request_)
+    assert (answer["ok"], answer["kind"]) == (False, "error")
+    assert answer["error"].startswith(said)
 
 
 def test_nothing_before_hello(started: Callable[..., Bench]) -> None:
@@ -210,6 +220,7 @@ def test_a_framework_that_breaks_on_import_is_said_with_its_versions(started: Ca
     assert "AttributeError: module 'numba' has no attribute 'no_such_thing'" in answer["error"]
 
 
+@pytest.mark.slow
 def test_a_checkout_on_the_path_is_what_is_measured(started: Callable[..., Bench], tmp_path: Path) -> None:
     import shutil
 

@@ -11,7 +11,7 @@ import toy_launches
 from bench_process import Bench
 from toy_launches import SOURCE, TAKES, toy
 
-from kernelscope.studies.bench.anatomy import Anatomy
+from kernelscope.studies.bench.breakdown import Anatomy
 
 STATEMENT = "k[1](1, 2)"
 SETUP = """\
@@ -165,9 +165,9 @@ def test_what_surrounds_a_batch_runs_around_each_and_is_not_timed(tmp_path: Path
 # ---- In a process of its own ----
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = Bench(tmp_path_factory.mktemp("bench"))
     assert made.hello()["ok"]
     yield made
     made.process.kill()
@@ -184,7 +184,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 ])
 def test_launches_of_numba_cuda_are_taken_apart_whatever_their_arguments(bench: Bench, statement: str, setup: str,
                                                                         arguments: list[str]) -> None:
-    case = {"name": "x", "statement": statement, "setup": f"{SETUP}\n{setup}"}
+    case = {"name": statement, "statement": statement, "setup": f"{SETUP}\n{setup}"}
     answer = bench.must("anatomy", case=case, loops=20)
     assert [part["note"] for part in answer["parts"] if part["key"].startswith("argument")] == arguments
     assert [part["reason"] for part in answer["parts"]] == [None] * len(answer["parts"])
@@ -196,13 +196,14 @@ def test_launches_of_numba_cuda_are_taken_apart_whatever_their_arguments(bench: 
 
 def test_a_launch_that_depends_on_its_configuration_is_taken_apart(bench: Bench) -> None:
     setup = SETUP + "empty._launch_config_sensitive = True\nempty[1, 1](a, a)\nempty[2, 1](a, a)\n"
-    answer = bench.must("anatomy", case={"name": "x", "statement": "empty[2, 1](a, a)", "setup": setup}, loops=20)
+    case = {"name": "sensitive", "statement": "empty[2, 1](a, a)", "setup": setup}
+    answer = bench.must("anatomy", case=case, loops=20)
     assert net(answer)["dispatch"] > 0
     assert [part["reason"] for part in answer["parts"]] == [None] * len(answer["parts"])
 
 
 def test_what_launches_nothing_has_no_parts_but_their_reasons(bench: Bench) -> None:
-    answer = bench.must("anatomy", case={"name": "x", "statement": "len([])"}, loops=20)
+    answer = bench.must("anatomy", case={"name": "nothing", "statement": "len([])"}, loops=20)
     assert answer["bare_ns"] > 0
     assert answer["parts_ns"] == {}
     assert "the statement launches not once: no launch in 20 runs of it" in {
@@ -210,6 +211,6 @@ def test_what_launches_nothing_has_no_parts_but_their_reasons(bench: Bench) -> N
 
 
 def test_an_error_of_a_case_is_an_answer_and_the_process_goes_on(bench: Bench) -> None:
-    answer = bench.ask("anatomy", case={"name": "x", "statement": "held(1)", "setup": SETUP}, loops=20)
+    answer = bench.ask("anatomy", case={"name": "wrong", "statement": "held(1)", "setup": SETUP}, loops=20)
     assert not answer["ok"]
     assert bench.must("anatomy", case={"name": "y", "statement": "held(a, a)", "setup": SETUP}, loops=5)["bare_ns"] > 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelscope.errors import StudyError, StudyFileError
-from kernelscope.studies import benchmarks
-from kernelscope.studies.benchmarks import measured_of, read_benchmarks, read_file
 from kernelscope.studies.result import load
+from kernelscope.studies.suite import measured_of, read_benchmarks, read_file
 
 
 def written(path: Path, made: dict[str, Any] | None = None, **changes: Any) -> Path:
@@ -177,7 +177,7 @@ def test_what_is_no_file_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     torn.write_bytes(b"\xff\xfe{}")
     with pytest.raises(StudyFileError, match="torn.json: is no JSON"):
         read_file(torn)
-    monkeypatch.setattr(benchmarks, "MOST_BYTES", 3)
+    monkeypatch.setattr(sys.modules[read_file.__module__], "MOST_BYTES", 3)
     with pytest.raises(StudyFileError, match="torn.json: 4 bytes are too many"):
         read_file(torn)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.probes import base
+from kernelscope.recorder import options
 from kernelscope.studies.cases import (
     DETAILS,
     Case,
@@ -132,6 +132,7 @@ def test_what_makes_a_case_is_there(ran: dict[str, dict]) -> None:
     assert not any(name.startswith("cuMemcpy") for name in ran["4 args"]["calls"])
 
 
+@pytest.mark.slow
 def test_cases_that_cannot_be_had_say_why() -> None:
     cases = [one for one in catalogue().values() if set(one.needs) & {"torch", "cupy"}]
     said = run([*cases, empty(0)], "fakes", "blind")
@@ -157,7 +158,7 @@ def test_more_of_a_group_is_made_on_request() -> None:
 
 
 def test_details_are_those_that_there_are() -> None:
-    assert base.DETAILS == DETAILS
+    assert options.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:

@@ -30,7 +30,7 @@ from kernelscope.studies.environments import (
     prepare,
     shortened,
 )
-from kernelscope.studies.measured import TargetReport
+from kernelscope.studies.result import TargetReport
 from kernelscope.studies.target import Target, parse_target
 
 ROOT = Path(__file__).parents[2]
@@ -138,6 +138,7 @@ def test_requirement_gets_an_environment_that_is_kept(workspace: Workspace, whee
         third.check_module("/usr/lib/python3/dist-packages/numba_cuda/__init__.py")
 
 
+@pytest.mark.slow
 def test_another_build_of_the_same_version_is_another_environment(workspace: Workspace, wheels: Path) -> None:
     target = parse_target("numba-cuda==0.30.4")
     first = prepare(target, workspace, find_links=[wheels], no_index=True)
@@ -155,6 +156,7 @@ def test_what_may_be_another_tomorrow_is_not_kept(workspace: Workspace, wheels: 
     assert prepared.python.is_relative_to(workspace.path)
 
 
+@pytest.mark.slow
 def test_more_can_be_installed(workspace: Workspace, wheels: Path) -> None:
     toy_wheels(wheels, "1.5", package="pytest_benchmark")
     prepared = prepare(parse_target("numba-cuda==0.30.4"), workspace, find_links=[wheels], no_index=True,
@@ -284,6 +286,7 @@ def test_folder_without_a_framework(workspace: Workspace, tmp_path: Path) -> Non
 IMPORTED = "import numba.cuda, numba.cuda.dispatcher as d; print(numba.cuda.__file__); print(hasattr(d, '_spin_clock'))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [True, False])
 def test_refs_of_the_real_numba_cuda_are_used_as_they_are(workspace: Workspace, tmp_path: Path, compiled: bool,
                                                           monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,6 +304,7 @@ def test_refs_of_the_real_numba_cuda_are_used_as_they_are(workspace: Workspace, 
     assert spins == ["False", "True"]
 
 
+@pytest.mark.slow
 def test_checkout_as_it_is_may_have_changes(workspace: Workspace, tmp_path: Path,
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copy_numba_cuda(tmp_path / "wt")
@@ -381,6 +385,7 @@ def test_reports_do_not_tell_who_somebody_is(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.environments
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 def test_released_numba_cuda_is_installed_and_imported(tmp_path: Path) -> None:
     with Workspace(tmp_path) as workspace:
         try:

@@ -13,11 +13,9 @@ import pytest
 from browsing import chromiums, in_both_fonts
 from handmade_studies import COSTS, HOSTILE, dry_run, found, hostile, measured, troubled
 
-from kernelscope.errors import StudyError
 from kernelscope.studies import figures
 from kernelscope.studies.figures import samples_of
-from kernelscope.studies.measured import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured
-from kernelscope.studies.result import StudyResult
+from kernelscope.studies.result import NO_DIFFERENCE, TOO_NOISY, CaseReport, Judgement, Measured, StudyResult
 from kernelscope.views.charts import MOST_MARKS, figures_html
 
 
@@ -105,11 +103,6 @@ def test_one_target_has_no_place_for_differences() -> None:
     assert tuple(figure.layout.xaxis.domain) == (0, 1) and not figure.layout.showlegend
 
 
-def test_one_case_is_a_row() -> None:
-    figure = figures.intervals(judged(measured({target: {3: costs[3]} for target, costs in COSTS.items()})))
-    assert list(figure.layout.yaxis.ticktext) == ["3 args"]
-
-
 @pytest.mark.parametrize(("args", "by_number"), [((0, 1, 2, 4), True), ((0, 26), False), ((0, 1, 2, 26), False)])
 def test_numbers_far_from_each_other_are_rows(args: tuple[int, ...], by_number: bool) -> None:
     figure = figures.intervals(judged(measured({"one": {each: 4.0 + each for each in args}})))
@@ -134,14 +127,6 @@ def test_distributions_are_of_processes(study: StudyResult) -> None:
     assert list(points.x) == values
     assert box.median[0] == statistics.median(values) and box.upperfence[0] == max(values)
     assert list(figure.layout.yaxis.ticktext) == list(COSTS)
-
-
-def test_a_process_is_the_median_of_its_batches() -> None:
-    rows = [("a", "c", 0, at, at, at * 1000, 10, us * 10_000, 0, 0, 0) for at, us in enumerate((5, 1, 2))]
-    rows += [("a", "c", 1, 0, 3, 3000, 100, 700_000, 0, 0, 0),
-             ("a", "c", 2, 0, 4, 4000, 0, 5, 0, 0, 0)]
-    made = samples_of(Measured([], [], rows))["a", "c"]
-    assert made.us == [2.0, 7.0] and made.process == [0, 1] and made.at_ns == [1000.0, 3000.0]
 
 
 def test_drift_has_every_batch(study: StudyResult) -> None:
@@ -243,16 +228,9 @@ def test_what_is_not_known_is_no_number(study: StudyResult) -> None:
     assert "contextvar" not in on(figure, "x2")
 
 
-def test_unknown_kinds_and_cases_are_refused(study: StudyResult) -> None:
-    with pytest.raises(StudyError, match="no figure 'waterfall' of a study; known: intervals, distributions, drift"):
-        figures.plot(study, "waterfall")
-    with pytest.raises(StudyError, match="no case '9 args' was measured; measured: 0 args, 1 arg,"):
-        figures.plot(study, "drift", cases=["0 args", "9 args"])
-    assert marks(figures.plot(study, "intervals", cases="0 args")) == 4 + 3
-
-
 @in_both_fonts
 @pytest.mark.browser
+@pytest.mark.slow
 def test_they_draw_themselves(study: StudyResult, tmp_path: Path, font: str) -> None:
     page_path = tmp_path / "page.html"
     drawn = [figures.plot(result, kind) for result in (study, ways(6), judged(hostile())) for kind in figures.KINDS]
@@ -303,15 +281,3 @@ def test_marks_stay_near_their_number_of_arguments(counts: tuple[int, ...], coun
     # One that is compared alone lies at its number.
     alone = [list(trace.x) for trace in figure.data if trace.xaxis == "x2"]
     assert count != 2 or alone == [list(counts)]
-
-
-def test_drift_says_where_only_quiet_moments_are_drawn(study: StudyResult) -> None:
-    def title() -> str:
-        return str(figures.plot(study, "drift").layout.title.text)
-
-    assert "quiet" not in title()
-    study.measured.host["quiet"] = 0.6
-    try:
-        assert "a mark is a batch at quiet moments, in µs a launch" in title()
-    finally:
-        del study.measured.host["quiet"]

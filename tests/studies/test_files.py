@@ -14,8 +14,7 @@ import pytest
 
 from kernelscope.errors import StudyError, StudyFileError
 from kernelscope.studies import files
-from kernelscope.studies.measured import Measured
-from kernelscope.studies.result import StudyResult, load
+from kernelscope.studies.result import Measured, StudyResult, load
 
 # Written by the first KernelScope that wrote studies: whatever comes later reads it.
 FIRST = Path(__file__).parent / "data" / "study-version-1.json"
@@ -131,7 +130,7 @@ def test_what_is_no_study_is_refused(held: str | bytes, said: str) -> None:
 def test_wrong_types_are_refused_with_their_place(changes: dict[str, Any], said: str) -> None:
     message = refused(content(**changes))
     assert said in message
-    assert "it may be damaged; save the study again" in message
+    assert "it may be damaged; save it again" in message
 
 
 def test_what_is_nested_too_deeply_is_refused() -> None:
@@ -216,18 +215,18 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 def test_writing(tmp_path: Path) -> None:
     study = handmade.dry_run(processes=2)
-    assert files.save(study, tmp_path / "named") == tmp_path / "named.json"
-    assert files.save(study, str(tmp_path / "named.json")) == tmp_path / "named.json"
-    assert files.save(study, tmp_path / "other.txt") == tmp_path / "other.txt"
+    assert StudyResult(study).save(tmp_path / "named") == tmp_path / "named.json"
+    assert StudyResult(study).save(str(tmp_path / "named.json")) == tmp_path / "named.json"
+    assert StudyResult(study).save(tmp_path / "other.txt") == tmp_path / "other.txt"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["named.json", "other.txt"]
     for wrong, said in (("no/study.json", "there is no folder"), ("recording.kscope", "is a recording's name")):
         with pytest.raises(StudyFileError, match=said):
-            files.save(study, tmp_path / wrong)
+            StudyResult(study).save(tmp_path / wrong)
     with pytest.raises(StudyError, match="names no file"):
-        files.save(study, "")
+        StudyResult(study).save("")
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(StudyFileError, match="a folder has that name"):
-        files.save(study, tmp_path / "folder.json")
+        StudyResult(study).save(tmp_path / "folder.json")
 
 
 def test_no_path_of_the_user_is_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import pytest
 
 from kernelscope.studies import card
-from kernelscope.studies.measured import NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
+from kernelscope.studies.result import SLOWER, TOO_NOISY, Difference
 
 INF = float("inf")
 
@@ -59,38 +58,8 @@ def test_what_is_too_noisy_makes_no_room_where_others_tell_more() -> None:
     assert card.axis([difference(-4, 0, 4), little]).high > 7
 
 
-def test_a_row() -> None:
-    axis = card.axis([difference(-10, 0, 30)])
-    drawn = card.row(axis, difference(1, 2, 3), "#123456")
-    assert 'aria-label="+2.0 %, interval +1.0 to +3.0 %, slower"' in drawn
-    assert f'cx="{axis.place(2):.2f}%"' in drawn and 'fill="#123456"' in drawn
-    assert f'x1="{axis.place(1):.2f}%" x2="{axis.place(3):.2f}%"' in drawn
-    hollow = card.row(axis, difference(-1, 0, 1, NO_DIFFERENCE), "#123456")
-    assert 'fill="var(--ks-ground)"' in hollow and "stroke-dasharray" not in hollow
-    for picture in (drawn, hollow, card.baseline_row(axis), card.empty_row(axis)):
-        assert picture.count('class="ks-zero"') == 1
-        assert picture.count('class="ks-grid"') == len(axis.ticks) - 1
-        assert "nan" not in picture and "inf" not in picture.replace("interval", "")
-
-
-def test_the_head() -> None:
-    axis = card.axis([difference(-60, 0, 60)])
-    texts = re.findall(r">([^<>]+)</text>", card.forest_head(axis))
-    assert texts == ["-50 %", "0", "+50 %"]
-    assert "ks-odd" not in card.forest_head(axis)
-    many = card.axis([difference(-50, 0, 210)])
-    assert [text for text in re.findall(r"ks-odd[^>]+>([^<>]+)<", card.forest_head(many))] == (
-        [] if len(many.ticks) <= 4 else [f"{tick:+g} %" for tick in many.ticks if tick / 50 % 2])
-
-
 def test_targets_have_colors_of_their_own() -> None:
     colors = [card.color_of(place) for place in range(8)]
     assert len(set(colors)) == 8
     # With more targets colors come again, but not the baseline's.
     assert card.color_of(0) not in [card.color_of(place) for place in range(1, 40)]
-
-
-@pytest.mark.parametrize(("value", "width"), [(4, 100), (2, 50), (0, 0), (INF, 0), (float("nan"), 0), (9, 100)])
-def test_bars(value: float, width: float) -> None:
-    assert card.bar_width(value, [1, 4, INF]) == width
-    assert card.bar_width(value, []) == 0

@@ -6,8 +6,16 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.measured import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Difference
-from kernelscope.studies.result import StudyResult, check, parse_percent
+from kernelscope.studies.result import (
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    TOO_NOISY,
+    Difference,
+    StudyResult,
+    check,
+    parse_percent,
+)
 
 
 def difference(low: float, middle: float, high: float, verdict: str, **changes: object) -> Difference:
@@ -88,12 +96,6 @@ def test_what_is_no_limit(text: str) -> None:
     with pytest.raises(StudyError, match="is no share of the baseline; give percent, such as 3% or 0.5%") as caught:
         parse_percent(text)
     assert "\x1b" not in str(caught.value)
-
-
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True])
-def test_what_is_no_limit_either(value: float) -> None:
-    with pytest.raises(StudyError, match="give percent from 0"):
-        parse_percent(value)
 
 
 def test_of_a_study() -> None:

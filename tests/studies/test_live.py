@@ -13,7 +13,7 @@ import pytest
 import kernelscope
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies.bench import timed
+from kernelscope.studies.bench import timing as timed
 
 
 def is_frozen() -> bool:

@@ -7,7 +7,7 @@ import random
 import pytest
 import study_noise
 
-from kernelscope.studies.measured import NO_DIFFERENCE, SLOWER, Measured
+from kernelscope.studies.result import NO_DIFFERENCE, SLOWER, Measured
 from kernelscope.studies.statistics import judge
 
 #: What a launch takes longer by while the neighbour works, as on the host of an H100: not the same in all versions.

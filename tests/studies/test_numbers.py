@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.studies import numbers
-from kernelscope.studies.measured import SLOWER, Difference, Estimate
+from kernelscope.studies import text as numbers
+from kernelscope.studies.result import SLOWER, Difference, Estimate
 
 
 @pytest.mark.parametrize(("value", "half", "text"), [

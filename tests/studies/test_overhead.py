@@ -69,12 +69,6 @@ def test_a_study_says_what_it_measured_and_how(fakes: dict[str, Any]) -> None:
     assert not fakes["workspace"].exists()
 
 
-def test_targets_are_a_text_a_list_or_a_mapping(fakes: dict[str, Any]) -> None:
-    for targets in ("current", ["current"], {"current": "current"}, studies.Target("current")):
-        studies.launch_overhead(targets, args=0, processes=1, repeats=1, progress=False)
-    assert [target for target, _ in fakes["asked"]] == [studies.Target("current")] * 4
-
-
 def test_cases_are_names_groups_and_one_s_own(fakes: dict[str, Any]) -> None:
     own = Case("mine", "k()", setup="k = None")
     result = study(args="0", cases=["1 args", own])
@@ -145,12 +139,6 @@ def test_a_baseline_that_cannot_be_installed_is_an_error(fakes: dict[str, Any]) 
     assert len(fakes["asked"]) == 1
 
 
-def test_a_baseline_without_a_gpu_is_an_error(fakes: dict[str, Any]) -> None:
-    fakes["baseline"] = {"fails": [["refuse", "hello", None, None]]}
-    with pytest.raises(StudyError, match="^the baseline 'baseline' failed: setup, line 3"):
-        study("baseline=current", "v2=current")
-
-
 def test_ctrl_c_raises_with_what_was_measured(fakes: dict[str, Any]) -> None:
     started: list[BenchProcess] = []
 
@@ -185,37 +173,6 @@ def test_ctrl_c_while_targets_are_made_has_no_result(fakes: dict[str, Any]) -> N
         study("baseline=current", "v2=current")
     assert caught.value.result is None
     assert not fakes["workspace"].exists()
-
-
-def test_another_error_leaves_nothing(fakes: dict[str, Any]) -> None:
-    def tell(done: float, text: str) -> None:
-        if "round 2" in text:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        study(progress=tell)
-    assert not fakes["workspace"].exists()
-
-
-@pytest.mark.parametrize(("options", "said"), [
-    ({"repeats": 0}, "repeats=0 is no number from 1"),
-    ({"processes": 2.5}, "processes=2.5 is no number"),
-    ({"processes": True}, "processes=True is no number"),
-    ({"half_width": 0}, "half_width=0 is no share"),
-    ({"half_width": 3}, "half_width=3 is no share"),
-    ({"limit_s": -1}, "limit_s=-1 is no number of seconds"),
-    ({"timeout_s": 0}, "timeout_s=0 is no number of seconds"),
-    ({"loops": "many"}, "loops='many'"),
-    ({"args": "4-0"}, "goes backwards"),
-    ({"targets": []}, "needs a target"),
-    ({"targets": ["current", "current"]}, "two targets are called 'current'"),
-    ({"targets": ["nothing/here"]}, "no such file or folder"),
-])
-def test_what_is_wrong_is_refused_before_anything_is_made(fakes: dict[str, Any], options: dict[str, Any],
-                                                          said: str) -> None:
-    with pytest.raises(StudyError, match=said):
-        studies.launch_overhead(**{"progress": False, **options})
-    assert fakes["asked"] == []
 
 
 def test_the_simulator_is_refused_early(fakes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,39 +218,11 @@ def test_it_goes_on_while_they_are_wide(fakes: dict[str, Any]) -> None:
     assert result.measured.ended == "all processes"
 
 
-def test_one_target_alone_stops_too(fakes: dict[str, Any]) -> None:
-    fakes["current"] = {"noise": [0.0001, 0.0001]}
-    assert study(processes=40).measured.ended == "narrow enough"
-
-
-def test_names_are_functions_whatever_was_imported(run_python: Callable[..., Any]) -> None:
-    run_python("import kernelscope.studies.cases, kernelscope.studies.cases\n"
-               "from kernelscope import studies\n"
-               "assert callable(studies.case) and callable(studies.launch_overhead)\n"
-               "from kernelscope.studies.cases import Case\n"
-               "assert studies.Case is Case and 'against' in dir(studies)\n"
-               "try:\n    studies.nothing\nexcept AttributeError as error:\n    assert 'nothing' in str(error)\n"
-               "else:\n    raise AssertionError\n")
-
-
 def test_importing_the_package_imports_no_framework(run_python: Callable[..., Any]) -> None:
     run_python("import sys\nfrom kernelscope import studies\n"
                "assert not {'numba', 'cuda', 'pandas', 'plotly', 'numpy'} & set(sys.modules), sys.modules.keys()\n"
                "studies.launch_overhead\n"
                "assert 'numba' not in sys.modules and 'cuda.core' not in sys.modules\n", KERNELSCOPE_DRYRUN="0")
-
-
-@pytest.mark.parametrize("settings", [
-    {"repeats": None}, {"repeats": 1.0}, {"repeats": float("nan")}, {"repeats": float("inf")}, {"processes": "x"},
-    {"half_width": "1%"}, {"limit_s": "60"}, {"timeout_s": None}, {"seed": "x"}, {"seed": object()}, {"args": [1.5]},
-    {"args": ["1"]}, {"args": True}, {"args": object()}, {"args": ""}, {"args": []}, {"args": None, "cases": ""},
-    {"cases": 3}, {"cases": [3]}, {"loops": 1.5}, {"loops": object()}])
-def test_what_is_no_setting_is_refused_in_one_line_before_anything_is_made(fakes: dict[str, Any],
-                                                                           settings: dict[str, Any]) -> None:
-    with pytest.raises(StudyError) as caught:
-        study(**settings)
-    assert "\n" not in str(caught.value)
-    assert not fakes["asked"]
 
 
 def test_a_folder_may_be_a_path_and_one_folder_of_wheels_a_text(fakes: dict[str, Any], tmp_path: Path) -> None:
@@ -304,12 +233,6 @@ def test_a_folder_may_be_a_path_and_one_folder_of_wheels_a_text(fakes: dict[str,
         studies.launch_overhead(targets, args=0, processes=1, repeats=1, progress=False, find_links=str(tmp_path))
     assert [(target.value, how["find_links"]) for target, how in fakes["asked"]] == [
         (str(checkout), [str(tmp_path)])] * 2
-
-
-@pytest.mark.parametrize("target", ["/a" * 4000, "git:HE\0AD", "a\0b", 3])
-def test_what_no_path_can_be_is_no_target(target: Any) -> None:
-    with pytest.raises(StudyError, match="target"):
-        studies.launch_overhead([target], progress=False)
 
 
 def test_a_ref_is_a_text() -> None:

@@ -251,6 +251,7 @@ def test_without_a_gpu_it_is_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [bool(fields) for fields in asked] == [False, True]
 
 
+@pytest.mark.slow
 def test_a_real_run_on_the_dry_run(tmp_path: Path, run_python: Any) -> None:
     """Launches are measured and recorded; a new process then states their cost."""
     state = str(tmp_path / "state")

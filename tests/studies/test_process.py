@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -180,17 +179,6 @@ def test_one_that_nobody_holds_ends(tmp_path: Path) -> None:
     process._output.close()
     del process
     assert popen.wait(60) == 0
-
-
-def test_it_ends_when_this_process_lets_go_of_it(start: Start) -> None:
-    process = start()
-    process.ask(HELLO, 20)
-    os.close(process._requests)
-    process._requests = -1
-    until = time.monotonic() + 60
-    while alive(process.pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not alive(process.pid)
 
 
 def test_a_crash_that_says_where_is_told_from_there(start: Start) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -111,20 +110,6 @@ def test_it_suits_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(runner.suitable(), NotebookBar)
     finally:
         shell.display_formatter.active_types = before
-
-
-@pytest.mark.parametrize("wanted", [False, None])
-def test_it_can_be_nothing(monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
-    monkeypatch.setattr(runner, "suitable", lambda: None)
-    with runner.showing(wanted) as tell:
-        tell(0.5, "half")
-
-
-def test_it_can_be_one_s_own() -> None:
-    told: list[tuple[float, str]] = []
-    with runner.showing(lambda done, text: told.append((done, text))) as tell:
-        tell(0.5, "half")
-    assert told == [(0.5, "half")]
 
 
 def test_it_is_taken_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

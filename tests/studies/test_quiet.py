@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelscope.studies.bench import machine
-from kernelscope.studies.bench.machine import Quiet, reference_ns
+from kernelscope.studies.bench import timing as machine
+from kernelscope.studies.bench.timing import Quiet, time_reference_ns
 
 FAST, SLOW = 50_000, 90_000
 
@@ -27,12 +27,12 @@ def been(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def slow(monkeypatch: pytest.MonkeyPatch, been: list[int]) -> Callable[..., None]:
     """Say which cores are slow; a reference takes no time."""
     def say(*cores: int) -> None:
-        monkeypatch.setattr(machine, "reference_ns", lambda: SLOW if been and been[-1] in cores else FAST)
+        monkeypatch.setattr(machine, "time_reference_ns", lambda: SLOW if been and been[-1] in cores else FAST)
     return say
 
 
 def test_a_reference_is_timed() -> None:
-    assert min(reference_ns() for _ in range(50)) > 0
+    assert min(time_reference_ns() for _ in range(50)) > 0
 
 
 def test_a_core_that_is_quiet_is_not_left(been: list[int], slow: Callable[..., None]) -> None:
@@ -55,7 +55,7 @@ def test_it_goes_on_to_the_next_quiet_core(been: list[int], slow: Callable[..., 
 
 def test_one_slow_reference_of_four_is_enough_to_go_on(been: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     times = itertools.chain([FAST, FAST, FAST, SLOW], itertools.repeat(FAST))
-    monkeypatch.setattr(machine, "reference_ns", lambda: next(times))
+    monkeypatch.setattr(machine, "time_reference_ns", lambda: next(times))
     Quiet([3, 1, 2]).seek(None, 60_000)
     assert been == [3, 1]
 
@@ -87,7 +87,7 @@ def test_a_core_that_is_not_its_own_is_not_gone_to(been: list[int]) -> None:
 
 
 def test_what_is_best_is_that_of_the_fast_cores(been: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "reference_ns", lambda: {3: SLOW, 1: SLOW, 2: FAST}[been[-1]])
+    monkeypatch.setattr(machine, "time_reference_ns", lambda: {3: SLOW, 1: SLOW, 2: FAST}[been[-1]])
     cores = Quiet([3, 1, 2])
     cores.go(1)
     assert cores.best_ns() == FAST

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import handmade_studies as handmade
 import numpy as np
 import pytest
 
 from kernelscope.errors import StudyFileError
-from kernelscope.studies.measured import BATCH, Measured
-from kernelscope.studies.result import StudyResult, load
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
-    """Puts a stand-in in the place of the study's figures, and tells what was asked of it."""
-    import plotly.graph_objects as go
-
-    asked: list[tuple[str, dict[str, Any]]] = []
-
-    def plot(result: StudyResult, kind: str, **options: Any) -> go.Figure:
-        asked.append((kind, options))
-        return go.Figure(go.Bar(x=[each.median_us for each in result.estimates]))
-
-    figures = ModuleType("kernelscope.studies.figures")
-    figures.plot = plot
-    monkeypatch.setitem(sys.modules, figures.__name__, figures)
-    return asked
+from kernelscope.studies.result import BATCH, Measured, StudyResult, load
 
 
 def test_estimates_and_differences_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,14 +24,6 @@ def test_estimates_and_differences_are_worked_out_once(monkeypatch: pytest.Monke
     assert result.differences == judge(result.measured).differences
     assert str(result) and result.to_frame().shape and result.to_json()
     assert judged == [result.measured]
-
-
-def test_what_is_found_can_be_given() -> None:
-    study = handmade.measured()
-    found = handmade.found(study)
-    result = StudyResult(study, found)
-    assert result.estimates is found.estimates
-    assert result.differences is found.differences
 
 
 def test_the_frame() -> None:
@@ -113,30 +84,14 @@ def test_lookups() -> None:
     assert [each.args for each in result.cases] == [0, 1, 2, 3, 4]
 
 
-def test_it_shows_itself() -> None:
-    from kernelscope.studies.card import card
-    from kernelscope.studies.text import text
-
-    result = StudyResult(handmade.measured())
-    assert str(result) == repr(result) == text(result)
-    assert result._repr_html_() == card(result)
-
-
-def test_figures_are_drawn_elsewhere(drawn: list[tuple[str, dict[str, Any]]]) -> None:
-    result = StudyResult(handmade.measured())
-    assert len(result.plot().data) == 1
-    result.plot("drift", cases=["0 args"])
-    assert drawn == [("intervals", {}), ("drift", {"cases": ["0 args"]})]
-
-
-def test_the_page_has_the_card_and_the_figures(drawn: list[tuple[str, dict[str, Any]]], tmp_path: Path) -> None:
+def test_the_page_has_the_card_and_the_figures(tmp_path: Path) -> None:
     result = StudyResult(handmade.dry_run())
     path = result.to_html(tmp_path / "study")
     assert path == tmp_path / "study.html"
     page = path.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert result._repr_html_() in page
-    assert [kind for kind, _ in drawn] == ["intervals", "distributions", "drift"]
+    assert len(result.figures()) == 3
     assert page.count('data-kind="figures"') == 1
     with pytest.raises(StudyFileError, match="there is no folder"):
         result.to_html(tmp_path / "no" / "study.html")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import study_noise
 
-from kernelscope.studies.measured import CaseReport, Measured, TargetReport
+from kernelscope.studies.result import CaseReport, Measured, TargetReport
 from kernelscope.studies.statistics import BLOCKS, counting, middle, paired, quiet_share, samples
 
 

@@ -16,14 +16,16 @@ from study_repositories import git, numba_cuda_repository, spin_us
 
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import measured
+from kernelscope.studies import result as verdicts
 from kernelscope.studies.statistics import judge
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Many times a launch: found on a machine that does other things as well. benchmarks/sensitivity.py tries 2 %.
 SPIN_NS = 100_000
 #: Quicker than the defaults.
-QUICK = {"args": "0,1", "processes": 8, "half_width": None, "install": False, "progress": False}
+QUICK = {"args": "0,1", "processes": 8, "repeats": 20, "half_width": None, "install": False, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -39,33 +41,30 @@ def test_a_spin_is_found_and_the_same_target_is_not_slower(repository: Path) -> 
     planted = spin_us(SPIN_NS)
     for case in ("0 args", "1 arg"):
         slow = found["slow", case]
-        assert slow.verdict == measured.SLOWER, str(result)
+        assert slow.verdict == verdicts.SLOWER, str(result)
         assert planted / 2 < slow.difference_us < 2 * planted, str(result)
     # At 95 % one of 20 runs would fail by chance.
     assert {each.verdict for each in judge(result.measured, confidence=0.999).differences if each.target == "same"} <= {
-        measured.NO_DIFFERENCE, measured.TOO_NOISY}, str(result)
+        verdicts.NO_DIFFERENCE, verdicts.TOO_NOISY}, str(result)
     assert result.is_dry_run
     assert "dry run" in str(result)
     assert result.targets[2].revision
 
 
 def test_targets_that_are_the_same_are_not_found_different() -> None:
-    """With the default number of batches, and half of the processes.
-
-    At 95 % one of 20 such studies may find a difference: this asks for 99.9 %, and fails by chance once in 1000 runs.
-    """
+    """At 95 % one of 20 such studies may find one: this asks for 99.9 %, and fails by chance once in 1000 runs."""
     result = studies.launch_overhead(["a=current", "b=current", "c=current"],
-                                     **{**QUICK, "args": "0,2,4", "processes": 10})
+                                     **{**QUICK, "args": "0,2,4"})
     assert len(result.differences) == 6
     found = judge(result.measured, confidence=0.999).differences
-    assert {each.verdict for each in found} <= {measured.NO_DIFFERENCE, measured.TOO_NOISY}, str(result)
+    assert {each.verdict for each in found} <= {verdicts.NO_DIFFERENCE, verdicts.TOO_NOISY}, str(result)
 
 
 def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Path) -> None:
     result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 6})
     difference, = result.differences
     assert (difference.baseline, difference.target) == ("HEAD~", "HEAD")
-    assert difference.verdict == measured.SLOWER, str(result)
+    assert difference.verdict == verdicts.SLOWER, str(result)
     assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert git(repository, "status", "--porcelain") == ""
 
@@ -97,20 +96,20 @@ INTERRUPTED = """
 import sys
 from kernelscope import studies
 from kernelscope.errors import StudyError
-from kernelscope.studies import measured as judged
 from kernelscope.studies.statistics import judge
 def tell(done, text):
     print(text, flush=True)
 try:
-    studies.against("HEAD~", "HEAD", repo=sys.argv[1], args="0-4", install=False, progress=tell, processes=50)
+    studies.against("HEAD~", "HEAD", repo=sys.argv[1], args="0", repeats=5, install=False, progress=tell, processes=50)
 except studies.StudyInterrupted as interrupted:
     measured = interrupted.result and interrupted.result.measured
     print("interrupted with", len(measured.batches) if measured else None, flush=True)
 """
 
 
+# Which round it is counts quiet ones, of which a busy machine may have none.
 @pytest.mark.parametrize("moment", ["making its environment", ": starting ", "process 1 of 50: preparing",
-                                    "process 2 of 50: round 2"])
+                                    "process 2 of 50: round"])
 def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Path, moment: str) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -133,12 +132,22 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
         study.wait()
     assert study.returncode == 0, rest
     assert "interrupted with" in rest
-    if "round 2" in moment:
+    if "round" in moment:
         assert not rest.strip().endswith(("None", " 0"))
-        assert len(children) in (2, 4, 6, 8)  # one or more of each target
-    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    # Those that git has started are nobody's children then, and go when the system finds the time.
+    until = time.monotonic() + 30
+    while any(map(_lives, children)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not [pid for pid in children if _lives(pid)]
     assert list(temporary.iterdir()) == []
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _interruptible() -> None:

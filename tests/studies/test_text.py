@@ -8,7 +8,7 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.studies import text as studies_text
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     NO_DIFFERENCE,
     SLOWER,
     TOO_NOISY,
@@ -16,8 +16,8 @@ from kernelscope.studies.measured import (
     Estimate,
     Judgement,
     Measured,
+    StudyResult,
 )
-from kernelscope.studies.result import StudyResult
 from kernelscope.studies.text import overhead, text
 from kernelscope.views.base import width_of
 
@@ -68,18 +68,6 @@ def test_what_is_ruled_out_is_said_once() -> None:
     said_of_b = next(line for line in said.splitlines() if line.startswith("b: "))
     assert re.fullmatch(r"b: no difference seen in any of 2 cases \(more than \d\.\d % is ruled out\)", said_of_b)
     assert said.count("is ruled out") == 1
-
-
-def test_cases_that_arguments_do_not_tell_apart_have_their_names() -> None:
-    result = StudyResult(handmade.measured({"a": {0: 4.0, "graph launch": 2.0}, "b": {0: 4.1, "graph launch": 2.1}}))
-    lines = text(result, 100).splitlines()
-    assert lines[1].split() == ["case", "a", "b"]
-    assert lines[2].startswith("0 args        4.") and lines[3].startswith("graph launch  2.")
-
-
-def test_small_times_have_more_digits() -> None:
-    lines = overhead(StudyResult(handmade.measured({"a": {0: 0.42}})), 100).splitlines()
-    assert re.fullmatch(r"0     0\.4\d\d \+/- 0\.00\d", lines[2])
 
 
 @pytest.mark.parametrize("targets", [1, 2, 6, 11])

@@ -60,6 +60,7 @@ def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own_pip", [True, False])
 def test_environment_installs_without_a_network(tmp_path: Path, wheels: Path, own_pip: bool,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:

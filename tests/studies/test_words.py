@@ -8,14 +8,12 @@ import handmade_studies as handmade
 import pytest
 
 from kernelscope.studies import text
-from kernelscope.studies.measured import (
+from kernelscope.studies.result import (
     FASTER,
     NO_DIFFERENCE,
     SLOWER,
     TOO_NOISY,
-    CaseReport,
     Difference,
-    TargetReport,
 )
 
 
@@ -39,17 +37,6 @@ def found(*verdicts: tuple[str, float]) -> list[Difference]:
 ])
 def test_a_conclusion(verdicts: list[tuple[str, float]], said: str) -> None:
     assert text.conclusion(found(*verdicts)) == said
-
-
-def cases(*args: int | None) -> list[CaseReport]:
-    return [CaseReport(str(place), "", args=each) for place, each in enumerate(args)]
-
-
-def test_when_arguments_tell_cases_apart() -> None:
-    assert text.by_args(cases(0, 1, 26))
-    assert not text.by_args(cases(0, None))
-    assert not text.by_args(cases(4, 4))
-    assert not text.by_args([])
 
 
 def test_how_it_was_measured() -> None:
@@ -117,31 +104,9 @@ def test_pinning(cores: Any, said: str) -> None:
     assert said in " ".join(text.method(handmade.measured({"a": {0: 4.0}}, processes=1, host={"pinned_to": cores})))
 
 
-def test_the_machine() -> None:
-    assert text.machine(handmade.measured(processes=1)) == (
-        "Example CPU 9000, 8 cores, Linux 6.8, governor performance, NVIDIA H100 80GB HBM3, driver 580.95.05, CUDA "
-        "13.0, clocks sm 1980 MHz")
-    assert text.machine(handmade.measured(processes=1, host={}, gpu={})) == ""
-    odd = {"name": ["a"], "driver": 5, "clocks_mhz": 1980}
-    assert text.machine(handmade.measured(processes=1, host={}, gpu=odd)) == '["a"], driver 5, 1980 MHz'
-
-
-def test_targets() -> None:
-    target = TargetReport("v2", "ref", "HEAD~", "numba-cuda", {"python": "3.12", "numpy": "2", "numba-cuda": "0.30"},
-                          "abc+changes")
-    assert text.versions(target) == "numba-cuda 0.30, numpy 2, python 3.12"
-    assert text.source(target) == "HEAD~ at abc+changes"
-
-
 def test_failures_say_what_is_kept() -> None:
     study = handmade.measured({"a": {0: 4.0}, "b": {0: 4.0}, "c": {0: 4.0}}, processes=3)
     study.targets[1].error, study.targets[1].processes = "it\nhung", 1
     study.targets[2].error, study.targets[2].processes = "it crashed", 0
     assert text.failures(study) == [("b", "failed: it hung. Results of the process before that are kept."),
                                      ("c", "failed: it crashed")]
-
-
-def test_endings() -> None:
-    assert text.ending(handmade.measured(processes=1)) == ""
-    assert text.ending(handmade.measured(processes=1, ended="interrupted")) == "interrupted"
-    assert text.method(handmade.measured(processes=1, ended="<odd>"))[-1].endswith(": <odd>.")

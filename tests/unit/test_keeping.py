@@ -8,8 +8,8 @@ import pytest
 
 import kernelscope
 from kernelscope.clock import FakeClock
-from kernelscope.native.log import CAPACITY, Keeping
 from kernelscope.probes.scripted import Launch, ScriptedProbe
+from kernelscope.recorder.options import CAPACITY, RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import select_cell
@@ -48,10 +48,9 @@ def test_what_there_is_not(make, options, said):
 
 
 def test_what_there_is(tmp_path):
-    assert Keeping() == Keeping("grow", None, None)
-    assert Keeping(mode="ring").capacity == CAPACITY == 1_000_000
-    assert Keeping(mode="stop", capacity=1, journal=tmp_path) == Keeping("stop", 1, tmp_path)
-    assert Keeping(journal="folder").journal == "folder"
+    assert RecordingOptions(mode="ring").capacity == CAPACITY == 1_000_000
+    options = RecordingOptions(mode="stop", capacity=1, journal=tmp_path)
+    assert (options.mode, options.capacity, options.journal) == ("stop", 1, tmp_path)
 
 
 @pytest.mark.parametrize(("options", "targets", "message"), [

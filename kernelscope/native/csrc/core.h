@@ -199,13 +199,21 @@ typedef struct {
     ks_slot spare;
 } ks_launch;
 
+/* Of all times but the first, nothing is known yet. */
+static inline void ks_forget_times(ks_slot *slot) {
+#define KS_FORGET(name, bits) slot->name##_ns = KS_UNKNOWN;
+    KS_BOUNDARIES(KS_FORGET)
+#undef KS_FORGET
+    slot->end_ns = KS_UNKNOWN;
+}
+
 /* Takes a slot. The launch begins with `ks_launch_start`. */
 static inline void ks_launch_reserve(ks_launch *launch, ks_log *log, const ks_state *state, int32_t target,
                                      int32_t configuration) {
     launch->sequence = 0;
     ks_slot *slot = ks_ring_take(&log->ring, &launch->sequence);
     launch->slot = slot = KS_LIKELY(slot != NULL) ? slot : &launch->spare;
-    slot->dispatch_end_ns = slot->submit_start_ns = slot->submit_end_ns = slot->end_ns = KS_UNKNOWN;
+    ks_forget_times(slot);
     slot->target = target;
     slot->configuration = configuration;
     slot->thread = state->thread_id;

@@ -128,9 +128,14 @@ static PyObject *log_mark(ks_log *self, PyObject *Py_UNUSED(ignored)) {
     return Py_BuildValue("KK", (unsigned long long)extent.next, (unsigned long long)extent.lost);
 }
 
+#define KS_ONE(name, bits) +1
+/* Columns: times, with KS_KEEP_NEWEST the number, and ids. */
+enum { START, END = 1 KS_BOUNDARIES(KS_ONE), NUMBER, TIMES, IDS = 3, COLUMNS = TIMES + IDS };
+#undef KS_ONE
+
 typedef struct {
-    int64_t *times[6]; /* the last: the number, with KS_KEEP_NEWEST */
-    int32_t *ids[3];
+    int64_t *times[TIMES];
+    int32_t *ids[IDS];
     uint64_t complete, under_way, voided;
 } taken;
 
@@ -158,17 +163,18 @@ static void take(ks_log *self, uint64_t since, ks_extent extent, uint64_t room, 
         bool is_void = slot->kind == KS_VOID;
         if (!is_void && complete < room) {
             int64_t start = slot->start_ns;
-            into->times[0][complete] = start;
-            into->times[1][complete] = slot->dispatch_end_ns < start ? KS_UNKNOWN : slot->dispatch_end_ns;
-            into->times[2][complete] = slot->submit_start_ns < start ? KS_UNKNOWN : slot->submit_start_ns;
-            into->times[3][complete] = slot->submit_end_ns < start ? KS_UNKNOWN : slot->submit_end_ns;
-            into->times[4][complete] = slot->end_ns;
+            int column = START;
+            into->times[column++][complete] = start;
+#define KS_TAKE(name, bits) into->times[column++][complete] = slot->name##_ns < start ? KS_UNKNOWN : slot->name##_ns;
+            KS_BOUNDARIES(KS_TAKE)
+#undef KS_TAKE
+            into->times[END][complete] = slot->end_ns;
             into->ids[0][complete] = slot->target;
             into->ids[1][complete] = slot->configuration;
             into->ids[2][complete] = slot->thread;
             if (self->ring.mode == KS_KEEP_NEWEST) {
                 /* A newer launch of another thread may have taken the slot in the middle of this. */
-                into->times[5][complete] = (int64_t)number;
+                into->times[NUMBER][complete] = (int64_t)number;
                 atomic_thread_fence(memory_order_acquire);
                 if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) != sequence)
                     continue;
@@ -209,8 +215,10 @@ static PyObject *new_column(uint64_t bytes) {
 }
 
 static PyObject *log_columns(ks_log *self, PyObject *argument) {
-    static const char *const names[] = {"start_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns",
-                                        "number",   "target",          "configuration",   "thread_id"};
+#define KS_NAME(name, bits) #name "_ns",
+    static const char *const names[COLUMNS] = {"start_ns", KS_BOUNDARIES(KS_NAME) "end_ns", "number",
+                                               "target",   "configuration",                 "thread_id"};
+#undef KS_NAME
     unsigned long long since = PyLong_AsUnsignedLongLong(argument);
     if (PyErr_Occurred())
         return NULL;
@@ -219,19 +227,19 @@ static PyObject *log_columns(ks_log *self, PyObject *argument) {
     /* As many at most: what is under way, was voided or overwritten is left out. */
     uint64_t room = extent.next > since ? extent.next - since : 0;
     room = room < extent.places ? room : extent.places;
-    PyObject *columns[9] = {NULL};
+    PyObject *columns[COLUMNS] = {NULL};
     PyObject *result = PyDict_New();
-    for (int number = 0; number < 9 && result != NULL; number++) {
-        if (number == 5 && self->ring.mode != KS_KEEP_NEWEST)
+    for (int number = 0; number < COLUMNS && result != NULL; number++) {
+        if (number == NUMBER && self->ring.mode != KS_KEEP_NEWEST)
             continue;
-        PyObject *column = new_column(room * (number < 6 ? 8 : 4));
+        PyObject *column = new_column(room * (number < TIMES ? 8 : 4));
         columns[number] = column; /* the dict holds it */
         if (column == NULL || PyDict_SetItemString(result, names[number], column) != 0)
             Py_CLEAR(result);
-        else if (number < 6)
+        else if (number < TIMES)
             into.times[number] = (int64_t *)(void *)PyByteArray_AS_STRING(column);
         else
-            into.ids[number - 6] = (int32_t *)(void *)PyByteArray_AS_STRING(column);
+            into.ids[number - TIMES] = (int32_t *)(void *)PyByteArray_AS_STRING(column);
         Py_XDECREF(column);
     }
     if (result == NULL)
@@ -239,9 +247,9 @@ static PyObject *log_columns(ks_log *self, PyObject *argument) {
     Py_BEGIN_ALLOW_THREADS
     take(self, since, extent, room, &into);
     Py_END_ALLOW_THREADS
-    for (int number = 0; number < 9 && into.complete < room; number++)
+    for (int number = 0; number < COLUMNS && into.complete < room; number++)
         if (columns[number] != NULL &&
-            PyByteArray_Resize(columns[number], (Py_ssize_t)into.complete * (number < 6 ? 8 : 4)) != 0) {
+            PyByteArray_Resize(columns[number], (Py_ssize_t)into.complete * (number < TIMES ? 8 : 4)) != 0) {
             Py_DECREF(result);
             return NULL;
         }

@@ -1,4 +1,4 @@
-/* A ring of 64-byte slots, one for each launch: in memory, or in a mapped file that outlives the process.
+/* A ring of slots, one for each launch: in memory, or in a mapped file that outlives the process.
  *
  * Plain C without Python, so that a stress test with threads can be built from it alone. Writers take no lock: a slot
  * is reserved by counting, its fields are written by the thread that reserved it, and the sequence number, which is
@@ -15,12 +15,12 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "record.h"
 
-#define KS_VERSION 1u
 #define KS_HEADER_BYTES 4096u
 #define KS_SEGMENT_SHIFT 12
 #define KS_SEGMENT_SLOTS (1u << KS_SEGMENT_SHIFT)
-#define KS_SEGMENT_BYTES (KS_SEGMENT_SLOTS * 64u)
+#define KS_SEGMENT_BYTES (KS_SEGMENT_SLOTS * KS_SLOT_BYTES)
 #define KS_MOST_SEGMENTS (1u << 18)
 #define KS_UNDER_WAY ((uint64_t)1 << 63)
 #define KS_UNKNOWN (-1)
@@ -28,15 +28,6 @@
 enum ks_mode { KS_GROW, KS_KEEP_NEWEST, KS_STOP };
 /* A voided slot is of a launch that was begun and could not be recorded. */
 enum ks_kind { KS_VOID, KS_LAUNCH };
-
-typedef struct {
-    _Atomic uint64_t sequence;
-    int64_t start_ns, dispatch_end_ns, submit_start_ns, submit_end_ns, end_ns;
-    int32_t target, configuration, thread;
-    uint16_t kind, check;
-} ks_slot;
-
-_Static_assert(sizeof(ks_slot) == 64, "a slot has 64 bytes");
 
 /* How many launches have a slot, and how many have none; and the next place. */
 typedef struct {
@@ -119,11 +110,10 @@ static inline uint64_t ks_turned(uint64_t word, unsigned bits) { return word << 
 /* The 16 bits that tell a whole slot from a damaged one; see the layout in docs/architecture. */
 static inline uint16_t ks_check(const ks_slot *slot, uint64_t sequence) {
     bool open = (sequence & KS_UNDER_WAY) != 0;
-    uint64_t x = ks_turned(sequence, 63) ^ ks_turned((uint64_t)slot->start_ns, 54);
-    uint64_t times = ks_turned(open ? UINT64_MAX : (uint64_t)slot->dispatch_end_ns, 45) ^
-                     ks_turned(open ? UINT64_MAX : (uint64_t)slot->submit_start_ns, 36) ^
-                     ks_turned(open ? UINT64_MAX : (uint64_t)slot->submit_end_ns, 27) ^
-                     ks_turned(open ? UINT64_MAX : (uint64_t)slot->end_ns, 18);
+    uint64_t x = ks_turned(sequence, KS_TURN_SEQUENCE) ^ ks_turned((uint64_t)slot->start_ns, KS_TURN_START);
+#define KS_TURNED(name, bits) ks_turned(open ? UINT64_MAX : (uint64_t)slot->name##_ns, bits) ^
+    uint64_t times = KS_BOUNDARIES(KS_TURNED) ks_turned(open ? UINT64_MAX : (uint64_t)slot->end_ns, KS_TURN_END);
+#undef KS_TURNED
     x ^= times ^ ks_turned((uint32_t)slot->target | (uint64_t)(uint32_t)slot->configuration << 32, 9);
     x ^= (uint32_t)slot->thread | (uint64_t)slot->kind << 32;
     x ^= x >> 32;

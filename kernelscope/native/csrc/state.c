@@ -29,7 +29,8 @@ static void state_dealloc(ks_state *self) {
 }
 
 static void state_leave(ks_state *self) {
-    self->spare = (ks_slot){.start_ns = -1, .dispatch_end_ns = -1, .submit_start_ns = -1, .submit_end_ns = -1};
+    self->spare = (ks_slot){.start_ns = KS_UNKNOWN};
+    ks_forget_times(&self->spare);
     self->slot = &self->spare;
 }
 
@@ -84,6 +85,7 @@ static PyObject *state_write(ks_state *self, PyObject *const *args, Py_ssize_t c
     ks_slot *slot = ks_ring_take(&self->log->ring, &sequence);
     if (slot != NULL) {
         bool phases = self->log->phases;
+        ks_forget_times(slot); /* hooks in Python give three boundaries */
         slot->start_ns = nanoseconds(times[0]);
         slot->dispatch_end_ns = phases ? nanoseconds(times[1]) : KS_UNKNOWN;
         slot->submit_start_ns = phases ? nanoseconds(times[2]) : KS_UNKNOWN;

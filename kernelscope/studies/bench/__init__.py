@@ -4,7 +4,6 @@ It needs Python 3.9, NumPy and the framework, and neither KernelScope nor anythi
 A target's interpreter loads this folder as the package ``_kernelscope_bench`` (`kernelscope.studies.process` says how).
 So its modules import each other relatively, and nothing of KernelScope's becomes importable beside the target's own.
 
-`main` reads requests and writes answers; `framework` finds numba-cuda or numba-cuda-mlir; `timed` turns a case's texts
-into a timed loop; `warming` warms it up and finds how many loops to take; `machine` asks the clock, the processor and
-the GPU.
+`main` reads requests, finds numba-cuda or numba-cuda-mlir, and writes answers; `timing` times a case in a loop, and
+asks the clock, the processor and the GPU; `breakdown` splits a launch into its parts.
 """

@@ -1,4 +1,6 @@
-"""The protocol: JSON objects, one a line, in over one pipe and out over another.
+"""Answer what a study asks for, in the process of a target: find the framework, prepare cases, time them.
+
+The protocol: JSON objects, one a line, in over one pipe and out over another.
 
 Requests have a key ``do``; each is answered by one object. A request that went well is answered with ``ok`` true and
 what it asked for; one that did not with ``ok`` false, ``kind`` (``unavailable`` where a target cannot have what was
@@ -40,19 +42,24 @@ It ends when the pipe of requests is closed, whatever the target has running.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
-from . import machine
-from .framework import Framework, find, offer_kernelscope
-from .machine import Quiet
-from .timed import CaseError, TimedCase, Unavailable, freeze_garbage, warm_up
+from . import timing
+from .timing import CaseError, Quiet, TimedCase, Unavailable, freeze_garbage, warm_up
 
 
 class Bench:
@@ -91,14 +98,14 @@ class Bench:
         if request.get("kernelscope"):
             offer_kernelscope(request["kernelscope"])
         self.framework = found = find(request.get("framework"), request.get("dryrun"), request.get("library"))
-        cores, pin_error = machine.may_pin(request.get("pin"))
+        cores, pin_error = timing.may_pin(request.get("pin"))
         self.quiet = Quiet(cores)
-        resolution_ns, read_ns = machine.clock()
+        resolution_ns, read_ns = timing.clock()
         return {
             "framework": found.name, "versions": found.versions, "module": found.module,
-            "gpu": machine.gpu(found.is_dry_run), "is_dry_run": found.is_dry_run, "pinned_to": cores,
+            "gpu": timing.gpu(found.is_dry_run), "is_dry_run": found.is_dry_run, "pinned_to": cores,
             "pin_error": pin_error, "clock_resolution_ns": resolution_ns, "clock_read_ns": read_ns,
-            "sees_waits": machine.counts_waits(), "python": platform.python_version(),
+            "sees_waits": timing.counts_waits(), "python": platform.python_version(),
         }
 
     def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -122,13 +129,13 @@ class Bench:
     def noise(self, request: dict[str, Any]) -> dict[str, Any]:
         """Measure which share of its time a loop that does nothing loses to others, and what one takes at best."""
         self.quiet.go(request.get("core"))
-        return {"lost": machine.noise(float(request.get("ms") or 50)), "reference_ns": self.quiet.best_ns()}
+        return {"lost": timing.noise(float(request.get("ms") or 50)), "reference_ns": self.quiet.best_ns()}
 
     def anatomy(self, request: dict[str, Any]) -> dict[str, Any]:
         """Split one launch of a case into its parts."""
-        from . import anatomy  # pyright: ignore  (written for this one verb, and not loaded without it)
+        from . import breakdown  # pyright: ignore  (written for this one verb, and not loaded without it)
 
-        return anatomy.answer(self, request)
+        return breakdown.answer(self, request)
 
     def case(self, fields: dict[str, Any]) -> TimedCase:
         """Return a case of this target that is not set up yet.
@@ -145,18 +152,20 @@ class Bench:
         return TimedCase(fields, self.framework.names(), self.framework.synchronize)
 
 
-def main(requests: int, answers: int) -> None:
+def main(requests: int, answers: int, bench: Bench | None = None) -> None:
     """Answer requests until the pipe is closed or says bye.
 
     Parameters
     ----------
     requests, answers
         File descriptors of two pipes, which are this process' own from now on.
+    bench
+        What answers.
     """
     faulthandler.enable()  # a crash in native code says where, in the output that the study shows
     for descriptor in (requests, answers):
         os.set_inheritable(descriptor, False)
-    bench = Bench()
+    bench = bench or Bench()
     with open(requests, encoding="utf-8") as lines, open(answers, "w", encoding="utf-8") as replies:
         for line in lines:
             request = json.loads(line)
@@ -182,3 +191,194 @@ def _refusal(kind: str, error: BaseException) -> dict[str, Any]:
     else:
         text = f"{type(error).__name__}: {error}"
     return {"ok": False, "kind": kind, "error": " ".join(text.split()), "traceback": "".join(lines)}
+
+
+# Finding the framework of a target: numba-cuda or numba-cuda-mlir, on a GPU or on the null driver.
+
+#: Both frameworks read these when they are imported. A study launches 1x1 and, in some cases, with host arrays; advice
+#: on that would cost time in the loop, differently in each version, and fill the error output.
+_QUIET = {
+    "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+    "NUMBA_CUDA_WARN_ON_IMPLICIT_COPY": "0",
+    "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
+}
+#: What a framework's package is called, and the packages whose versions matter to it.
+_PACKAGES = {"numba-cuda": "numba_cuda", "numba-cuda-mlir": "numba_cuda_mlir"}
+_MATTER = ("numba", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder", "numpy")
+
+
+@dataclass
+class Framework:
+    """A framework that is imported and has a device.
+
+    Attributes
+    ----------
+    name : str
+        ``numba-cuda`` or ``numba-cuda-mlir``.
+    cuda : module
+        ``numba.cuda`` or ``numba_cuda_mlir.cuda``.
+    module : str
+        The folder that `cuda` was imported from: what was measured.
+    versions : dict of str to str
+        Of the packages that matter, by name.
+    is_dry_run : bool
+        Whether the driver is the null driver.
+    """
+
+    name: str
+    cuda: Any
+    module: str
+    versions: dict[str, str]
+    is_dry_run: bool
+
+    @property
+    def synchronize(self) -> Callable[[], object]:
+        """What waits for the device."""
+        return self.cuda.synchronize
+
+    def names(self) -> dict[str, Any]:
+        """Return what a case's texts can use."""
+        import numpy
+
+        return {"cuda": self.cuda, "np": numpy}
+
+
+def find(name: str | None, dryrun: str | None = None, library: str | None = None) -> Framework:
+    """Import a framework, and ask its driver for a device.
+
+    Parameters
+    ----------
+    name : str or None
+        Which; None is the one that is installed, and numba-cuda where both are.
+    dryrun : str or None
+        The folder that holds the package kernelscope, if the null driver is to take the place of CUDA's.
+    library : str or None
+        The file of a null driver that is built.
+
+    Raises
+    ------
+    RuntimeError
+        If it cannot be imported, if it is the CUDA simulator, or if there is no device; the message says what to do.
+    """
+    os.environ.update(_QUIET)
+    if dryrun:
+        _enable_dry_run(dryrun, library)
+    name = name or _installed()
+    if name not in _PACKAGES:
+        raise RuntimeError(f"framework {name!r} is not known; known: {', '.join(_PACKAGES)}")
+    cuda = _imported(name)
+    _refuse_simulator(cuda)
+    is_dry_run = _has_null_driver()
+    _check_device(cuda)
+    return Framework(name, cuda, os.path.dirname(str(cuda.__file__)), _versions(name), is_dry_run)
+
+
+def offer_kernelscope(folder: str) -> None:
+    """Make ``import kernelscope`` find the package in a folder, and nothing else that is in that folder.
+
+    Raises
+    ------
+    RuntimeError
+        If it is not there.
+    """
+    if "kernelscope" in sys.modules:
+        return
+    spec = importlib.machinery.PathFinder.find_spec("kernelscope", [folder])
+    if spec is None or spec.loader is None:
+        raise RuntimeError(f"there is no package kernelscope in {folder}")
+    sys.meta_path.append(_OnePackage(spec))
+
+
+class _OnePackage:
+    """A finder that knows one package; its modules are found in its folder as always."""
+
+    def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
+        self._spec = spec
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        return self._spec if name == self._spec.name else None
+
+
+def _enable_dry_run(folder: str, library: str | None) -> None:
+    offer_kernelscope(folder)
+    try:
+        if library and os.path.exists(library):
+            # What is loaded already is what the switch finds; nothing needs to be compiled.
+            ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL | os.RTLD_NOW)
+        importlib.import_module("kernelscope.dryrun").enable()
+    except Exception as error:
+        raise RuntimeError(f"the dry run does not start: {error}") from error
+
+
+def _installed() -> str:
+    for name, package in _PACKAGES.items():
+        if importlib.util.find_spec(package) is not None:
+            return name
+    raise RuntimeError(f"neither numba-cuda nor numba-cuda-mlir is installed for {sys.executable}: "
+                       "pip install 'numba-cuda[cu13]' there")
+
+
+def _imported(name: str) -> Any:
+    """Import a framework's module ``cuda``."""
+    package = _PACKAGES[name]
+    if importlib.util.find_spec(package) is None:
+        raise RuntimeError(f"{name} is not installed for {sys.executable}: pip install '{name}[cu13]' there")
+    try:
+        if name == "numba-cuda-mlir":
+            return importlib.import_module("numba_cuda_mlir.cuda")
+        if importlib.util.find_spec("_numba_cuda_redirector") is not None:
+            # A .pth file does this where numba-cuda is installed; a checkout on PYTHONPATH has none that is read.
+            importlib.import_module("_numba_cuda_redirector")
+        cuda = importlib.import_module("numba.cuda")
+    except Exception as error:
+        # An AttributeError where numba is newer than this numba-cuda knows, for one.
+        raise RuntimeError(f"{name} cannot be imported by {sys.executable}, with {_said(name) or 'no package'}: "
+                           f"{type(error).__name__}: {error}") from error
+    if os.sep + package + os.sep not in str(cuda.__file__):
+        raise RuntimeError(f"numba.cuda is {cuda.__file__} here, numba's own and not numba-cuda's; a study measures "
+                           "numba-cuda: its _numba_cuda_redirector must be in that environment, as pip installs it")
+    return cuda
+
+
+def _refuse_simulator(cuda: Any) -> None:
+    if ".simulator" in str(getattr(cuda.jit, "__module__", "")):
+        raise RuntimeError(
+            "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM, or enable_cudasim in .numba_config.yaml): its launches "
+            "say nothing about those of CUDA. Switch it off; to measure the host side without a GPU, use a dry run")
+
+
+def _check_device(cuda: Any) -> None:
+    """Raise if there is no device; make its context otherwise."""
+    try:
+        cuda.current_context()
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise RuntimeError(f"there is no CUDA GPU to be had here ({type(error).__name__}: {text[:300]}); a dry run "
+                           "(dry_run=True, or --dryrun) measures the host side without one") from error
+
+
+def _has_null_driver() -> bool:
+    """Whether the CUDA driver that this process has loaded is the null driver."""
+    try:
+        return hasattr(ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW), "kernelscope_dryrun_interface")
+    except OSError:
+        return False
+
+
+def _versions(name: str) -> dict[str, str]:
+    """Return the versions of Python and of what is installed; the framework's own is what its module says."""
+    module: ModuleType = importlib.import_module(_PACKAGES[name])
+    return {"python": platform.python_version(), **_versions_of(_MATTER),
+            name: str(getattr(module, "__version__", "unknown"))}
+
+
+def _versions_of(packages: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _said(name: str) -> str:
+    return ", ".join(f"{package} {version}" for package, version in _versions_of((name, "numba", "numpy")).items())

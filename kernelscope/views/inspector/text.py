@@ -101,7 +101,8 @@ def _list(kernels: Sequence[Kernel], width: int) -> str:
     rows = [
         [clean(each.name), str(each.dispatcher_id), count(len(each.specializations)), count(each.launches),
          duration(each.compile_ns) if each.compile_ns else MISSING, count(each.regs),
-         shorten(clean(each.place), max(width // 4, 16))]
+         # A narrow column: the file and the line of its place.
+         shorten(clean(each.place.rpartition(" · ")[2]), max(width // 4, 16))]
         for each in kernels
     ]
     if width < _WIDE_LIST:

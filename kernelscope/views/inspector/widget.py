@@ -278,7 +278,7 @@ def _received(widget: InspectorWidget, content: object, buffers: object) -> None
     widget.send({"kind": "answer", "id": asked.get("id"), **message}, packed)
 
 
-# What the page is sent: static/inspector.js reads it.
+# What the page is sent; frontend/inspector/wire.ts has its types.
 
 def kernels_message(recording: Recording, kernels: list[Kernel]) -> dict[str, Any]:
     """Return what the page shows of a recording's kernels, without their code, as JSON values."""

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
-from . import machine
+from .timing import time_reference_ns
 
 # The boundaries of a launch's parts: which a version has, which parts lie between them, and which cannot be seen.
 #
@@ -206,10 +206,10 @@ _TURNS = "_kernelscope_turns"
 CONFIGURATION = "configuration object"
 
 
-class Path:
+class Path(NamedTuple):
     """Where one framework's launch passes: the functions with boundaries in them.
 
-    Parameters
+    Attributes
     ----------
     module : str
         Where the classes are.
@@ -225,14 +225,12 @@ class Path:
         Parts that this framework does not show, and why.
     """
 
-    def __init__(self, module: str, entered: tuple[str, str], launched: tuple[str, str], prepares: str | None,
-                 submits: tuple[str, ...], unseen: dict[str, str]) -> None:
-        self.module = module
-        self.entered = entered
-        self.launched = launched
-        self.prepares = prepares
-        self.submits = submits
-        self.unseen = unseen
+    module: str
+    entered: tuple[str, str]
+    launched: tuple[str, str]
+    prepares: str | None
+    submits: tuple[str, ...]
+    unseen: dict[str, str]
 
 
 PATHS = {
@@ -580,7 +578,7 @@ class Anatomy:
             times[f"argument {index}"] = between[index + 1] + (between[0] if index == 0 else 0.0)
 
     def _make_runs(self) -> dict[tuple[str, str], Run]:
-        """Return what runs in each kind of batch: the loop's function, and the code that the functions borrow."""
+        """Return what runs in each kind of batch: the loop's function, and the code of the others."""
         runs: dict[tuple[str, str], Run] = {
             ("bare", ""): (self._loop(), {}), ("empty", ""): (self._loop(statement=statements("pass")), {})}
         for part in self.parts:
@@ -633,7 +631,7 @@ class Anatomy:
         functions = {name: self._boundaries.functions[name].function for name in codes}
         scopes = [self.namespace, *(function.__globals__ for function in functions.values())]
         added: dict[str, Any] = {_CELL: self._cell, _NOW: self._clock, _SEE: see, _STAMP: self._stamps.append}
-        own = {name: borrower.__code__ for name, borrower in functions.items()}
+        own = {name: each.__code__ for name, each in functions.items()}
         done: list[Batch] = []
         references: list[int] = []
         try:
@@ -647,9 +645,9 @@ class Anatomy:
             for _ in range(repeats):
                 self._cell[:] = [0, 0, 0]
                 self._stamps.clear()
-                before_ns = machine.reference_ns()
+                before_ns = time_reference_ns()
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
-                references.append(max(before_ns, machine.reference_ns()))
+                references.append(max(before_ns, time_reference_ns()))
             return _quietest(done, references)
         finally:
             for name, code in own.items():

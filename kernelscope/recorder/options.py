@@ -1,0 +1,283 @@
+"""What a recording can be asked for: each option once, with its type, default, check, help and spelling on a line.
+
+`kernelscope.record`, `Recorder` and `recorded` take the options as arguments, ``kernelscope run``, ``%%kernelscope``
+and ``%kernelscope on`` as words; all of them are made from `RecordingOptions`. An option needs nothing else than its
+field here; whoever acts on it reads the field. Nothing heavy is imported: ``--help`` needs none of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
+
+from kernelscope.native.journal import MODES
+
+#: How much of a launch is recorded: its two ends, or every phase boundary between them.
+DETAILS = ("launch", "phases")
+#: How the GPU's side is recorded.
+GPU_SOURCES = ("cupti", "events", "none")
+#: How many launches the modes ``ring`` and ``stop`` keep, where it is not said.
+CAPACITY = 1_000_000
+
+#: The lines that spell options: of ``kernelscope run``, ``%%kernelscope`` and ``%kernelscope on``.
+RUN, CELL, ON = "run", "cell", "on"
+
+
+class Flag(NamedTuple):
+    """One spelling of an option.
+
+    Attributes
+    ----------
+    names
+        Such as ``-n`` and ``--name``.
+    places
+        The lines that take it: `RUN`, `CELL`, `ON`.
+    help
+        What it does; the option's own help where this is empty.
+    arguments
+        The other keywords of argparse's ``add_argument``.
+    """
+
+    names: tuple[str, ...]
+    places: Sequence[str]
+    help: str
+    arguments: Mapping[str, Any]
+
+
+class Option(NamedTuple):
+    """What `RecordingOptions` knows of a field beside its name, type and default.
+
+    Attributes
+    ----------
+    help
+        What it does.
+    flags
+        How lines spell it; none for an option that only Python code has.
+    choices
+        The values that there are; empty where they cannot be listed.
+    check
+        Called with the options, returns what is wrong with this one, or None.
+    """
+
+    help: str
+    flags: tuple[Flag, ...]
+    choices: tuple[str, ...]
+    check: Callable[[Any], str | None] | None
+
+
+def flag(*names: str, places: Sequence[str] = (RUN, CELL, ON), help: str = "", **arguments: Any) -> Flag:
+    """Return a spelling of an option; `arguments` are argparse's."""
+    return Flag(names, places, help, arguments)
+
+
+def option(help: str, *flags: Flag, choices: tuple[str, ...] = (),
+           check: Callable[[Any], str | None] | None = None) -> dict[str, Option]:
+    """Return what `RecordingOptions` knows of a field, as the field's metadata."""
+    return {"option": Option(help, flags, choices, check)}
+
+
+class _Unless(argparse.Action):
+    """Sets the constant where the option was not given otherwise: ``--journal`` beside ``--journal-folder``."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                 option_string: str | None = None) -> None:
+        if getattr(namespace, self.dest) == self.default:
+            setattr(namespace, self.dest, self.const)
+
+
+def _capacity_problem(options: RecordingOptions) -> str | None:
+    if options.mode == "grow":
+        return (None if options.capacity is None else
+                f"capacity {options.capacity!r} is for mode 'ring' or 'stop': mode 'grow' keeps all")
+    if options.capacity is not None and (type(options.capacity) is not int or options.capacity < 1):
+        return f"capacity {options.capacity!r} is no number of launches: it takes an int of 1 or more"
+    return None
+
+
+def _journal_problem(options: RecordingOptions) -> str | None:
+    if options.journal is None or options.journal is True or isinstance(options.journal, str | Path):
+        return None
+    return f"journal {options.journal!r} is none of None, True and a folder's path"
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """What a recording is asked for; `options_text` says what each field does.
+
+    Raises
+    ------
+    ValueError
+        A value is none that there is; the message names the option, the value and what it takes.
+    """
+
+    name: str | None = field(default=None, metadata=option(
+        "what to call the recording",
+        flag("-n", "--name", places=(RUN, CELL), help="what to call the recording; quote a name with spaces")))
+    _: KW_ONLY
+    detail: str = field(default="phases", metadata=option(
+        "record every phase of a launch (phases, the default), or its two ends at less than half the cost (launch)",
+        flag("--detail"), choices=DETAILS))
+    gpu: str = field(default="cupti", metadata=option(
+        "how the GPU's side is recorded: cupti where that is possible, events times numba-cuda's kernels with CUDA "
+        "events, which perturbs what it measures, none leaves it out",
+        flag("--no-gpu", action="store_const", const="none",
+             help="leave what the GPU did out: no CUPTI, and none of its cost"),
+        flag("--events", action="store_const", const="events",
+             help="time kernels with CUDA events where CUPTI cannot be had; this perturbs what it measures"),
+        choices=GPU_SOURCES))
+    synchronize: bool = field(default=True, metadata=option("whether to wait for the device before stopping"))
+    code: bool = field(default=False, metadata=option(
+        "record the kernels' code too, from the source to the machine code; it may be private, and is read when "
+        "recording stops, which takes that much longer", flag("--code", action="store_true")))
+    mode: str = field(default="grow", metadata=option(
+        "keep all launches (grow, the default), the newest (ring), or the first ones (stop), by the order in which "
+        "they began; what was not kept is counted", flag("--mode"), choices=MODES))
+    capacity: int | None = field(default=None, metadata=option(
+        f"how many launches the modes ring and stop keep (default: {CAPACITY})",
+        flag("--capacity", metavar="N", type=int), check=_capacity_problem))
+    journal: bool | str | Path | None = field(default=None, metadata=option(
+        "keep what is recorded in files as well, in the default folder (True) or in this one, from which `recover` "
+        "brings it back if the process dies",
+        flag("--journal", places=(RUN,), action=_Unless, nargs=0, const=True,
+             help="keep what is recorded in files as well, from which `kernelscope recover` brings it back"),
+        flag("--journal-folder", places=(RUN,), metavar="FOLDER",
+             help="where to keep the journal; implies --journal"),
+        flag("--journal", places=(CELL, ON), nargs="?", const=True, metavar="FOLDER",
+             help="keep what is recorded in files as well: if the kernel dies, %%kernelscope recover brings it back"),
+        flag("--no-journal", places=(ON,), action="store_const", const=False, help="keep no journal"),
+        check=_journal_problem))
+
+    def __post_init__(self) -> None:
+        """Check the values, and fill in the capacity."""
+        for each in fields(self):
+            known, value = _known(each), getattr(self, each.name)
+            problem = None if known.check is None else known.check(self)
+            if known.choices and value not in known.choices and not (value is None and each.default is None):
+                problem = f"{each.name} {value!r} is not one of {', '.join(known.choices)}"
+            if problem is not None:
+                raise ValueError(problem)
+        if self.mode != "grow" and self.capacity is None:
+            object.__setattr__(self, "capacity", CAPACITY)
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, **others: Any) -> RecordingOptions:
+        """Return the options that a line was read as having, and `others` in their place.
+
+        Raises
+        ------
+        ValueError
+            They do not go together.
+        """
+        given = {each.name: getattr(arguments, each.name) for each in fields(cls) if hasattr(arguments, each.name)}
+        return cls(**given | others)
+
+    def differences(self, around: RecordingOptions) -> list[str]:
+        """Return what is otherwise in the recording around this one, whose options these are: a sentence each."""
+        told: list[str] = []
+        if self.detail != around.detail:
+            told.append(f"recorded with detail {around.detail!r}, as the recording around it, not {self.detail!r}")
+        if self.gpu != around.gpu:
+            told.append(f"recorded the GPU's side with {around.gpu!r}, as the recording around it, not {self.gpu!r}")
+        if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
+            told.append(f"launches were kept in {around._kept()}, as in the recording around it, "
+                        f"not in {self._kept()}")
+        if self.journal is not None and self.journal != around.journal:
+            there = "no journal" if around.journal is None else "the journal"
+            told.append(f"launches went to {there} of the recording around it, not to one of their own")
+        return told
+
+    def _kept(self) -> str:
+        return f"mode {self.mode!r}" + ("" if self.capacity is None else f" with capacity {self.capacity:,}")
+
+
+def _known(each: Field[Any]) -> Option:
+    found: Option = each.metadata["option"]
+    return found
+
+
+def add_arguments(parser: argparse.ArgumentParser, place: str) -> None:
+    """Add the options that a line takes, `RUN`, `CELL` or `ON`, to its parser; `RecordingOptions.of` reads them."""
+    for each in fields(RecordingOptions):
+        known = _known(each)
+        flags = [spelled for spelled in known.flags if place in spelled.places]
+        constants = [spelled for spelled in flags if spelled.arguments.get("action") == "store_const"]
+        group = parser.add_mutually_exclusive_group() if constants[1:] else parser
+        for spelled in flags:
+            arguments: dict[str, Any] = {"dest": each.name, "default": each.default,
+                                         "help": spelled.help or known.help, **spelled.arguments}
+            if known.choices and "action" not in arguments:
+                arguments["choices"] = known.choices
+            group.add_argument(*spelled.names, **arguments)
+
+
+# The options as arguments of functions.
+
+P = ParamSpec("P")
+Made = TypeVar("Made", bound=RecordingOptions)
+Owner = TypeVar("Owner")
+Result = TypeVar("Result")
+
+
+def takes_options(make: Callable[P, Made]) -> Callable[[Callable[[Made], Result]], Callable[P, Result]]:
+    """Return a decorator for a function of options, with which it takes the arguments of `make` in their place.
+
+    Parameters
+    ----------
+    make : type
+        `RecordingOptions`, or a class derived from it. Its fields are the function's signature, and are described
+        where its docstring says ``{options}``.
+    """
+    def decorate(function: Callable[[Made], Result]) -> Callable[P, Result]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            return function(make(*args, **kwargs))
+
+        return _described(call, function, make)
+
+    return decorate
+
+
+def set_up_by(
+    make: Callable[P, Made],
+) -> Callable[[Callable[[Owner, Made], None]], Callable[Concatenate[Owner, P], None]]:
+    """Return the same decorator as `takes_options`, for an ``__init__``."""
+    def decorate(function: Callable[[Owner, Made], None]) -> Callable[Concatenate[Owner, P], None]:
+        @functools.wraps(function)
+        def call(self: Owner, *args: P.args, **kwargs: P.kwargs) -> None:
+            function(self, make(*args, **kwargs))
+
+        return _described(call, function, make, inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY))
+
+    return decorate
+
+
+def _described(call: Any, function: Callable[..., Any], make: Callable[..., Any], *first: inspect.Parameter) -> Any:
+    """Give a function the signature of its options, and its docstring what each of them does."""
+    returns = inspect.signature(function, eval_str=True).return_annotation
+    call.__signature__ = inspect.Signature([*first, *parameters(make)], return_annotation=returns)
+    if call.__doc__ is not None:
+        call.__doc__ = inspect.cleandoc(call.__doc__).replace("{options}", options_text(make))
+    return call
+
+
+def parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the options as parameters of a function, with their types and defaults."""
+    types = get_type_hints(make)
+    return [each.replace(annotation=types[each.name]) for each in inspect.signature(make).parameters.values()]
+
+
+def options_text(make: Any = RecordingOptions) -> str:
+    """Return what each option is, as the section ``Parameters`` of a docstring."""
+    lines = ["Parameters", "----------"]
+    for each in fields(make):
+        known = _known(each)
+        lines.append(f"{each.name} : {each.type}")
+        lines += textwrap.wrap(known.help[:1].upper() + known.help[1:] + ".", 110, initial_indent=" " * 4,
+                               subsequent_indent=" " * 4)
+    return "\n".join(lines)
