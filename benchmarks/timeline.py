@@ -24,7 +24,8 @@ import numpy as np
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table, table_of_rows
 from kernelscope.views.page import write_page
-from kernelscope.views.timeline.model import pack
+from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.wire import pack
 
 KERNELS = 12
 FRAMES = 100
@@ -52,7 +53,7 @@ def wire(recording: Recording) -> list[tuple[str, str]]:
     walls, works = [], []
     for _ in range(ROUNDS):
         wall, work = time.perf_counter(), time.process_time()
-        packed = pack(recording)
+        packed = pack(timeline_of(recording))
         walls.append(time.perf_counter() - wall)
         works.append(time.process_time() - work)
     return [

@@ -27,8 +27,8 @@ SETUP = """
 import time
 import kernelscope
 from kernelscope.views.timeline import widget as module
-from kernelscope.views.timeline.model import pack
 from kernelscope.views.timeline.svg import image
+from kernelscope.views.timeline.wire import pack
 recording = kernelscope.load({path!r})
 spent = {{}}
 def clocked(name, function):

@@ -1,4 +1,4 @@
-"""Sphinx directives that document the tables of a recording, and the launch record, from `kernelscope.schema`."""
+"""Sphinx directives for what the package says of itself: tables, the launch record, the formats of exports."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from kernelscope.native.record import LAYOUT
 from kernelscope.schema import LAUNCH_RECORD, TABLES, Column, Table
+from kernelscope.views.exports import reference_table
 
 HEADINGS = ("Column", "Type", "Unit", "Range", "Null", "Meaning")
 WIDTHS = (24, 9, 7, 12, 6, 42)
@@ -41,6 +42,14 @@ class LaunchRecord(SphinxDirective):
                          [nodes.literal("", field.c_type)], [nodes.Text(field.unit)], inline(field.meaning)])
             first = last + 1
         return [table_of(RECORD_HEADINGS, RECORD_WIDTHS, rows)]
+
+
+class ExporterTable(SphinxDirective):
+    """Render the table of formats in which a recording can be written."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        return self.parse_text_to_nodes(reference_table())
 
 
 def _section(table: Table) -> nodes.section:
@@ -94,4 +103,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("schema-tables", SchemaTables)
     app.add_directive("launch-record", LaunchRecord)
+    app.add_directive("exporter-table", ExporterTable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from kernelscope.recording.model import Recording
@@ -42,12 +43,60 @@ def codes(recording: Recording, table: str, name: str) -> tuple[Ints, list[str]]
 
     The words are never decoded a row: that would cost 100,000 strings where four are distinct.
     """
-    column = _column(recording, table, name).unify_dictionaries().combine_chunks()
-    indices: Any = column.indices
-    if indices.null_count:
-        indices = indices.fill_null(UNKNOWN)
-    words = cast(list[str], column.dictionary.to_pylist())
-    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64), words
+    return _coded(_column(recording, table, name))
+
+
+def readers(recording: Recording, *tables: str) -> dict[str, Reader]:
+    """Return a reader for each of some tables."""
+    held = {name: _table(recording, name) for name in tables}
+    return {name: Reader(table) for name, table in held.items()}
+
+
+class Reader:
+    """Reads many columns of one table, each as what it is.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows the table has.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.rows = int(table.num_rows)
+
+    def ints(self, *names: str) -> list[Ints]:
+        """Return integer columns as int64, -1 for null; one without any value is not filled in, row by row."""
+        return [_whole(self._table.column(name)) for name in names]
+
+    def times(self, *names: str) -> list[tuple[Ints, Bools]]:
+        """Return columns of times, 0 for null, and which of them are known."""
+        return [_timed(self._table.column(name)) for name in names]
+
+    def codes(self, *names: str) -> list[tuple[Ints, list[str]]]:
+        """Return columns of words as codes, -1 for null, and the words; free text too, each distinct one once."""
+        return [_coded(self._table.column(name)) for name in names]
+
+
+def _whole(column: Any) -> Ints:
+    if column.null_count == len(column):
+        return np.broadcast_to(np.int64(UNKNOWN), (len(column),))
+    filled = column.fill_null(UNKNOWN) if column.null_count else column
+    return np.asarray(filled.to_numpy(), dtype=np.int64)
+
+
+def _timed(column: Any) -> tuple[Ints, Bools]:
+    if not column.null_count:
+        return np.asarray(column.to_numpy(), dtype=np.int64), np.ones(len(column), dtype=np.bool_)
+    known = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+    return np.asarray(column.fill_null(0).to_numpy(), dtype=np.int64), known
+
+
+def _coded(column: Any) -> tuple[Ints, list[str]]:
+    coded = column.dictionary_encode() if pa.types.is_string(column.type) else column
+    coded = coded.unify_dictionaries().combine_chunks()
+    indices = coded.indices.fill_null(UNKNOWN) if coded.indices.null_count else coded.indices
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64), coded.dictionary.to_pylist()
 
 
 def matches(recording: Recording, table: str, name: str, word: str) -> Bools:

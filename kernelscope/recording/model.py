@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -30,13 +31,10 @@ SIMULATOR_NOTICE = "CUDA simulator: times say nothing about a GPU"
 _VIEWS = {
     "summary": ("kernelscope.views.card.text", "summary"),
     "card": ("kernelscope.views.card.html", "card"),
-    "write_page": ("kernelscope.views.page", "write_page"),
     "specializations": ("kernelscope.views.inspector.model", "specialization_table"),
     "by_range": ("kernelscope.analysis.ranges", "range_table"),
-    "to_perfetto": ("kernelscope.views.timeline.perfetto", "to_perfetto"),
-    "to_parquet": ("kernelscope.views.exports", "to_parquet"),
+    "export_method": ("kernelscope.views.exports", "method"),
     "redacted": ("kernelscope.analysis.redaction", "redacted"),
-    "to_csv": ("kernelscope.views.exports", "to_csv"),
 }
 
 _PANDAS_NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
@@ -297,7 +295,7 @@ class Recording:
         RecordingFileError
             It cannot be written, or would take the place of a recording.
         """
-        return _view("write_page")(self, path, paths=paths)
+        return _view("export_method")("to_html")(self, path, paths=paths)
 
     def summary(self) -> str:
         """Return the card as plain text: kernels, launches, compiles, hits, host time by phase, health."""
@@ -313,15 +311,24 @@ class Recording:
 
     def to_perfetto(self, path: str | Path, **options: Any) -> Path:
         """Write a trace for the Perfetto UI, and return its path: see `views.timeline.perfetto.to_perfetto`."""
-        return _view("to_perfetto")(self, path, **options)
+        return _view("export_method")("to_perfetto")(self, path, **options)
 
     def to_parquet(self, folder: str | Path, **options: Any) -> Path:
-        """Write one Parquet file a table into a folder: see `kernelscope.views.exports.to_parquet`."""
-        return _view("to_parquet")(self, folder, **options)
+        """Write one Parquet file a table into a folder: see `kernelscope.views.tables.to_parquet`."""
+        return _view("export_method")("to_parquet")(self, folder, **options)
 
     def to_csv(self, folder: str | Path, **options: Any) -> Path:
-        """Write one CSV file a table into a folder: see `kernelscope.views.exports.to_csv`."""
-        return _view("to_csv")(self, folder, **options)
+        """Write one CSV file a table into a folder: see `kernelscope.views.tables.to_csv`."""
+        return _view("export_method")("to_csv")(self, folder, **options)
+
+    if not TYPE_CHECKING:  # a misspelled attribute stays an error of types
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the method of an exporter that has none above: ``to_`` and its name."""
+            write = _view("export_method")(name) if name.startswith("to_") else None
+            if write is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            return partial(write, self)
 
     def __repr__(self) -> str:
         """Return the text card, which is what a terminal's IPython shows."""

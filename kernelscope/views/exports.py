@@ -1,117 +1,145 @@
-"""A recording's tables as files of their own, for other tools: Parquet and CSV."""
+"""The registry of exporters: in which formats a recording can be written, and how each is asked for.
+
+An exporter is one entry of `EXPORTERS`. ``kernelscope export``, ``%kernelscope export``, the methods ``to_...`` of a
+recording, error messages and the documentation's table are made from it, so that a further one is its function and
+its entry here. The functions' modules are loaded when they are used.
+"""
 
 from __future__ import annotations
 
-import json
+import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
-
-from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import shareable
-from kernelscope.schema import SCHEMA_VERSION, TABLES
-from kernelscope.views.base import Progress, whole_folder
-
-_METADATA = "metadata.json"
-# What a spreadsheet program takes for the beginning of a formula, in its wide forms too.
-_FORMULA = r"^\s*[=+\-@" + "\uff1d\uff0b\uff0d\uff20" + r"]|^[\t\r\n]"
-
-_compute: Any = pc
+from kernelscope.errors import KernelScopeError
+from kernelscope.suggestions import did_you_mean
 
 
-def to_parquet(
-    recording: Recording, folder: str | Path, *, paths: bool = False, progress: Progress | None = None
-) -> Path:
-    """Write one Parquet file a table, and ``metadata.json``, into a folder; return the folder.
+@dataclass(frozen=True)
+class Exporter:
+    """One format.
 
-    Parameters
+    Attributes
     ----------
-    recording : Recording
-        What to write.
-    folder : str or Path
-        Where to; made if it is not there. One that is there is replaced if it holds nothing else than such files.
-    paths : bool
-        Keep full file paths of this machine.
-    progress : callable, optional
-        Called with a fraction from 0 to 1 and a text, once a table.
+    name : str
+        As ``--to`` has it; a recording's method is called ``to_`` and this.
+    function : str
+        Module and function that write it, as in ``package.module:function``: it takes a recording, a path, and by name
+        ``paths`` (keep those of this machine) and ``progress``, and returns the path that it wrote.
+    ending : str
+        What a file's or folder's name ends in where none is given.
+    about : str
+        What it is, in a line or two.
+    opens_in : str
+        Which programs read it.
+    suffixes : tuple of str
+        Suffixes of files' names that ask for it; none where it writes a folder.
+    needs : str
+        The optional package that `function` writes `ending` with; empty where there is none.
+    without : str
+        What is written where that is missing, and how to get it.
+    """
+
+    name: str
+    function: str
+    ending: str
+    about: str
+    opens_in: str
+    suffixes: tuple[str, ...] = ()
+    needs: str = ""
+    without: str = ""
+
+    @property
+    def write(self) -> Callable[..., Path]:
+        """The function."""
+        module, _, name = self.function.partition(":")
+        found: Callable[..., Path] = getattr(importlib.import_module(module), name)
+        return found
+
+    def default_name(self, source: str) -> str:
+        """Return the name beside the recording's file that an export gets when none is given."""
+        path = Path(source)
+        stem = path.stem if path.suffix == ".kscope" else path.name
+        return str(path.with_name((stem or "recording") + self.ending))
+
+    def note(self, asked: str, written: Path) -> str:
+        """Return what to say where something else was written than was asked for; usually nothing."""
+        is_other = bool(self.without) and written.suffix not in (self.ending, Path(asked).suffix)
+        return f" ({self.without})" if is_other else ""
+
+
+#: Exporters by name.
+EXPORTERS = {each.name: each for each in (
+    Exporter(
+        "perfetto", "kernelscope.views.timeline.perfetto:to_perfetto", ".pftrace",
+        "a trace with the timeline's lanes, and arrows from launches to kernels",
+        "[ui.perfetto.dev](https://ui.perfetto.dev), `trace_processor` and its SQL", (".pftrace", ".json"), "perfetto",
+        'Chrome JSON, since the perfetto package is missing: pip install "kernelscope[perfetto]" makes smaller traces'),
+    Exporter(
+        "html", "kernelscope.views.page:write_page", ".html",
+        "one page with the card and the timeline", "any browser, with no network", (".html", ".htm")),
+    Exporter(
+        "parquet", "kernelscope.views.tables:to_parquet", "-parquet",
+        "a folder with one Parquet file a table", "pandas, Polars, DuckDB, Spark"),
+    Exporter(
+        "csv", "kernelscope.views.tables:to_csv", "-csv",
+        "a folder with one CSV file a table", "spreadsheets, anything"),
+)}
+
+
+def exporter_of(suffix: str) -> Exporter | None:
+    """Return the exporter that a file's suffix asks for."""
+    return next((each for each in EXPORTERS.values() if suffix in each.suffixes), None)
+
+
+def exporter_named_by(path: str) -> Exporter:
+    """Return the exporter that a file's name asks for.
 
     Raises
     ------
-    RecordingFileError
-        It cannot be written, or the folder holds other files.
+    KernelScopeError
+        The name's suffix is not one of a format.
     """
-    def write(table: pa.Table, path: Path) -> None:
-        pyarrow.parquet.write_table(table, path, compression="zstd")
-
-    return _write(recording, folder, ".parquet", write, paths, progress)
-
-
-def to_csv(recording: Recording, folder: str | Path, *, paths: bool = False, progress: Progress | None = None) -> Path:
-    """Write one CSV file a table, and ``metadata.json``, into a folder; return the folder.
-
-    Null is an empty cell, and an empty text is ``""``. A text that a spreadsheet program would run as a formula (it
-    begins with ``=``, ``+``, ``-`` or ``@``, perhaps after blanks, or with a tab or a line break) gets an apostrophe
-    before it: names in a recording come from other people's programs.
-
-    Parameters
-    ----------
-    recording : Recording
-        What to write.
-    folder : str or Path
-        Where to; made if it is not there. One that is there is replaced if it holds nothing else than such files.
-    paths : bool
-        Keep full file paths of this machine.
-    progress : callable, optional
-        Called with a fraction from 0 to 1 and a text, once a table.
-
-    Raises
-    ------
-    RecordingFileError
-        It cannot be written, or the folder holds other files.
-    """
-    def write(table: pa.Table, path: Path) -> None:
-        pyarrow.csv.write_csv(_without_formulas(table), path)
-
-    return _write(recording, folder, ".csv", write, paths, progress)
+    suffix = Path(path).suffix
+    found = exporter_of(suffix)
+    if found is None:
+        near = did_you_mean(suffix, suffixes()) if suffix else ""
+        raise KernelScopeError(f"{path!r} does not say which format: end it in {listed(suffixes())}, or add --to "
+                               f"{listed([*EXPORTERS])}{near}")
+    return found
 
 
-def _write(
-    recording: Recording, folder: str | Path, suffix: str, write: Callable[[pa.Table, Path], object], paths: bool,
-    progress: Progress | None,
-) -> Path:
-    shown = shareable(recording, paths=paths)
-    names = [f"{name}{suffix}" for name in TABLES]
-    total = sum(shown.arrow(name).num_rows for name in TABLES) or 1
-    done = 0
-    with whole_folder(folder, [*names, _METADATA]) as place:
-        for name in TABLES:
-            table = shown.arrow(name)
-            if progress:
-                progress(done / total, f"writing {name}{suffix}")
-            write(table, place / f"{name}{suffix}")
-            done += table.num_rows
-        held = {"schema_version": SCHEMA_VERSION, "metadata": dict(shown.metadata)}
-        (place / _METADATA).write_text(json.dumps(held, indent=1), encoding="utf-8")
-    target = Path(folder).expanduser()
-    if progress:
-        progress(1.0, f"wrote {target.name}")
-    return target
+def suffixes() -> list[str]:
+    """Return all suffixes that ask for a format."""
+    return [suffix for each in EXPORTERS.values() for suffix in each.suffixes]
 
 
-def _without_formulas(table: pa.Table) -> pa.Table:
-    """The table with plain texts instead of words by code, and an apostrophe before what looks like a formula."""
-    for index, field in enumerate(table.schema):
-        column: Any = table.column(index)
-        if pa.types.is_dictionary(field.type):
-            column = column.cast(pa.string())
-        elif not pa.types.is_string(field.type):
-            continue
-        quoted = _compute.binary_join_element_wise("'", column, "")
-        column = _compute.if_else(_compute.match_substring_regex(column, _FORMULA), quoted, column)
-        table = table.set_column(index, pa.field(field.name, pa.string(), field.nullable), column)
-    return table
+def listed(words: list[str]) -> str:
+    """Return words as a text lists them: ``perfetto, html or csv``."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def help_text() -> str:
+    """Return a line or more on each format, as the command line's help has them."""
+    width = max(map(len, EXPORTERS)) + 2
+    lines: list[str] = []
+    for each in EXPORTERS.values():
+        lines.append(f"  {each.name:{width}} {each.about} (out{each.ending})")
+        others = [suffix for suffix in each.suffixes if suffix != each.ending]
+        if each.needs:
+            lines.append(f"  {'':{width}} (out{others[0]} where the {each.needs} package is missing or -o ends so)")
+    return "\n".join(lines)
+
+
+def reference_table() -> str:
+    """Return the formats as a table of the documentation, in Markdown."""
+    rows = [f"| `{each.name}` | {each.opens_in} | {each.about} | `out{each.ending}` |" for each in EXPORTERS.values()]
+    return "\n".join(["| format | opens in | what it is | name when none is given |", "|---|---|---|---|", *rows])
+
+
+def method(name: str) -> Callable[..., Any] | None:
+    """Return what a recording's method of that name calls: ``to_`` and an exporter's name; None for any other."""
+    found = EXPORTERS.get(name.removeprefix("to_")) if name.startswith("to_") else None
+    return None if found is None else found.write

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
-from kernelscope.views.base import Makes, checked, escape, whole_file
+from kernelscope.views.base import Makes, Progress, checked, escape, whole_file
 from kernelscope.views.card.html import card
 from kernelscope.views.html import PAGE
-from kernelscope.views.timeline.model import Packed, pack
+from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.model import Timeline
 from kernelscope.views.timeline.svg import picture
+from kernelscope.views.timeline.wire import Packed, pack
 from kernelscope.views.widget import front_end
 
 MAKES = Makes("text/html", ".html")
@@ -22,7 +24,9 @@ _WIDE = "main { max-width: 1600px; } main .kscope { max-width: none; }"
 _NO_SCRIPT = "A picture of the timeline: the live one needs JavaScript, and a browser of 2023 or later."
 
 
-def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -> Path:
+def write_page(
+    recording: Recording, path: str | Path, *, paths: bool = False, progress: Progress | None = None
+) -> Path:
     """Write the card and the timeline as one HTML file, and return its path.
 
     Parameters
@@ -33,6 +37,8 @@ def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -
         Where to; ``.html`` is added to a name without a suffix. An existing file is replaced once the new one is whole.
     paths : bool
         Keep full paths of this machine.
+    progress : callable, optional
+        Called with 1 and a text when the file is there.
 
     Raises
     ------
@@ -44,6 +50,8 @@ def write_page(recording: Recording, path: str | Path, *, paths: bool = False) -
         target = target.with_suffix(MAKES.suffix)
     with whole_file(target) as file:
         file.write(page(recording, paths=paths).encode("utf-8"))
+    if progress:
+        progress(1.0, f"wrote {target.name}")
     return target
 
 
@@ -53,7 +61,8 @@ def page(recording: Recording, *, paths: bool = False) -> str:
     It fetches nothing: its content security policy forbids every connection, and every script but its own two.
     """
     recording = shareable(recording, paths=paths)
-    packed = pack(recording)
+    timeline = timeline_of(recording)
+    packed = pack(timeline)
     script = front_end("timeline_page")
     title = escape(packed.header["title"])
     policy = (
@@ -65,15 +74,15 @@ def page(recording: Recording, *, paths: bool = False) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title} · KernelScope</title><style>{PAGE}{_WIDE}</style></head>\n"
-        f'<body><main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_still(recording, paths)}</div>'
+        f'<body><main>{card(recording, paths=paths)}\n<div id="kernelscope-timeline">{_still(timeline)}</div>'
         f"</main>\n{_data(packed)}"
         f'<script type="module">{script}</script></body></html>\n'
     )
 
 
-def _still(recording: Recording, paths: bool) -> str:
+def _still(timeline: Timeline) -> str:
     """Where no script runs: the picture. The names in it are escaped, and so cannot end the element."""
-    drawn = picture(recording, paths=paths)
+    drawn = picture(timeline)
     return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
 
 

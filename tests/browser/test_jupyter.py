@@ -282,10 +282,10 @@ import kernelscope
 from IPython.display import HTML, display
 from kernelscope.views.timeline import widget as module
 calls, pack = [], module.pack
-def slowly(recording):
-    calls.append(recording)
+def slowly(timeline):
+    calls.append(timeline)
     time.sleep(0.7)
-    return pack(recording)
+    return pack(timeline)
 module.pack = slowly
 display(HTML('<div style="height: 6000px"></div>'))
 """

@@ -15,6 +15,7 @@ from handmade import US, Script, many_launches
 from kernelscope.analysis.launches import PHASES, phase_totals
 from kernelscope.palette import PHASE_COLORS
 from kernelscope.recording.model import Recording
+from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import picture
 
 pytestmark = pytest.mark.browser
@@ -400,7 +401,7 @@ def test_what_is_said_in_the_static_picture_fits(watch: Any, font: str) -> None:
     for _ in range(6):
         made.launch(phases=(80_000 * US,) * 5)
     page = watch(font=font).page
-    page.set_content(picture(made.recording(), 640))
+    page.set_content(picture(timeline_of(made.recording()), 640))
     places = page.evaluate("""() => [...document.querySelectorAll("text")].map((each) => {
       const { x, y, width, height } = each.getBBox(); return [each.textContent, x, y, x + width, y + height]; })""")
     assert len(places) > 12

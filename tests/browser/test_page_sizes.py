@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from browsing import Timeline
-
-from kernelscope.views.timeline.model import pack
+from unpack import packed
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +29,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     def page(events: int) -> Path:
         if events not in made:
             recording = benchmark.realistic(events // 2)
-            assert pack(recording).size <= max(20_000, 5 * events)
+            assert packed(recording).size <= max(20_000, 5 * events)
             made[events] = recording.to_html(folder / f"{events}.html")
         return made[events]
 

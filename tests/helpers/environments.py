@@ -206,6 +206,7 @@ def _forget_old(where: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import perfetto_trace
-from unpack import Unpacked
+from unpack import Unpacked, unpacked
 
 from kernelscope.recording.model import Recording
 from kernelscope.schema import TABLES
@@ -22,7 +22,6 @@ from kernelscope.views.card.text import launches_table
 from kernelscope.views.cells import cells_text
 from kernelscope.views.graph.text import graph_text, to_dot
 from kernelscope.views.inspector.text import inspection_text
-from kernelscope.views.timeline.model import pack
 
 _FIRST, _LONGEST, _KERNELS, _WIDTH = 4, 100, 4, 110
 
@@ -121,7 +120,7 @@ def listings(recording: Recording, folder: Path) -> str:
 
 def timeline(recording: Recording, folder: Path) -> str:
     """What the front end is given: lanes, columns and texts, decoded."""
-    shown = Unpacked(pack(recording))
+    shown = unpacked(recording)
     head = {name: value for name, value in shown.header.items()
             if name not in ("lanes", "tables", "format", "bytes", "inflated")}
     parts = [f"{name}  {as_json(value)}" for name, value in head.items()]

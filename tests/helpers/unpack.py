@@ -1,4 +1,4 @@
-"""Decodes what `kernelscope.views.timeline.model.pack` makes, independently of the front end."""
+"""Decodes what `kernelscope.views.timeline.wire.pack` makes, independently of the front end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.views.timeline.model import Packed
+from kernelscope import Recording
+from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.wire import Packed, pack
+
+
+def packed(recording: Recording) -> Packed:
+    return pack(timeline_of(recording))
+
+
+def unpacked(recording: Recording) -> Unpacked:
+    return Unpacked(packed(recording))
 
 
 class Unpacked:

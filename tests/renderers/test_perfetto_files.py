@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from handmade import US, Script, many_launches
+from handmade import Script, many_launches
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 from perfetto_trace import odd, written
@@ -17,7 +16,6 @@ from perfetto_trace import odd, written
 from kernelscope import Recording, RecordingFileError
 from kernelscope.views.timeline import perfetto, protobuf
 from kernelscope.views.timeline.perfetto import to_perfetto
-from kernelscope.views.timeline.trace import OPEN, Slices, Track, Words, always, rows
 
 
 def test_the_bytes_are_those_of_the_packages_builder(tmp_path: Path) -> None:
@@ -35,6 +33,10 @@ def test_a_lane_is_what_the_packages_builder_makes(tmp_path: Path) -> None:
     made = Script()
     made.activity("kernel", "axpy", 300, correlation_id=5, cell_id=None, thread_id=None, launch_id=None)
     content = to_perfetto(made.recording(), tmp_path / "trace").read_bytes()
+    trace = proto.Trace()
+    trace.ParseFromString(content)
+    words, = (packet.interned_data for packet in trace.packet if packet.HasField("interned_data"))
+    keys = {each.name: each.iid for each in words.debug_annotation_names}
     builder = TraceProtoBuilder()
     for kind, delta in ((proto.TrackEvent.TYPE_SLICE_BEGIN, 0), (proto.TrackEvent.TYPE_SLICE_END, 300)):
         packet = builder.add_packet()
@@ -45,9 +47,9 @@ def test_a_lane_is_what_the_packages_builder_makes(tmp_path: Path) -> None:
         if kind == proto.TrackEvent.TYPE_SLICE_BEGIN:
             event.name_iid = 1
             event.category_iids.append(1)
-            event.debug_annotations.add(name_iid=1, int_value=0)
-            event.debug_annotations.add(name_iid=3, int_value=5)
-            event.debug_annotations.add(name_iid=9, string_value_iid=1)
+            event.debug_annotations.add(name_iid=keys["activity"], int_value=0)
+            event.debug_annotations.add(name_iid=keys["correlation_id"], int_value=5)
+            event.debug_annotations.add(name_iid=keys["launched by"], string_value_iid=1)
     assert content.endswith(builder.serialize())
 
 
@@ -115,19 +117,23 @@ def test_without_the_package_it_is_json(tmp_path: Path, monkeypatch: pytest.Monk
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
 
-def test_rows_for_what_overlaps() -> None:
-    def lanes(pairs: list[tuple[int, int]], nested: bool) -> list[list[tuple[int, int]]]:
-        start, end = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
-        slices = Slices(start, end, Words(np.zeros(len(pairs), np.int64), ["x"]), always("x", len(pairs)))
-        return [list(zip(lane.slices.start.tolist(), lane.slices.end.tolist(), strict=True))
-                for lane in rows(Track(("x",), "x"), slices, nested=nested)]
+def test_what_overlaps_is_in_rows_that_a_viewer_can_nest(tmp_path: Path) -> None:
+    def lanes(kind: str, *pairs: tuple[int, int | None]) -> list[list[tuple[int, int | None]]]:
+        made = Script()
+        for start, end in sorted(pairs, key=lambda pair: pair[0]):
+            made.range("x", kind=kind, start_ns=start, end_ns=end)
+        made.range("last", domain="other", start_ns=90, end_ns=100)
+        found: dict[tuple[str, ...], list[tuple[int, int | None]]] = {}
+        for each in (each for each in written(made.recording(), tmp_path).slices if each.name == "x"):
+            found.setdefault(each.track, []).append((each.start, each.end))
+        return list(found.values())
 
-    assert lanes([(0, 10), (10, 20), (20, 20)], False) == [[(0, 10), (10, 20), (20, 20)]]
-    assert lanes([(5, 9), (0, 10), (10, 20)], False) == [[(0, 10), (10, 20)], [(5, 9)]]
-    assert lanes([(5, 9), (0, 10), (10, 20)], True) == [[(0, 10), (5, 9), (10, 20)]]
-    assert lanes([(0, 10), (5, 15), (6, 7)], True) == [[(0, 10), (6, 7)], [(5, 15)]]
-    assert lanes([(0, OPEN), (5, 15), (20, OPEN)], True) == [[(0, OPEN), (5, 15), (20, OPEN)]]
-    assert lanes([(0, OPEN), (5, 15), (20, OPEN)], False) == [[(0, OPEN)], [(5, 15), (20, OPEN)]]
+    assert lanes("start_end", (0, 10), (10, 20), (20, 20)) == [[(0, 10), (10, 20), (20, 20)]]
+    assert lanes("start_end", (5, 9), (0, 10), (10, 20)) == [[(0, 10), (10, 20)], [(5, 9)]]
+    assert lanes("push_pop", (5, 9), (0, 10), (10, 20)) == [[(0, 10), (5, 9), (10, 20)]]
+    assert lanes("push_pop", (0, 10), (5, 15), (6, 7)) == [[(0, 10), (6, 7)], [(5, 15)]]
+    assert lanes("push_pop", (0, None), (5, 15), (20, None)) == [[(0, None), (5, 15), (20, None)]]
+    assert lanes("start_end", (0, None), (5, 15), (20, None)) == [[(0, None)], [(5, 15), (20, None)]]
 
 
 def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
@@ -145,10 +151,3 @@ def test_the_json_has_the_same_slices(tmp_path: Path) -> None:
         lanes = {(each["pid"], each["tid"]) for each in shown}
         named = {(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"}
         assert lanes <= named
-
-
-def test_microseconds_keep_nanoseconds() -> None:
-    from kernelscope.views.timeline.perfetto import _us
-
-    assert [_us(time) for time in (0, 7, 1_000, 1_234_567)] == ["0.000", "0.007", "1.000", "1234.567"]
-    assert US == 1_000

@@ -15,8 +15,8 @@ from handmade import Script, many_launches
 
 from kernelscope import Recording, RecordingFileError, load
 from kernelscope.schema import SCHEMA_VERSION, TABLES
-from kernelscope.views import base, exports
-from kernelscope.views.exports import to_csv, to_parquet
+from kernelscope.views import base, tables
+from kernelscope.views.tables import to_csv, to_parquet
 
 FILE = Path(__file__).resolve().parents[2] / "notebooks" / "recordings" / "threads.kscope"
 
@@ -88,7 +88,7 @@ def test_what_fails_leaves_the_earlier_export(tmp_path: Path, monkeypatch: pytes
     if moment == "writing":
         def torn(table: Any) -> Any:
             raise KeyboardInterrupt
-        monkeypatch.setattr(exports, "_without_formulas", torn)
+        monkeypatch.setattr(tables, "_without_formulas", torn)
     else:
         rename = base.os.rename
         monkeypatch.setattr(base.os, "rename", lambda source, target: _full_disk(rename, source, target))

@@ -100,15 +100,16 @@ from kernelscope.studies.statistics import judge
 def tell(done, text):
     print(text, flush=True)
 try:
-    studies.against("HEAD~", "HEAD", repo=sys.argv[1], args="0-4", install=False, progress=tell, processes=50)
+    studies.against("HEAD~", "HEAD", repo=sys.argv[1], args="0", repeats=5, install=False, progress=tell, processes=50)
 except studies.StudyInterrupted as interrupted:
     measured = interrupted.result and interrupted.result.measured
     print("interrupted with", len(measured.batches) if measured else None, flush=True)
 """
 
 
+# Which round it is counts quiet ones, of which a busy machine may have none.
 @pytest.mark.parametrize("moment", ["making its environment", ": starting ", "process 1 of 50: preparing",
-                                    "process 2 of 50: round 2"])
+                                    "process 2 of 50: round"])
 def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Path, moment: str) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -131,7 +132,7 @@ def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Pa
         study.wait()
     assert study.returncode == 0, rest
     assert "interrupted with" in rest
-    if "round 2" in moment:
+    if "round" in moment:
         assert not rest.strip().endswith(("None", " 0"))
     # Those that git has started are nobody's children then, and go when the system finds the time.
     until = time.monotonic() + 30

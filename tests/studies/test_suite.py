@@ -80,7 +80,7 @@ def test_the_suite_of_numba_cuda() -> None:
     assert any(note.startswith("all targets ran the benchmarks of 'current'") for note in measured.notes)
     assert {(row[0], row[2]) for row in measured.batches} == {(label, number) for label in ("current", "again")
                                                              for number in (0, 1)}
-    assert all(1_000 < row[7] / row[6] < 10**6 for row in measured.batches)  # nanoseconds a launch
+    assert all(row[7] / row[6] > 1_000 for row in measured.batches)  # nanoseconds a launch
     assert [text for _, text in told if "run" in text][1].startswith("run 1 of 2, again")
     # The second round begins with the other one.
     assert next(text for _, text in told if text.startswith("run 2")).startswith("run 2 of 2, again")

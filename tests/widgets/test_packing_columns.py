@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from unpack import Unpacked
 
-from kernelscope.views.timeline.wire import EXACT, Columns, Link
+from kernelscope.views.timeline.model import EXACT
+from kernelscope.views.timeline.wire import Columns, Link
 
 N = 50_000
 

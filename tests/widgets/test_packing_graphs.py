@@ -3,14 +3,12 @@ from __future__ import annotations
 import numpy as np
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import Script
-from unpack import Unpacked
-
-from kernelscope.views.timeline.model import pack
+from unpack import packed, unpacked
 
 
 def test_events_come_back_row_by_row() -> None:
     recording = rebuilt().recording()
-    back = Unpacked(pack(recording))
+    back = unpacked(recording)
     first = int(back.header["t0_ns"])
     assert (back.col("events", "start") + first).tolist() == recording.column("graph_events", "start_ns").tolist()
     assert (back.col("events", "start") + back.col("events", "dur") + first).tolist() == (
@@ -24,7 +22,7 @@ def test_events_come_back_row_by_row() -> None:
 
 def test_launches_know_their_capture_and_runs_their_event() -> None:
     recording = rebuilt().recording()
-    back = Unpacked(pack(recording))
+    back = unpacked(recording)
     assert back.col("launches", "capture").tolist() == [0, 0, 0, -1, -1, -1, -1]
     asked = back.col("graphs", "event")
     assert [back.words("events", "kind")[at] for at in asked.tolist()] == ["launch"] * 12
@@ -40,7 +38,7 @@ def test_what_has_no_start_is_not_drawn_and_shifts_nothing() -> None:
     made.launch(capture_event_id=made.graph_event("capture", 0))
     made.graph_event("launch", 0, exec_id=before)
     made.instantiate(rebuild_of=before)
-    back = Unpacked(pack(made.recording()))
+    back = unpacked(made.recording())
     assert back.words("events", "kind") == ["capture", "launch", "instantiate"]
     assert back.col("events", "id").tolist() == [1, 2, 3]
     assert back.col("launches", "capture").tolist() == [0]
@@ -49,7 +47,7 @@ def test_what_has_no_start_is_not_drawn_and_shifts_nothing() -> None:
 
 def test_builds_are_spans_of_their_thread() -> None:
     made = with_builds(GraphScript())
-    back = Unpacked(pack(made.recording()))
+    back = unpacked(made.recording())
     assert back.words("builds", "name") == [
         "build reduce_into", "found reduce_into", "build reduce_into", "wait for merge_sort"]
     assert back.words("builds", "reason")[2] == "only the operator's name `add2` differs"
@@ -65,7 +63,7 @@ def test_events_that_overlap_or_have_no_end() -> None:
     made.graph_event("capture", 0, start_ns=begin, end_ns=begin + 1_000)
     made.graph_event("define", 0, start_ns=begin + 100, end_ns=None)
     made.graph_event("instantiate", 0, start_ns=begin + 200, end_ns=begin + 900, thread_id=None)
-    back = Unpacked(pack(made.recording()))
+    back = unpacked(made.recording())
     assert back.col("events", "flags").tolist() == [0, 1, 0]
     assert len(np.unique(back.col("events", "track"))) == 3
 
@@ -74,4 +72,4 @@ def test_a_recording_of_graph_events_alone_has_an_extent() -> None:
     script = Script()
     script.graph_event("launch", None)
     script.build(duration_ns=100)
-    assert pack(script.recording()).header["span_ns"] == 10_100
+    assert packed(script.recording()).header["span_ns"] == 10_100

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelscope.views.timeline.model import MOST_ROWS, numbered, ranked, rows_of
+from kernelscope.views.timeline.build import MOST_ROWS, combinations, ranked, rows_of
 
 
 def rows(*intervals: tuple[int, int]) -> list[int]:
@@ -45,11 +45,17 @@ def test_what_overlaps_too_deeply_shares_the_last_row() -> None:
     assert set(row[MOST_ROWS:].tolist()) == {MOST_ROWS - 1}
 
 
-def test_numbered() -> None:
-    left, right = np.array([2, 2, 1, 2]), np.array([-1, 7, 7, -1])
-    assert numbered(left, right) == ([(1, 7), (2, -1), (2, 7)], pytest.approx([1, 2, 0, 1]))
-    assert numbered(np.array([3, 3]), np.array([4, 4]))[0] == [(3, 4)]
-    assert numbered(np.empty(0, dtype=np.int64))[0] == []
+@pytest.mark.parametrize("scale", [1, 2**40, 2**61])
+def test_combinations_are_those_of_rows(scale: int) -> None:
+    random = np.random.default_rng(4)
+    columns = [random.integers(-1, 3, 60), np.full(60, 5), random.integers(-1, 2, 60) * scale,
+               random.integers(-1, 2, 60) * scale]
+    codes, distinct = combinations(*columns)
+    wanted, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    assert distinct.tolist() == wanted.tolist()
+    assert codes.tolist() == inverse.reshape(-1).tolist()
+    assert combinations(np.array([3, 3]), np.array([4, 4]))[1].tolist() == [[3, 4]]
+    assert len(combinations(np.empty(0, dtype=np.int64))[1]) == 0
 
 
 def test_ranked_by_the_time_that_they_took() -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from everything import everything
 from handmade import Script
-from unpack import Unpacked
+from unpack import Unpacked, packed
 
 from kernelscope.errors import RecordingFileError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views import page as views_page
 from kernelscope.views.page import page
-from kernelscope.views.timeline.model import Packed, pack
+from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import picture
+from kernelscope.views.timeline.wire import Packed
 
 
 @pytest.mark.parametrize(("given", "made"), [("report", "report.html"), ("report.htm", "report.htm")])
@@ -54,7 +55,7 @@ def test_without_scripts_there_is_the_picture() -> None:
     hostile = everything(name="</noscript><script>window.hit = 1</script>")
     still = re.search(r"<noscript>(.*?)</noscript>", page(hostile), re.DOTALL)
     assert still is not None
-    assert picture(hostile) in still[1]
+    assert picture(timeline_of(hostile)) in still[1]
     assert "a picture of the timeline" in still[1].lower()
     assert "<script" not in still[1]
 
@@ -69,7 +70,7 @@ def test_the_page_holds_card_and_timeline(tmp_path: Path) -> None:
     payload = re.search(r'id="kernelscope-payload">(.*?)</script>', text)[1]  # type: ignore[index]
     back = Unpacked(Packed(header, base64.b64decode(payload)))
     assert back.rows("launches") == len(recording.launches)
-    assert header == json.loads(json.dumps(pack(shareable(recording)).header))
+    assert header == json.loads(json.dumps(packed(shareable(recording)).header))
 
 
 def test_only_its_own_script_may_run() -> None:

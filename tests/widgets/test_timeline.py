@@ -19,12 +19,12 @@ import pytest
 from handmade import Script
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
+from unpack import packed
 
 import kernelscope
 from kernelscope.commands import output as commands_output
 from kernelscope.views import widget
 from kernelscope.views.timeline import widget as timeline_widget
-from kernelscope.views.timeline.model import pack
 from kernelscope.views.timeline.widget import TimelineWidget
 from kernelscope.views.widget import FrontEnd, front_end
 
@@ -95,9 +95,9 @@ def test_the_data_are_sent_once_and_again_when_asked(recording: Any, published: 
     shown = kernelscope.timeline(recording)
     assert sent == []
     shown._ipython_display_()
-    packed = pack(recording)
+    made = packed(recording)
     # A page that has been told so waits for the data, however long packing takes.
-    assert sent == [({"kind": "coming"}, None), ({"kind": "data", "header": packed.header}, [packed.payload])]
+    assert sent == [({"kind": "coming"}, None), ({"kind": "data", "header": made.header}, [made.payload])]
     shown._handle_custom_msg({"kind": "ask"}, [])
     assert sent[2:] == sent[1:2]
     for other in ({"kind": "other"}, "ask", None, ["ask"]):

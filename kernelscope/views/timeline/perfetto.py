@@ -12,7 +12,8 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.schema import UNKNOWN
 from kernelscope.views.base import Makes, Progress, checked, clean, whole_file
-from kernelscope.views.timeline.trace import OPEN, Lane, Part, Slices, Track, event_count, groups, lanes
+from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.trace import OPEN, Part, TraceLane, TraceSlices, TraceTrack, lanes
 
 # Lanes as a trace in Chrome's JSON, which the Perfetto UI opens too: for where the ``perfetto`` package is missing.
 #
@@ -45,12 +46,12 @@ class JsonWriter:
         head = json.dumps({"displayTimeUnit": "ns", "otherData": {"name": name, "about": about, "clock": dict(clock)}})
         self._file.write(head[:-1].encode() + b', "traceEvents": [\n')
 
-    def group(self, track: Track) -> None:
+    def group(self, track: TraceTrack) -> None:
         """Keep the name of a group: the innermost one around a lane is a process of this format."""
         self._names[track.path] = " · ".join(
             [*(self._names[track.path[:depth]] for depth in range(1, len(track.path))[-1:]), track.name])
 
-    def lane(self, lane: Lane, told: Callable[[int], None]) -> None:
+    def lane(self, lane: TraceLane, told: Callable[[int], None]) -> None:
         """Write a lane, and tell `told` after each chunk how many slices it had."""
         group = lane.track.path[:-1]
         if group not in self._processes:
@@ -82,7 +83,7 @@ class JsonWriter:
         self._first = False
 
 
-def _events(slices: Slices, place: str) -> list[str]:
+def _events(slices: TraceSlices, place: str) -> list[str]:
     """The events of some slices as text."""
     names = [json.dumps(name) for name in slices.names.values]
     categories = [json.dumps(name) for name in slices.categories.values]
@@ -198,9 +199,9 @@ def _write(recording: Recording, file: IO[bytes], binary: bool, name: str, progr
     writer: Any = made(file, seed)
     clock = recording.metadata.get("clock")
     writer.begin(clock if isinstance(clock, dict) else {}, title, _about(recording))
-    known = {track.path: track for track in groups(recording)}
+    timeline = timeline_of(recording)
     written: set[tuple[str, ...]] = set()
-    total = max(event_count(recording), 1)
+    total = max(sum(map(len, timeline.tables.values())), 1)
     done = 0
 
     def told(count: int) -> None:
@@ -209,12 +210,11 @@ def _write(recording: Recording, file: IO[bytes], binary: bool, name: str, progr
         if progress:
             progress(min(done / total, 1.0), f"writing {name}")
 
-    for lane in lanes(recording):
-        for depth in range(1, len(lane.track.path)):
-            around = lane.track.path[:depth]
-            if around not in written:
-                writer.group(known.get(around, Track(around, around[-1])))
-                written.add(around)
+    for lane in lanes(timeline):
+        for group in lane.groups:
+            if group.path not in written:
+                writer.group(group)
+                written.add(group.path)
         writer.lane(lane, told)
     if not binary:
         writer.end()

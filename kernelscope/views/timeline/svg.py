@@ -1,302 +1,39 @@
-"""The timeline as a static picture: SVG of bounded size for where no script runs."""
+"""The timeline as a static picture: SVG of bounded size for where no script runs.
+
+It stands in a saved notebook in the live timeline's place, with the same lanes, names and colors. Its ground is
+transparent and its inks are readable on white and on black, so that it needs to know no theme; spans are drawn by
+columns of pixels, so that a million of them take no more bytes than what can be seen.
+"""
 
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from kernelscope.analysis.columns import (
-    Bools,
-    Floats,
-    Ints,
-    codes,
-    ints,
-    matches,
-    ran,
-    row_count,
-    unique_pairs,
-)
-from kernelscope.analysis.graphs import build_names, event_names, graph_runs, run_names
-from kernelscope.palette import (
-    CELL_COLOR,
-    COMPILE_COLOR,
-    COPY_COLOR,
-    EVENT_COLOR,
-    GRAPH_COLOR,
-    KERNEL_COLORS,
-    MEMSET_COLOR,
-    PHASE_COLORS,
-    RANGE_COLOR,
-    UNSPLIT_COLOR,
-    WAIT_COLOR,
-)
-from kernelscope.recording.model import Recording
-from kernelscope.recording.redact import shareable
-from kernelscope.schema import UNKNOWN
+from kernelscope.analysis.columns import Bools, Floats, Ints
+from kernelscope.palette import PHASE_COLORS, UNSPLIT_COLOR
 from kernelscope.units import counted, duration
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
-from kernelscope.views.timeline.model import ranked
+from kernelscope.views.timeline.model import (
+    NO_END,
+    TITLES,
+    Lane,
+    Segment,
+    Slices,
+    Timeline,
+    Track,
+    Words,
+)
+from kernelscope.views.timeline.wire import SENT
 
 #: The live timeline draws launches that were captured hollow, which strokes cannot be.
 CAPTURED_COLOR = "#cdd3da"
-# Of -2 and -1 too.
-_ACTIVITY_COLORS = (*KERNEL_COLORS, COPY_COLOR, MEMSET_COLOR)
-
-# A range's color comes from a file, and only a color may come into the picture.
-_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
-
-#: How many lanes a picture draws at most; it says how many it leaves out.
-MOST_LANES = 28
-#: The extent of a recording without any time.
-NOTHING = (0, 1)
-
-_DEEPEST = 8
-
-
-@dataclass(frozen=True)
-class Part:
-    """Spans of one color in a lane: absolute times in nanoseconds, int64, of one length."""
-
-    color: str
-    start: Ints
-    end: Ints
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One row of the picture.
-
-    Attributes
-    ----------
-    label : str
-        What stands at its left.
-    parts : tuple of Part
-        What is drawn in it.
-    start, end, name : ndarray of int64
-        The spans that can bear a label, and each one's place in `words`.
-    words : list of str
-        Labels; they come from user code.
-    """
-
-    label: str
-    parts: tuple[Part, ...]
-    start: Ints
-    end: Ints
-    name: Ints
-    words: list[str]
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """What a picture draws: from `start_ns` to `end_ns`, and how many lanes are left out."""
-
-    lanes: tuple[Lane, ...]
-    start_ns: int
-    end_ns: int
-    left_out: int
-
-
-def lanes_of(recording: Recording, most: int = MOST_LANES) -> Lanes:
-    """Return the picture's lanes: cells, ranges, host threads, graphs, and the GPU by device and stream."""
-    start, end = extent(recording)
-    found = [lane for make in (_cells, _ranges, _threads, _graphs, _streams) for lane in make(recording, end)]
-    return Lanes(tuple(found[:most]), start, end, max(len(found) - most, 0))
-
-
-def extent(recording: Recording) -> tuple[int, int]:
-    """Return the first and the last time of the recording, in nanoseconds; an empty one lasts a nanosecond."""
-    known: list[Ints] = []
-    for table in ("cells", "launches", "compilations", "activities", "ranges", "api_calls", "graph_events", "builds"):
-        for name in ("start_ns", "end_ns"):
-            values = ints(recording, table, name)
-            known.append(values[values >= 0])
-    times = np.concatenate(known)
-    if not len(times):
-        return NOTHING
-    first, last = int(times.min()), int(times.max())
-    return first, max(last, first + 1)
-
-
-def _cells(recording: Recording, last: int) -> Iterator[Lane]:
-    rows = recording.rows("cells")
-    if rows:
-        words = [_cell_word(row["execution_count"], row["name"]) for row in rows]
-        yield _plain("cells", recording, "cells", np.ones(len(rows), np.bool_), last, CELL_COLOR,
-                     np.arange(len(rows), dtype=np.int64), words)
-
-
-def _cell_word(number: int | None, name: str | None) -> str:
-    return " ".join(part for part in (f"In [{number}]" if number is not None else "", name or "") if part)
-
-
-def _ranges(recording: Recording, last: int) -> Iterator[Lane]:
-    rows = recording.rows("ranges")
-    if not rows:
-        return
-    start = ints(recording, "ranges", "start_ns")
-    end = ints(recording, "ranges", "end_ns")
-    thread = ints(recording, "ranges", "thread_id")
-    domain, domains = codes(recording, "ranges", "domain")
-    colors = np.array([row["color"] if _COLOR.fullmatch(row["color"] or "") else RANGE_COLOR for row in rows],
-                      dtype=object)
-    mark = matches(recording, "ranges", "kind", "mark")
-    words = [str(row["name"]) for row in rows]
-    begin = np.where(start >= 0, start, 0)
-    finish = np.where(mark, start, np.where(end >= 0, end, last))
-    for which in np.unique(domain).tolist():
-        of = np.flatnonzero(domain == which)
-        called = domains[which] if which >= 0 else ""
-        for place, row in enumerate(_packed(begin[of], finish[of], thread[of])):
-            at = of[row]
-            label = f"NVTX {called}".rstrip() if place == 0 else ""
-            parts = tuple(Part(str(color), begin[at[colors[at] == color]], finish[at[colors[at] == color]])
-                          for color in dict.fromkeys(colors[at].tolist()))
-            yield Lane(label, parts, begin[at], finish[at], at, words)
-
-
-def _packed(start: Ints, end: Ints, thread: Ints) -> list[Ints]:
-    """Rows of intervals that do not overlap in a row, the outer ones first; there are few ranges, so a loop will do."""
-    rows: list[list[int]] = []
-    ends: list[int] = []
-    for at in np.lexsort((-end, start)).tolist():
-        place = next((row for row, until in enumerate(ends) if until <= start[at]), None)
-        if place is None:
-            place = len(rows)
-            rows.append([])
-            ends.append(0)
-        rows[place].append(at)
-        ends[place] = int(end[at])
-    return [np.array(row, dtype=np.int64) for row in rows]
-
-
-def _threads(recording: Recording, last: int) -> Iterator[Lane]:
-    thread = ints(recording, "launches", "thread_id")
-    compile_thread = ints(recording, "compilations", "thread_id")
-    depth = _depth(ints(recording, "launches", "parent_launch_id"))
-    names = {int(row["thread_id"]): str(row["name"] or "") for row in recording.rows("threads")}
-    dispatcher = ints(recording, "launches", "dispatcher_id")
-    words = [str(row["name"]) for row in recording.rows("dispatchers")]
-    waits = matches(recording, "activities", "kind", "sync")
-    waiting = ints(recording, "activities", "thread_id")
-    known = ints(recording, "graph_events", "start_ns") >= 0
-    for_graphs, building = ints(recording, "graph_events", "thread_id"), ints(recording, "builds", "thread_id")
-    used = [each[each >= 0] for each in (thread, compile_thread, for_graphs[known], building, waiting[waits])]
-    size = max(int(each.max(initial=0)) for each in used) + 1
-    for which in np.flatnonzero(sum(np.bincount(each, minlength=size) for each in used)).tolist():
-        label = names.get(which) or f"thread {which}"
-        of = thread == which
-        for row in np.flatnonzero(np.bincount(depth[of])).tolist():
-            yield _launch_lane(label, recording, of & (depth == row), last, dispatcher, words)
-            label = ""
-        of = compile_thread == which
-        if of.any():
-            compiled = ints(recording, "compilations", "dispatcher_id")
-            yield _plain(label or "compiles", recording, "compilations", of, last, COMPILE_COLOR, compiled, words)
-            label = ""
-        of = known & (for_graphs == which)
-        if of.any():
-            named, called = event_names(recording)
-            yield _plain(label or "graphs", recording, "graph_events", of, last, EVENT_COLOR, named, called)
-            label = ""
-        of = building == which
-        if of.any():
-            found = build_names(recording)
-            yield _plain(label or "build caches", recording, "builds", of, last, COMPILE_COLOR,
-                         np.arange(len(found)), found)
-            label = ""
-        of = waits & (waiting == which)
-        if of.any():
-            code, spoken = codes(recording, "activities", "name")
-            yield _plain(label or "waits", recording, "activities", of, last, WAIT_COLOR, code, spoken)
-
-
-def _depth(parent: Ints) -> Ints:
-    depth = np.zeros(len(parent), dtype=np.int64)
-    above = parent.copy()
-    while (held := above >= 0).any() and depth.max(initial=0) < _DEEPEST:
-        depth[held] += 1
-        above = np.where(held, parent[np.where(held, above, 0)], -1)
-    return depth
-
-
-def _launch_lane(label: str, recording: Recording, of: Bools, last: int, name: Ints, words: list[str]) -> Lane:
-    """Launches of one thread and depth, with their phases; a boundary that is unknown gives its time to the next."""
-    which = slice(None) if of.all() else of
-    start, end, dispatch_end, submit_start, submit_end, compiling = (
-        ints(recording, "launches", column)[which]
-        for column in ("start_ns", "end_ns", "dispatch_end_ns", "submit_start_ns", "submit_end_ns", "compile_ns"))
-    end = np.where(end >= 0, end, last)
-    split = dispatch_end >= 0
-    dispatched = np.minimum(np.maximum(dispatch_end, start), end)
-    submitting = np.minimum(np.maximum(submit_start, dispatched), end)
-    submitted = np.minimum(np.maximum(submit_end, submitting), end)
-    compiled = np.maximum(dispatched - np.maximum(compiling, 0), start)
-    edges = [start, compiled, dispatched, submitting, submitted, end]
-    run = ran(recording)[which]
-    whole = Part(UNSPLIT_COLOR, start[~split & run], end[~split & run])
-    captured = Part(CAPTURED_COLOR, start[~run], end[~run])
-    if not (split & run).all():
-        edges = [edge[split & run] for edge in edges]
-    parts = [Part(PHASE_COLORS[phase], edges[place], edges[place + 1]) for place, phase in enumerate(PHASE_COLORS)]
-    parts = [part for part in (*parts, whole, captured) if len(part.start)]
-    return Lane(label, tuple(parts), start, end, name[which], words)
-
-
-def _graphs(recording: Recording, last: int) -> Iterator[Lane]:
-    runs = graph_runs(recording)
-    of = np.flatnonzero((runs.start >= 0) & (runs.end >= 0))
-    if len(of):
-        begin, finish = runs.start[of], runs.end[of]
-        name, words = run_names(recording, runs)
-        yield Lane("graph launches", (Part(GRAPH_COLOR, begin, finish),), begin, finish, name[of], words)
-
-
-def _streams(recording: Recording, last: int) -> Iterator[Lane]:
-    if not row_count(recording, "activities"):
-        return
-    device = ints(recording, "activities", "device_id")
-    stream = ints(recording, "activities", "stream")
-    start = ints(recording, "activities", "start_ns")
-    end = ints(recording, "activities", "end_ns")
-    name, words = codes(recording, "activities", "name")
-    kernel = matches(recording, "activities", "kind", "kernel")
-    shown = ~matches(recording, "activities", "kind", "sync") & (start >= 0)
-    lasted = np.where(kernel & shown & (end >= 0), np.maximum(end - start, 0), 0)
-    end = np.where(end >= 0, end, last)
-    color = np.where(kernel, np.maximum(ranked(name, lasted, len(words))[0], 0) % len(KERNEL_COLORS),
-                     np.where(matches(recording, "activities", "kind", "memcpy"), -2, -1))
-    ordinals = {int(row["device_id"]): row["ordinal"] for row in recording.rows("devices")}
-    pair, of_pair = unique_pairs(np.where(shown, device + 1, UNKNOWN), stream + 1)
-    several = len(np.unique(pair[:, 0])) > 1
-    for place, (on, of_stream) in enumerate((pair - 1).tolist()):
-        of = np.flatnonzero(of_pair == place)
-        label = f"GPU {ordinals.get(on, on)}, " if several else "GPU "
-        begin, finish, inks = start[of], end[of], color[of]
-        parts = tuple(Part(_ACTIVITY_COLORS[ink], begin[inks == ink], finish[inks == ink])
-                      for ink in np.unique(inks).tolist())
-        yield Lane(f"{label}stream {of_stream}" if of_stream >= 0 else f"{label}no stream", parts, begin, finish,
-                   name[of], words)
-
-
-def _plain(label: str, recording: Recording, table: str, of: Bools, last: int, color: str, name: Ints,
-           words: list[str]) -> Lane:
-    """A lane of one color; an unknown end is the recording's."""
-    start = ints(recording, table, "start_ns")[of]
-    end = ints(recording, table, "end_ns")[of]
-    end = np.where(end >= 0, end, last)
-    return Lane(label, (Part(color, start, end),), start, end, name[of], words)
-
-
-# The timeline as a static picture: SVG of bounded size for where no script runs.
-#
-# It stands in a saved notebook in the live timeline's place. Its ground is transparent and its inks are readable on
-# white and on black, so that it needs to know no theme; spans are drawn by columns of pixels, so that a million of
-# them take no more bytes than what can be seen.
-
+#: How many rows a picture draws at most; it says how many it leaves out.
+MOST_ROWS = 28
 #: Bytes that a picture takes at most, about: where it would take more, it is drawn by coarser columns.
 MOST_BYTES = 60_000
 
@@ -315,17 +52,47 @@ _BARELY = 1e-6
 _NOTHING = "nothing was recorded"
 
 
-def picture(recording: Recording, width: int = 960, *, paths: bool = False) -> str:
-    """Return the timeline of a recording as an SVG document.
+@dataclass(frozen=True)
+class Part:
+    """Spans of one color in a row: times from the timeline's first instant, int64, of one length."""
+
+    color: str
+    start: Ints
+    end: Ints
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the picture.
+
+    Attributes
+    ----------
+    label : str
+        What stands at its left.
+    parts : tuple of Part
+        What is drawn in it.
+    start, end : ndarray of int64
+        The spans that can bear a label.
+    names : Words
+        What they are called; it comes from user code.
+    """
+
+    label: str
+    parts: tuple[Part, ...]
+    start: Ints
+    end: Ints
+    names: Words
+
+
+def picture(timeline: Timeline, width: int = 960) -> str:
+    """Return a timeline as an SVG document.
 
     Parameters
     ----------
-    recording : Recording
-        What to draw.
+    timeline : Timeline
+        What to draw: of a recording as it may be shared.
     width : int
         Its width in pixels; at least 400.
-    paths : bool
-        Keep full paths of this machine.
 
     Returns
     -------
@@ -333,55 +100,115 @@ def picture(recording: Recording, width: int = 960, *, paths: bool = False) -> s
         An ``<svg>`` element that runs no script and loads nothing; names from user code are escaped.
     """
     width = max(int(width), 400)
-    recording = shareable(recording, paths=paths)
-    shown = lanes_of(recording)
+    tracks = [(lane, track) for lane in timeline.lanes for track in lane.tracks if track.table in SENT]
+    launches = _Launches(timeline)
+    rows = [_row(timeline, lane, track, launches) for lane, track in tracks[:MOST_ROWS]]
     step = 1.0
     while True:
-        drawn = _drawn(recording, shown, width, step)
+        drawn = _drawn(timeline, rows, max(len(tracks) - MOST_ROWS, 0), width, step)
         if len(drawn) <= MOST_BYTES or step >= 16:
             return drawn
         step *= 2
 
 
-def image(recording: Recording, width: int = 960) -> str:
+def image(timeline: Timeline, width: int = 960) -> str:
     """Return the picture as an ``<img>`` of HTML, which is shown also where inline SVG is not.
 
     JupyterLab shows no inline SVG of a notebook that it does not trust, but images with their data inside.
     """
-    drawn = base64.b64encode(picture(recording, width).encode()).decode()
-    return (f'<img alt="{escape(describe(recording))}" style="display: block; max-width: 100%; height: auto" '
+    drawn = base64.b64encode(picture(timeline, width).encode()).decode()
+    return (f'<img alt="{escape(describe(timeline))}" style="display: block; max-width: 100%; height: auto" '
             f'src="data:image/svg+xml;base64,{drawn}">')
 
 
-def describe(recording: Recording) -> str:
-    """Return what the timeline shows in one line of text."""
-    start, end = extent(recording)
-    if (start, end) == NOTHING:
+def describe(timeline: Timeline) -> str:
+    """Return what a timeline shows in one line of text."""
+    if not timeline.lanes:
         return f"KernelScope timeline: {_NOTHING}"
-    run = ran(recording)
-    parts = [counted(int(run.sum()), "launch", "launches")]
-    if not run.all():
-        parts.append(f"{int((~run).sum()):,} captured")
-    if activities := row_count(recording, "activities"):
-        parts.append(counted(activities, "GPU activity", "GPU activities"))
-    return f"KernelScope timeline: {', '.join(parts)} in {duration(end - start)}"
+    kinds = timeline.tables["launches"].look().kinds.codes
+    captured = int(np.count_nonzero(kinds))
+    parts = [counted(len(kinds) - captured, "launch", "launches")]
+    if captured:
+        parts.append(f"{captured:,} captured")
+    if timeline.activities:
+        parts.append(counted(timeline.activities, "GPU activity", "GPU activities"))
+    return f"KernelScope timeline: {', '.join(parts)} in {duration(max(timeline.span_ns, 1))}"
 
 
-def _drawn(recording: Recording, shown: Lanes, width: int, step: float) -> str:
-    rows = len(shown.lanes)
-    height = _TOP + rows * _ROW + _FOOT
-    body = [*_axis(shown, width, rows)] if rows else [f"<text x='{_LEFT}' y='16'>{_NOTHING}</text>"]
-    for place, lane in enumerate(shown.lanes):
-        body += _lane(lane, shown, width, _TOP + place * _ROW, step)
-    body += _foot(recording, shown, width, height)
-    title = escape(describe(recording))
+def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> Row:
+    """A track's spans by color: of launches by phase."""
+    slices, which = timeline.tables[track.table], timeline.rows(track)
+    start, end = slices.start[which], _shown_end(timeline, slices, which)
+    if track.table == "launches":
+        parts = launches.parts(which, end)
+    else:
+        inks = slices.look().colors.codes[which]
+        colors = slices.look().colors.values
+        used = np.unique(inks).tolist()
+        parts = [Part(colors[ink], start[inks == ink], end[inks == ink]) for ink in used] if len(used) > 1 else [
+            Part(colors[ink], start, end) for ink in used]
+    first = track is lane.tracks[0]
+    label = lane.name if first else "" if track.depth else TITLES.get(track.table, "")
+    return Row(label, tuple(parts), start, end, slices.look().names.take(which))
+
+
+def _shown_end(timeline: Timeline, slices: Slices, which: Ints | slice) -> Ints:
+    """Ends as they are drawn: what has none lasts until the next of its track begins, or the recording ends."""
+    start, end, flags = slices.start[which], slices.end[which], slices.flags[which]
+    open_ones = flags & NO_END > 0
+    if not open_ones.any():
+        return end
+    following = np.append(start[1:], timeline.span_ns)
+    return np.where(open_ones, np.maximum(end, following), end)
+
+
+class _Launches:
+    """The parts of launches, by track."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+
+    @cached_property
+    def _segments(self) -> list[Segment]:
+        return self._timeline.segments()
+
+    def parts(self, which: Ints | slice, end: Ints) -> list[Part]:
+        """Return the spans of some launches by color; what has no end is gray from where it was last seen."""
+        slices = self._timeline.tables["launches"]
+        captured = slices.look().kinds.codes[which] > 0
+        spans: dict[str, list[tuple[Ints, Ints]]] = {}
+        for segment in self._segments:
+            start, until = segment.start[which], segment.end[which]
+            there = (start >= 0) & ~captured
+            if not there.all():
+                start, until = start[there], until[there]
+            if len(start):
+                spans.setdefault(PHASE_COLORS.get(segment.name, UNSPLIT_COLOR), []).append((start, until))
+        seen = slices.end[which]
+        later = (end > seen) & ~captured
+        if later.any():
+            spans.setdefault(UNSPLIT_COLOR, []).append((seen[later], end[later]))
+        if captured.any():
+            spans[CAPTURED_COLOR] = [(slices.start[which][captured], end[captured])]
+        # Most colors have one pair of arrays, which stay what they are: neighbors share a boundary's.
+        return [Part(color, *(each[0] if len(each) == 1 else np.concatenate(each)
+                              for each in zip(*pairs, strict=True))) for color, pairs in spans.items()]
+
+
+def _drawn(timeline: Timeline, rows: list[Row], left_out: int, width: int, step: float) -> str:
+    height = _TOP + len(rows) * _ROW + _FOOT
+    span = max(timeline.span_ns, 1)
+    body = [*_axis(span, width, len(rows))] if rows else [f"<text x='{_LEFT}' y='16'>{_NOTHING}</text>"]
+    for place, row in enumerate(rows):
+        body += _drawn_row(row, span, width, _TOP + place * _ROW, step)
+    body += _foot(timeline.notice, left_out, width, height)
+    title = escape(describe(timeline))
     return (f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' "
             f"role='img' {_FONT} fill='{_INK}'><title>{title}</title>{''.join(body)}</svg>")
 
 
-def _axis(shown: Lanes, width: int, rows: int) -> Iterator[str]:
+def _axis(span: int, width: int, rows: int) -> Iterator[str]:
     """Lines and times; the first is zero, where the recording starts."""
-    span = shown.end_ns - shown.start_ns
     plot = width - _LEFT
     every = _nice(span / max(plot // 110, 1))
     bottom = _TOP + rows * _ROW
@@ -395,21 +222,21 @@ def _axis(shown: Lanes, width: int, rows: int) -> Iterator[str]:
         at += every
 
 
-def _lane(lane: Lane, shown: Lanes, width: int, top: int, step: float) -> Iterator[str]:
-    label = fitted(lane.label, _LEFT - 12, _SIZE)
+def _drawn_row(row: Row, span: int, width: int, top: int, step: float) -> Iterator[str]:
+    label = fitted(row.label, _LEFT - 12, _SIZE)
     yield f"<text x='{_LEFT - 8}' y='{top + 13}' text-anchor='end'>{escape(label)}</text>" if label else ""
     yield f"<path d='M{_LEFT} {top + _ROW - .5}H{width}' stroke='{_INK}' stroke-opacity='.16'/>"
-    yield from _bars(lane.parts, shown, width - _LEFT, top + _BAR / 2 + 2, step)
-    yield from _labels(lane, shown, width, top)
+    yield from _bars(row.parts, span, width - _LEFT, top + _BAR / 2 + 2, step)
+    yield from _labels(row, span, width, top)
 
 
-def _bars(parts: tuple[Part, ...], shown: Lanes, plot: int, middle: float, step: float) -> Iterator[str]:
+def _bars(parts: tuple[Part, ...], span: int, plot: int, middle: float, step: float) -> Iterator[str]:
     """One stroke a color and shade, from the columns of pixels in which that color took the most time."""
     if not parts:
         return
     columns = int(plot / step)
     # What is too short to fill any share of its column is seen nevertheless.
-    edges = _Edges(shown, columns)
+    edges = _Edges(span, columns)
     busy = np.stack([edges.busy(part) for part in parts])
     seen = np.stack([edges.begun(part) for part in parts])
     most = (busy + _BARELY * seen).argmax(axis=0)
@@ -443,11 +270,10 @@ class _Edges:
     sort is needed, and no loop over spans. Neighbouring phases share a boundary, which is counted once.
     """
 
-    def __init__(self, shown: Lanes, columns: int) -> None:
-        self._start_ns = shown.start_ns
-        self._scale = columns / (shown.end_ns - shown.start_ns)
+    def __init__(self, span: int, columns: int) -> None:
+        self._scale = columns / span
         self._columns = columns
-        # By identity: the arrays live as long as the lane that is drawn.
+        # By identity: the arrays live as long as the row that is drawn.
         self._counted: dict[int, tuple[Bools, Floats]] = {}
 
     def busy(self, part: Part) -> Floats:
@@ -465,7 +291,7 @@ class _Edges:
         if id(times) in self._counted:
             return self._counted[id(times)]
         columns = self._columns
-        at = np.clip((times - self._start_ns) * self._scale, 0, columns)
+        at = np.clip(times * self._scale, 0, columns)
         place = np.minimum(at.astype(np.int64), columns - 1)
         number = np.bincount(place, minlength=columns)
         # Sums over a column are of distances from its left edge: they keep their digits however many there are.
@@ -477,28 +303,28 @@ class _Edges:
         return self._counted[id(times)]
 
 
-def _labels(lane: Lane, shown: Lanes, width: int, top: int) -> Iterator[str]:
+def _labels(row: Row, span: int, width: int, top: int) -> Iterator[str]:
     """Names on spans that are wide enough, the widest first."""
-    scale = (width - _LEFT) / (shown.end_ns - shown.start_ns)
-    wide = np.flatnonzero((lane.end - lane.start) * scale >= _LEAST_ROOM)
-    longest = wide[np.argsort((lane.start - lane.end)[wide], kind="stable")][:_MOST_LABELS]
+    scale = (width - _LEFT) / span
+    wide = np.flatnonzero((row.end - row.start) * scale >= _LEAST_ROOM)
+    longest = wide[np.argsort((row.start - row.end)[wide], kind="stable")][:_MOST_LABELS]
     for at in longest.tolist():
-        x = _LEFT + max(float(lane.start[at] - shown.start_ns), 0.0) * scale
-        place = int(lane.name[at])
-        text = lane.words[place] if 0 <= place < len(lane.words) else ""
-        label = fitted(text, float(lane.end[at] - lane.start[at]) * scale - 6, _SIZE)
+        x = _LEFT + float(row.start[at]) * scale
+        place = int(row.names.codes[at])
+        text = row.names.values[place] if place >= 0 else ""
+        label = fitted(text, float(row.end[at] - row.start[at]) * scale - 6, _SIZE)
         if len(label) >= min(len(text), _LEAST_LETTERS) > 0:
             yield (f"<text x='{x + 4:.1f}' y='{top + 13.5}' fill='#0c1016' stroke='#fff' stroke-opacity='.4' "
                    f"stroke-width='2' paint-order='stroke'>{escape(label)}</text>")
 
 
-def _foot(recording: Recording, shown: Lanes, width: int, height: int) -> Iterator[str]:
+def _foot(notice: str, left_out: int, width: int, height: int) -> Iterator[str]:
     x, y = float(_LEFT), height - 8
     for phase, color in PHASE_COLORS.items():
         yield f"<rect x='{x:g}' y='{y - 9}' width='9' height='9' rx='2' fill='{color}'/>"
         yield f"<text x='{x + 13:g}' y='{y}'>{phase}</text>"
         x += 24 + drawn_width(phase, _SIZE)
-    said = [text for text in (recording.notice, f"{shown.left_out} more lanes" if shown.left_out else "") if text]
+    said = [text for text in (notice, f"{left_out} more lanes" if left_out else "") if text]
     if said:
         text = fitted("; ".join(said), width - x - 4, _SIZE)
         yield f"<text x='{width - 4}' y='{y}' text-anchor='end'>{escape(text)}</text>"

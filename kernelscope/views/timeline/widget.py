@@ -7,8 +7,10 @@ from typing import cast
 import traitlets
 
 from kernelscope.recording.model import Recording
-from kernelscope.views.timeline.model import pack
+from kernelscope.recording.redact import shareable
+from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import describe, image
+from kernelscope.views.timeline.wire import pack
 from kernelscope.views.widget import View, front_end
 
 
@@ -49,7 +51,7 @@ class TimelineWidget(View):
     def send_data(self) -> None:
         """Send header and payload to the page; a problem is sent as what it says."""
         try:
-            packed = pack(self.recording)
+            packed = pack(timeline_of(self.recording))
         except Exception as problem:
             self.send({"kind": "error", "message": f"{type(problem).__name__}: {problem}"})
         else:
@@ -57,7 +59,8 @@ class TimelineWidget(View):
 
     def twin(self) -> tuple[str, str]:
         """Return the picture: in a line, and as an image."""
-        return describe(self.recording), image(self.recording)
+        shown = timeline_of(shareable(self.recording))
+        return describe(shown), image(shown)
 
     def _ipython_display_(self) -> None:
         self.show()

@@ -1,9 +1,14 @@
-"""Integer columns as few bytes as they need: predicted, cut into byte planes, deflated.
+"""The timeline as its front end takes it: a small header, and one stream of deflated columns.
 
-What travels of a column is the difference between each value and a prediction of it, less the least difference, in
-as many bytes as the greatest needs. A column whose differences are all the same takes no bytes at all. The first
-bytes of all differences come first, then all second bytes, and so on: high bytes are mostly equal, and deflate takes
-them to nearly nothing, while the noise of the low bytes only passes its entropy coder. Values come back exactly.
+The header is JSON: where the columns are and how they are coded, the lanes and their tracks, and what the page says.
+The payload is one raw deflate stream: columns of integers, and at its end a JSON object with the texts and the small
+tables. Times are nanoseconds since ``t0_ns``, the recording's first instant: exact in JavaScript's numbers to 52 days.
+
+Integer columns take as few bytes as they need: predicted, cut into byte planes, deflated. What travels of a column is
+the difference between each value and a prediction of it, less the least difference, in as many bytes as the greatest
+needs. A column whose differences are all the same takes no bytes at all. The first bytes of all differences come first,
+then all second bytes, and so on: high bytes are mostly equal, and deflate takes them to nearly nothing, while the noise
+of the low bytes only passes its entropy coder. Values come back exactly.
 
 Predictions, chosen for each column by what a sample of it deflates to:
 
@@ -21,6 +26,7 @@ Predictions, chosen for each column by what a sample of it deflates to:
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -32,12 +38,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from kernelscope.analysis.columns import Bools, Ints
+from kernelscope.schema import UNKNOWN
+from kernelscope.views.timeline.model import EXACT, NO_END, NO_START, Slices, Timeline
+
 Bytes = NDArray[np.uint8]
+#: Raised whenever the front end must read something differently.
+FORMAT = 1
 #: One deflate stream is made of parts; each is compressed the way that suits it.
 _WAYS = ((zlib.Z_HUFFMAN_ONLY, 1), (zlib.Z_RLE, 1), (zlib.Z_DEFAULT_STRATEGY, 4))
-#: JavaScript's numbers are exact up to here.
-EXACT = 2**52
 _SAMPLE = 4096
 #: What deflates to more than this share is stored, which a browser inflates several times faster.
 _STORED = 0.985
@@ -45,9 +54,195 @@ _MOST_MAPPED = 1024
 #: Columns from so many rows on are worth a thread.
 LONG = 32768
 
+_SOURCE_LINES = 3
+# By table, the columns that travel besides times and tracks, in order.
+_SENT = {
+    "cells": ("id",),
+    "ranges": ("domain", "category", "color", "kind", "source", "name", "payload", "thread_id", "cell_id",
+               "parent_range_id"),
+    "launches": ("compile_ns", "device_id", "thread_id", "cell_id", "parent_launch_id", "compilation_id",
+                 "correlation_id", "specialization_id", "configuration_id", "range", "cache", "error", "capture"),
+    "compiles": ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"),
+    "passes": ("compilation_id", "name", "kind"),
+    "events": ("id", "thread_id", "cell_id", "name", "kind", "outcome", "change", "api", "changes", "error", "graph_id",
+               "exec_id", "correlation_id", "queue_ns", "execute_ns", "stream", "rebuild_of"),
+    "builds": ("id", "thread_id", "cell_id", "name", "outcome", "framework", "reason", "fix", "differing_parts",
+               "error", "launch_id", "build_ns"),
+    "calls": ("source", "name", "id", "result", "thread_id", "cell_id", "correlation_id", "stream"),
+    "graphs": ("name", "event", "graph_id", "cupti_graph_id", "correlation_id", "cell_id", "thread_id", "nodes",
+               "first", "call", "busy"),
+    "gpu": ("launch", "kernel", "name", "dur", "start", "flags", "track", "id", "specialization_id",
+            "configuration_id", "cell_id", "thread_id", "correlation_id", "device_id", "stream", "regs", "size_bytes",
+            "graph_node_id", "cupti_graph_id", "cupti_node_id", "range", "call", "graph", "call_start", "call_end",
+            "kind", "entry_name", "api", "memory"),
+}
+#: Tables that the front end knows.
+SENT = tuple(_SENT)
+
 
 _Ways = dict[str, tuple[Callable[[slice], Ints], dict[str, Any]]]
 
+
+@dataclass(frozen=True)
+class Packed:
+    """A recording on the wire.
+
+    Attributes
+    ----------
+    header : dict
+        JSON values only.
+    payload : bytes
+        Raw deflate.
+    """
+
+    header: dict[str, Any]
+    payload: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of both."""
+        return len(self.payload) + len(json.dumps(self.header, separators=(",", ":")))
+
+    @property
+    def events(self) -> int:
+        """How many things are drawn."""
+        return sum(int(table["rows"]) for table in self.header["tables"].values())
+
+
+def pack(timeline: Timeline) -> Packed:
+    """Return a timeline as its front end takes it; what it leaves out of a large one is in ``header["left_out"]``."""
+    columns = Columns()
+    words: dict[str, Any] = {}
+    for name, sent in _SENT.items():
+        slices = timeline.tables[name]
+        adds = {"launches": _add_launches, "gpu": _add_gpu}.get(name, _add_table)
+        adds(columns, slices, sent)
+        words |= {f"{name}.{each}": held.words for each, held in slices.columns().items()
+                  if held.words is not None and each in sent}
+    _add_measured(columns, timeline)
+    texts = json.dumps({"words": words} | _texts(timeline), ensure_ascii=False, separators=(",", ":"))
+    columns.add_text(texts)
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "title": timeline.title,
+        "notice": timeline.notice,
+        "t0_ns": str(timeline.first_ns),
+        "span_ns": timeline.span_ns,
+        "bytes": columns.size,
+        "inflated": columns.whole_size,
+        "tables": {
+            name: {"rows": len(timeline.tables[name]), "columns": specs} for name, specs in columns.specs.items()
+        },
+        "lanes": _lanes(timeline),
+        "undrawn": timeline.undrawn,
+        "left_out": timeline.left_out,
+    }
+    return Packed(header, columns.deflate())
+
+
+def _lanes(timeline: Timeline) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for lane in timeline.lanes:
+        tracks = [{"track": track.number, "table": track.table, "depth": track.depth}
+                  | ({"kind": track.kind} if track.kind == "marks" else {})
+                  for track in lane.tracks if track.table in _SENT]
+        if tracks:
+            found.append({"group": lane.group, "label": lane.label, "note": lane.note, "tracks": tracks})
+    return found
+
+
+def _texts(timeline: Timeline) -> dict[str, Any]:
+    """The small tables; of the source of a cell its first lines."""
+    cells = [cell | ({"source": _first_lines(cell["source"])} if cell.get("source") else {})
+             for cell in timeline.facts["cells"]]
+    occupancies = [[row.get(name) for name in ("specialization", "configuration", "device", "occupancy")]
+                   for row in timeline.facts["occupancies"]]
+    return {**timeline.facts, "cells": cells, "occupancies": occupancies}
+
+
+def _first_lines(source: str) -> str:
+    lines = source.strip().splitlines()
+    return "\n".join(lines[:_SOURCE_LINES]) + ("\n…" if len(lines) > _SOURCE_LINES else "")
+
+
+def _add_table(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
+    columns.add(slices.table, "dur", slices.end - slices.start)
+    columns.add(slices.table, "start", slices.start, duration="dur")
+    columns.add(slices.table, "flags", slices.flags)
+    columns.add(slices.table, "track", slices.track)
+    for name in sent:
+        columns.add(slices.table, name, slices.columns()[name].values)
+
+
+def _add_launches(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
+    """Launches: the phases' durations instead of the launch's own; the flags say which bounds are known."""
+    held = slices.columns()
+    columns.add("launches", "dispatcher_id", held["dispatcher_id"].values)
+    before, flags, parts = slices.start, np.zeros(len(slices), dtype=np.int64), list[str]()
+    for bit, (bound, known) in enumerate(slices.bounds):
+        parts.append(f"part{bit}")
+        columns.add("launches", parts[-1], bound - before, like="dispatcher_id")
+        flags += known.astype(np.int64) << bit
+        before = bound
+    columns.add_sum("launches", "dur", parts)
+    columns.add("launches", "start", slices.start, duration="dur")
+    columns.add("launches", "flags", flags)
+    columns.add("launches", "track", slices.track)
+    columns.add_sum("launches", "submit_start", ["start", "part0", "part1"])
+    columns.add_sum("launches", "submit_end", ["submit_start", "part2"])
+    for name in sent:
+        columns.add("launches", name, held[name].values,
+                    like="dispatcher_id" if name in ("specialization_id", "configuration_id") else "")
+
+
+# What an activity has in common with its launch, by column of the launch.
+_AS_LAUNCHED = {"kernel": "dispatcher_id", "start": "submit_end", "call_start": "submit_start",
+                "call_end": "submit_end"} | {name: name for name in (
+                    "specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id", "range")}
+_AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id", "cupti_graph_id", "cupti_node_id",
+             "kind", "entry_name", "api", "memory")
+
+
+def _add_gpu(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
+    """Activities: what their launch, the kernel's name or the one before says already takes no bytes."""
+    own = {"dur": slices.end - slices.start, "start": slices.start, "flags": slices.flags, "track": slices.track}
+    own |= {name: column.values for name, column in slices.columns().items()}
+    for name in sent:
+        if name in own:  # the calls inside of launches may be left out
+            link = Link("launch", "launches", _AS_LAUNCHED[name]) if name in _AS_LAUNCHED else None
+            like = "name" if name in _AS_NAMED else "kernel" if name == "name" else ""
+            columns.add("gpu", name, own[name], duration="dur" if name == "start" else "", link=link, like=like)
+
+
+def _add_measured(columns: Columns, timeline: Timeline) -> None:
+    """Queue and execute of the launches, where they are not what the activities say anyway."""
+    launches, gpu = timeline.tables["launches"], timeline.tables["gpu"]
+    kernels = _kernels_of_launches(gpu)
+    launch = gpu.columns()["launch"].values[kernels]
+    if bool((np.diff(launch) <= 0).any()):
+        # The first kernel of a launch is written last.
+        kernels, launch = kernels[::-1], launch[::-1]
+    submitted, known = launches.bounds[2]
+    start, flags = gpu.start[kernels], gpu.flags[kernels]
+    waited, took = np.maximum(start - submitted[launch], 0), gpu.end[kernels] - start
+    if flags.any() or not known.all():
+        waited[(flags & NO_START > 0) | ~known[launch]] = UNKNOWN
+        took[flags & (NO_START | NO_END) > 0] = UNKNOWN
+    for name, values in (("queue_ns", waited), ("execute_ns", took)):
+        derived = np.full(len(launches), UNKNOWN, dtype=np.int64)
+        derived[launch] = values
+        if not np.array_equal(launches.columns()[name].values, derived):
+            columns.add("launches", name, launches.columns()[name].values)
+
+
+def _kernels_of_launches(gpu: Slices) -> Ints:
+    kind = gpu.columns()["kind"]
+    number = list(kind.words or ()).index("kernel") if "kernel" in (kind.words or ()) else EXACT
+    mine: Bools = (gpu.columns()["launch"].values >= 0) & (kind.values == number)
+    return np.flatnonzero(mine)
+
+
+# How columns are coded.
 
 @dataclass(frozen=True)
 class Link:
