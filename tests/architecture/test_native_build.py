@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = f"kernelscope/native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 #: Records a launch with the kernelscope that is there, and prints where that is.
-RECORD = (ROOT / "tests" / "helpers" / "records_a_launch.py").read_text()
+RECORD = ROOT / "tests" / "helpers" / "records_a_launch.py"
 
 
 def run(*command: str | Path, where: Path, **changed: str) -> subprocess.CompletedProcess[str]:
@@ -56,10 +56,12 @@ def install(source: Path, tmp_path: Path) -> Install:
     return pip
 
 
-def answer(code: str, site: Path) -> str:
-    """What code prints where an environment has installed that folder; our dependencies come from this one."""
+def answer(script: Path, site: Path) -> str:
+    """What a script prints where an environment has installed that folder; our dependencies come from this one."""
     dependencies = [path for path in sys.path if path.endswith("-packages")]
-    text = f"import site\nfor folder in {[str(site), *dependencies]!r}: site.addsitedir(folder)\n{code}"
+    text = f"import site\nsite.PREFIXES[:] = [{sys.prefix!r}]\n"  # where CUDA's libraries are looked for
+    text += f"for folder in {[str(site), *dependencies]!r}: site.addsitedir(folder)\n"
+    text += f"import runpy; runpy.run_path({str(script)!r})"
     done = run(sys.executable, "-S", "-P", "-c", text, where=site)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -137,6 +137,6 @@ before = set(sys.modules)
 from kernelscope.commands.recover import notice
 assert notice() is not None
 loaded = set(sys.modules) - before
-assert not {"numpy", "pyarrow", "pandas", "kernelscope.schema"} & loaded, loaded
+assert not {"numpy", "pyarrow", "pandas"} & loaded, loaded
 """
     run_python(code, KERNELSCOPE_DRYRUN="")

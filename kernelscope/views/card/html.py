@@ -200,7 +200,8 @@ def _name(named: str, row: Row) -> str:
         case "bold":
             name = f"<b>{escape(row.name)}</b>"
         case _:
-            title, name = f' title="{escape(row.name)}"', escape(shorten(row.name, _NAME_WIDTH))
+            short = shorten(row.name, _NAME_WIDTH)
+            title, name = "" if short == row.name else f' title="{escape(row.name)}"', escape(short)
     code = f' <span class="ks-code">{escape(row.code)}</span>' if row.code else ""
     below = f'<small class="ks-line" title="{place}">{place}</small>' if place else ""
     notes = "".join([f"<small>{escape(each)}</small>" for each in row.notes])
