@@ -70,7 +70,7 @@ class Activities:
     untimed: int
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return their number."""
         return len(self.row)
 
     def where(self, mask: Bools) -> Activities:
@@ -106,7 +106,7 @@ class Activities:
 
     @cached_property
     def busy(self) -> Intervals:
-        """When any of them ran."""
+        """Return the intervals in which any of them ran."""
         return union(self.start, self.end)
 
     def kernels(self) -> Activities:
@@ -230,7 +230,7 @@ class Joined:
 
     @cached_property
     def joined(self) -> int:
-        """How many launches have a kernel."""
+        """Return the number of launches that have a kernel."""
         return int((self.kernel >= 0).sum())
 
 
@@ -366,7 +366,7 @@ def _names(recording: Recording, dispatcher: Ints, activity: Ints) -> Any:
 
 
 def _at(recording: Recording, table: str, name: str, rows: Ints) -> Ints:
-    """A column's values at rows; -1 for a row that is -1 or that the table does not have."""
+    """Return a column's values at rows; -1 for a row that is -1 or outside of the table."""
     values = np.append(ints(recording, table, name), UNKNOWN)
     return values[np.where(rows < len(values) - 1, rows, UNKNOWN)]
 
@@ -380,7 +380,7 @@ def _spread(size: int, places: Ints, values: Ints) -> Ints:
 
 
 def _told(recording: Recording, name: str, found: Ints) -> Ints:
-    """What was found, or else what the launches' own column says."""
+    """Return the joined values, or else those of the launches' own column."""
     source: Any = recording.arrow("launches").column(name)
     if source.null_count == len(source):
         return found
@@ -419,12 +419,12 @@ class Busy:
 
     @property
     def share(self) -> float | None:
-        """Busy time over all of it, 0 to 1; None where there was no time."""
+        """Return busy time over all of it, 0 to 1; None where there was no time."""
         return self.busy_ns / self.window_ns if self.window_ns else None
 
     @property
     def kernel_share(self) -> float | None:
-        """Time of kernels over all of it, 0 to 1; None where there was no time."""
+        """Return time of kernels over all of it, 0 to 1; None where there was no time."""
         return self.kernel_ns / self.window_ns if self.window_ns else None
 
 
@@ -578,7 +578,7 @@ class Spread:
 
     @property
     def mean_ns(self) -> float:
-        """The average: times `count` it is `total_ns`."""
+        """Return the mean, in nanoseconds."""
         return self.total_ns / self.count
 
 
@@ -733,14 +733,14 @@ class CopySummary:
 
     @property
     def hidden_share(self) -> float | None:
-        """How much of the time was hidden under kernels, 0 to 1."""
+        """Return the share of the time that overlapped kernels, 0 to 1."""
         if not self.copy_ns or self.hidden_ns is None:
             return None
         return self.hidden_ns / self.copy_ns
 
     @property
     def bytes_per_second(self) -> float | None:
-        """Bytes over the time in which any of them ran."""
+        """Return the bytes a second, over the time in which any of them ran."""
         if not self.copy_ns or self.size_bytes is None:
             return None
         return self.size_bytes / self.copy_ns * 1e9

@@ -127,23 +127,23 @@ class Evidence:
 
     @cached_property
     def dispatchers(self) -> list[dict[str, Any]]:
-        """The rows of ``dispatchers``."""
+        """Return the rows of ``dispatchers``."""
         return self.recording.rows("dispatchers")
 
     @cached_property
     def multiprocessors(self) -> int | None:
-        """Multiprocessors of the device; None where there are several devices or it was not recorded."""
+        """Return multiprocessors of the device; None where there are several devices or it was not recorded."""
         rows = self.recording.rows("devices")
         return rows[0]["multiprocessors"] if len(rows) == 1 else None
 
     @cached_property
     def churn(self) -> list[Churn]:
-        """Compiles that repeat."""
+        """Return repeated compiles."""
         return find_churn(self.recording)
 
     @cached_property
     def executables(self) -> dict[str, list[Executable]]:
-        """Executable graphs whose build was seen, by the name of their graph."""
+        """Return executable graphs whose build was seen, by the name of their graph."""
         owner = {graph: each.name for each in self.graphs for graph in each.graph_ids}
         found: dict[str, list[Executable]] = {}
         for each in executables(self.recording) if owner else ():
@@ -153,7 +153,7 @@ class Evidence:
 
     @cached_property
     def loop(self) -> Repetition | None:
-        """The longest loop of the same launches, where launches are what the cell does."""
+        """Return the longest loop of equal launches, where launches take most of the cell."""
         if not self.is_large(self.host_ns):
             return None
         return repetition(self.recording, self.phases)
@@ -288,7 +288,7 @@ def _churn_of(evidence: Evidence, code: str) -> list[tuple[Churn, _Row]]:
 
 
 def _compiled_again(reason: str, what: str, remedy: str, evidence: Evidence) -> Iterator[Found]:
-    """Kernels that were compiled several times for one reason."""
+    """Find kernels that were compiled several times for one reason."""
     by_kernel: dict[int, list[CompilationSummary]] = {}
     for each in evidence.compiled:
         if each.outcome == "compiled" and each.reason_code == reason:
@@ -809,7 +809,7 @@ class Churn:
 
     @property
     def spent(self) -> str:
-        """How many compiles there were, and what they took."""
+        """Return the number of compiles and their time, as text."""
         return f"{counted(self.compiles, 'compile')}, {duration(self.spent_ns)} in all"
 
 
@@ -834,7 +834,7 @@ def find_churn(recording: Recording) -> list[Churn]:
 
 
 def _argument_types(dispatcher: _Row, rows: Sequence[_Row], before: Iterable[str]) -> Churn | None:
-    """The argument in which alone most specializations of a kernel differ, if they are more than a few."""
+    """Find arguments in which alone most specializations of a kernel differ."""
     texts = [*before]
     for row in rows:
         texts += [str(each) for each in json_object(row["attributes"]).get("known_signatures") or ()]
@@ -859,7 +859,7 @@ def _argument_types(dispatcher: _Row, rows: Sequence[_Row], before: Iterable[str
 
 
 def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[int, Sequence[_Row]]) -> list[Churn]:
-    """Dispatchers of the same code, each of which compiled the same types."""
+    """Find dispatchers of the same code that compiled the same types."""
     groups: dict[Any, list[_Row]] = {}
     for row in dispatchers:
         if row["dispatcher_id"] in by_dispatcher:
@@ -871,7 +871,7 @@ def _repeated_definitions(dispatchers: Sequence[_Row], by_dispatcher: Mapping[in
         asked = [row for number in numbers for row in by_dispatcher[number]]
         owners: dict[str, set[Any]] = {}
         for row in asked:
-            # A second dispatcher of one function is no row of its own.
+            # A second dispatcher of one function has no separate row.
             again = json_object(row["attributes"]).get("another_dispatcher")
             owner = (row["dispatcher_id"], row["compilation_id"] if again else None)
             owners.setdefault(row["signature"], set()).add(owner)
@@ -962,7 +962,7 @@ def graph_kernels(recording: Recording) -> list[GraphKernel]:
 
 
 def _around_graph_launches(recording: Recording, start: Ints, end: Ints) -> Bools:
-    """Which launches have a graph launch of their thread inside of them."""
+    """Return which launches contain a graph launch of their thread."""
     found = np.zeros(len(start), dtype=bool)
     thread = ints(recording, "launches", "thread_id")
     launches = matches(recording, "graph_events", "kind", "launch")

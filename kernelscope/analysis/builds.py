@@ -243,7 +243,7 @@ class _Known:
         self.builds[key] = build
 
     def nearest(self, build: _Build) -> tuple[_Build, tuple[str, ...]] | None:
-        """The known build that differs in the fewest parts, of several the latest, and those parts' names."""
+        """Return the known build that differs in the fewest parts (the latest of several), and their names."""
         key = frozenset(build.parts.items())
         same = self.builds.get(key)
         if same is not None:
@@ -281,7 +281,7 @@ def explain_builds(recording: Recording) -> Recording:
 
 
 def _known_before(columns: Mapping[str, list[Any]]) -> dict[tuple[str, str], _Known]:
-    """What had been built before recording began: what a hit found, and no request before it had built."""
+    """Return builds from before the recording: keys that a hit found and that no earlier request had built."""
     known: dict[tuple[str, str], _Known] = {}
     seen: set[tuple[str, str, str | None]] = set()
     for at, outcome in enumerate(columns["outcome"]):
@@ -347,7 +347,7 @@ def _reason(outcome: str, algorithm: str, build: _Build, known: _Known) -> Build
 
 
 def _kinds(differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
-    """What the parts are about; another iterator has other parts, which go with it."""
+    """Return the kinds of parts that differ; the parts of another iterator count as the iterator."""
     about = {name: part_kind(name, parts, others) for name in differing}
     replaced = {name.split(" ")[0] for name, kind in about.items() if kind == "iterator"}
     return {"iterator" if name.split(" ")[0] in replaced else kind for name, kind in about.items()}
@@ -430,7 +430,7 @@ def _is_operator(kind: str) -> bool:
 
 
 def _weight(differing: set[str]) -> tuple[int, int]:
-    """How far two keys are apart: parts of one operator, which differ together, count as one."""
+    """Return the distance between two keys; parts of one operator, which change together, count as one."""
     words = [name.split(" ") for name in differing]
     operators = {each[0] for each in words if not _OF_AN_OPERATOR.isdisjoint(each[1:])}
     return len(operators) + sum(each[0] not in operators for each in words), len(differing)

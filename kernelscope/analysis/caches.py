@@ -89,7 +89,7 @@ def with_disk(row: Mapping[str, Any], attributes: Mapping[str, Any], code: str, 
 
 
 def failed_in_cache(attributes: Mapping[str, Any]) -> bool:
-    """Whether a compile failed in the disk cache's own files, which its sentence says."""
+    """Return whether a compile failed in the disk cache's own files."""
     disk = _mapping(attributes.get("disk"))
     return not disk.keys().isdisjoint(("load_error", "save_error", "key_error"))
 
@@ -113,7 +113,7 @@ def fix_for_cache(code: str, row: Mapping[str, Any], attributes: Mapping[str, An
 
 
 def _problem(disk: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What the cache's own files did to the compile."""
+    """Describe how the cache's files made the compile fail."""
     if "load_error" in disk:
         return "cache_stale", (
             f"the disk cache could not be read, and numba-cuda raised that: {disk['load_error']}; every process fails "
@@ -218,7 +218,7 @@ def _option(name: str, pair: object) -> str:
 
 def _fix_unsafe(unsafe: Mapping[str, Any]) -> str:
     captured = _texts(unsafe.get("captured"))
-    # A device function with values of its own cannot be passed; these can.
+    # A device function that captures values cannot be passed; these can.
     values = [name for name in captured if not any(other.startswith(f"{name}.") for other in captured)]
     if unsafe.get("options"):
         return ("call recompile() once: it empties this kernel's disk cache and compiles with the present options; "

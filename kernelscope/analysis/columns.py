@@ -242,12 +242,12 @@ def percentiles_by(groups: Ints, values: Ints, size: int, shares: Sequence[float
 
 
 def _selected(keep: Bools) -> Bools | slice:
-    """All rows as a slice where none is left out, for that copies nothing."""
+    """Return all rows as a slice where none is left out, which copies nothing."""
     return slice(None) if keep.all() else keep
 
 
 def _ordered(groups: Ints, values: Ints) -> Ints:
-    """Values in order of group and value; one sort of joint keys where they fit, for it is the fastest."""
+    """Sort values by group and value, with one sort of combined keys where they fit."""
     if not len(values):
         return values
     width = int(values.max()) + 1
@@ -303,22 +303,22 @@ class Intervals:
     end: Ints
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return their number."""
         return len(self.start)
 
     @property
     def durations(self) -> Ints:
-        """How long each is, in nanoseconds."""
+        """Return the duration of each, in nanoseconds."""
         return self.end - self.start
 
     @cached_property
     def _sums(self) -> Ints:
-        """How much is covered up to the end of each."""
+        """Return the cumulative duration up to the end of each."""
         return np.cumsum(self.durations)
 
     @cached_property
     def _steps(self) -> tuple[Floats, Floats]:
-        """All edges, from the first one on, and how much is covered up to each."""
+        """Return all edges, and the cumulative duration up to each."""
         edges, sums = np.empty(2 * len(self)), np.empty(2 * len(self))
         edges[0::2], edges[1::2] = self.start - self.start[0], self.end - self.start[0]
         sums[0::2], sums[1::2] = self._sums - self.durations, self._sums
@@ -326,12 +326,12 @@ class Intervals:
 
     @property
     def total_ns(self) -> int:
-        """How long all are together."""
+        """Return the total duration, in nanoseconds."""
         return int(self.durations.sum())
 
     @property
     def span(self) -> Intervals:
-        """The one interval from the first start to the last end; none of none."""
+        """Return the interval from the first start to the last end; empty without intervals."""
         return Intervals(self.start[:1], self.end[-1:])
 
     def covered(self, times: Ints) -> Floats:
@@ -416,7 +416,7 @@ def joined(*sets: Intervals) -> Intervals:
 
 
 def _holds(holder: Intervals, times: Ints, *, inside: bool = False) -> Bools:
-    """Whether each time is in an interval; `inside`: and not its start."""
+    """Return whether each time is in an interval; with `inside`, its start excluded."""
     if not len(holder):
         return np.zeros(len(times), dtype=np.bool_)
     found = np.searchsorted(holder.start, times, side="left" if inside else "right") - 1
@@ -424,7 +424,7 @@ def _holds(holder: Intervals, times: Ints, *, inside: bool = False) -> Bools:
 
 
 def _holds_end(holder: Intervals, times: Ints, *, inside: bool = False) -> Bools:
-    """Whether an interval that ends at each time is in one up to its end; `inside`: and its end is later."""
+    """Return whether each time is an interval's interior or end; with `inside`, its end excluded."""
     if not len(holder):
         return np.zeros(len(times), dtype=np.bool_)
     found = np.searchsorted(holder.start, times, side="left") - 1
@@ -433,7 +433,7 @@ def _holds_end(holder: Intervals, times: Ints, *, inside: bool = False) -> Bools
 
 
 def _touching(many: Intervals, few: Intervals) -> Intervals:
-    """Those of `many` that have time in common with any of `few`, or all of them where few is not much less."""
+    """Return the intervals of `many` that overlap `few`, or all where `few` is not much smaller."""
     if len(few) * 8 > len(many):
         return many
     first = np.searchsorted(many.end, few.start, side="right")

@@ -187,7 +187,7 @@ def _length(row: dict[str, Any]) -> int:
 
 
 def _inside(rows: list[dict[str, Any]]) -> dict[int, int]:
-    """By compile, the time of the compiles directly inside it in its thread."""
+    """Return, for each compile, the time of the compiles nested directly inside it in its thread."""
     found: dict[int, int] = {}
     open_by_thread: dict[int, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (row["start_ns"], -_length(row))):
@@ -218,7 +218,7 @@ def _parts(row: dict[str, Any], took: int, steps: list[dict[str, Any]]) -> tuple
 
 
 def _pipeline(passes: list[Part]) -> Part | None:
-    """The kernel's own pipeline: the last one; those of device functions are inside the pass that infers types."""
+    """Return the kernel's pipeline, the last one; those of device functions run inside type inference."""
     pipelines: list[list[Part]] = []
     for each in passes:
         # Every pipeline begins with the same pass.
@@ -252,7 +252,7 @@ def _total(parts: Iterable[Part]) -> int:
 
 
 def _phases(steps: list[dict[str, Any]]) -> list[Part]:
-    """Phases, each inside the one around it; one without a start is inside none."""
+    """Nest phases by their times; a phase without a start is not nested."""
     found: list[Part] = []
     begun = sorted((step for step in steps if step["start_ns"] is not None),
                    key=lambda step: (step["start_ns"], -step["duration_ns"]))
@@ -268,7 +268,7 @@ def _phases(steps: list[dict[str, Any]]) -> list[Part]:
 
 
 def _fitted(parts: Sequence[Part], limit: int) -> tuple[Part, ...]:
-    """Parts that take at most `limit` together: what is too much is taken from the longest passes, then the rest.
+    """Limit the sum of parts to `limit`: shorten the longest passes first, then the other parts.
 
     A phase may run inside a pass, of which no start is known, and clocks of two sources may differ a little.
     """

@@ -200,7 +200,7 @@ def scalar(dtype: str) -> str:
 
 
 def _aspects(difference: Difference) -> str:
-    """In what the two types differ, where that is more than that they do."""
+    """Describe how two types differ; return an empty text where only the types can be named."""
     return ", ".join(filter(None, (_aspect(each, difference.wanted, difference.known) for each in difference.aspects)))
 
 
@@ -222,7 +222,7 @@ def _aspect(aspect: str, new: ArgumentType, old: ArgumentType) -> str:
 
 
 def _brief(difference: Difference) -> str:
-    """What differs, for the arguments that are not the worst."""
+    """Describe a difference in brief, for the arguments after the first."""
     new, old = difference.wanted, difference.known
     if new.kind != "array" or old.kind != "array":
         return f"{short(old)} to {short(new)}"
@@ -254,7 +254,7 @@ def _alignment(new: ArgumentType, old: ArgumentType) -> str:
 
 
 def _changed_fields(new: str, old: str) -> str:
-    """Of two record types the fields that differ; nothing for other types."""
+    """Describe the fields in which two record types differ; return an empty text for other types."""
     fields, known = record_fields(new), record_fields(old)
     if fields is None or known is None:
         return ""
@@ -276,7 +276,7 @@ def _dtype(text: str) -> str:
 
 
 def _described(kind: ArgumentType) -> str:
-    """A type of whatever kind, with what has it where that is not plain."""
+    """Describe a type, and the Python value that has it where that is not obvious."""
     if kind.kind == "scalar":
         return scalar(kind.dtype)
     if kind.kind == "none":
@@ -328,7 +328,7 @@ class Kernel:
 
     @property
     def call(self) -> str:
-        """What the user does with it."""
+        """Return what the user does with the kernel: launch it, or call it."""
         return "launch" if self.owner == "user" else "call"
 
 
@@ -390,7 +390,7 @@ _ONE_EACH = "keep one kernel for each, as functools.cache on the function that d
 
 
 def _earlier(row: Mapping[str, Any], can_cache: bool) -> str:
-    """A first compile cannot be avoided, but moved out of the launch or kept."""
+    """Return how to move a first compile out of the launch, or to keep its result."""
     if row["launch_config_sensitive"]:  # a definition has no launch configuration that it could be compiled for
         return _CACHE if can_cache else "nothing avoids it: a launch-config sensitive kernel is compiled at a launch"
     spelled = declaration(row["signature"])
@@ -496,7 +496,7 @@ _ASSIGN = "copy whole arrays with x.copy_to_device(y), which launches no kernel,
 
 def _for_others(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[Difference],
                 attributes: Mapping[str, Any]) -> str | None:
-    """Of a kernel that the user did not write: what to do in the user's own code."""
+    """Return the fix for a library's kernel: a change in the user's own code."""
     if code == "wait":
         return "call it once in one thread before the others start"
     if is_transpose(kernel):
@@ -525,12 +525,12 @@ def _for_others(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequen
 
 
 def is_transpose(kernel: Kernel) -> bool:
-    """Whether it is numba-cuda's own kernel behind ``.T``."""
+    """Return whether it is numba-cuda's own kernel behind ``.T``."""
     return kernel.owner == "library" and kernel.module.endswith("cuda.kernels.transpose")
 
 
 def is_assignment(kernel: Kernel) -> bool:
-    """Whether it is numba-cuda's own kernel behind ``x[...] = y`` of a device array."""
+    """Return whether it is numba-cuda's own kernel behind ``x[...] = y`` of a device array."""
     return kernel.owner == "library" and kernel.module.endswith("cuda.cudadrv.devicearray")
 
 
@@ -576,7 +576,7 @@ def refusal(text: str) -> tuple[str, str] | None:
 
 
 def _refused_fix(signature: str, names: tuple[str, ...]) -> str | None:
-    """What to pass for all arguments that no launch takes."""
+    """Return the fix for arguments that cannot be launched with."""
     clauses: list[str] = []
     for at, kind in enumerate(parse_signature(signature)):
         found = refusal(kind.text)
@@ -622,7 +622,7 @@ def _arguments(names: Sequence[str]) -> str:
 
 
 def _kind(passed: Any, difference: Difference) -> str | None:
-    """Of which library the array is: see `kernelscope.probes.numba_cuda.compile.array_kind`."""
+    """Return the array's library; see `kernelscope.probes.numba_cuda.compile.array_kind`."""
     for at in (difference.position, *difference.path):
         if not isinstance(passed, list) or at >= len(passed):  # pyright: ignore[reportUnknownArgumentType]
             return None
@@ -662,7 +662,7 @@ _PREFIX = {"cupy": "cupy.", "torch": "torch."}
 
 
 def _array(difference: Difference, kernel: Kernel, kind: str | None) -> _Clause:
-    """How to make an array that every launch can be given, with all in which the two differ."""
+    """Return the clause that converts an array to the known type, with all differences."""
     wanted, known, aspects = difference.wanted, difference.known, difference.aspects
     if kind == "other":
         return _Clause(f"with one {' and one '.join(_ASPECTS[aspect] for aspect in aspects)}")
@@ -699,7 +699,7 @@ _ASPECTS = {"new_dimensions": "number of dimensions", "new_dtype": "dtype", "new
 
 
 def _reshaping(base: str, ndim: int) -> str:
-    """What has an array of as many dimensions or more have as many, and at least one."""
+    """Return the call that reshapes an array to `ndim` dimensions, at least one."""
     if ndim <= 1:
         return ".reshape(-1)"
     kept = f"{base}.shape[-1]" if ndim == 2 else f"*{base}.shape[{1 - ndim}:]"
@@ -711,7 +711,7 @@ _DATE = re.compile(r"^(datetime|timedelta)64(?:\[(\w+)\])?$")
 
 
 def _python_dtype(text: str, kind: str | None) -> str:
-    """A dtype as Python has it."""
+    """Return a dtype as a Python expression."""
     if NUMPY_SCALAR.match(text):
         return f"{_PREFIX.get(kind or '', 'np.')}{text}"
     if text in ("bool", "boolean"):
@@ -728,7 +728,7 @@ _RANKS = ("bool", "uint", "int", "float", "complex")
 
 
 def _holding(wanted: str, known: str) -> str:
-    """The known type, unless the wanted one is of a kind that holds more: a float's values do not fit into an int."""
+    """Return the type that holds values of both: the known one, or the wanted one where that is wider."""
     def rank(dtype: str) -> int:
         return next((at for at, kind in enumerate(_RANKS) if dtype.startswith(kind)), -1)
 
@@ -761,12 +761,12 @@ def _scalar(dtype: str) -> str:
 # ``new_scalar``
 #     A number is of another type, such as ``np.int32`` instead of a Python int.
 # ``tuple_arity``, ``optional``, ``literal``, ``new_type``, ``argument_count``
-#     A tuple has another number of elements; an argument is None or was; a type stands for one value; an argument is
+#     A tuple has another number of elements; an argument is None or was; a type is that of one value; an argument is
 #     something else altogether; there are more or fewer arguments.
 # ``launch_config``
 #     The kernel is launch-config sensitive (LC-S) and had not been compiled for this launch configuration.
 # ``specialize``, ``forall``
-#     ``specialize`` or ``forall`` made a dispatcher of its own, which shares no specialization with other launches.
+#     ``specialize`` or ``forall`` made a separate dispatcher, which shares no specialization with other launches.
 # ``eager``
 #     The signature is declared in ``@cuda.jit``.
 # ``redefined``
@@ -851,7 +851,7 @@ class _Request:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arguments' Python names."""
+        """Return the arguments' Python names."""
         return self.kernel.names
 
 
@@ -894,7 +894,7 @@ def explain(recording: Recording) -> Recording:
 
 
 def _kernel(row: Mapping[str, Any]) -> Kernel:
-    """Whose kernel a row of ``dispatchers`` is."""
+    """Return the owner and framework of a row of ``dispatchers``."""
     declares = str(row["framework"]).startswith("numba")
     module, owner = str(row["module"] or ""), owner_of(row) or "user"
     root = module.partition(".")[0]
@@ -938,7 +938,7 @@ def _reason(request: _Request, held: _Known) -> Reason:
 
 
 def _refused_reason(request: _Request, named: str | None) -> str:
-    """What is said of arguments that are compiled for, and that no launch takes; `named` is the one that is known."""
+    """Return the sentence about arguments that compile but cannot be launched with; `named` is the first."""
     if request.row["trigger"] not in ("launch", "specialize"):
         return ""
     parts: list[str] = []
@@ -952,7 +952,7 @@ def _refused_reason(request: _Request, named: str | None) -> str:
 
 
 def _without_comparison(request: _Request) -> Reason | None:
-    """Causes that need no look at other signatures."""
+    """Explain a compile whose cause does not depend on other signatures."""
     row, attributes = request.row, request.attributes
     outcome, trigger = row["outcome"], row["trigger"]
     if outcome == "disk":
@@ -979,7 +979,7 @@ def _recompiled(attributes: Mapping[str, Any]) -> str:
 
 
 def _specialized(request: _Request, held: _Known) -> Reason | None:
-    """``specialize`` and ``forall``, whose dispatchers look at no other specialization."""
+    """Explain a compile by ``specialize`` or ``forall``, whose dispatchers share no specialization."""
     if request.row["trigger"] != "specialize" or request.kernel.owner != "user":
         return None
     code = "forall" if request.attributes.get("forall") else "specialize"
@@ -1000,7 +1000,7 @@ def _specialized(request: _Request, held: _Known) -> Reason | None:
 
 
 def _compared(request: _Request, held: _Known) -> Reason:
-    """What is new against the known specializations and launch configurations."""
+    """Explain a compile by comparison with the known specializations and launch configurations."""
     signature, names = request.signature, request.names
     types = parse_signature(signature)
     if request.row["outcome"] == "failed" and names and len(types) != len(names):
@@ -1028,7 +1028,7 @@ def _compared(request: _Request, held: _Known) -> Reason:
 
 
 def _users(found: tuple[Difference, ...], kernel: Kernel) -> tuple[Difference, ...]:
-    """Of all differences those in what the user passes: a ufunc's results and a reduction's scratch space are not."""
+    """Return the differences in arguments that the user passes, without results and scratch space."""
     if kernel.owner == "reduce":
         own = tuple(each for each in found if each.position == 0)
     else:
@@ -1051,7 +1051,7 @@ _TRANSPOSED = ("transposing a device array (.T) launches a kernel of numba-cuda,
 
 
 def _of(kernel: Kernel) -> str:
-    """Whose kernel it is, where that is not the user's."""
+    """Return a phrase that names the owner of a kernel that is not the user's."""
     if is_assignment(kernel):
         return f"; it is {kernel.package}'s own, which assigns to a device array (x[...] = y)"
     if kernel.owner == "library":
@@ -1060,7 +1060,7 @@ def _of(kernel: Kernel) -> str:
 
 
 def _same_code(dispatchers: list[dict[str, Any]]) -> dict[int, bool]:
-    """By dispatcher, whether the last one before it of the same module and name has the same code."""
+    """Return, for each dispatcher, whether the previous one of the same module and name has the same code."""
     result: dict[int, bool] = {}
     before: dict[tuple[Any, Any], str] = {}
     for row in dispatchers:
@@ -1076,7 +1076,7 @@ _WITHOUT = "the new dispatcher has no specializations, and those of the one befo
 
 
 def _redefined_reason(request: _Request) -> str:
-    """What of a definition that ran again is as it was, and what is not."""
+    """Describe what changed and what did not in a definition that ran again."""
     kernel, changes = request.kernel, changes_of(request.attributes)
     if is_transpose(kernel):
         return _TRANSPOSED
@@ -1103,7 +1103,7 @@ def _argument(difference: Difference, names: tuple[str, ...]) -> str | None:
 
 
 def _launch_config(shape: Shape | None, known: ShapeIndex) -> str:
-    """Which of grid, block and shared memory is new for a launch-config sensitive kernel."""
+    """Describe which of grid, block and shared memory is new for a launch-config sensitive kernel."""
     beginning = "the kernel depends on its launch configuration (LC-S); "
     nearest = None if shape is None else known.nearest(shape)
     if shape is None or nearest is None:
@@ -1122,7 +1122,7 @@ def _listed(known: ShapeIndex, most: int = 3) -> str:
 
 
 def _shape(row: Mapping[str, Any]) -> Shape | None:
-    """A row of ``configurations``; None where the framework hides the launch configuration."""
+    """Return a row of ``configurations`` as a shape; None where the framework hides it."""
     if row["griddim_x"] is None or row["sharedmem_bytes"] is None:
         return None
     return Shape(_dims([row[f"griddim_{axis}"] for axis in "xyz"]), _dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
@@ -1130,7 +1130,7 @@ def _shape(row: Mapping[str, Any]) -> Shape | None:
 
 
 def _noted_shape(value: object) -> Shape | None:
-    """A launch configuration noted as JSON; None where it makes no sense."""
+    """Return the shape of a launch configuration stored as JSON; None where it is not valid."""
     if value is None:
         return None
     held = json_object(value if isinstance(value, str) else json.dumps(value))

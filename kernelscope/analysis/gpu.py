@@ -145,7 +145,7 @@ def dominant(by_state: dict[str, int]) -> str | None:
 
 def _regular(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls: Intervals,
              waits: Intervals) -> dict[str, list[Intervals]]:
-    """Launches one after another, with all their phases: nothing needs to be sorted."""
+    """Return the states of launches that do not overlap and have all phases, without sorting."""
     start, dispatched, submitting, submitted, end = bounds
     begin, extra = start, list[Intervals]()
     parts: dict[str, list[Intervals]] = {}
@@ -178,7 +178,7 @@ def _outside_launches(parts: dict[str, list[Intervals]], start: Ints, end: Ints,
 
 def _by_priority(bounds: Sequence[Ints], compiled: Ints, compiling: Intervals, calls: Intervals,
                  waits: Intervals) -> dict[str, list[Intervals]]:
-    """Launches that overlap, or of which some phases are not known."""
+    """Return the states of launches that overlap or lack phases, by priority."""
     start, dispatched, submitting, submitted, end = bounds
     is_compiled = np.zeros(len(start), dtype=np.bool_)
     is_compiled[compiled] = True
@@ -223,14 +223,14 @@ def _both(start: Ints, end: Ints, where: Bools | None = None) -> tuple[Ints, Int
 
 
 def _compiles(recording: Recording, start: Ints, dispatched: Ints) -> tuple[Ints, Intervals]:
-    """The launches inside which something was compiled or loaded, and when anything was."""
+    """Return the launches that compiled or loaded something, and the intervals of all compiles."""
     spent = ints(recording, "launches", "compile_ns")
     begun, ended = ints(recording, "compilations", "start_ns"), ints(recording, "compilations", "end_ns")
     asked = ints(recording, "compilations", "launch_id")
     timed = (begun >= 0) & (ended > begun)
     inside = asked[timed & (asked >= 0) & (asked < len(start))]
     compiled = np.flatnonzero((spent > 0) & (dispatched >= 0))
-    # Without times of its own a compile is the last thing that dispatch does.
+    # A compile whose times were not recorded is taken to be the end of dispatch.
     alone = np.setdiff1d(compiled, inside)
     asked_for = _both(ints(recording, "builds", "start_ns"), ints(recording, "builds", "end_ns"),
                       ~matches(recording, "builds", "outcome", "hit"))
@@ -241,7 +241,7 @@ def _compiles(recording: Recording, start: Ints, dispatched: Ints) -> tuple[Ints
 
 
 def _calls(recording: Recording) -> Intervals:
-    """When a thread was in a driver call that was no recorded launch."""
+    """Return the intervals of driver calls that were not recorded launches."""
     begun, ended = _both(ints(recording, "api_calls", "start_ns"), ints(recording, "api_calls", "end_ns"))
     if row_count(recording, "graph_events"):
         # A capture is no call: between its two ends other code runs.
@@ -260,7 +260,7 @@ def _calls(recording: Recording) -> Intervals:
 
 
 def _waits(recording: Recording) -> Intervals:
-    """When a thread waited for the device: by its own call, or the recorder after a cell."""
+    """Return the intervals of waits for the device, the recorder's own after a cell included."""
     waits = np.flatnonzero(matches(recording, "activities", "kind", "sync"))
     start = ints(recording, "activities", "start_ns")[waits]
     end = ints(recording, "activities", "end_ns")[waits]
@@ -269,7 +269,7 @@ def _waits(recording: Recording) -> Intervals:
 
 
 def _near(part: Intervals, first: int, last: int) -> tuple[int, int]:
-    """The places of those that may have time in common with what is between two times."""
+    """Return the range of intervals that may overlap the time between two instants."""
     low = int(np.searchsorted(part.end, first, side="right"))
     return low, max(low, int(np.searchsorted(part.start, last, side="left")))
 
@@ -308,18 +308,18 @@ class LaneGaps:
 
     @property
     def idle_ns(self) -> int:
-        """All gaps together."""
+        """Return the sum of all gaps, in nanoseconds."""
         return self.idle.total_ns
 
     @property
     def idle_share(self) -> float | None:
-        """Gaps over gaps and busy time, 0 to 1; None where there was no time."""
+        """Return gaps over gaps and busy time, 0 to 1; None where there was no time."""
         whole = self.idle_ns + self.busy_ns
         return self.idle_ns / whole if whole else None
 
     @property
     def dominant(self) -> str | None:
-        """The state in which the host was for most of that time; None without gaps."""
+        """Return the host's most frequent state during the gaps; None without gaps."""
         return dominant(self.by_state)
 
 
@@ -350,12 +350,12 @@ class Gap:
 
     @property
     def duration_ns(self) -> int:
-        """How long it was."""
+        """Return the duration in nanoseconds."""
         return self.end_ns - self.start_ns
 
     @property
     def dominant(self) -> str | None:
-        """The state in which the host was for most of it."""
+        """Return the host's most frequent state during the gap."""
         return dominant(self.by_state)
 
 
@@ -453,7 +453,7 @@ def gap_table(recording: Recording, within: Intervals | None = None) -> pd.DataF
 
 
 def _idle(own: Activities, within: Intervals | None) -> tuple[Intervals, int]:
-    """The gaps, and how long anything ran."""
+    """Return the gaps, and the busy time."""
     if within is None:
         return own.busy.between(), own.busy.total_ns
     return within.minus(own.busy), within.common_ns(own.busy)
@@ -523,7 +523,7 @@ class GpuSummary:
 
     @property
     def others(self) -> tuple[KernelExecution, ...]:
-        """The kernels of which some were launched by no recorded launch and no graph."""
+        """Return the kernels that neither a recorded launch nor a graph launched."""
         return tuple(each for each in self.execution if each.others)
 
     def of_dispatcher(self) -> dict[int, KernelExecution]:

@@ -54,7 +54,7 @@ def event_names(recording: Recording) -> tuple[Ints, list[str]]:
     kind, kinds = codes(recording, "graph_events", "kind")
     outcome, outcomes = codes(recording, "graph_events", "outcome")
     graph, made = ints(recording, "graph_events", "graph_id"), ints(recording, "graph_events", "exec_id")
-    # What has no graph of its own is of the graph that its executable graph was made from.
+    # An event without a graph belongs to the graph that its executable graph was made from.
     owner = np.append(graph, UNKNOWN)[np.where(made < len(graph), made, UNKNOWN)]
     of = np.where(graph >= 0, graph, owner)
     of = np.where((of >= 0) & (of < len(labels) - 1), of, len(labels) - 1)
@@ -121,12 +121,12 @@ class GraphRuns:
     of_activity: Ints
 
     def __len__(self) -> int:
-        """How many launches there are."""
+        """Return how many launches there are."""
         return len(self.event)
 
     @cached_property
     def execute(self) -> Ints:
-        """From the first node's start to the last one's end, in nanoseconds."""
+        """Return the time from the first node's start to the last one's end, in nanoseconds."""
         return np.where((self.start >= 0) & (self.end >= 0), self.end - self.start, UNKNOWN)
 
 
@@ -185,7 +185,7 @@ def _at_events(recording: Recording, events: Ints, name: str) -> Ints:
 
 
 def _within(ids: Ints, size: int) -> Ints:
-    """Ids of a table of `size` rows, -1 for any other."""
+    """Return ids of a table of `size` rows, -1 for any other."""
     return np.where(ids < size, ids, UNKNOWN)
 
 
@@ -203,7 +203,7 @@ def _most(groups: Ints, values: Ints, size: int) -> Ints:
 
 
 def _first(groups: Ints, rows: Ints, start: Ints, size: int) -> Ints:
-    """The row of each group that began first; one without a start only where no other is there."""
+    """Return each group's first row; one without a start only where there is no other."""
     found = np.full(size, UNKNOWN, dtype=np.int64)
     known = np.flatnonzero(start >= 0)
     if bool((np.diff(start[known]) < 0).any()):
@@ -304,7 +304,7 @@ class GraphEvents:
 
     @property
     def replaces(self) -> Bools:
-        """Which rebuilds replaced the executable graph before them; see above."""
+        """Return which rebuilds replaced the previous executable graph; see above."""
         size = len(self.kind)
         last, closed = np.full(size + 1, UNKNOWN, dtype=np.int64), np.zeros(size + 1, dtype=np.bool_)
         known = (self.executable >= 0) & (self.executable < size)
@@ -318,7 +318,7 @@ class GraphEvents:
 
     @property
     def reuploads(self) -> Bools:
-        """Which uploads were of an executable graph that had been uploaded or launched since its last change."""
+        """Return which uploads repeated one: the graph had been uploaded or launched since its last change."""
         changes, places = self.of("instantiate", "before", "update") & self.is_ok, self.of("upload", "launch")
         found = np.zeros(len(self.kind), dtype=np.bool_)
         uploads = self.of("upload") & self.is_ok
@@ -336,7 +336,7 @@ def _known(value: Any) -> int | None:
 
 # Which graphs belong together: those of one topology or one fingerprint, with their events and launches.
 
-#: A key of a group: its kind (graph, executable or cupti), and the text or the number that it goes by.
+#: A key of a group: its kind (graph, executable or cupti), and its text or number.
 Key = tuple[str, Any]
 
 
@@ -382,7 +382,7 @@ def grouped(recording: Recording, runs: GraphRuns, column: str) -> Groups:
         graph_ids[at].append(graph)
         of_graph[graph] = at
     graph, made = ints(recording, "graph_events", "graph_id"), ints(recording, "graph_events", "exec_id")
-    # What has no graph of its own is of the graph that its executable graph was made from.
+    # An event without a graph belongs to the graph that its executable graph was made from.
     own = np.append(graph, UNKNOWN)
     own = np.where(own >= 0, own, np.append(own[_within(made, len(graph))], UNKNOWN))[:len(graph)]
     of_event = of_graph[_within(own, len(texts))]
@@ -478,7 +478,7 @@ class GraphSummary:
     replaced : dict of str to int
         Of these the ones after which the executable graph before was not launched any more.
     changes : tuple of str
-        What had changed, in words, each once.
+        Descriptions of the changes, without repetition.
     rebuild_ns, replaced_ns : int
         Time of the rebuilds, and of those that replaced another.
     updates, refused : int
@@ -537,20 +537,20 @@ class GraphSummary:
 
     @property
     def name(self) -> str:
-        """What to call it: ``graph 0``; the first id of several."""
+        """Return the name, such as ``graph 0``; the first id of several."""
         if self.graph_ids:
             return f"graph {self.graph_ids[0]}"
         return UNSEEN if self.cupti_graph_id is None else cupti_label(self.cupti_graph_id)
 
     @property
     def host_ns(self) -> int:
-        """Host time of building, updating, uploading and launching, in nanoseconds."""
+        """Return host time of building, updating, uploading and launching, in nanoseconds."""
         held = (self.build, self.update, self.refusal, self.upload, self.launch)
         return self.captured_ns + sum(each.total_ns for each in held if each is not None)
 
     @property
     def rebuilt(self) -> int:
-        """How many builds were rebuilds."""
+        """Return the number of builds that were rebuilds."""
         return sum(self.rebuilds.values())
 
 
@@ -676,7 +676,7 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
 
 
 def _captured(recording: Recording, groups: Groups, size: int) -> tuple[Ints, Ints]:
-    """Launches that went into captures, and their host time."""
+    """Return the number of captured launches by group, and their host time."""
     capture = ints(recording, "launches", "capture_event_id")
     if not (capture >= 0).any():
         return np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
@@ -689,7 +689,7 @@ def _captured(recording: Recording, groups: Groups, size: int) -> tuple[Ints, In
 
 
 def _rebuilds(events: GraphEvents, of: Ints, size: int, where: Bools | None = None) -> list[tuple[dict[str, int], int]]:
-    """By group: rebuilds by what had changed, and their time."""
+    """Return, for each group, rebuilds by change, and their time."""
     chosen = events.of("instantiate") & events.is_ok & (events.rebuild_of >= 0)
     if where is not None:
         chosen = chosen & where

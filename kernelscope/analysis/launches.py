@@ -82,7 +82,7 @@ class PhaseTotals:
 
     @property
     def launching_ns(self) -> int | None:
-        """The host time without compiles."""
+        """Return the host time without compiles."""
         return None if self.host_ns is None else self.host_ns - (self.compile_ns or 0)
 
     def less(self, part: PhaseTotals) -> PhaseTotals:
@@ -95,13 +95,13 @@ class PhaseTotals:
 
     @property
     def segments(self) -> tuple[tuple[str, int], ...]:
-        """What a bar shows: phases that took time, then ``unsplit``; they add up to `host_ns`."""
+        """Return the segments of a bar: phases that took time, then ``unsplit``; their sum is `host_ns`."""
         known = [(name, self.phase(name) or 0) for name in PHASES]
         return tuple((name, value) for name, value in [*known, ("unsplit", self.unsplit_ns)] if value > 0)
 
     @property
     def is_split(self) -> bool:
-        """Whether any phase is known."""
+        """Return whether any phase is known."""
         return any(self.phase(name) is not None for name in PHASES)
 
 
@@ -128,7 +128,7 @@ class LaunchPhases:
 
     @property
     def launching_ns(self) -> Ints:
-        """Own time of each launch without compiles; -1 where it is unknown."""
+        """Return own time of each launch without compiles; -1 where it is unknown."""
         return _less(self.own_ns, np.maximum(self.own_phases["compile"], 0))
 
     def take(self, rows: Ints) -> LaunchPhases:
@@ -221,7 +221,7 @@ def _less(values: Ints, taken: Ints) -> Ints:
 def _inside(
     recording: Recording, parent: Ints, host: Ints, start: Ints, boundaries: tuple[Ints, Ints, Ints]
 ) -> dict[str, Ints]:
-    """Time of the launches directly inside each launch, by the parent's phase in which they began."""
+    """Return time of the launches directly inside each launch, by the parent's phase in which they began."""
     children = np.flatnonzero((parent >= 0) & (host >= 0))
     parents = parent[children]
     begun = start[children]
@@ -243,7 +243,7 @@ def _inside(
 
 
 def _in_compile(recording: Recording, children: Ints, parents: Ints) -> Bools:
-    """Whether each child began inside a compile that its parent asked for."""
+    """Return whether each child began inside a compile that its parent asked for."""
     result = np.zeros(len(children), dtype=np.bool_)
     if not row_count(recording, "compilations"):
         return result
@@ -401,7 +401,7 @@ class KernelSummary:
 
     @property
     def host_ns(self) -> int | None:
-        """Own host time of its launches, in nanoseconds."""
+        """Return own host time of its launches, in nanoseconds."""
         return self.totals.host_ns
 
 
@@ -477,7 +477,7 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
 
 
 def _outcomes(recording: Recording, dispatcher: Ints, run: Bools, size: int) -> dict[str, Ints]:
-    """Compiles, disk loads and waits, and memory hits of launches that ran, by dispatcher."""
+    """Return compiles, disk loads and waits, and memory hits of launches that ran, by dispatcher."""
     asked = ints(recording, "compilations", "dispatcher_id")
     counts = {
         word: count_by(asked, size, matches(recording, "compilations", "outcome", word))
@@ -493,7 +493,7 @@ def _outcomes(recording: Recording, dispatcher: Ints, run: Bools, size: int) -> 
 
 
 def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
-    """Distinct overloads that a dispatcher launched or compiled."""
+    """Return distinct overloads that a dispatcher launched or compiled."""
     owners = [dispatcher, ints(recording, "compilations", "dispatcher_id")]
     overloads = [
         ints(recording, "launches", "specialization_id"), ints(recording, "compilations", "specialization_id"),
@@ -502,7 +502,7 @@ def _specializations(recording: Recording, dispatcher: Ints, size: int) -> Ints:
 
 
 def _long(phases: LaunchPhases, dispatcher: Ints, size: int) -> dict[int, LongLaunches]:
-    """The long launches by dispatcher, of those that have any."""
+    """Return the long launches by dispatcher, of those that have any."""
     launching = phases.launching_ns
     rows = long_ones(dispatcher, launching, size)
     rows = rows[np.argsort(launching[rows], kind="stable")]
@@ -527,7 +527,7 @@ def _compile_ns(recording: Recording, size: int) -> Ints:
 def _shared(
     recording: Recording, dispatcher: Ints, configuration: Ints, size: int
 ) -> list[tuple[float, float] | None]:
-    """Range of static plus dynamic shared memory over the pairs of overload and configuration launched."""
+    """Return range of static plus dynamic shared memory over the pairs of overload and configuration launched."""
     static = ints(recording, "specializations", "static_shared_bytes")
     dynamic = ints(recording, "configurations", "sharedmem_bytes")
     owner = ints(recording, "specializations", "dispatcher_id")
@@ -544,7 +544,7 @@ def _occupancy(recording: Recording, owner: Ints, size: int) -> list[tuple[float
 
 
 def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: int) -> tuple[Ints, Ints, Ints]:
-    """Blocks of the largest grid, launches with partial warps, and their largest block, by dispatcher."""
+    """Return blocks of the largest grid, launches with partial warps, and their largest block, by dispatcher."""
     blocks, threads = (_product(recording, what) for what in ("griddim", "blockdim"))
     most = np.zeros(size, dtype=np.int64)
     np.maximum.at(most, dispatcher, blocks[configuration])
@@ -556,7 +556,7 @@ def _shapes(recording: Recording, dispatcher: Ints, configuration: Ints, size: i
 
 
 def _product(recording: Recording, what: str) -> Ints:
-    """Blocks of each configuration's grid, or threads of its block; 0 where a framework hides them."""
+    """Return blocks of each configuration's grid, or threads of its block; 0 where a framework hides them."""
     sides = [ints(recording, "configurations", f"{what}_{axis}") for axis in "xyz"]
     return np.where(np.minimum.reduce(sides) < 0, 0, sides[0] * sides[1] * sides[2])
 
@@ -732,12 +732,12 @@ class ConfigurationSummary:
 
     @property
     def blocks(self) -> int | None:
-        """Blocks of the grid; None where the framework hides it."""
+        """Return blocks of the grid; None where the framework hides it."""
         return None if self.griddim is None else math.prod(self.griddim)
 
     @property
     def threads_per_block(self) -> int | None:
-        """Threads of a block; None where the framework hides it."""
+        """Return threads of a block; None where the framework hides it."""
         return None if self.blockdim is None else math.prod(self.blockdim)
 
 
@@ -778,7 +778,7 @@ class Configurations:
 
     @property
     def dispatchers(self) -> list[int]:
-        """Kernels that were launched, by dispatcher id."""
+        """Return kernels that were launched, by dispatcher id."""
         return np.unique(self._owner).tolist()
 
     def count(self, dispatcher: int) -> int:
@@ -867,7 +867,7 @@ def by_device(recording: Recording, configurations: Ints) -> tuple[Ints, int]:
 
 
 def _same_but_for_streams(recording: Recording, preferred: Ints) -> Ints:
-    """For each row of ``configurations`` the one that stands for all of its shape, of `preferred` if it can be."""
+    """Return, for each configuration, the representative of its shape, preferably one of `preferred`."""
     rows = recording.rows("configurations")
     shapes = [tuple(row[name] for name in _SHAPE) for row in rows]
     used = np.zeros(len(rows) + 1, dtype=np.bool_)
@@ -891,7 +891,7 @@ def dims(row: Mapping[str, Any], what: str) -> Dims | None:
 
 def _occupancy_of(recording: Recording, which: Ints, device: Ints | None, used: Ints, count: int,
                run: Bools) -> list[tuple[float, float] | None]:
-    """Range of occupancy by pair of kernel and configuration, on a device; `used` are its pairs with overloads."""
+    """Return the range of occupancy by kernel and configuration, on a device; `used` are the pairs with overloads."""
     width = max(row_count(recording, "configurations"), 1)
     overload, shape = (ints(recording, "occupancies", f"{name}_id") for name in ("specialization", "configuration"))
     if not run.all():  # a captured launch counts to another configuration than the one that was asked about
@@ -963,7 +963,7 @@ class CellSummary:
 
     @property
     def label(self) -> str:
-        """What to call it: ``In [3]``, its name, or both."""
+        """Return the cell's label: ``In [3]``, its name, or both."""
         if self.cell_id is None:
             return "between cells"
         number = "" if self.execution_count is None else f"In [{self.execution_count}]"
@@ -971,7 +971,7 @@ class CellSummary:
 
     @property
     def wanted(self) -> str:
-        """How a line of ``%kernelscope`` names it, by number or name; empty where it has neither."""
+        """Return the cell's number or name for a ``%kernelscope`` line; empty where it has neither."""
         return self.name or "" if self.execution_count is None else str(self.execution_count)
 
 

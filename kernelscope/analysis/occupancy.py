@@ -38,12 +38,12 @@ class Occupancy:
 
     @property
     def active_blocks(self) -> int:
-        """Blocks that a multiprocessor holds at once."""
+        """Return blocks that a multiprocessor holds at once."""
         return min(count for _, count in self._counts())
 
     @property
     def limited_by(self) -> tuple[str, ...]:
-        """Every resource that allows no more: threads, registers, shared memory, blocks."""
+        """Return the limiting resources: threads, registers, shared memory, blocks."""
         return tuple(name for name, count in self._counts() if count == self.active_blocks)
 
     def _counts(self) -> list[tuple[str, int]]:

@@ -64,17 +64,17 @@ class RangeSummary:
 
     @property
     def name(self) -> str:
-        """The path as text."""
+        """Return the path as text."""
         return SEPARATOR.join(self.path)
 
     @property
     def host_ns(self) -> int | None:
-        """Own host time of the launches, in nanoseconds."""
+        """Return own host time of the launches, in nanoseconds."""
         return self.totals.host_ns
 
     @property
     def gpu_ns(self) -> int | None:
-        """Time of kernels, copies and memsets, in nanoseconds; None where neither is known."""
+        """Return time of kernels, copies and memsets, in nanoseconds; None where neither is known."""
         known = [each for each in (self.kernel_ns, self.copy_ns) if each is not None]
         return sum(known) if known else None
 
@@ -191,7 +191,7 @@ def _times(recording: Recording) -> tuple[Ints, Ints]:
 
 
 def _open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
-    """The innermost range at each of the times, which are in order, on the thread that goes with it."""
+    """Return the innermost open range at each of the sorted times, on its thread."""
     result = np.full(len(times), UNKNOWN, dtype=np.int64)
     if not row_count(recording, "ranges") or not len(times):
         return result
@@ -210,7 +210,7 @@ def _open_at(recording: Recording, times: Ints, on: Ints) -> Ints:
 
 
 def _newest(at: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:
-    """The range that was opened last of those `ids` that are open; they need not be inside each other."""
+    """Return the range among `ids` that was opened last and is open; ranges need not nest."""
     is_closed = end[ids] < _EVER.max
     edges = np.concatenate((end[ids[is_closed]], start[ids]))
     # At one instant ends come before starts, for the sort is stable.
@@ -225,7 +225,7 @@ def _newest(at: Ints, ids: Ints, start: Ints, end: Ints) -> Ints:
 
 
 def _highest(first: Ints, last: Ints, ids: Ints, size: int) -> Ints:
-    """The highest id at each of `size` places among intervals of places, without their ends; ids are in order.
+    """Return the highest id at each of `size` places, over half-open intervals with sorted ids.
 
     Each interval is two blocks of a power of two places, which may overlap; what is told to a block is passed on to its
     halves, from the largest blocks down.
@@ -247,7 +247,7 @@ def _highest(first: Ints, last: Ints, ids: Ints, size: int) -> Ints:
 def _gpu_by(
     recording: Recording, launches: Ints, activities: Ints, size: int, joined: Joined | None
 ) -> list[tuple[int | None, int | None, int | None]]:
-    """Activities, time of kernels, and time of copies and memsets, by path."""
+    """Return activities, time of kernels, and time of copies and memsets, by path."""
     joined = joined or join(recording)
     is_kernel = matches(recording, "activities", "kind", KERNEL)
     is_copy = matches(recording, "activities", "kind", COPY) | matches(recording, "activities", "kind", "memset")
@@ -263,7 +263,7 @@ def _gpu_by(
 
 
 def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
-    """Sums by group: None where there are values and none is known."""
+    """Return sums by group: None where there are values and none is known."""
     known: Bools = values >= 0
     lost = (count_by(groups, size) > 0) & (count_by(groups, size, known) == 0)
     return [None if gone else total for gone, total in
@@ -271,14 +271,14 @@ def _sums(groups: Ints, values: Ints, size: int) -> list[int | None]:
 
 
 def _at(launched: Ints, times: Ints, values: Ints) -> Ints:
-    """The value from the last of `times` that is no later than each launch; both are in order."""
+    """Return the value of the last of `times` not later than each launch; both are sorted."""
     first = np.searchsorted(launched, times, side="left")
     counts = np.diff(np.concatenate(([0], first, [len(launched)])))
     return np.repeat(np.concatenate(([UNKNOWN], values)), counts)
 
 
 def _paths(recording: Recording) -> tuple[list[tuple[str, ...]], Ints]:
-    """The distinct paths in order of their first range, and each range's path: -1 for marks."""
+    """Return the distinct paths in order of their first range, and each range's path (-1 for marks)."""
     source: Any = recording.arrow("ranges")
     names: list[str] = source.column("name").to_pylist()
     parents = ints(recording, "ranges", "parent_range_id").tolist()

@@ -20,7 +20,7 @@ def argument_names(text: str | None) -> tuple[str, ...]:
 
 
 def named_arguments(signature: str, names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return each argument of a signature as its name and its type; without a name ``argument 2`` stands for it."""
+    """Return each argument of a signature as its name and its type; one without a name is ``argument 2``."""
     types = parse_signature(signature)
     return tuple((argument_name(names, at), kind.text) for at, kind in enumerate(types))
 
@@ -108,7 +108,7 @@ class ArgumentType:
 
     @property
     def declaration(self) -> str | None:
-        """The type as a signature in ``@cuda.jit`` spells it, such as ``float32[:, ::1]``, or None."""
+        """Return the type as a signature in ``@cuda.jit`` spells it, such as ``float32[:, ::1]``, or None."""
         dtype = "boolean" if self.dtype == "bool" else self.dtype
         if not _DECLARABLE.match(dtype) or self.readonly or not self.aligned:
             return None
@@ -188,7 +188,7 @@ def declaration(signature: str) -> str | None:
 
 
 def _tuple(text: str) -> ArgumentType | None:
-    """A tuple, a named one included: ``UniTuple(int64 x 2)``, ``Tuple(int64, float32)``, ``Point(int64 x 2)``."""
+    """Parse a tuple or named tuple, such as ``UniTuple(int64 x 2)`` or ``Point(int64, float32)``."""
     found = _CALL.match(text)
     if found is None or found["name"] in _NO_TUPLES or not _closes_at_end(text[len(found["name"]):]):
         return None
@@ -212,7 +212,7 @@ def _other_kind(text: str) -> str:
 
 
 def _top_level(text: str, separator: str) -> list[str]:
-    """Split at a separator that stands in no bracket and no quotes."""
+    """Split at a separator outside of brackets and quotes."""
     return _split(text, separator, quotes=True) or _split(text, separator, quotes=False) or [text]
 
 
@@ -240,7 +240,7 @@ def _split(text: str, separator: str, *, quotes: bool) -> list[str] | None:
 
 
 def _closes_at_end(text: str) -> bool:
-    """Whether the bracket that opens the text closes at its end."""
+    """Return whether the bracket that opens the text closes at its end."""
     depth = 0
     for found in _BRACKET.finditer(text):
         depth += 1 if found[0] in _OPEN else -1
@@ -309,12 +309,12 @@ class Difference:
 
     @property
     def code(self) -> str:
-        """The reason code: the worst aspect."""
+        """Return the reason code: the worst aspect."""
         return self.aspects[0]
 
     @property
     def rank(self) -> int:
-        """How bad it is, from 0."""
+        """Return the severity, from 0."""
         return _RANK[self.aspects[0]]
 
 
@@ -349,7 +349,7 @@ def _compare(
 
 
 def _array_aspects(new: ArgumentType, old: ArgumentType) -> tuple[str, ...]:
-    """In what two arrays differ; nothing where only their spelling does."""
+    """Return the aspects in which two arrays differ; none where only their spelling does."""
     aspects: list[str] = []
     if new.ndim != old.ndim:
         aspects.append("new_dimensions")
@@ -382,7 +382,7 @@ def _code(new: ArgumentType, old: ArgumentType) -> str:
 
 
 def _same_fields(new: str, old: str) -> bool:
-    """Whether two record types have the same fields of the same types, wherever these stand in memory."""
+    """Return whether two record types have the same fields and types, whatever their offsets."""
     fields = record_fields(new)
     other = record_fields(old)
     return fields is not None and other is not None and list(fields.items()) == list(other.items())
@@ -409,11 +409,11 @@ class SignatureIndex:
         self._last: str | None = None
 
     def __contains__(self, signature: str) -> bool:
-        """Whether it is known, as it is spelled."""
+        """Return whether the signature is known in this spelling."""
         return signature in self._texts
 
     def __len__(self) -> int:
-        """How many are known."""
+        """Return the number of known entries."""
         return len(self._texts)
 
     def add(self, signature: str) -> None:
@@ -468,7 +468,7 @@ class _Group:
 
 @lru_cache(maxsize=4096)
 def _numbers(signature: str) -> tuple[Ints, Ints]:
-    """The types' texts as numbers, and their features; a text stands for itself by its hash."""
+    """Return hashes of the types' texts, and of their features."""
     texts = [each.text for each in parse_signature(signature)]
     return (np.array([hash(text) for text in texts], dtype=np.int64),
             np.array([number for text in texts for number in _features(text)], dtype=np.int64))
@@ -499,7 +499,7 @@ class Shape(NamedTuple):
     sharedmem_bytes: int
 
     def __str__(self) -> str:
-        """``[4, (16, 16), 64 B shared]``."""
+        """Return the configuration as text, such as ``[4, (16, 16), 64 B shared]``."""
         shared = f", {self.sharedmem_bytes:,} B shared" if self.sharedmem_bytes else ""
         return f"[{self.griddim}, {self.blockdim}{shared}]"
 
@@ -512,11 +512,11 @@ class ShapeIndex:
         self._latest: dict[tuple[str | int | None, ...], Shape] = {}
 
     def __contains__(self, shape: Shape) -> bool:
-        """Whether it is known."""
+        """Return whether the launch configuration is known."""
         return shape in self._all
 
     def __len__(self) -> int:
-        """How many are known."""
+        """Return the number of known entries."""
         return len(self._all)
 
     def add(self, shape: Shape) -> None:
@@ -542,7 +542,7 @@ class ShapeIndex:
 
 
 def _parts(shape: Shape) -> tuple[tuple[str | int | None, ...], ...]:
-    """What two configurations can have in common, most first."""
+    """Return the combinations of parts that two configurations can share, most parts first."""
     grid, block, shared = shape
     return ((None, block, shared), (grid, None, shared), (grid, block, None),
             (None, None, shared), (None, block, None), (grid, None, None), (None, None, None))

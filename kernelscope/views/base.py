@@ -58,7 +58,7 @@ def clean_code(text: str) -> str:
 
 
 def escape(text: object) -> str:
-    """Return text as it can stand in HTML, in an element or in a quoted attribute: cleaned and escaped."""
+    """Return text cleaned and escaped for HTML, for an element or a quoted attribute."""
     return html.escape(clean(text), quote=True)
 
 
@@ -87,7 +87,7 @@ def defined_at(
 ) -> str:
     """Return where a kernel is defined: its module, file and line, without the path of this machine.
 
-    Its framework stands first where it is another than numba-cuda, or one of several `frameworks`.
+    Its framework comes first where it is not numba-cuda, or one of several `frameworks`.
     """
     parts = [framework] if framework != "numba-cuda" or len(frameworks) > 1 else []
     # Beside a file or a cell, __main__ tells nothing.

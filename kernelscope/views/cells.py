@@ -59,7 +59,7 @@ def _milliseconds(value: int | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Numbers stand at the right of their column; the first and the last column are words."""
+    """Align columns: numbers right, the first and the last column left."""
     widths = [max(width_of(row[place]) for row in rows) for place in range(len(rows[0]))]
     lines: list[str] = []
     for row in rows:

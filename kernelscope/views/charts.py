@@ -230,7 +230,7 @@ def gpu_busy(recording: Recording, bins: int = 200) -> go.Figure:
 
 
 def _gpu_times(recording: Recording) -> tuple[Ints, list[str], Ints, Ints]:
-    """Kernel, execute and queue of each launch and of each kernel that nothing recorded launched; -1 for unknown."""
+    """Return kernel, execute and queue times of launches and of other kernels; -1 where unknown."""
     names = [str(row["name"]) for row in recording.rows("dispatchers")]
     kernel = ints(recording, "launches", "dispatcher_id")
     execute, queue = ints(recording, "launches", "execute_ns"), ints(recording, "launches", "queue_ns")
@@ -323,7 +323,7 @@ def split(times: Iterable[CompileTime]) -> dict[str, int]:
 
 
 def _kernels(recording: Recording, times: Sequence[CompileTime]) -> list[tuple[str, list[CompileTime]]]:
-    """Kernels with their compiles, longest first."""
+    """Return kernels with their compiles, longest first."""
     names = [str(row["name"]) for row in recording.rows("dispatchers")]
     found: dict[int | None, list[CompileTime]] = {}
     for each in times:
@@ -334,7 +334,7 @@ def _kernels(recording: Recording, times: Sequence[CompileTime]) -> list[tuple[s
 
 
 def _passes(times: Iterable[CompileTime], most: int | None = MOST_PASSES) -> list[tuple[str, int]]:
-    """Numba's passes over all compiles, longest first; those beyond `most` are one."""
+    """Return Numba's passes over all compiles, longest first; those beyond `most` are combined."""
     totals: dict[str, int] = {}
     for each in times:
         for part in each.parts:
@@ -350,7 +350,7 @@ def _bars(
     figure: go.Figure, rows: Sequence[tuple[str, Sequence[CompileTime]]], domain: list[float], axis: str,
     note: str = "",
 ) -> None:
-    """A stacked bar a row, of compiles by part; the first one's colors are the legend's."""
+    """Return stacked bars of compiles by part, one a row; the first row's colors make the legend."""
     splits = [split(times) for _, times in rows]
     whole = sum(sum(each.values()) for each in splits)
     scale, unit = unit_of(max(sum(each.values()) for each in splits))
@@ -394,7 +394,7 @@ def _axes(figure: go.Figure, axis: str, domain: list[float], labels: list[str], 
 
 
 def _domains(lines: Sequence[int]) -> tuple[list[list[float]], int]:
-    """Where the parts are, from above, with a gap between them for an axis; and how high they are together."""
+    """Return the vertical domains of the subplots from the top, and their total height."""
     whole = sum(lines) * _LINE_HEIGHT + _GAP * (sum(map(bool, lines)) - 1)
     top = 0
     domains: list[list[float]] = []
@@ -510,7 +510,7 @@ def figures_html(figures: Sequence[go.Figure], notice: str = "", *, with_library
 
 @functools.cache
 def _plotly() -> tuple[str, str]:
-    """plotly.js of the installed package, compressed and in letters, and what tells versions apart."""
+    """Return plotly.js of the installed package as compressed base64 text, and its version."""
     import plotly
     from plotly.offline import get_plotlyjs
 
@@ -518,5 +518,5 @@ def _plotly() -> tuple[str, str]:
 
 
 def _json(value: Any) -> str:
-    """JSON that no HTML parser takes for an end of the script around it."""
+    """Return JSON that cannot close the script element around it."""
     return json.dumps(value).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -53,7 +53,7 @@ class Exporter:
 
     @property
     def write(self) -> Callable[..., Path]:
-        """The function."""
+        """Return the function that writes the format."""
         module, _, name = self.function.partition(":")
         found: Callable[..., Path] = getattr(importlib.import_module(module), name)
         return found

@@ -242,7 +242,7 @@ def heading(text: str, note: str = "") -> str:
 def bar(parts: Sequence[tuple[str, str, int]], whole_ns: int, kind: str, prefix: str = "") -> str:
     """Return a bar of parts of a whole: exact numbers are its tooltips, and its text for screen readers.
 
-    A part has the name that its color goes by, a label and its duration in nanoseconds.
+    A part has the name that selects its color, a label and a duration in nanoseconds.
     """
     whole = max(whole_ns, 1)
     names = [f"{prefix}{label} {duration(value)} ({value:,} ns, {percent(value / whole)})" for _, label, value in parts]

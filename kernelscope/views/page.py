@@ -81,7 +81,7 @@ def page(recording: Recording, *, paths: bool = False) -> str:
 
 
 def _still(timeline: Timeline) -> str:
-    """Where no script runs: the picture. The names in it are escaped, and so cannot end the element."""
+    """Return the static SVG for pages without scripts; its escaped names cannot end the element."""
     drawn = picture(timeline)
     return f'<noscript><div style="overflow-x: auto">{drawn}</div><p>{escape(_NO_SCRIPT)}</p></noscript>'
 

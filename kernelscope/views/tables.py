@@ -104,7 +104,7 @@ def _write(
 
 
 def _without_formulas(table: pa.Table) -> pa.Table:
-    """The table with plain texts instead of words by code, and an apostrophe before what looks like a formula."""
+    """Return the table with plain texts, and an apostrophe before texts that look like formulas."""
     for index, field in enumerate(table.schema):
         column: Any = table.column(index)
         if pa.types.is_dictionary(field.type):

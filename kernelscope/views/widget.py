@@ -29,16 +29,16 @@ def front_end(name: str) -> str:
 
 # What the live views share in a notebook: their front ends' models, their outputs, and when they are closed.
 #
-# A display is two outputs. The first is the widget; the second its static twin, as HTML, which the widget's view
-# hides while it is shown. A saved notebook has no live widget, so that the twin is seen: in JupyterLab and
-# Notebook, whose line "Error displaying widget" the twin's style hides, in nbconvert's HTML, and where there are
-# no widgets.
+# A display is two outputs. The first is the widget; the second its static version, as HTML, which the widget's view
+# hides while it is shown. A saved notebook has no live widget, so that the static version is seen: in JupyterLab and
+# Notebook, whose line "Error displaying widget" the static version's style hides, in nbconvert's HTML, and where there
+# are no widgets.
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 
 # JupyterLab and Notebook put each output of a cell into such a child; what draws a widget there is a panel. Both rules
-# are about the widget that a twin follows: until it is live it is hidden, with what is said when its model is not
-# found, and once it is live the place of the hidden twin takes no room.
+# are about the widget that a static version follows: until it is live it is hidden, with the message of a model
+# that is not found, and once it is live the place of the hidden static version takes no room.
 _STYLE = (
     ".jp-OutputArea-child:has(> .jp-OutputArea-output.lm-Panel):has(+ .jp-OutputArea-child [data-ks-picture])"
     ":not(:has(.ks-live)) { display: none; }\n"
@@ -54,14 +54,14 @@ class FrontEnd(ipywidgets.Widget):
 
 
 class View(anywidget.AnyWidget):
-    """A live view with a static twin; its data are sent in messages, and are no part of a saved notebook's state.
+    """A live view with a static version; its data are sent in messages, and are no part of a saved notebook's state.
 
-    A subclass names its bundle, and makes the twin and the data.
+    A subclass names its bundle, and makes the static version and the data.
 
     Attributes
     ----------
     picture : str
-        By what name its page finds the static twin.
+        By what name its page finds the static version.
     """
 
     #: Which front end draws it.
@@ -78,17 +78,17 @@ class View(anywidget.AnyWidget):
         raise NotImplementedError
 
     def twin(self) -> tuple[str, str]:
-        """Return the static twin as plain text and as HTML."""
+        """Return the static version as plain text and as HTML."""
         raise NotImplementedError
 
     def show(self) -> None:
-        """Display the view and its twin as outputs of the running cell."""
+        """Display the view and its static version as outputs of the running cell."""
         close_earlier(self)
         # The view first, which the page makes while the kernel makes the data; then the data, which it paints while
-        # the kernel makes the twin. What is told that data are coming does not ask for them.
+        # the kernel makes the static version. What is told that data are coming does not ask for them.
         self.send({"kind": "coming"})
         view, metadata = cast(Any, self._repr_mimebundle_())
-        # Where widgets are unknown nothing is shown twice: the twin and its text say it.
+        # Where widgets are unknown nothing is shown twice: the static version and its text say it.
         publish_display_data({**view, "text/html": "<span hidden></span>", "text/plain": ""},
                              {**metadata, "kernelscope": {self.bundle: "widget"}})
         self.send_data()
@@ -101,7 +101,7 @@ class View(anywidget.AnyWidget):
         super().close()
 
     def show_twin_again(self) -> None:
-        """Replace the static twin by one of what is shown now."""
+        """Replace the static version by one of what is shown now."""
         self._publish_twin(update=True)
 
     def _publish_twin(self, *, update: bool) -> None:
@@ -159,7 +159,7 @@ def _close(cell: str) -> None:
 
 
 def _running_cell() -> tuple[str | None, str, list[str]]:
-    """The page's id of the running cell, the id of this run, and the ids of deleted cells, as far as told."""
+    """Return the page's ids of the running cell, of this run and of deleted cells, where known."""
     shell: Any = get_ipython()
     parent = getattr(shell, "parent_header", None) or {}
     metadata, header = parent.get("metadata") or {}, parent.get("header") or {}

@@ -1,9 +1,8 @@
-"""Advice: what each rule says and from when on, that its numbers can be multiplied, and how a rule is added."""
+"""Advice: what each rule says and from when on, and how a rule is added."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,6 @@ from kernelscope.analysis import advice
 from kernelscope.analysis.advice import RULES, Evidence, Found, rule
 from kernelscope.views.card.html import card
 from kernelscope.views.card.model import overview
-
-UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01}
-TIME = r"[\d.,]+ (?:ns|µs|ms|s)"
 
 
 def _advice(made: Script) -> dict[str, str]:
@@ -97,6 +93,18 @@ def _waiting(kernels: int = 4, rounds: int = 500) -> Script:
         for at in range(kernels):
             wait = waits.get(turn, 0) if at == 0 else 0
             made.launch(at, (20_000, 0, 4_000 + wait, 20_000, 10_000), at)
+    return made
+
+
+def _one_waited(made: Script) -> Script:
+    """Let one launch, with the launches after it and so with idle time, wait before its driver call."""
+    for name in ("submit_start_ns", "submit_end_ns", "end_ns"):
+        made.rows["launches"][300][name] += 300_000
+    return made
+
+
+def _one_long(made: Script) -> Script:
+    made.launch(phases=(3_000, 0, 34_700_000, 6_000, 1_000))
     return made
 
 
@@ -226,6 +234,16 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
     ("many_launches", lambda: _launched(600, 8 * MS),
      "600 launches of axpy took 6.00 ms on the host, 75 % of the wall time and 10.0 µs each on average: launch less "
      "often with more work, or as a CUDA graph."),
+    ("many_launches", lambda: _waiting(kernels=1, rounds=2_000),
+     "1,976 launches of k0 took 107 ms on the host, 34 % of the wall time and 54.0 µs each on average, besides 24 "
+     "longer ones of 167 ms in all: launch less often with more work, or as a CUDA graph."),
+    ("launch_bound", lambda: _one_waited(_bound(2_000)),
+     "the GPU was busy for 13 % of the time only, and for 70 % of its idle time the host was making launches: 599 of "
+     "axpy took 5.99 ms on the host, 10.0 µs each on average, besides 1 longer one of 310 µs in all, and its 600 "
+     "kernels ran for 1.20 ms on the GPU, 2.00 µs each..."),
+    ("slow_prepare", lambda: _one_long(_launched(30, phases=(3_000, 0, 90_000, 6_000, 1_000))),
+     "30 launches of axpy took 3.00 ms on the host, besides 1 longer one of 34.7 ms in all, 2.70 ms of it (90 %) in "
+     "prepare..."),
     ("long_launches", lambda: _waiting(),
      "24 of 500 launches of k0 took 167 ms of the 193 ms of host time of all (87 %); the longest took 34.7 ms, 34.6 ms "
      "of it in prepare, where host arrays are copied in, and a first launch loads its module. The timeline shows when. "
@@ -413,67 +431,6 @@ def test_a_cell_that_only_waits_is_advised_no_graph() -> None:
     assert _advice(alone) == {}, "why they took long is not known"
 
 
-# What stands in a line can be multiplied: each number has three digits, a share two.
-
-def _number(text: str) -> float:
-    """A duration in nanoseconds, a share of 1, or a count."""
-    value, _, unit = text.partition(" ")
-    return float(value.replace(",", "")) * UNITS.get(unit, 1)
-
-
-def _numbers_in(text: str, pattern: str) -> list[float]:
-    found = re.search(pattern, text)
-    assert found, text
-    return [_number(each) for each in found.groups()]
-
-
-def _holds(product: float, stated: float) -> None:
-    """Each number has three digits, a share two."""
-    assert product == pytest.approx(stated, rel=0.03)
-
-
-def test_what_many_launches_took_can_be_multiplied() -> None:
-    made = _waiting(kernels=1, rounds=2_000)
-    text = _advice(made)["many_launches"]
-    assert text.startswith("1,976 launches of k0 took 107 ms on the host, 34 % of the wall time and 54.0 µs each on "
-                           "average, besides 24 longer ones of 167 ms in all: launch less often")
-    count, spent, share, each = _numbers_in(
-        text, f"([\\d,]+) launches .* took ({TIME}) on the host, (.+?) of the wall time and ({TIME}) each")
-    _holds(count * each, spent)
-    _holds(share * 311 * MS, spent)
-
-
-def test_what_launches_that_keep_the_gpu_idle_took_can_be_multiplied() -> None:
-    made = _bound(2_000)
-    waited = made.rows["launches"][300]
-    for name in ("submit_start_ns", "submit_end_ns", "end_ns"):
-        waited[name] += 300_000  # with the launches after it, and so with idle time
-    text = _advice(made)["launch_bound"]
-    launches, host, each, kernels, device, one = _numbers_in(
-        text, f"launches: ([\\d,]+) of axpy took ({TIME}) on the host, ({TIME}) each on average, besides 1 longer one "
-              f"of 310 µs in all, and its ([\\d,]+) kernels ran for ({TIME}) on the GPU, ({TIME}) each")
-    assert (launches, kernels) == (599, 600)
-    _holds(launches * each, host)
-    _holds(kernels * one, device)
-
-
-def test_what_is_spent_in_prepare_is_of_the_same_launches() -> None:
-    made = _launched(30, 100 * MS, (3_000, 0, 90_000, 6_000, 1_000))
-    made.launch(phases=(3_000, 0, 34_700_000, 6_000, 1_000))
-    text = _advice(made)["slow_prepare"]
-    launches, spent, prepare, share = _numbers_in(
-        text, f"(\\d+) launches of axpy took ({TIME}) on the host, besides 1 longer one .*, ({TIME}) of it \\((.+?)\\)")
-    _holds(launches * 100_000, spent)
-    _holds(share * spent, prepare)
-
-
-def test_what_graphs_cost_is_a_sum() -> None:
-    text = _advice(rebuilt())["rebuilt_graph"]
-    builds, spent, replaced, of_them = _numbers_in(text, f"([\\d,]+) times, ({TIME}) in all; (\\d+) of them, ({TIME}),")
-    _holds(builds * 402_000, spent)
-    _holds(replaced * 402_500, of_them)
-
-
 def test_the_parts_of_a_long_launch_add_up() -> None:
     found = overview(_waiting().recording())
     told = {each.code: each for each in found.advice}
@@ -481,9 +438,6 @@ def test_the_parts_of_a_long_launch_add_up() -> None:
     assert long is not None
     assert (long.launches, long.longest_ns, long.phase, long.phase_ns) == (24, 34_700_000, "prepare", 34_650_000)
     assert told["long_launches"].weight_ns == long.totals.host_ns
-    part, whole, share = _numbers_in(
-        told["long_launches"].text, f"took ({TIME}) of the ({TIME}) of host time of all \\((.+?)\\)")
-    _holds(part / whole, share)
     assert told["repeated_sequence"].weight_ns == 476 * 216_000
     # That all launches take 88 % of the wall time is nothing that a graph could spare.
     assert found.host_share == pytest.approx(0.88, abs=0.005)

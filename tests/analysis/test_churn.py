@@ -76,13 +76,6 @@ def test_a_function_that_is_jitted_twice(script: Any) -> None:
     assert (found.code, found.compiles) == ("recreated", 2)
 
 
-def test_the_same_code_in_several_places(script: Any) -> None:
-    made = _defined(script, 2)
-    made.rows["dispatchers"][1]["name"] = "copy"
-    found, = find_churn(made.recording())
-    assert (found.code, found.dispatchers) == ("same_code", (0, 1))
-
-
 def test_the_same_code_in_a_library_is_not_the_users(script: Any) -> None:
     made = _defined(script, 2, attributes='{"owner": "library"}')
     made.rows["dispatchers"][1]["name"] = "copy"

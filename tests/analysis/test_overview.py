@@ -50,14 +50,6 @@ def test_titles(script: Any, name: str, cell: dict[str, Any], title: str) -> Non
     assert overview(made.recording()).title == title
 
 
-@pytest.mark.parametrize(("metadata", "notice"), [
-    ({"dry_run": True}, "dry run: kernels did not execute"),
-    ({"simulator": True}, "CUDA simulator: times say nothing about a GPU"),
-])
-def test_notices(script: Any, metadata: dict[str, Any], notice: str) -> None:
-    assert overview(script(**metadata).recording()).notice == notice
-
-
 def test_a_kernel_that_compiled_and_never_ran_is_shown(script: Any) -> None:
     made = script()
     made.kernel()

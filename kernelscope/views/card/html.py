@@ -241,7 +241,7 @@ def _finding(each: Finding) -> str:
 
 
 def _signature(text: str) -> str:
-    """A signature that breaks into lines between arguments, not inside an argument's type."""
+    """Return a signature that wraps between arguments, not inside an argument's type."""
     types = [clean(kind.text) for kind in parse_signature(text)]
     if clean(text) != f"({', '.join(types)})":
         return escape(text)

@@ -418,7 +418,7 @@ def graph_notes(graph: GraphSummary) -> list[str]:
 
 
 def _rebuilds(graph: GraphSummary) -> str:
-    """How many builds were rebuilds, of what, and how many were needed."""
+    """Describe how many builds were rebuilds, and what had changed."""
     parts = [f"{graph.rebuilds[change]:,} with {_CHANGED[change]}" for change in CHANGES if change in graph.rebuilds]
     what = f" ({', '.join(graph.changes[:_FEW])}{' and more' if len(graph.changes) > _FEW else ''})" if (
         graph.changes) else ""
@@ -429,7 +429,7 @@ def _rebuilds(graph: GraphSummary) -> str:
 
 
 def graphs_note(shown: Overview) -> str:
-    """Return what stands behind the heading of the graphs."""
+    """Return the note after the heading of the graphs."""
     parts = [counted(len(shown.by_graph), "graph"), counted(sum(each.builds for each in shown.by_topology), "build"),
              counted(shown.graph_launches, "launch", "launches")]
     return ", ".join(parts)
@@ -451,7 +451,7 @@ def graph_runs_line(shown: Overview) -> str:
 
 
 def builds_note(shown: Overview) -> str:
-    """Return what stands behind the heading of the build caches."""
+    """Return the note after the heading of the build caches."""
     requests = sum(each.requests for each in shown.builds)
     return f"{counted(requests, 'request')}, {duration(sum(each.host_ns for each in shown.builds))} in all"
 

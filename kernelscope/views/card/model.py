@@ -48,7 +48,7 @@ class HealthRow:
 
     @property
     def is_trouble(self) -> bool:
-        """Whether the card must say it: something is missing, was lost or went wrong."""
+        """Return whether something is missing, was lost or failed."""
         return self.status != "ok" or bool(self.dropped) or bool(self.errors)
 
 
@@ -186,19 +186,19 @@ class Overview:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was launched, compiled or built, and the GPU did nothing."""
+        """Return whether nothing was launched, compiled or built, and the GPU did nothing."""
         ran = self.gpu is not None and bool(self.gpu.kernels or self.gpu.copies)
         made = self.compilations or self.by_topology or self.builds
         return not self.launches and not self.captured and not made and not ran
 
     @property
     def unfinished(self) -> dict[str, int]:
-        """Launches that had begun and not returned when the process died, by kernel."""
+        """Return the launches that had not returned when the process died, by kernel."""
         return {kernel.name: kernel.unfinished for kernel in self.by_kernel if kernel.unfinished}
 
     @property
     def host_share(self) -> float | None:
-        """Host time in launches over the cells' wall time; above 1 where several threads launched at once."""
+        """Return host time in launches over the cells' wall time; above 1 where threads launched at once."""
         if self.totals.host_ns is None or not self.wall_ns:
             return None
         return self.totals.host_ns / self.wall_ns
@@ -334,7 +334,7 @@ def _cost(recording: Recording, wall: int | None) -> Cost | None:
 
 
 def _launch_cost(rows: list[dict[str, Any]]) -> float | None:
-    """The cost of a launch, the probes' together; of a probe that states several, as their launches have it."""
+    """Return the cost of a launch, summed over probes; several of one probe are weighted by launches."""
     by_probe: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         by_probe.setdefault(row["probe"], []).append((row["cost_ns"], row["total_cost_ns"]))

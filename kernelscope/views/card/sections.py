@@ -63,7 +63,7 @@ class Part:
     Attributes
     ----------
     name, label : str
-        The name that its color goes by, and what it is called.
+        The name that selects its color, and its label.
     duration_ns : int
         How long it is.
     """
@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Bar:
-    """Parts of a whole. What stands before their labels (`prefix`) is empty but for the thinner bar below another."""
+    """Parts of a whole. The text before their labels (`prefix`) is empty except for the thinner bar."""
 
     parts: tuple[Part, ...]
     whole_ns: int
@@ -255,7 +255,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Fold:
-    """A part that is folded: on pages. `name` or `bold` stands out of its summary, `before` and `after` around it."""
+    """A folded part, on pages only. `name` or `bold` is emphasized in its summary, between `before` and `after`."""
 
     blocks: tuple[Block, ...]
     name: str = ""
@@ -437,7 +437,7 @@ def _phase_columns(with_others: bool, *, is_wide: bool = False) -> tuple[Termina
 
 
 def _bars_column(shown: Overview) -> Column:
-    """The column of bars; below its label what the thinner ones are, where there are any."""
+    """Return the column of bars, with the meaning of the thinner bars below its label."""
     below = "excl. compilation" if shown.totals.compile_ns else ""
     return Column("By phase", "bars", below, width="phases", kind="bars")
 
@@ -505,7 +505,7 @@ def _median(spread: Spread | None, missing: str = MISSING) -> str:
 
 
 def _terminal(*columns: str | tuple[str, str]) -> tuple[TerminalColumn, ...]:
-    """Columns of numbers on a terminal: keys, or pairs of a label and a key."""
+    """Return columns of numbers on a terminal: keys, or pairs of a label and a key."""
     pairs = [(each, each) if isinstance(each, str) else each for each in columns]
     return tuple([TerminalColumn(label, key) for label, key in pairs])
 
@@ -553,7 +553,7 @@ def cells_section(shown: Overview) -> Section | None:
 
 
 def _first_and_folded(table: Table, total: int, noun: str) -> tuple[Block, ...]:
-    """A table's first rows, and on a page the others of it below."""
+    """Return a table of the first rows, and on a page the remaining rows folded."""
     more = _more(total, FIRST_ROWS, noun)
     top = replace(table, rows=table.rows[:FIRST_ROWS], more=more)
     if not more:
@@ -664,7 +664,7 @@ def _compile(each: CompilationSummary) -> Finding:
 
 
 def _findings(all_of_them: Findings, total: int, noun: str, after: str) -> tuple[Block, ...]:
-    """The first findings, and on a page the others below."""
+    """Return the first findings, and on a page the remaining ones folded."""
     found, head, width = all_of_them.findings, all_of_them.head, all_of_them.width
     more = _more(total, FIRST_FINDINGS, noun)
     blocks: tuple[Block, ...] = (Findings(head, found[:FIRST_FINDINGS], width, all_of_them.requested,

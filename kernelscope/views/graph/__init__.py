@@ -1,1 +1,1 @@
-"""CUDA graphs: layout, text, picture and widget."""
+"""CUDA graphs: layout, text, SVG and widget."""

@@ -34,17 +34,17 @@ class Drawing:
 
     @cached_property
     def layout(self) -> Layout:
-        """Where nodes and edges stand; computed once."""
+        """Return the positions of nodes and edges; computed once."""
         return lay_out(self.graph)
 
     @property
     def headline(self) -> str:
-        """The graph in one line."""
+        """Return the graph's headline."""
         return headline(self.graph)
 
     @property
     def notes(self) -> list[str]:
-        """What is not shown, and what is strange in the recording."""
+        """Return notes on what is not shown, and on inconsistencies in the recording."""
         levels = self.layout.levels.values()
         edges = sum(level.left_out_edges for level in levels)
         backward = sum(line.is_backward for level in levels for line in level.lines)
@@ -135,7 +135,7 @@ def layered(nodes: Sequence[int], edges: Sequence[Edge]) -> list[Layered]:
 
 
 def _parts(nodes: Sequence[int], edges: Sequence[Edge]) -> list[tuple[list[int], list[Edge]]]:
-    """Nodes and edges by connected part."""
+    """Return nodes and edges by connected part."""
     leader = {node: node for node in nodes}
 
     def find(node: int) -> int:
@@ -179,7 +179,7 @@ def _part(nodes: list[int], edges: list[Edge]) -> Layered:
 
 
 def _ranks(nodes: list[int], edges: list[Edge]) -> tuple[dict[int, int], set[Edge]]:
-    """How many nodes come before each one at least, but for the edges that close a cycle; and those edges."""
+    """Return each node's rank, without the edges that close a cycle; and those edges."""
     after: dict[int, list[int]] = {node: [] for node in nodes}
     waits = dict.fromkeys(nodes, 0)
     for a, b in edges:
@@ -215,7 +215,7 @@ Bends = dict[Edge, list[tuple[int, float]]]
 
 
 def _best(size: int, edges: list[Edge], rank: list[int]) -> tuple[Spots, Bends]:
-    """The layout with the fewest crossings of a few; of equal ones always the same."""
+    """Return the layout with the fewest crossings of several attempts; ties are deterministic."""
     try:
         from fast_sugiyama import from_edges
     except ImportError:
@@ -231,7 +231,7 @@ def _best(size: int, edges: list[Edge], rank: list[int]) -> tuple[Spots, Bends]:
 
 
 def _plain(edges: list[Edge], rank: list[int]) -> tuple[Spots, Bends]:
-    """Layers by rank in the order given, where the library is not installed: lines may cross more than they must."""
+    """Return layers by rank in the given order, for where the library is not installed."""
     rows: dict[int, list[int]] = {}
     for node, layer in enumerate(rank):
         rows.setdefault(layer, []).append(node)
@@ -243,7 +243,7 @@ def _plain(edges: list[Edge], rank: list[int]) -> tuple[Spots, Bends]:
 
 
 def _read(size: int, made: Any, rank: list[int]) -> tuple[Spots, Bends]:
-    """The library's answer: y counts from the bottom, and a long edge is a chain over nodes of its own."""
+    """Read the library's result: y counts from the bottom, and long edges have dummy nodes."""
     spots: Spots = {}
     bends: Bends = {}
     right = 0.0
@@ -273,7 +273,7 @@ def _read(size: int, made: Any, rank: list[int]) -> tuple[Spots, Bends]:
 
 
 def _spread(found: Spots, size: int) -> None:
-    """Push apart what stands too close; the library's own distances pass untouched."""
+    """Push apart nodes that are too close; the library's own distances pass untouched."""
     rows: dict[int, list[int]] = {}
     for node, (layer, _) in found.items():
         rows.setdefault(layer, []).append(node)
@@ -293,12 +293,12 @@ def _mirrored(spots: Spots, bends: Bends) -> tuple[Spots, Bends]:
 
 
 def _order(spots: Spots) -> list[tuple[int, float, int]]:
-    """What tells two equally good layouts apart: the first nodes stand left."""
+    """Return the sort key among equally good layouts: the first nodes are at the left."""
     return sorted((layer, x, node) for node, (layer, x) in spots.items())
 
 
 def _steps(made: tuple[Spots, Bends], edges: list[Edge]) -> dict[int, list[tuple[float, float]]]:
-    """For each layer where lines leave it and where they arrive in the next one."""
+    """Return, for each layer, where lines leave it and where they reach the next one."""
     spots, bends = made
     found: dict[int, list[tuple[float, float]]] = {}
     for a, b in edges:
@@ -320,7 +320,7 @@ def _length(made: tuple[Spots, Bends], edges: list[Edge]) -> float:
     return round(sum(abs(a - b) for steps in _steps(made, edges).values() for a, b in steps))
 
 
-# Where the nodes and edges of a CUDA graph stand in its picture, whichever of its boxes are open.
+# Positions of the nodes and edges of a CUDA graph, whichever of its boxes are open.
 #
 # Each body of a graph is laid out once, with all boxes in it closed: connected parts in layers, long narrow parts
 # folded into columns as text is, the columns on shelves. What a picture shows with some boxes open follows from
@@ -359,7 +359,7 @@ _MOST_LANES = 5
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a node stands while all boxes are closed: its column, its layer in it, and its middle's x in it."""
+    """The position of a node while all boxes are closed: its column, its layer in it, and its middle's x in it."""
 
     column: int
     layer: int
@@ -445,7 +445,7 @@ class Layout:
 
     @property
     def left_out(self) -> int:
-        """Nodes that no picture of it shows."""
+        """Return the number of nodes that are not drawn."""
         return sum(level.left_out_nodes for level in self.levels.values())
 
 
@@ -464,7 +464,7 @@ def lay_out(graph: Graph) -> Layout:
 
 
 def _depths(graph: Graph) -> dict[Place, int]:
-    """How many boxes each place is inside of; a node comes after the one around it."""
+    """Return the nesting depth of each place; a node comes after its parent."""
     found = {TOP: 0}
     for place in sorted(graph.bodies):
         if place != TOP:
@@ -495,14 +495,14 @@ def _level(graph: Graph, place: Place, most: int) -> Level:
 
 
 def _card_width(nodes: Sequence[Node]) -> int:
-    """So that most names and launch configurations fit."""
+    """Return a card width that most names and launch configurations fit into."""
     longest = max((len(node.name) for node in nodes), default=0) * _LETTER
     details = max((_letters(node) for node in nodes), default=0) * _SMALL_LETTER
     return round(min(max(longest + _ICON, details + _ICON, _NARROWEST), _WIDEST))
 
 
 def _letters(node: Node) -> int:
-    """About how long a node's second line is: the kind, a launch configuration, a time."""
+    """Return the approximate length of a node's second line: kind, launch configuration, time."""
     if node.griddim is None or node.blockdim is None:
         return 20
     return 19 + sum(len(f"{each:,}") + 3 * (place > 0) for dims in (node.griddim, node.blockdim)
@@ -555,7 +555,7 @@ def _take_part(
 
 
 def _cuts(part: Layered, edges: list[Edge], step: float) -> list[int]:
-    """The layers that columns begin with: one column, unless it would be much higher than wide."""
+    """Return the first layer of each column: one column, unless it would be much taller than wide."""
     if part.layers < _FOLDED_FROM:
         return [0]
     points = [*part.spots.values(), *(point for bends in part.bends.values() for point in bends)]
@@ -587,7 +587,7 @@ def _cuts(part: Layered, edges: list[Edge], step: float) -> list[int]:
 
 
 def _shelves(groups: list[tuple[list[int], float, float]]) -> tuple[tuple[int, ...], ...]:
-    """Columns by shelf, those of one part together; the highest parts first, so that shelves are filled well."""
+    """Return columns by shelf; the tallest parts come first, so that shelves are filled well."""
     area = sum((width + GAP) * (height + SHELF_GAP) for _, width, height in groups)
     widest = max((width for _, width, _ in groups), default=0.0)
     target = max(math.sqrt(area * _ASPECT), widest)
@@ -622,7 +622,7 @@ def _with_ports(lines: list[Line], spots: dict[int, Spot], width: int) -> list[L
 
 
 def _toward(spot: Spot, other: Spot) -> float:
-    """Where the other one is, left to right; what is in the next column is on the right, in the one before left."""
+    """Return the sort position of the other node; the next column is right, the previous one left."""
     return other.x if other.column == spot.column else math.copysign(1e6, other.column - spot.column)
 
 
@@ -703,7 +703,7 @@ class _Placing:
         self._columns: dict[Place, list[_Column]] = {}
 
     def size(self, at: Place) -> tuple[float, float]:
-        """Width and height of a level."""
+        """Return width and height of a level."""
         columns = self._columns_of(at)
         shelves = self._levels[at].shelves
         rows = [[columns[column] for column in shelf] for shelf in shelves]
@@ -712,7 +712,7 @@ class _Placing:
         return width, height + 2 * self._edge(at)
 
     def _edge(self, at: Place) -> float:
-        """Room above and below for lines that go from one column to the next."""
+        """Return the space above and below for lines between columns."""
         lanes = self._levels[at].lanes
         return TURN + (lanes - 1) * LANE if lanes else 0.0
 
@@ -795,7 +795,7 @@ class _Column:
                          default=0.0)
 
     def at(self, x: float) -> float:
-        """Where an x of the closed column is now."""
+        """Return the current position of an x of the closed column."""
         moved = x + self._shift
         for begin, end, more in self._strips:
             if x <= begin:
@@ -805,7 +805,7 @@ class _Column:
 
 
 def _path(line: Line, level: Level, columns: list[_Column], found: Placed) -> str:
-    """A line from the lower side of its upper node, through the layers between, to the upper side of the other one."""
+    """Return a path from the bottom of the upper node, through the layers between, to the lower node."""
     top, bottom = (line.then, line.first) if line.is_backward else (line.first, line.then)
     above, below = found.nodes[top], found.nodes[bottom]
     spots = [level.spots[top], *line.bends, level.spots[bottom]]
@@ -835,7 +835,7 @@ def _path(line: Line, level: Level, columns: list[_Column], found: Placed) -> st
 
 
 def _around(x: float, y: float, aside: float, x_next: float, y_next: float, reach: float) -> str:
-    """Over to the top of another column: down, to the side, along it, and down again, with round corners."""
+    """Return a path to the top of another column, with rounded corners."""
     low, high = y + reach, y_next - reach
     points = [(x, y), (x, low), (aside, low), (aside, high), (x_next, high), (x_next, y_next)]
     drawn: list[str] = []
@@ -846,7 +846,7 @@ def _around(x: float, y: float, aside: float, x_next: float, y_next: float, reac
 
 
 def _toward_box(corner: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """A point near the corner, in the direction of the other one."""
+    """Return a point near the corner, in the direction of the other one."""
     dx, dy = other[0] - corner[0], other[1] - corner[1]
     length = max(abs(dx), abs(dy), 1e-9)
     step = min(ROUND, length / 2) / length
@@ -854,7 +854,7 @@ def _toward_box(corner: tuple[float, float], other: tuple[float, float]) -> tupl
 
 
 def _n(value: float) -> str:
-    """A number with one decimal at most."""
+    """Format a number with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -44,7 +44,7 @@ class Node:
     Attributes
     ----------
     number : int
-        Its place among the graph's nodes, from 0, those in bodies included; what pictures and texts call it.
+        Its place among the graph's nodes, from 0, those in bodies included; the number that all views show.
     graph_node_id : int
         Its row in ``graph_nodes``.
     place : tuple of int
@@ -117,7 +117,7 @@ class Graph:
 
     @property
     def launch_ns(self) -> float | None:
-        """Time of all its nodes on the GPU, a launch; None where it is not known."""
+        """Return the GPU time of all nodes per launch; None where it is not known."""
         return self.by_launch(self.total_ns)
 
     def by_launch(self, total_ns: int | None) -> float | None:
@@ -126,7 +126,7 @@ class Graph:
 
     @property
     def edge_count(self) -> int:
-        """Edges, those in bodies included."""
+        """Return the number of edges, those in bodies included."""
         return sum(len(each) for each in self.edges.values())
 
     def bodies_of(self, number: int) -> list[Place]:
@@ -223,7 +223,7 @@ def _taken(recording: Recording, table: str, rows: Any) -> list[dict[str, Any]]:
 
 
 def _places(held: list[dict[str, Any]], number_of: dict[int, int]) -> list[Place]:
-    """Where each node is. A node comes after the one around it; what a file says otherwise is at the top."""
+    """Return each node's place; a node whose parent does not come before it is at the top."""
     found: list[Place] = []
     for number, row in enumerate(held):
         around = number_of.get(row["parent_node_id"], UNKNOWN) if row["parent_node_id"] is not None else UNKNOWN
@@ -250,7 +250,7 @@ def _edges(
 
 
 def _times(recording: Recording, rows: Ints) -> tuple[Ints, Floats, Ints, int]:
-    """How often each node ran, the median and the sum; and in how many launches of the graph."""
+    """Return how often each node ran, its median and total time; and the number of timed launches."""
     size = len(rows)
     node = ints(recording, "activities", "graph_node_id")
     if not size or not len(node):
@@ -268,7 +268,7 @@ def _times(recording: Recording, rows: Ints) -> tuple[Ints, Floats, Ints, int]:
 
 
 def _with_insides(totals: list[int | None], places: list[Place]) -> list[int | None]:
-    """Nodes with bodies have the time of what is in them; from the last, since a node comes after the one around it."""
+    """Add the time of their bodies to nodes, last node first, since a node comes after its parent."""
     made = list(totals)
     for number in range(len(made) - 1, -1, -1):
         around, inside = places[number][0], made[number]
@@ -286,7 +286,7 @@ class _Names:
         self._configurations = recording.rows("configurations")
 
     def name(self, row: dict[str, Any]) -> str:
-        """The Python name of a recorded kernel, or else what the graph has."""
+        """Return the Python name of a recorded kernel, or else the graph's name for it."""
         at = row["specialization_id"]
         if at is not None and at < len(self._specializations):
             return str(self._dispatchers[int(self._specializations[at])]["name"])
@@ -295,7 +295,7 @@ class _Names:
     def dims(self, at: int | None) -> tuple[
         tuple[int, ...] | None, tuple[int, ...] | None, tuple[int, ...] | None, int | None
     ]:
-        """Grid, block, cluster and shared memory."""
+        """Return the texts of grid, block, cluster and shared memory."""
         if at is None or at >= len(self._configurations):
             return None, None, None, None
         row = self._configurations[at]

@@ -35,9 +35,9 @@ _READABLE = 0.6
 INK = "#7d858f"
 FONT = "system-ui,-apple-system,'Segoe UI',sans-serif"
 MONO = "ui-monospace,'SFMono-Regular',Menlo,Consolas,'DejaVu Sans Mono',monospace"
-#: Where a node's text begins and its sign stands, from its left side and from its top.
+#: Offsets of a node's text and of its sign, from its left side and from its top.
 TEXT_X, NAME_Y, DETAIL_Y = 37, 20, 34
-#: Where a name stands that is alone.
+#: Offset of a name without a second line.
 LONE_Y = 28
 SIGN_X, SIGN_Y = 12, 14
 #: The advance of a letter of a node's name, which is monospaced; the size of other texts, and of a node's second line.
@@ -134,7 +134,7 @@ def draw(
 
 
 def _drawn(graph: Graph, placed: Placed) -> Iterator[str]:
-    """Boxes from the outside in, then lines, then nodes."""
+    """Draw boxes from the outside in, then lines, then nodes."""
     open_boxes = {body[0] for body in placed.bodies}
     for number, frame in placed.nodes.items():
         if number in open_boxes:
@@ -148,7 +148,7 @@ def _drawn(graph: Graph, placed: Placed) -> Iterator[str]:
 
 
 def _lines(placed: Placed) -> Iterator[str]:
-    """All lines as one path, those that close a cycle as another, and their heads."""
+    """Draw all lines as one path, those that close a cycle as another, and arrowheads."""
     for is_backward, dashes in ((False, ""), (True, " stroke-dasharray='5 4'")):
         paths = [(line, path) for _, line, path in placed.lines if line.is_backward is is_backward]
         if paths:
@@ -218,7 +218,7 @@ def outline(kind: Kind, width: float, height: float) -> str:
 
 
 def _share(node: Node, width: float, height: float) -> str:
-    """The node's share of the graph's time, as a bar at its foot."""
+    """Draw a node's share of the graph's time as a bar at its bottom."""
     if node.share is None:
         return ""
     whole = width - TEXT_X - 13

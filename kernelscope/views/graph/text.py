@@ -44,7 +44,7 @@ def _listed(drawing: Drawing, width: int) -> str:
         # A launch configuration says that it is a kernel, where there is no room for more.
         row[3] = shorten(row[3] if width >= _WIDE else row[3].removeprefix("kernel · "), _DETAIL)
     headers = ["layer", "node", "", "", "time", "share", ""]
-    # What no node has takes no room.
+    # Columns without values are left out.
     kept = [at for at in range(len(headers)) if any(row[at] not in ("", MISSING) for row in rows)]
     rows = [[row[at] for at in kept] for row in rows]
     left = [place for place, at in enumerate(kept) if at in (2, 3, 6)]
@@ -52,7 +52,7 @@ def _listed(drawing: Drawing, width: int) -> str:
 
 
 def _rows(drawing: Drawing, place: Place, indent: str) -> Iterator[list[str]]:
-    """A line a node, below a node with bodies those of the nodes in them, further in."""
+    """Return a row for each node; the nodes of a body follow, indented."""
     graph, level = drawing.graph, drawing.layout.levels[place]
     before: dict[int, list[int]] = {}
     for first, then in graph.edges.get(place, ()):
@@ -141,7 +141,7 @@ def dot(graph: Graph) -> str:
 
 
 def _level(graph: Graph, place: Place, depth: int) -> Iterator[str]:
-    """Nodes of one body, boxes with what is in them, and the body's edges."""
+    """Return the nodes and edges of one body, nested bodies as clusters."""
     # Not by recursion: a file may nest deeper than Python calls.
     waiting: list[tuple[str | Place, int]] = [(place, depth)]
     while waiting:
@@ -179,6 +179,6 @@ def _node(graph: Graph, node: Node) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of the language; a backslash begins an escape in a label."""
+    """Return a quoted string of the DOT language, with backslashes escaped."""
     lines = [clean(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n")]
     return '"' + "\\n".join(lines) + '"'

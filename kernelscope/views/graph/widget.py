@@ -57,7 +57,7 @@ def message(drawing: Drawing) -> dict[str, Any]:
 
 
 def _node(graph: Graph, number: int, width: int | None) -> list[Any]:
-    """Kind, around, whether it has bodies, both lines, time, share, the one line of an open box, and all fields."""
+    """Return a node as the front end reads it: kind, parent, texts, time, share and fields."""
     node = graph.nodes[number]
     title, detail = texts(graph, node, width) if width is not None else (clean(model.title(node))[:40], "")
     share = None if node.share is None else round(node.share, 5)
@@ -136,7 +136,7 @@ def page(drawing: Drawing) -> str:
 
 
 def _closed(drawing: Drawing) -> list[tuple[int, list[Place]]]:
-    """Boxes that are drawn closed, with the bodies that can be drawn."""
+    """Return the boxes that are drawn closed, with those of their bodies that can be drawn."""
     layout = drawing.layout
     inside: dict[int, list[Place]] = {}
     for place, level in layout.levels.items():
@@ -211,7 +211,7 @@ class GraphWidget(View):
 
     @property
     def graph_id(self) -> int:
-        """The graph that is shown: its row in ``graphs``."""
+        """Return the graph that is shown: its row in ``graphs``."""
         return self._drawing.graph.graph_id
 
     def to_dot(self) -> str:

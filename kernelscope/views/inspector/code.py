@@ -108,7 +108,7 @@ class LineMap:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no line is known, as in code without line information."""
+        """Return whether no line is known, as in code without line information."""
         return not any(self.line)
 
 
@@ -181,7 +181,7 @@ def _sass(text: str, files: _Files) -> Iterator[_Place]:
 
 def _llvm(text: str, files: _Files) -> Iterator[_Place]:
     lines = text.split("\n")
-    # Several modules one after the other, each with numbers of its own for its metadata, which comes at its end.
+    # Several modules one after the other, each with separate numbers for its metadata, which comes at its end.
     nodes: list[dict[int, dict[str, Any]]] = [{}]
     module_of: list[int] = []
     for line in lines:
@@ -225,7 +225,7 @@ def _llvm_place(location: int, nodes: dict[int, dict[str, Any]], files: _Files) 
 
 def _mlir(text: str, files: _Files) -> Iterator[_Place]:
     lines = text.split("\n")
-    # Several modules one after the other, each with aliases of its own, before it and after it.
+    # Several modules one after the other, each with separate aliases, before it and after it.
     aliases: list[dict[str, str]] = [{}]
     module_of: list[int] = []
     for line in lines:
@@ -248,13 +248,13 @@ def _mlir(text: str, files: _Files) -> Iterator[_Place]:
 
 
 def _mlir_place(location: str, aliases: dict[str, str], files: _Files) -> _Place:
-    """The outermost caller's place: of a call site, what was called stands first."""
+    """Return the outermost caller's location; in a call site the callee comes first."""
 
     def caller(location: str) -> str | None:
         site = _MLIR_SITE.match(location)
         if site:
             return site[2]
-        # What the first alias of a location stands for, such as that of a name or of several places in one.
+        # The location of the first alias, such as that of a name or of several places in one.
         return None if _MLIR_PLACE.match(location) else next(
             (aliases[name] for name in _MLIR_NAME.findall(location) if name in aliases), None)
 

@@ -25,7 +25,7 @@ from kernelscope.views.inspector.model import (
 MOST_CODE = 200_000
 MOST_FACTS = 300_000
 _FORMS = ("source", "mlir", "ptx", "sass")
-# The columns' labels: a value stands above those that are of the same matter.
+# The columns' labels: a value is above related ones.
 _COLUMNS = (
     ("registers",), ("static shared memory", "local memory", "constant memory"), ("spills",),
     ("most threads a block",), ("machine code", "compute capability"), ("LC-S",), ("origin", "took"),
@@ -84,7 +84,7 @@ class _Limit:
         self.left_out_size = 0
 
     def takes(self, text: str) -> bool:
-        """Whether a text fits; what does not is counted."""
+        """Return whether a text fits, and count it if it does not."""
         if len(text) > self._left:
             self.left_out += 1
             self.left_out_size += len(text)
@@ -94,7 +94,7 @@ class _Limit:
         return True
 
     def taken_last(self) -> int:
-        """How much was taken since this was last asked."""
+        """Return the amount taken since the last call."""
         taken, self._taken = self._taken, 0
         return taken
 

@@ -154,7 +154,7 @@ class Specialization:
     code : tuple of str
         Which of `CODE_KINDS` the recording holds for it, the function's source included.
     attributes : dict
-        What only its framework has.
+        Framework-specific values.
     """
 
     specialization_id: int
@@ -185,7 +185,7 @@ class Specialization:
 
     @property
     def first_compile(self) -> Compile | None:
-        """The first compile or load of it; a thread that only waited meanwhile did not compile."""
+        """Return the first compile or load; a thread that only waited did not compile."""
         return next((made for made in self.compiles if made.outcome != "wait"), None)
 
 
@@ -205,22 +205,22 @@ class Kernel:
 
     @property
     def place(self) -> str:
-        """Where it is defined, without this machine's path, as all views write it."""
+        """Return where it is defined, without this machine's path, as all views write it."""
         return base.defined_at(self.framework, self.module, self.filename, self.lineno)
 
     @property
     def launches(self) -> int:
-        """Launches of all its specializations."""
+        """Return launches of all its specializations."""
         return sum(each.launches for each in self.specializations)
 
     @property
     def compile_ns(self) -> int:
-        """What compiling and loading all of them took here."""
+        """Return the time of compiling and loading all specializations in this recording."""
         return sum(each.compile_ns or 0 for each in self.specializations)
 
     @property
     def regs(self) -> int | None:
-        """Registers a thread of the specialization that needs most; None where none is known."""
+        """Return registers a thread of the specialization that needs most; None where none is known."""
         return max((each.regs for each in self.specializations if each.regs is not None), default=None)
 
 
@@ -237,7 +237,7 @@ def inspect_kernels(recording: Recording, phases: LaunchPhases | None = None) ->
 
 
 def _from_row(kind: type[_Row], row: dict[str, Any], **more: Any) -> _Row:
-    """A dataclass with the columns that are named as its fields, and with what the row alone does not say."""
+    """Return a dataclass from the columns named as its fields, and from further values."""
     named: dict[str, Any] = {name: row[name] for name in kind.__annotations__ if name in row}
     return kind(**named | more)
 
@@ -268,7 +268,7 @@ def _specializations(recording: Recording, phases: LaunchPhases) -> dict[int, li
 
 
 def _uses(recording: Recording, phases: LaunchPhases) -> dict[int, list[Use]]:
-    """Launch configurations by specialization; those that differ in their stream only are one."""
+    """Return launch configurations by specialization; those that differ only in the stream are merged."""
     rows = recording.rows("configurations")
     shapes: dict[Any, int] = {}
     shape_of = [shapes.setdefault(_shape(row), len(shapes)) for row in rows]
@@ -569,7 +569,7 @@ def _known(shown: Any, value: Any) -> str | None:
 
 
 def _spills(each: Specialization) -> str | None:
-    """Bytes that a thread stores and loads for registers that it spilled."""
+    """Return bytes that a thread stores and loads for registers that it spilled."""
     if each.spill_store_bytes is None or each.spill_load_bytes is None:
         return None
     if not each.spill_store_bytes and not each.spill_load_bytes:
@@ -584,7 +584,7 @@ def _launches(each: Specialization) -> str:
 
 
 def _configurations(each: Specialization) -> str:
-    """The launch configurations with most launches, each with its occupancy and what limits that."""
+    """Return the launch configurations with most launches, each with its occupancy and what limits that."""
     found: list[str] = []
     for use in each.uses[:_MOST_USES]:
         limits = f" ({', '.join(use.limited_by)})" if use.limited_by else ""
@@ -595,7 +595,7 @@ def _configurations(each: Specialization) -> str:
 
 
 def _sensitivity(each: Specialization) -> str | None:
-    """Whether it depends on the launch configuration (LC-S), and the one that it is bound to."""
+    """Describe whether it is launch-config sensitive, and the configuration that it is bound to."""
     if each.launch_config_sensitive is None:
         return None
     if not each.launch_config_sensitive:
@@ -729,7 +729,7 @@ def _with_lines(kernel: Kernel, form: str, text: str, first: int, note: str, typ
 
 
 def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) -> tuple[NDArray[np.int32] | None, str]:
-    """The lines without those of functions inlined from other files, and what to know of those that remain.
+    """Return the lines without those inlined from other files, and a note on ambiguous ones.
 
     numba-cuda's line information counts such a function's lines as the kernel's file's; the types know better.
     """
@@ -748,7 +748,7 @@ def _without_inlined(lines: NDArray[np.int32], types: str, first: int | None) ->
 
 
 def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | None:
-    """The line of the kernel's own file that each line came from; None where the code has no line information."""
+    """Return each line's source line in the kernel's file; None without line information."""
     found = line_map(form, text)
     line, file = np.asarray(found.line, dtype=np.int32), np.asarray(found.file, dtype=np.int64)
     own = {at for at, name in enumerate(found.files) if _is_same(name, kernel.filename)}
@@ -760,7 +760,7 @@ def _source_lines(kernel: Kernel, form: str, text: str) -> NDArray[np.int32] | N
 
 
 def _is_same(file: str, known: str | None) -> bool:
-    """Whether two names are of one file; a saved recording has its name only."""
+    """Return whether two names are of one file; a saved recording keeps the base name only."""
     if not known:
         return False
     return file == known or file.replace("\\", "/").rpartition("/")[2] == known.replace("\\", "/").rpartition("/")[2]

@@ -133,7 +133,7 @@ def _all_of_one(kernel: Kernel, chosen: Specialization, times: dict[int | None, 
 
 
 def _specialization(each: Specialization, said: Sequence[Field], width: int) -> str:
-    """A heading with the arguments, a line for each group of fields, and the launch configurations as a table."""
+    """Return a heading with the arguments, a line a group of fields, and a table of configurations."""
     lines = [wrap(f"{each.number}  {clean(short_arguments(each.arguments))}", width, 2, hanging=3)]
     for group, members in groupby(said, lambda field: field.group):
         if group == "configurations" and each.uses:
@@ -153,7 +153,7 @@ def _line(group: str, members: Sequence[Field], width: int) -> str:
 
 
 def _uses(each: Specialization, width: int) -> str:
-    """Launch configurations as a table; a column in which nothing was recorded is left out."""
+    """Return launch configurations as a table, without columns in which nothing was recorded."""
     rows = [[MISSING if value is None else value for value in use_values(use)] for use in each.uses[:MOST_USES]]
     kept = [at for at in range(len(USE_LABELS)) if any(row[at] not in (MISSING, "0 B") for row in rows)]
     text = ""

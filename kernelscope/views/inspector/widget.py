@@ -50,17 +50,17 @@ class Source(Protocol):
 
     @property
     def recording(self) -> Recording:
-        """What holds the kernels now."""
+        """Return the current recording."""
         ...
 
     @property
     def is_live(self) -> bool:
-        """Whether there can be more of them after each cell."""
+        """Return whether cells can add kernels."""
         ...
 
     @property
     def can_compile(self) -> bool:
-        """Whether they are objects of this process, of which a copy can be compiled."""
+        """Return whether the kernels are objects of this process, so that a copy can be compiled."""
         ...
 
     def kernels(self) -> list[Kernel]:
@@ -141,12 +141,12 @@ class InspectorWidget(View):
 
     @property
     def recording(self) -> Recording:
-        """What is shown; empty once the widget is closed."""
+        """Return the recording that is shown; empty once the widget is closed."""
         return self._shown.recording
 
     @property
     def kernel(self) -> str | None:
-        """The name of the kernel that it began with, or None."""
+        """Return the name of the kernel that was shown first, or None."""
         found = [each.name for each in self._shown.kernels if each.dispatcher_id == self._first]
         return found[0] if found else None
 
@@ -320,7 +320,7 @@ def code_message(found: Code, form: str) -> tuple[dict[str, Any], list[bytes]]:
     """Return the answer with one form of code: a message, and as its buffers the text and the source lines."""
     text = found.text or ""
     if form == "types" and text:
-        # Each type's short form stands beside it.
+        # Each type is sent with its short form.
         text = json.dumps([entry | {"brief": short_type(str(entry.get("type")))} for entry in type_entries(text)
                            if entry])
     lines = np.empty(0, np.int32) if found.lines is None else found.lines
@@ -395,6 +395,6 @@ def _compile(made: Compile) -> dict[str, Any]:
 
 
 def _deflated(data: bytes) -> bytes:
-    """A raw deflate stream; of long code a little larger, and there five times sooner."""
+    """Return a raw deflate stream, at a level that favors speed for long code."""
     packer = zlib.compressobj(6 if len(data) < _LONG else 1, wbits=-zlib.MAX_WBITS)
     return packer.compress(data) + packer.flush()

@@ -1,1 +1,1 @@
-"""The timeline of a recording: live, as a static picture, and as a trace for the Perfetto UI."""
+"""The timeline of a recording: live, as static SVG, and as a trace for the Perfetto UI."""

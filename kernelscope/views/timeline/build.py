@@ -185,7 +185,7 @@ def ranked(codes: Ints, spent: Ints, count: int) -> tuple[Ints, Ints]:
 
 
 def _concurrency(start: Ints, end: Ints) -> int:
-    """How many intervals are open at once, at most."""
+    """Return the largest number of intervals that are open at once."""
     times = np.concatenate((end, start))
     change = np.repeat(np.array([-1, 1]), len(start))
     # At one instant ends come first; an empty interval is open nowhere then, but takes a row.
@@ -424,7 +424,7 @@ class _Builder:
             self._lanes.place(lane, phases, np.flatnonzero(on == number))
 
     def _waits(self) -> None:
-        """Waits for the device behind cells."""
+        """Add the waits for the device after cells."""
         until, = self._read["cells"].times("synchronized_ns")
         end, _ = self._clock.times("cells", "end_ns")
         rows = np.flatnonzero(until[1] & (until[0] - self._clock.first > end))
@@ -436,7 +436,7 @@ class _Builder:
         self._lanes.place(self._lanes.lane("cells", (), "Cells"), slices, slice(None))
 
     def _untimed(self) -> None:
-        """numba's passes: it keeps their durations only, so that they stand one behind the other from the start."""
+        """Place numba's passes, which have durations only, one after the other from the compile's start."""
         read = self._read["passes"]
         took, owner = read.ints("duration_ns", "compilation_id")
         rows = np.flatnonzero(~self._clock.times("passes", "start_ns")[1] & (owner >= 0))
@@ -560,7 +560,7 @@ class _Builder:
     def _calls(
         self, asking: Ints, waits: Ints, times: tuple[Ints, Ints, Bools], submits: tuple[Ints, Ints]
     ) -> tuple[Slices, Ints]:
-        """API calls, waits, and the calls that asked for activities; and for each activity its row among them."""
+        """Return API calls, waits and the calls behind activities; and each activity's row among them."""
         api, read = self._read["api_calls"], self._read["activities"]
         start, end, ended = times
         asked, answered = submits
@@ -610,7 +610,7 @@ class _Builder:
         return slices, call_of
 
     def _callers(self, asking: Ints, asked: Ints) -> tuple[Ints, Ints]:
-        """The first activity of each call, and the call of each activity."""
+        """Return the first activity of each call, and the call of each activity."""
         if not len(asking):
             return asking, asking
         thread, correlation = self._read["activities"].ints("thread_id", "correlation_id")
@@ -621,7 +621,7 @@ class _Builder:
     def _graphs(
         self, rows: Ints, at: Ints | slice, start: Ints, end: Ints, call_of: Ints
     ) -> tuple[Slices, Ints]:
-        """Launches of graphs of which an activity is drawn, in order of their first one's start."""
+        """Return launches of graphs of which an activity is drawn, in order of their first one's start."""
         none = np.full(len(rows), UNKNOWN, dtype=np.int64)
         cupti, = self._read["activities"].ints("cupti_graph_id")
         if not self._read["graph_events"].rows and not (cupti >= 0).any():
@@ -667,7 +667,7 @@ class _Builder:
         self, rows: Ints, at: Ints | slice, times: tuple[Ints, Ints], flags: Ints, ask: tuple[Ints, Ints, Bools],
         owners: tuple[Ints, Ints],
     ) -> Slices:
-        """What the GPU did."""
+        """Add the GPU's activities."""
         read = self._read["activities"]
         launch, specialization = (each[at] for each in read.ints("launch_id", "specialization_id"))
         (kind, kinds), (name, names) = ((values[at], words) for values, words in read.codes("kind", "name"))
@@ -738,21 +738,21 @@ class _Builder:
         return slices
 
     def _numbers(self, read: Reader, names: Mapping[str, str], at: Ints | slice = slice(None)) -> dict[str, Column]:
-        """Columns of numbers by name, with their labels; ids refer to the table of their name."""
+        """Return columns of numbers by name, with their labels; ids refer to the table of their name."""
         return {name: Column(values[at], label, of=_REFERENCES.get(name, ""))
                 for (name, label), values in zip(names.items(), read.ints(*names), strict=True)}
 
     def _words(self, read: Reader, names: Mapping[str, str], at: Ints | slice = slice(None)) -> dict[str, Column]:
-        """Columns of texts by name, with their labels."""
+        """Return columns of texts by name, with their labels."""
         return {name: Column(values[at], label, words)
                 for (name, label), (values, words) in zip(names.items(), read.codes(*names), strict=True)}
 
     def _event_row(self, event: Ints) -> Ints:
-        """The rows of ``events`` for rows of ``graph_events``, -1 for none."""
+        """Return the rows of ``events`` for rows of ``graph_events``, -1 for none."""
         return self._event_rows[np.where(event < len(self._event_rows) - 1, event, UNKNOWN)]
 
     def _owners(self) -> Ints:
-        """By specialization, whose it is."""
+        """Return the dispatcher of each specialization."""
         return self._read["specializations"].ints("dispatcher_id")[0]
 
     def _host_lane(self, thread: int) -> Lane:
@@ -773,7 +773,7 @@ def _slices(
 
 
 def _is(column: Column, word: str) -> Bools:
-    """Which values of a column of words are `word`."""
+    """Return which values of a column of words are `word`."""
     words = column.words or []
     return column.values == words.index(word) if word in words else np.zeros(len(column.values), dtype=np.bool_)
 
@@ -783,12 +783,12 @@ def _has_own_calls(launch: Ints) -> bool:
 
 
 def _always(word: str, rows: Ints) -> Words:
-    """The same word everywhere, which takes no memory."""
+    """Return a column of one word, which takes no memory."""
     return Words(np.broadcast_to(np.int64(0), (len(rows),)), [word])
 
 
 def _or_last(codes: Ints, words: Sequence[str]) -> Ints:
-    """Codes with that of a further word for none."""
+    """Return codes with that of a last, additional word for none."""
     return np.where(codes >= 0, codes, len(words))
 
 

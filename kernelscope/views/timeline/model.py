@@ -45,7 +45,7 @@ EXACT = 2**52
 
 @dataclass(frozen=True)
 class Words:
-    """A column of few distinct texts: a code a slice, -1 for none, and what each code stands for."""
+    """A column of few distinct texts: one code per slice (-1 for none), and the text of each code."""
 
     codes: Ints
     values: list[str]
@@ -64,7 +64,7 @@ class Column:
     values : ndarray of int64
         Numbers, codes or rows; -1 for none.
     label : str
-        What it is called where it is told; empty where only the front end uses it.
+        Its label; empty where only the front end uses it.
     words : list of str, optional
         What the values are codes of.
     of : str
@@ -123,7 +123,7 @@ class Slices:
     instant: Bools | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return their number."""
         return len(self.start)
 
 
@@ -173,7 +173,7 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """What tells it from all others: of a stream the GPU too, of ranges the thread."""
+        """Return a unique name: that of a stream includes the GPU, that of ranges the thread."""
         return ", ".join(filter(None, (self.label, self.note if self.group in ("nvtx", "gpu") else "")))
 
 
@@ -251,7 +251,7 @@ class Timeline:
 
     @cached_property
     def facts(self) -> dict[str, list[dict[str, Any]]]:
-        """The small tables that slices refer to, by table; texts are as the user wrote them, and null is left out."""
+        """Return the small tables that slices refer to; texts are unescaped, nulls are left out."""
         return _facts(self.recording)
 
     def words(self, table: str) -> list[str]:
@@ -263,7 +263,7 @@ class Timeline:
 
     @cached_property
     def range_paths(self) -> Words:
-        """Each range's path: its name behind those of the ranges around it."""
+        """Return each range's path: the names of the ranges around it, then its own."""
         names = self.tables["ranges"].look().names
         known: dict[tuple[int, int], int] = {}
         paths: list[str] = []

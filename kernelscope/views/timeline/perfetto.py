@@ -42,7 +42,7 @@ class JsonWriter:
         self._threads = 0
 
     def begin(self, clock: Mapping[str, Any], name: str, about: str) -> None:
-        """Write the head, with how the host clock stands in wall time."""
+        """Write the head, with the host clock's relation to wall time."""
         head = json.dumps({"displayTimeUnit": "ns", "otherData": {"name": name, "about": about, "clock": dict(clock)}})
         self._file.write(head[:-1].encode() + b', "traceEvents": [\n')
 
@@ -84,7 +84,7 @@ class JsonWriter:
 
 
 def _events(slices: TraceSlices, place: str) -> list[str]:
-    """The events of some slices as text."""
+    """Return the events of some slices as text."""
     names = [json.dumps(name) for name in slices.names.values]
     categories = [json.dumps(name) for name in slices.categories.values]
     details = slices.details.codes.tolist() if slices.details is not None else [UNKNOWN] * len(slices)
@@ -138,7 +138,7 @@ JSON = Makes("application/json", ".json")
 
 
 def has_package() -> bool:
-    """Whether the ``perfetto`` package is there, with the builder of traces that it has since 2025."""
+    """Return whether a ``perfetto`` package with a trace builder (since 2025) is installed."""
     try:
         return importlib.util.find_spec("perfetto.trace_builder.proto_builder") is not None
     except ModuleNotFoundError:
@@ -221,6 +221,6 @@ def _write(recording: Recording, file: IO[bytes], binary: bool, name: str, progr
 
 
 def _about(recording: Recording) -> str:
-    """What must be said of every output of this recording."""
+    """Return the description of a trace: the recording's notice, and what made the trace."""
     parts = [recording.notice, "Made by KernelScope; times are nanoseconds of the host's monotonic clock."]
     return " ".join(part for part in parts if part)

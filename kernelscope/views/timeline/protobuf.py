@@ -163,7 +163,7 @@ class ProtoWriter:
         self._sequence = _TRACE_SEQUENCE
 
     def begin(self, clock: Mapping[str, Any], name: str, about: str) -> None:
-        """Write how the host clock stands in wall time, and the track that all others are in."""
+        """Write the host clock's relation to wall time, and the track that all others are in."""
         packet = self._packet(_TRACE_SEQUENCE)
         snapshot = packet.clock_snapshot
         snapshot.primary_trace_clock = _CLOCKS("BUILTIN_CLOCK_MONOTONIC")
@@ -287,7 +287,7 @@ class _Names:
 
 
 def _chunks(lane: TraceLane) -> Iterator[tuple[TraceSlices, Bools, Bools]]:
-    """Slices in the order of their packets: which, whether they begin there, and whether they end there."""
+    """Return slices in packet order: which, whether they begin there, and whether they end there."""
     slices = lane.slices
     which: Ints | None = None
     if lane.nested:
@@ -304,7 +304,7 @@ def _chunks(lane: TraceLane) -> Iterator[tuple[TraceSlices, Bools, Bools]]:
 def _records(
     slices: TraceSlices, begins: Bools, ends: Bools, names: _Names, last: int, sequence: int
 ) -> tuple[list[Piece], int]:
-    """All packets of some slices, and the time of the last one."""
+    """Return all packets of some slices, and the time of the last one."""
     parts = [part for part in slices.parts]
     # Perfetto's times are unsigned; before 0 is only what was merged from a machine that had started earlier.
     times = [np.where(begins, np.maximum(slices.start, 0), UNKNOWN)]
@@ -340,7 +340,7 @@ def _part_pieces(
 
 
 def _differences(times: Ints, last: int) -> tuple[Ints, int]:
-    """Times (slices by events, -1 where there is no event) as what has passed since the event before."""
+    """Return times (slices by events, -1 for no event) as differences to the previous event."""
     flat = times.ravel()
     held = np.flatnonzero(flat >= 0)
     found = np.full(len(flat), UNKNOWN, dtype=np.int64)
@@ -353,7 +353,7 @@ def _differences(times: Ints, last: int) -> tuple[Ints, int]:
 
 
 def _begin(slices: TraceSlices, names: _Names) -> list[Piece]:
-    """The events with which slices begin, fields in the order of their numbers as the package writes them."""
+    """Return the events that begin slices, with fields in the package's order of numbers."""
     count = len(slices)
     instant = slices.end < slices.start
     kind = np.where(instant, _EVENT.TYPE_INSTANT, _EVENT.TYPE_SLICE_BEGIN)
@@ -374,7 +374,7 @@ def _begin(slices: TraceSlices, names: _Names) -> list[Piece]:
 
 
 def _packet(event: list[Piece], delta: Ints, sequence: int) -> list[Piece]:
-    """Packets with one event each; there is none where `delta` is -1."""
+    """Return packets with one event each; there is none where `delta` is -1."""
     count = len(delta)
     tail = constant(_PACKET(sequence_flags=_FOLLOWING).SerializeToString(), count)
     body = [
@@ -386,7 +386,7 @@ def _packet(event: list[Piece], delta: Ints, sequence: int) -> list[Piece]:
 
 
 def _same_packet(event: Any, delta: Ints, sequence: int) -> list[Piece]:
-    """Packets that differ in their time only: most of a trace, so that what is the same is one run of bytes."""
+    """Return packets that differ in their time only, as one run of bytes: most of a trace."""
     rest = _PACKET(track_event=event, trusted_packet_sequence_id=sequence, sequence_flags=_FOLLOWING)
     body = [*number_field(_number(_PACKET, "timestamp"), np.maximum(delta, 0)),
             constant(rest.SerializeToString(), len(delta))]
@@ -394,7 +394,7 @@ def _same_packet(event: Any, delta: Ints, sequence: int) -> list[Piece]:
 
 
 def _one_on(codes: Ints) -> Ints:
-    """Codes as numbers of interned words, which begin with 1; -1 stays."""
+    """Return codes as numbers of interned words, which begin with 1; -1 stays."""
     return np.where(codes >= 0, codes + 1, UNKNOWN)
 
 

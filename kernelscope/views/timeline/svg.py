@@ -1,6 +1,6 @@
-"""The timeline as a static picture: SVG of bounded size for where no script runs.
+"""The timeline as static SVG of bounded size, for where no script runs.
 
-It stands in a saved notebook in the live timeline's place, with the same lanes, names and colors. Its ground is
+A saved notebook shows it in place of the live timeline, with the same lanes, names and colors. Its ground is
 transparent and its inks are readable on white and on black, so that it needs to know no theme; spans are drawn by
 columns of pixels, so that a million of them take no more bytes than what can be seen.
 """
@@ -63,12 +63,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the picture.
+    """One row of the static SVG.
 
     Attributes
     ----------
     label : str
-        What stands at its left.
+        The label at its left.
     parts : tuple of Part
         What is drawn in it.
     start, end : ndarray of int64
@@ -136,7 +136,7 @@ def describe(timeline: Timeline) -> str:
 
 
 def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> Row:
-    """A track's spans by color: of launches by phase."""
+    """Return a track's spans by color; launches are split by phase."""
     slices, which = timeline.tables[track.table], timeline.rows(track)
     start, end = slices.start[which], _shown_end(timeline, slices, which)
     if track.table == "launches":
@@ -153,7 +153,7 @@ def _row(timeline: Timeline, lane: Lane, track: Track, launches: _Launches) -> R
 
 
 def _shown_end(timeline: Timeline, slices: Slices, which: Ints | slice) -> Ints:
-    """Ends as they are drawn: what has none lasts until the next of its track begins, or the recording ends."""
+    """Return ends as drawn: an open slice lasts until its track's next one, or the recording's end."""
     start, end, flags = slices.start[which], slices.end[which], slices.flags[which]
     open_ones = flags & NO_END > 0
     if not open_ones.any():
@@ -208,7 +208,7 @@ def _drawn(timeline: Timeline, rows: list[Row], left_out: int, width: int, step:
 
 
 def _axis(span: int, width: int, rows: int) -> Iterator[str]:
-    """Lines and times; the first is zero, where the recording starts."""
+    """Draw the axis: lines and times from 0, the start of the recording."""
     plot = width - _LEFT
     every = _nice(span / max(plot // 110, 1))
     bottom = _TOP + rows * _ROW
@@ -231,7 +231,7 @@ def _drawn_row(row: Row, span: int, width: int, top: int, step: float) -> Iterat
 
 
 def _bars(parts: tuple[Part, ...], span: int, plot: int, middle: float, step: float) -> Iterator[str]:
-    """One stroke a color and shade, from the columns of pixels in which that color took the most time."""
+    """Draw one stroke for each color and shade, in the pixel columns where the color takes most time."""
     if not parts:
         return
     columns = int(plot / step)
@@ -254,7 +254,7 @@ def _bars(parts: tuple[Part, ...], span: int, plot: int, middle: float, step: fl
 
 
 def _path(starts: Floats, ends: Floats, middle: float) -> str:
-    """Horizontal strokes, each relative to the end of the one before it, which is the shortest way to say it."""
+    """Return horizontal strokes as a path in relative coordinates, the shortest form."""
     gaps = np.diff(starts, prepend=0.0)
     gaps[1:] = starts[1:] - ends[:-1]
     pieces = [f"M{_LEFT + starts[0]:g} {middle:g}h{ends[0] - starts[0]:g}"]
@@ -287,7 +287,7 @@ class _Edges:
         return self._count(part.start)[0]
 
     def _count(self, times: Ints) -> tuple[Bools, Floats]:
-        """Which columns hold a time, and for each column's edge how long ago all times before it were, added up."""
+        """Return the columns that hold times, and for each edge the sum of distances to earlier times."""
         if id(times) in self._counted:
             return self._counted[id(times)]
         columns = self._columns
@@ -304,7 +304,7 @@ class _Edges:
 
 
 def _labels(row: Row, span: int, width: int, top: int) -> Iterator[str]:
-    """Names on spans that are wide enough, the widest first."""
+    """Draw names on spans that are wide enough, the widest first."""
     scale = (width - _LEFT) / span
     wide = np.flatnonzero((row.end - row.start) * scale >= _LEAST_ROOM)
     longest = wide[np.argsort((row.start - row.end)[wide], kind="stable")][:_MOST_LABELS]
@@ -331,13 +331,13 @@ def _foot(notice: str, left_out: int, width: int, height: int) -> Iterator[str]:
 
 
 def _nice(span: float) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
+    """Round up to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10(max(span, 1.0)))
     return float(next(each * power for each in (1, 2, 5, 10) if each * power >= max(span, 1.0)))
 
 
 def _tick(at: float, every: float) -> str:
-    """A time in the unit of the distance between ticks."""
+    """Format a time in the unit of the distance between ticks."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if every * 10 >= size:
             return f"{at / size:.1f}".removesuffix(".0") + f" {unit}"

@@ -190,7 +190,7 @@ def lanes(timeline: Timeline) -> Iterator[TraceLane]:
 
 
 def _line(track: Track) -> tuple[str, str]:
-    """What the slices of a lane are told apart by: each table has lines of its own, marks are among the ranges."""
+    """Return the key of a slice's line: a line for each table, with marks among the ranges."""
     return track.table, track.kind.replace("marks", "push_pop")
 
 
@@ -201,7 +201,7 @@ def _order(track: Track) -> tuple[int, str, int]:
 def _place(
     timeline: Timeline, lane: Lane, place: int, table: str, kind: str
 ) -> tuple[tuple[TraceTrack, ...], TraceTrack]:
-    """The groups around a line of the viewer, and the line."""
+    """Return the groups around a line of the viewer, and the line."""
     number = str(place)
     group = GROUPS.index(lane.group)
     if lane.group == "host":
@@ -231,7 +231,7 @@ def _deeper(table: str, name: str, depth: int) -> str:
 
 
 def _rows(slices: TraceSlices, nested: bool) -> list[TraceSlices]:
-    """Slices in rows in which none overlaps another in a way that the row does not allow; most need one."""
+    """Assign slices to rows without overlaps that a row does not allow; most need one row."""
     length = np.where(slices.end < slices.start, 0, slices.end - slices.start)
     # Most tables are in order already, and a copy of a million slices takes a while.
     step = np.diff(slices.start)
@@ -277,7 +277,7 @@ class _Tables:
             outgoing, arriving, self._phases() if slices.table == "launches" else ())
 
     def _details(self, slices: Slices) -> tuple[Words, Callable[[int], Arguments]]:
-        """What few combinations of values say: each combination is described once."""
+        """Return the arguments of slices; each distinct combination of values is encoded once."""
         told: list[tuple[str, Ints, Sequence[Arguments] | Sequence[str]]] = []
         for column in slices.columns().values():
             if column.of in LABELS and not column.label:
@@ -306,14 +306,14 @@ class _Tables:
         return Words(column.values, self._timeline.words(column.of) if column.of else column.words or ())
 
     def _facts(self, table: str) -> list[Arguments]:
-        """Everything that is told of each row of a small table, by its label."""
+        """Return the fields of each row of a small table, by label."""
         labels = LABELS[table]
         return [{label: _said(row[name]) for name, label in labels.items() if row.get(name) not in (None, "")}
                 for row in self._timeline.facts[table]]
 
     @cached_property
     def _flows(self) -> dict[str, tuple[Ints | None, Ints | None]]:
-        """By table, the number of the arrow that begins and of that which ends at each slice; 0 for none."""
+        """Return, by table, the arrow that begins and the one that ends at each slice; 0 for none."""
         found: dict[str, tuple[Ints | None, Ints | None]] = {}
         count = 1
         for flow in self._timeline.flows():
@@ -328,7 +328,7 @@ class _Tables:
         return found
 
     def _phases(self) -> tuple[Part, ...]:
-        """The phases of launches; a compile lies inside its dispatch, at its own time. What is unknown is no part."""
+        """Return the phases of launches; a compile is nested in its dispatch, unknown phases are left out."""
         first, parts = self._timeline.first_ns, dict[str, Part]()
         for each in self._timeline.segments():
             start, end = (np.where(times >= 0, times + first, UNKNOWN) for times in (each.start, each.end))
@@ -354,7 +354,7 @@ def _said(value: str | int | float | bool) -> str | int | float:
 
 
 def _nesting_rows(starts: Ints, ends: Ints) -> Ints:
-    """The row of each slice, so that two slices of a row lie inside each other or apart."""
+    """Return the row of each slice, so that two slices of a row lie inside each other or apart."""
     stacks: list[list[int]] = []
     result: list[int] = []
     for begun, ended in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -369,7 +369,7 @@ def _nesting_rows(starts: Ints, ends: Ints) -> Ints:
 
 
 def _fits(stack: list[int], begun: int, ended: int) -> bool:
-    """Whether a slice is inside the innermost open one of a row, after those that have ended are taken off it."""
+    """Return whether a slice fits into the innermost open slice of a row, after closing ended ones."""
     while stack and stack[-1] <= begun:
         stack.pop()
     return not stack or ended <= stack[-1]

@@ -1,4 +1,4 @@
-"""The timeline in a notebook: a live widget, and a static picture that stands in its place in a saved notebook."""
+"""The timeline in a notebook: a live widget, and static SVG in its place in a saved notebook."""
 
 from __future__ import annotations
 

@@ -100,12 +100,12 @@ class Packed:
 
     @property
     def size(self) -> int:
-        """Bytes of both."""
+        """Return the size of header and payload in bytes."""
         return len(self.payload) + len(json.dumps(self.header, separators=(",", ":")))
 
     @property
     def events(self) -> int:
-        """How many things are drawn."""
+        """Return the number of events that are drawn."""
         return sum(int(table["rows"]) for table in self.header["tables"].values())
 
 
@@ -152,7 +152,7 @@ def _lanes(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _texts(timeline: Timeline) -> dict[str, Any]:
-    """The small tables; of the source of a cell its first lines."""
+    """Return the small tables, with the first lines of each cell's source."""
     cells = [cell | ({"source": _first_lines(cell["source"])} if cell.get("source") else {})
              for cell in timeline.facts["cells"]]
     occupancies = [[row.get(name) for name in ("specialization", "configuration", "device", "occupancy")]
@@ -175,7 +175,7 @@ def _add_table(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
 
 
 def _add_launches(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
-    """Launches: the phases' durations instead of the launch's own; the flags say which bounds are known."""
+    """Add launches as the durations of their phases; the flags say which bounds are known."""
     held = slices.columns()
     columns.add("launches", "dispatcher_id", held["dispatcher_id"].values)
     before, flags, parts = slices.start, np.zeros(len(slices), dtype=np.int64), list[str]()
@@ -204,7 +204,7 @@ _AS_NAMED = ("dur", "device_id", "stream", "regs", "size_bytes", "graph_node_id"
 
 
 def _add_gpu(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
-    """Activities: what their launch, the kernel's name or the one before says already takes no bytes."""
+    """Add activities; values that follow from the launch, the name or the row before take no bytes."""
     own = {"dur": slices.end - slices.start, "start": slices.start, "flags": slices.flags, "track": slices.track}
     own |= {name: column.values for name, column in slices.columns().items()}
     for name in sent:
@@ -215,7 +215,7 @@ def _add_gpu(columns: Columns, slices: Slices, sent: Sequence[str]) -> None:
 
 
 def _add_measured(columns: Columns, timeline: Timeline) -> None:
-    """Queue and execute of the launches, where they are not what the activities say anyway."""
+    """Add queue and execute times of launches where activities do not imply them."""
     launches, gpu = timeline.tables["launches"], timeline.tables["gpu"]
     kernels = _kernels_of_launches(gpu)
     launch = gpu.columns()["launch"].values[kernels]
@@ -350,7 +350,7 @@ class Columns:
 
     @property
     def specs(self) -> dict[str, list[dict[str, Any]]]:
-        """By table, how to decode each column, in order of adding."""
+        """Return, by table, how to decode each column, in order of adding."""
         specs: dict[str, list[dict[str, Any]]] = {}
         at = 0
         for table, coded in self._coded():
@@ -361,12 +361,12 @@ class Columns:
 
     @property
     def size(self) -> int:
-        """Bytes of all columns, inflated."""
+        """Return bytes of all columns, inflated."""
         return sum(coded.length for _, coded in self._coded())
 
     @property
     def whole_size(self) -> int:
-        """Bytes of the stream, inflated: columns and texts."""
+        """Return bytes of the stream, inflated: columns and texts."""
         return self.size + sum(len(text) for text in self._texts)
 
     def deflate(self) -> bytes:
@@ -414,7 +414,7 @@ def _code(name: str, column: Ints, near: _Near) -> _Coded:
 
 
 def _ways(column: Ints, near: _Near) -> _Ways:
-    """By prediction, the differences in a part of the column, and what the front end must know besides."""
+    """Return, for each prediction, the differences in a part of the column, and its parameters."""
 
     def before(part: slice, values: Ints) -> Ints:
         first = part.start or 0
@@ -445,7 +445,7 @@ def _ways(column: Ints, near: _Near) -> _Ways:
 
 
 def _cheapest(count: int, ways: _Ways) -> str:
-    """The prediction whose differences deflate to the least, in two samples of a long column."""
+    """Return the prediction whose differences deflate to the least, in two samples of a long column."""
     parts = [slice(0, min(count, _SAMPLE))]
     if count > 2 * _SAMPLE:
         parts.append(slice(count // 2, count // 2 + _SAMPLE))
@@ -458,7 +458,7 @@ def _cheapest(count: int, ways: _Ways) -> str:
 
 
 def _usual(key: Ints, column: Ints) -> Ints:
-    """The median of the values that come with each key, from -1 on, in a sample; that of all for keys not in it."""
+    """Return the median value of each key from -1 on, in a sample; unseen keys get the overall median."""
     step = max(1, len(key) // (4 * _SAMPLE))
     groups, values = key[::step] + 1, column[::step]
     usual = np.full(int(key.max()) + 2, int(np.median(values)), dtype=np.int64)
@@ -470,12 +470,12 @@ def _usual(key: Ints, column: Ints) -> Ints:
 
 
 def _zeroth(values: Ints, predictions: Ints) -> int:
-    """A prediction of the first value that is off by as much as the second one's is from the first row."""
+    """Return a prediction of the first value whose error equals that of the second row."""
     return int(values[0] - values[1] + predictions[0]) if len(values) > 1 else 0
 
 
 def _cost(residual: Ints) -> int:
-    """About how many bytes a sample of differences deflates to."""
+    """Estimate the size in bytes of a deflated sample of differences."""
     shifted = residual - residual.min()
     width = (int(shifted.max()).bit_length() + 7) // 8
     if not width:
@@ -485,7 +485,7 @@ def _cost(residual: Ints) -> int:
 
 
 def _part(plane: Bytes) -> bytes:
-    """A plane as deflate blocks that end on a byte and look back at nothing before them."""
+    """Return a plane as deflate blocks that end on a byte and are independent of earlier ones."""
     middle = max(0, len(plane) // 2 - _SAMPLE)
     sample = plane[middle:middle + 2 * _SAMPLE].tobytes()
     strategy, level = min(_WAYS, key=lambda way: len(_blocks(sample, *way)))
