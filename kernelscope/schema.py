@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 #: The last instant, and minus the first one, that a recording may name: 73 years, so that a difference of two is still
@@ -62,7 +63,7 @@ class Table:
                 return column
         raise KeyError(f"table {self.name!r} has no column {name!r}; it has {', '.join(self.names)}")
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """The columns' names, in order."""
         return tuple(column.name for column in self.columns)
