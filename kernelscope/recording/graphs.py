@@ -1,7 +1,7 @@
 """From the lives of graphs, as probes saw them, to the graphs' tables; pure and vectorized.
 
 Events are numbered as they came: first those that probes handed over, then graph launches from a log, then those that
-CUPTI saw as calls, last the executable graphs that nobody saw being made. `GraphJoin.tables` puts them in order.
+CUPTI saw as calls, last the executable graphs that nobody saw being made. `GraphJoin.rows` puts them in order.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from kernelscope.recording.calls import Capturing, GraphCalls, captured_launches, nodes_of_launches
 from kernelscope.recording.columns import FOREVER, THREAD_BITS, Columns, Row, Spans, cell_finder, thread_rows
-from kernelscope.recording.parquet import make_table, table_of_rows
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.schema import UNKNOWN
 
 #: Of one graph launch: the position in `RawGraphs.events` of what made the executable graph (-1 unknown), the stream's
 #: handle, the thread's ident (its lower 32 bits), when the call was entered and returned (ns), and its result.
@@ -163,10 +162,12 @@ class GraphJoin:
         launches["graph_node_id"] = nodes_of_launches(
             launches, capture, graph, self._nodes, configurations, specializations)
 
-    def tables(self, cells: Sequence[Row], specializations: Sequence[Row]) -> tuple[dict[str, pa.Table], np.ndarray]:
-        """Return the graphs' tables, and for the number of each event its row; -1 for those that are left out.
+    def rows(self, cells: Sequence[Row], specializations: Sequence[Row],
+             ) -> tuple[dict[str, Sequence[Row]], dict[str, Any], np.ndarray]:
+        """Return what the graphs' tables are made of, and for the number of each event its row; -1 for no row.
 
-        The last one stands in for no event.
+        The tables are those of graphs, nodes and edges, as rows, and that of events, as columns. The last number stands
+        in for no event.
         """
         self._name_graphs()
         events, ids = self._events(cells)
@@ -178,10 +179,8 @@ class GraphJoin:
                  for row in sorted(raw.edges, key=lambda row: row["graph_id"])]
         nodes_of, edges_of = (np.bincount(each[each >= 0], minlength=len(raw.graphs)).tolist()
                               for each in (node_graphs, _numbers(edges, "graph_id")))
-        graphs = [{**row, "graph_id": at, "nodes": nodes_of[at], "edges": edges_of[at]}
-                  for at, row in enumerate(raw.graphs)]
-        return {"graphs": _table("graphs", graphs), "graph_nodes": _table("graph_nodes", self._nodes),
-                "graph_edges": _table("graph_edges", edges), "graph_events": events}, ids
+        graphs = [{**row, "nodes": nodes_of[at], "edges": edges_of[at]} for at, row in enumerate(raw.graphs)]
+        return {"graphs": graphs, "graph_nodes": self._nodes, "graph_edges": edges}, events, ids
 
     def _ident_of(self, row: Row) -> int:
         ident = row.get("thread_ident")
@@ -292,8 +291,10 @@ class GraphJoin:
             if row.get("specialization_id") is None and row.get("entry_name"):
                 row["specialization_id"] = named.get(row["entry_name"])
 
-    def _events(self, cells: Sequence[Row]) -> tuple[pa.Table, np.ndarray]:
-        """The table of events, in order, and the row of each number; those from before the recording as `before`."""
+    def _events(self, cells: Sequence[Row]) -> tuple[dict[str, Any], np.ndarray]:
+        """The events' columns, in order, and the row of each number; those from before the recording as `before`."""
+        if not len(self):
+            return {}, np.full(1, UNKNOWN)
         held, texts = self._numbers, self._texts
         kept = self._cut()
         order = kept[np.argsort(held["start_ns"][kept], kind="stable")]
@@ -315,7 +316,7 @@ class GraphJoin:
         cell = np.where(start == UNKNOWN, UNKNOWN, cell_finder(cells)(start))
         columns |= {"graph_event_id": np.arange(len(order)), "thread_id": thread, "cell_id": cell}
         columns |= {name: pa.array(values, pa.string()).take(pa.array(order)) for name, values in texts.items()}
-        return make_table("graph_events", columns), ids
+        return columns, ids
 
     def _cut(self) -> np.ndarray:
         """The numbers of the events that stay: what is used and was made earlier becomes a ``before``."""
@@ -360,9 +361,3 @@ class GraphJoin:
 def _numbers(rows: Sequence[Row], name: str) -> np.ndarray:
     values = [row.get(name) for row in rows]
     return np.array([UNKNOWN if value is None else value for value in values], np.int64)
-
-
-def _table(name: str, rows: Sequence[Row]) -> pa.Table:
-    """A table of rows, of which keys that the schema does not have are the probes' own."""
-    names = TABLES[name].names
-    return table_of_rows(name, [{key: row[key] for key in names if key in row} for row in rows])

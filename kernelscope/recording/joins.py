@@ -167,6 +167,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
          graphs: GraphJoin | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the columns of ``activities`` and of ``api_calls``, and give `launches` what the GPU did for them.
 
+    Where neither an activity nor a call was seen there are no columns.
+
     Calls that launched a graph, or that a graph's events tell of, are none of the ``api_calls``. A ``graph_event_id``
     is the event's number in `graphs`.
 
@@ -182,6 +184,8 @@ def join(raw: RawActivities, launches: dict[str, Any], around: Neighbours,
     graphs : GraphJoin, optional
         The lives of graphs; it is told of their launches.
     """
+    if not len(raw) and not len(raw.calls["ident"]):
+        return {}, {}
     graphs = GraphJoin(RawGraphs(), around.threads) if graphs is None else graphs
     several = _several(launches, around.dispatchers)
     calls = _without_own(raw)
@@ -321,8 +325,6 @@ def _kept(launch_of_call: np.ndarray, launch: np.ndarray, call: np.ndarray) -> n
 
 def _add_to_launches(launches: dict[str, Any], launch: np.ndarray, launch_of_call: np.ndarray, calls: Columns,
                      seen: Columns, has_correlation: bool) -> None:
-    if not len(launch_of_call) and not len(launch):
-        return  # nothing was seen: the columns are left out
     add_boundaries(launches, launch_of_call, calls)
     total = len(launches["start_ns"])
     columns = {name: np.full(total, UNKNOWN) for name in ("correlation_id", "queue_ns", "execute_ns")}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.recording.integrity import own_id
 from kernelscope.schema import TABLES, UNKNOWN, Column
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -73,27 +74,30 @@ def table_of_rows(name: str, records: Sequence[Mapping[str, Any]]) -> pa.Table:
     return make_table(name, columns, rows=len(records))
 
 
-def in_range(name: str, records: Sequence[Mapping[str, Any]], left_out: list[str]) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of a table without numbers that are out of their column's range.
+def recorded_table(name: str, rows: Sequence[Mapping[str, Any]], left_out: list[str]) -> pa.Table:
+    """Make the table called `name` from rows as they were recorded, of which the table's own id is the number.
 
-    A launch can be asked for with any grid, and one that the driver refuses is recorded too. Such a number becomes
-    null, or the end of the range in a column without nulls; `left_out` is told of it.
+    Keys that the schema does not have are the recorder's own. A launch can be asked for with any grid, and one that the
+    driver refuses is recorded too: a number that is out of its column's range becomes null, or the end of the range in
+    a column without nulls; `left_out` is told of it.
     """
-    names = {key for record in records for key in record}
+    if not rows:
+        return empty_table(name)
+    own = own_id(name)
+    columns: dict[str, Any] = {}
     for column in TABLES[name].columns:
-        if column.low is None or column.high is None or column.name not in names:
+        if column.name == own:
+            columns[column.name] = np.arange(len(rows))
             continue
-        wrong = [at for at, record in enumerate(records) if (value := record.get(column.name)) is not None
-                 and not column.low <= value <= column.high]
-        if wrong:
-            cleaned = [dict(record) for record in records]
-            for at in wrong:
-                value = cleaned[at][column.name]
+        values = columns[column.name] = [row.get(column.name) for row in rows]
+        low, high = column.low, column.high
+        if low is None or high is None:
+            continue
+        for at, value in enumerate(values):
+            if value is not None and not low <= value <= high:
                 left_out.append(f"{name}.{column.name} {value}")
-                end = column.low if value < column.low else column.high
-                cleaned[at][column.name] = None if column.nullable else end
-            records = cleaned
-    return records
+                values[at] = None if column.nullable else low if value < low else high
+    return make_table(name, columns)
 
 
 def _zeros(rows: int) -> pa.Buffer:
@@ -414,9 +418,9 @@ def encode(name: str, table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def fixed_bytes(name: str, rows: int) -> int:
-    """Return the bytes that `rows` rows of the table called `name` take in memory, without the text they hold."""
-    return rows * _row_bytes(name)
+def fixed_bytes(rows: Mapping[str, int]) -> int:
+    """Return the bytes that so many rows of the tables of these names take in memory, without the text they hold."""
+    return sum([count * _row_bytes(name) for name, count in rows.items()])
 
 
 @functools.cache
