@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 TOY, TOY_PROBE = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "how-to-write-a-probe.md").read_text(
@@ -289,6 +287,7 @@ def usual(row: str) -> list[str]:
     return [each.replace("NAME", "*") for each in re.findall(r"`([\w/]+\.\w+)`", cells)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.row)
 def test_the_files_that_the_page_names_are_enough(change: Change, changed: Path) -> None:
     assert len(change.files) <= change.most
