@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = f"kernelscope/native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 #: Records a launch with the kernelscope that is there, and prints where that is.
-RECORD = (ROOT / "tests" / "helpers" / "records_a_launch.py").read_text()
+RECORD = ROOT / "tests" / "helpers" / "records_a_launch.py"
 
 
 def run(*command: str | Path, where: Path, **changed: str) -> subprocess.CompletedProcess[str]:
@@ -56,15 +56,18 @@ def install(source: Path, tmp_path: Path) -> Install:
     return pip
 
 
-def answer(code: str, site: Path) -> str:
-    """What code prints where an environment has installed that folder; our dependencies come from this one."""
+def answer(script: Path, site: Path) -> str:
+    """What a script prints where an environment has installed that folder; our dependencies come from this one."""
     dependencies = [path for path in sys.path if path.endswith("-packages")]
-    text = f"import site\nfor folder in {[str(site), *dependencies]!r}: site.addsitedir(folder)\n{code}"
+    text = f"import site\nsite.PREFIXES[:] = [{sys.prefix!r}]\n"  # where CUDA's libraries are looked for
+    text += f"for folder in {[str(site), *dependencies]!r}: site.addsitedir(folder)\n"
+    text += f"import runpy; runpy.run_path({str(script)!r})"
     done = run(sys.executable, "-S", "-P", "-c", text, where=site)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--editable",)], ids=["installed", "editable"])
 def test_it_is_compiled_and_records(install: Install, source: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """In an environment that has nothing of this checkout."""
@@ -80,6 +83,7 @@ def test_it_is_compiled_and_records(install: Install, source: Path, tmp_path: Pa
         assert "Root-Is-Purelib: false" in wheel.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("without", [{"CC": "/nonexistent/cc"}, {"PATH": "/nonexistent"}], ids=["no CC", "empty PATH"])
 @pytest.mark.parametrize("options", [(), ("--editable",)], ids=["installed", "editable"])
 def test_without_a_compiler_one_line_says_what_to_install(install: Install, tmp_path: Path, without: dict[str, str],
@@ -103,6 +107,7 @@ def test_without_headers_one_line_says_what_to_install(source: Path, tmp_path: P
         f"KernelScope needs Python's headers to build, and there is no {tmp_path}/Python.h: install gcc and Python's")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "strict", "fails"), [
     ("int main(void) { return nothing; }", "", True), ("static int unused(int a) { return 0; }", "", False),
     ("static int unused(int a) { return 0; }", "1", True)], ids=["an error", "a warning", "a warning, strictly"])

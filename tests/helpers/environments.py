@@ -83,6 +83,7 @@ def run_tests(requirements: Path) -> Outcome:
 def compile_extension(python: Path, root: Path = ROOT) -> None:
     """Compile the checkout's C extension in place for an interpreter for which it is not there, or is old."""
     code = "from kernelscope import native; native.core; raise SystemExit(native.why_old() is not None)"
+    cache_folder().mkdir(parents=True, exist_ok=True)
     with _locked(cache_folder() / "extension.lock"), tempfile.TemporaryDirectory() as folder:
         if _run(python, "-c", code, cwd=root, env=_inner_environment()).returncode:
             done = _run(python, "setup.py", "-q", "build_ext", "--inplace", "--force", "--build-temp", folder, cwd=root)
@@ -205,6 +206,7 @@ def _forget_old(where: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
