@@ -2,7 +2,7 @@
 #
 # Everything is installed into $(VENV); a stamp in it says what is there, so that a second run takes seconds.
 # Variables: PYTHON=python3.12 (interpreter of a new environment), VENV=.venv, CUDA=cu12|cu13|none (CUDA's wheels),
-# ARGS="-k x" (for pytest), JOBS=0 (tests one after the other, as for a debugger).
+# ARGS="-k x" (for pytest), SLOW=1 (slow tests too), JOBS=0 (tests one after the other, as for a debugger).
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -61,8 +61,8 @@ environment: $(VENV)/.test-$(CUDA)
 # or newer, in the user's cache folder (KERNELSCOPE_TEST_ENVIRONMENTS names another): ARGS="-m 'not environments'" leaves
 # them out. ARGS="-m every_python" chooses what depends on the interpreter (tests/conftest.py).
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
-	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS),,; all tests take about 25 minutes on 2 cores)"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS)$(SLOW),,; SLOW=1 runs the slow tests too)"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(if $(ARGS)$(SLOW),,-m "not slow") $(ARGS)
 
 sanitize: asan $(if $(shell command -v valgrind),valgrind)  ## test the C extension under ASan, UBSan and valgrind
 

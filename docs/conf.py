@@ -32,7 +32,6 @@ autodoc_mock_imports = ["cuda", "cupti", "numba"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
-autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 # As text: a line such as "regs, max_threads : int or None" names several attributes.
 napoleon_custom_sections = [("Attributes", "params_style")]

@@ -26,7 +26,8 @@ ROOT = TESTS.parent
 #: tracebacks, signals and the process that is measured. Continuous integration runs these on every Python (`-m
 #: every_python`), and all tests on the default one.
 EVERY_PYTHON = (
-    "cli/test_cli_run.py", "cli/test_cli_study_signals.py", "dryrun/test_switch.py", "ipython/*", "native/*",
+    "commands/test_cli_run.py", "commands/test_cli_study_signals.py", "commands/test_magic*.py",
+    "dryrun/test_switch.py", "native/*",
     "probes/cuda_core/test_graph_failures.py", "probes/cuda_core/test_graph_watch.py",
     "probes/cuda_core/test_launch.py", "probes/cupti/test_cupti_failures.py",
     "probes/cupti/test_cupti_library.py", "probes/cupti/test_cupti_probe.py", "probes/test_bindings.py",
@@ -34,11 +35,11 @@ EVERY_PYTHON = (
     "probes/test_cuda_compute*.py", "probes/test_functions.py", "probes/test_journal.py",
     "probes/test_kernel_source.py", "probes/test_numba_cuda_*.py",
     "probes/test_nvtx*.py", "probes/test_quadrants*.py", "studies/test_bench*.py", "studies/test_commands.py",
-    "studies/test_live.py", "studies/test_process.py", "unit/test_clock.py", "unit/test_init.py",
-    "unit/test_probe_base.py", "unit/test_recorder*.py",
+    "studies/test_live.py", "studies/test_process.py", "test_clock.py", "test_init.py",
+    "probes/test_probe_base.py", "recorder/test_recorder*.py",
 )
 #: Folders whose files take long, the longest first.
-LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "plugin", "cli", "probes", "native",
+LONG = ("frameworks", "notebooks", "browser", "snapshots", "studies", "pytest_plugin", "commands", "probes", "native",
         "architecture", "benchmarks")
 #: Reasons for which continuous integration may skip a test; none of them can be mended there.
 MAY_BE_SKIPPED = (

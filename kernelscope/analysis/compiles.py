@@ -142,7 +142,7 @@ def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> s
 
     Parameters
     ----------
-    found : sequence of Difference
+    found : sequence of signatures.Difference
         At least one, worst first.
     names : tuple of str
         The arguments' Python names, as far as they are known.
@@ -344,7 +344,7 @@ def fix_for(code: str, row: Mapping[str, Any], kernel: Kernel, found: Sequence[D
         The row of ``compilations``.
     kernel : Kernel
         Whose it is.
-    found : sequence of Difference
+    found : sequence of signatures.Difference
         How the nearest known signature differs.
     attributes : mapping, optional
         The row's attributes.
@@ -810,7 +810,7 @@ class Reason:
         The Python name of the argument that made it necessary.
     nearest : str or None
         The known signature that it was compared with.
-    found : tuple of Difference
+    found : tuple of signatures.Difference
         How the arguments differ from that signature's.
     """
 

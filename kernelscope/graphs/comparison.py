@@ -306,10 +306,16 @@ class WhatIf:
 
     @property
     def replays_to_pay_off(self) -> int | None:
-        """After how many launches of the graph its making is paid off; None where no host time is seen to be saved."""
+        """After how many launches of the graph it breaks even; None where no host time is seen to be saved."""
         if self.host is None or self.host.saved.low_ns <= 0:
             return None
         return int(np.ceil(((self.capture_ns or 0) + (self.instantiate_ns or 0)) / self.host.saved.median_ns))
+
+    @property
+    def times(self) -> list[tuple[str, str, Comparison]]:
+        """What was timed: its name, from when to when, and both ways of it; empty in a dry run."""
+        named = (("host", "call to return", self.host), ("GPU", "first to last", self.gpu))
+        return [(name, of, compared) for name, of, compared in named if compared is not None]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the times as a DataFrame.
@@ -322,19 +328,17 @@ class WhatIf:
         """
         import pandas as pd
 
-        rows = [(time, way, timing.median_ns, timing.low_ns, timing.high_ns)
-                for time, compared in (("host", self.host), ("gpu", self.gpu)) if compared is not None
+        rows = [(time.lower(), way, timing.median_ns, timing.low_ns, timing.high_ns)
+                for time, _, compared in self.times
                 for way, timing in (("eager", compared.eager), ("graph", compared.graph), ("saved", compared.saved))]
         return pd.DataFrame(rows, columns=["time", "way", "median_ns", "low_ns", "high_ns"])
 
     def __str__(self) -> str:
-
         return text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-
         return card(self)
 
 
@@ -385,7 +389,7 @@ def unequal(name: str, eager: np.ndarray, graph: np.ndarray, dtype: np.dtype | N
     return Unequal(name, int(differing.sum()), len(differing), largest)
 
 
-# A what-if as text and as a card; both say the same.
+# A what-if as text and as a card, which say the same.
 
 _MOST_LISTED = 5
 _NAME_WIDTH = 60
@@ -398,7 +402,8 @@ NOTICE = f"{DRY_RUN_NOTICE}: there are no times and no results to compare"
 
 def text(result: WhatIf) -> str:
     """Return the result as lines of text."""
-    times = _rows(result)
+    times = [(name, _interval(compared.eager), _interval(compared.graph), _difference(compared))
+             for name, _, compared in result.times]
     rows = [("", "eager", "as a graph", "difference"), *times] if times else []
     widths = [max((len(row[place]) for row in rows), default=0) for place in range(4)]
     table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -411,8 +416,7 @@ def card(result: WhatIf) -> str:
     notice = f'<div class="ks-notice">{escape(NOTICE)}</div>' if result.is_dry_run else ""
     columns = [("", "", ""), ("", "eager", "median, interval"), ("", "as a graph", "median, interval"),
                ("", "difference", "")]
-    body = [_card_row(name, of, compared) for name, of, compared in (
-        ("host", "call to return", result.host), ("GPU", "first to last", result.gpu)) if compared is not None]
+    body = [_card_row(*timed) for timed in result.times]
     table = table_of(columns, body) if body else ""
     said = "".join(f"<li>{escape(each)}</li>" for each in sentences(result))
     head = f'<div class="ks-top"><span class="ks-title">{escape(title(result))}</span></div>{notice}'
@@ -468,16 +472,7 @@ def _compared(result: WhatIf) -> list[str]:
     replays = result.replays_to_pay_off
     if replays is None:
         return [*said, f"{made}; no host time is saved that would pay for it."]
-    return [*said, f"{made}: paid off after {counted(replays, 'launch', 'launches')} of the graph."]
-
-
-def _rows(result: WhatIf) -> list[tuple[str, str, str, str]]:
-    return [(name, *_cells(compared)) for name, compared in (("host", result.host), ("GPU", result.gpu))
-            if compared is not None]
-
-
-def _cells(compared: Comparison) -> tuple[str, str, str]:
-    return _interval(compared.eager), _interval(compared.graph), _difference(compared)
+    return [*said, f"{made}: it breaks even after {counted(replays, 'launch', 'launches')} of the graph."]
 
 
 def _card_row(name: str, of: str, compared: Comparison) -> str:

@@ -6,9 +6,9 @@ import ctypes
 import functools
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -126,9 +126,9 @@ class Kept:
         post = ctypes.cast(_libc().sem_post, ctypes.c_void_p).value
         error, self._user_object = cu.cuUserObjectCreate(
             self._semaphore, cu.CUhostFn(post), 1, cu.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-        _check(error, "cuUserObjectCreate")
+        check(error, "cuUserObjectCreate")
         moved = cu.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE
-        _check(cu.cuGraphRetainUserObject(definition.handle, self._user_object, 1, moved)[0], "cuGraphRetainUserObject")
+        check(cu.cuGraphRetainUserObject(definition.handle, self._user_object, 1, moved)[0], "cuGraphRetainUserObject")
 
     def close(self, graph: Any = None) -> None:
         """Destroy the executable graph, if there is one, and let go of the objects when its launches have ended."""
@@ -165,7 +165,8 @@ def _libc() -> Any:
     return libc
 
 
-def _check(error: Any, call: str) -> None:
+def check(error: Any, call: str) -> None:
+    """Raise what the driver's answer to a call says, if it is an error."""
     if error:
         raise GraphError(f"{call}: {getattr(error, 'name', error)}")
 
@@ -220,6 +221,16 @@ def region_of(value: Any) -> Region | None:
         return Region(array.ctypes.data, array.nbytes, False, array.dtype, flags.c_contiguous or flags.f_contiguous,
                       bool(flags.writeable), array.shape)
     return None
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield an argument, or what is in it where it is a tuple; of ``cuda.In`` and the like the array."""
+    value = getattr(value, "value", value) if type(value).__module__ == "numba.cuda.args" else value
+    if isinstance(value, tuple):
+        for each in cast("tuple[Any, ...]", value):
+            yield from leaves(each)
+    else:
+        yield value
 
 
 def check_context(region: Region, what: Callable[[], str]) -> None:

@@ -8,7 +8,7 @@ import inspect
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FunctionType, TracebackType
 from typing import Any, ClassVar
@@ -19,10 +19,12 @@ from kernelscope.errors import GraphError
 from kernelscope.graphs.memory import (
     Kept,
     Region,
+    check,
     check_context,
     core,
     core_stream,
     driver,
+    leaves,
     numba_module,
     region_of,
     require_cuda,
@@ -30,14 +32,33 @@ from kernelscope.graphs.memory import (
 )
 from kernelscope.units import counted
 
-# numba's own launch path, which has no public part that stops before the launch.
-_OF_MODULE = ("_dispatcher", "_LAUNCH_CONFIG_KW")
-_OF_DISPATCHER = ("_select_launch_config_dispatcher", "_update_launch_config_sensitivity")
-_OF_LAUNCH = ("_push_args", "_pop_args")
+# What nodes do, and how it becomes a node of cuda.core's `GraphDefinition` and is changed in a built graph.
+
+@dataclass(frozen=True)
+class Work:
+    """What a node does, looked up from what it holds now; of empty nodes, nothing.
+
+    Attributes
+    ----------
+    key : tuple
+        Equal for equal work of one kind.
+    keep : tuple
+        What must live as long as the work may run.
+    """
+
+    key: tuple[Any, ...]
+    keep: tuple[Any, ...]
+
+    def add(self, start: Any, conditions: dict[Condition, Any]) -> Any:
+        """Add it behind `start`, a node of cuda.core or the definition itself; return cuda.core's node."""
+        return start.join()
+
+    def change(self, target: Any) -> None:
+        """Give its parameters to a node of cuda.core, in a definition or in an executable graph."""
 
 
 @dataclass(frozen=True)
-class KernelCall:
+class KernelCall(Work):
     """One launch, as cuda.core takes it.
 
     Attributes
@@ -48,150 +69,108 @@ class KernelCall:
         Grid, block and dynamic shared memory.
     packed : list
         The arguments; pointers are ints.
-    key : tuple
-        Equal for equal launches.
-    keep : tuple
-        What must live as long as the launch may run: arrays and the specialization.
     """
 
     kernel: Any
     config: Any
     packed: list[Any]
-    key: tuple[Any, ...]
-    keep: tuple[Any, ...]
+
+    def add(self, start: Any, conditions: dict[Condition, Any]) -> Any:
+        """Add a kernel node."""
+        return start.launch(self.config, self.kernel, *self.packed)
+
+    def change(self, target: Any) -> None:
+        """Change a kernel node."""
+        target.update(config=self.config, kernel=self.kernel, args=tuple(self.packed))
 
 
-def kernel_call(node: KernelNode, handle_of: Callable[[Condition], int],
-                before: KernelCall | None = None) -> KernelCall:
-    """Look a kernel node's specialization up, or compile it, and pack its arguments.
+@dataclass(frozen=True)
+class Fill(Work):
+    """A pattern of 1, 2 or 4 bytes, `count` times."""
 
-    Parameters
-    ----------
-    node : KernelNode
-        The node.
-    handle_of : callable
-        Gives the handle of a condition.
-    before : KernelCall, optional
-        What the node did until now, in the same context: a kernel that is still the same need not be looked up.
+    address: int
+    pattern: bytes
+    count: int
 
-    Raises
-    ------
-    GraphError
-        The kernel or an argument cannot be in a graph. What numba raises when it compiles passes.
+    def add(self, start: Any, conditions: dict[Condition, Any]) -> Any:
+        """Add a memset node."""
+        return start.memset(self.address, self.pattern, self.count)
+
+    def change(self, target: Any) -> None:
+        """Change a memset node."""
+        target.update(dst=self.address, value=self.pattern, width=self.count, height=1, pitch=0)
+
+
+@dataclass(frozen=True)
+class Call(Work):
+    """A call on the host; its key is equal for calls of the same objects."""
+
+    function: Callable[[], Any]
+
+    def add(self, start: Any, conditions: dict[Condition, Any]) -> Any:
+        """Add a host node."""
+        return start.callback(self.function)
+
+    def change(self, target: Any) -> None:
+        """Change a host node."""
+        target.update(self.function)
+
+
+@dataclass(frozen=True)
+class Branch(Work):
+    """An if or a while; what is in its bodies is work of its own, and it never changes."""
+
+    node: ConditionalNode
+
+    def add(self, start: Any, conditions: dict[Condition, Any]) -> Any:
+        """Add a conditional node."""
+        node = self.node
+        condition = conditions[node.condition]
+        if isinstance(node, IfNode):
+            return start.if_else(condition) if node.orelse else start.if_then(condition)
+        return start.while_loop(condition)
+
+
+@dataclass(frozen=True)
+class Copy(Work):
+    """A copy of `nbytes` bytes.
+
+    It is added and changed by the driver's own calls: cuda.core takes host memory that is not pinned for the device's.
     """
-    dispatcher = _dispatcher(node)
-    args = tuple(_argument(node, place, value, handle_of) for place, value in enumerate(node.args))
-    _check_count(node, dispatcher, len(args))
-    try:
-        launch = dispatcher.configure(node.grid, node.block, 0, node.sharedmem)
-    except (TypeError, ValueError) as error:
-        raise GraphError(f"{node.label}: no launch configuration is [{node.grid!r}, {node.block!r}, "
-                         f"{node.sharedmem!r}]: {error}") from error
-    specialization = _specialization(dispatcher, launch, args)
-    if specialization.debug:
-        raise GraphError(f"{node.label}: a kernel that was compiled with debug=True reads its error code back after "
-                         "every launch, which a graph cannot do; compile it without")
-    if specialization.cooperative:
-        raise GraphError(f"{node.label}: it synchronizes its grid, and so must be launched cooperatively, which "
-                         "cuda.core's graph nodes cannot do; launch it while a stream captures a graph instead")
-    packed, to_copy_back = _packed(specialization, args)
-    if to_copy_back:
-        raise GraphError(f"{node.label}: an argument would have to be copied from and to the host at every launch; "
-                         "give device arrays")
-    if before is not None and before.keep[0] is specialization:
-        function = before.keep[1]
-    else:
-        function = specialization._codelibrary.get_cufunc()
-    try:
-        config = core().LaunchConfig(grid=launch.griddim, block=launch.blockdim, shmem_size=launch.sharedmem)
-    except ValueError as error:
-        raise GraphError(f"{node.label}: {error}") from None
-    numbers = tuple((type(each).__name__, getattr(each, "value", each)) for each in packed)
-    key = (id(specialization), launch.griddim, launch.blockdim, launch.sharedmem, numbers)
-    return KernelCall(function.kernel, config, packed, key, (specialization, function, args))
 
+    dst: Region
+    src: Region
+    nbytes: int
 
-def _dispatcher(node: KernelNode) -> Any:
-    kernel = _compiled(node.kernel) if isinstance(node.kernel, FunctionType) else node.kernel
-    if not isinstance(kernel, numba_module("dispatcher").CUDADispatcher):
-        configured = getattr(kernel, "dispatcher", None)
-        more = (", and no Python function" if configured is None else
-                "; the launch configuration belongs in KernelNode[grid, block]")
-        raise GraphError(f"{node.label}: {kernel!r} is no kernel of numba-cuda{more}")
-    if kernel.targetoptions.get("device"):
-        raise GraphError(f"{node.label}: it is a device function, and cannot be launched")
-    return kernel
+    @property
+    def kinds(self) -> tuple[bool, bool]:
+        """Whether destination and source are on the device."""
+        return self.dst.on_device, self.src.on_device
 
+    def add_to(self, definition: Any, label: str) -> int:
+        """Add it to a definition, without dependencies; return the node's handle."""
+        _, context = driver().cuCtxGetCurrent()
+        error, added = driver().cuGraphAddMemcpyNode(definition.handle, [], 0, self._parameters(), context)
+        check(error, f"{label}: cuGraphAddMemcpyNode")
+        return int(added)
 
-@functools.lru_cache(maxsize=128)
-def _compiled(function: FunctionType) -> Any:
-    """The kernel of a Python function: one for all of its nodes, and the same when a graph is updated."""
-    return numba_module("decorators").jit(function)
+    def change_in(self, graph: Any, placed: Placed) -> None:
+        """Change the node in its definition and, where it is not inside a body, in the executable graph."""
+        parameters = self._parameters()
+        _, context = driver().cuCtxGetCurrent()
+        check(driver().cuGraphMemcpyNodeSetParams(placed.core.handle, parameters)[0], "cuGraphMemcpyNodeSetParams")
+        if not placed.inside:
+            changed = driver().cuGraphExecMemcpyNodeSetParams(graph.handle, placed.core.handle, parameters, context)
+            check(changed[0], "cuGraphExecMemcpyNodeSetParams")
 
-
-def _argument(node: KernelNode, place: int, value: Any, handle_of: Callable[[Condition], int]) -> Any:
-    if isinstance(value, numba_module("args").ArgHint):  # cuda.In and others say how to copy
-        value = value.value
-    if isinstance(value, Condition):
-        return np.uint64(handle_of(value))
-    for each in _leaves(value):
-        region = region_of(each)
-        if region is None:
-            continue
-        if not region.on_device:
-            raise GraphError(f"{node.label}: argument {place + 1} is a host array ({type(each).__name__} of "
-                             f"{region.dtype}), which numba would copy to the device and back at every launch: use "
-                             "cuda.to_device, or a MemcpyHtoDNode before it")
-        check_context(region, lambda: f"{node.label}: argument {place + 1}")
-    return value
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple):
-        for each in value:
-            yield from _leaves(each)
-    else:
-        yield value
-
-
-def _check_count(node: KernelNode, dispatcher: Any, count: int) -> None:
-    code = dispatcher.py_func.__code__
-    if code.co_argcount == count and not code.co_flags & inspect.CO_VARARGS:
-        return
-    parameters = inspect.signature(dispatcher.py_func).parameters.values()
-    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in parameters)
-    most = None if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
-    if count < least or (most is not None and count > most):
-        names = ", ".join(str(each).partition(":")[0] for each in parameters)
-        raise GraphError(f"{node.label} takes {least if most == least else f'{least} or more'} "
-                         f"argument{'' if most == least == 1 else 's'} ({names}), and got {count}")
-
-
-def _specialization(dispatcher: Any, launch: Any, args: tuple[Any, ...]) -> Any:
-    """What numba's own `CUDADispatcher.call` would launch, compiled if need be."""
-    module = numba_module("dispatcher")
-    for owner, names in ((module, _OF_MODULE), (dispatcher, _OF_DISPATCHER), (launch, _OF_LAUNCH)):
-        require_names(owner, names)
-    previous = launch._push_args(args)
-    try:
-        chosen = dispatcher._select_launch_config_dispatcher(launch)
-        if chosen.specialized:
-            found = next(iter(chosen.overloads.values()))
-        else:
-            found = module._dispatcher.Dispatcher._cuda_call(chosen, *args, **{module._LAUNCH_CONFIG_KW: launch})
-        chosen._update_launch_config_sensitivity(found, launch)
-    finally:
-        launch._pop_args(previous)
-    return found
-
-
-def _packed(specialization: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """The arguments as numbers, and what numba would do after the launch."""
-    packed: list[Any] = []
-    after: list[Any] = []
-    for kind, value in zip(specialization.argument_types, args, strict=True):
-        specialization._prepare_args(kind, value, 0, after, packed)
-    return packed, after
+    def _parameters(self) -> Any:
+        parameters, kinds = driver().CUDA_MEMCPY3D(), driver().CUmemorytype
+        for side, region in (("dst", self.dst), ("src", self.src)):
+            kind = kinds.CU_MEMORYTYPE_DEVICE if region.on_device else kinds.CU_MEMORYTYPE_HOST
+            setattr(parameters, f"{side}MemoryType", kind)
+            setattr(parameters, f"{side}Device" if region.on_device else f"{side}Host", region.address)
+        parameters.WidthInBytes, parameters.Height, parameters.Depth = self.nbytes, 1, 1
+        return parameters
 
 
 # The nodes that a graph is made of. They hold what they are given, and look at it when they are built.
@@ -203,15 +182,14 @@ _ARRAY = ("__cuda_array_interface__", "__array_interface__", "__cuda_memory__")
 class Node:
     """One piece of work in a graph; the base of all others.
 
+    What a node is made of are its attributes too, by the same names, lists of what was given as an iterable. All may be
+    changed until the node is built; afterwards all but `deps`, conditions and bodies, with `BuiltGraph.update`. Arrays
+    are kept alive as long as the graph, and until launches of it that are under way have ended.
+
     Parameters
     ----------
     deps : Node or iterable of Node
         What must have ended before this begins.
-
-    Attributes
-    ----------
-    deps : list of Node
-        The same; it may be changed until the node is built.
     """
 
     def __init__(self, deps: Node | Iterable[Node] = ()) -> None:
@@ -221,6 +199,13 @@ class Node:
     def label(self) -> str:
         """What errors call this node."""
         return type(self).__name__
+
+    def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+        """What the node does; `before` is what it did until now, in the same context.
+
+        What cannot be done in a graph is a `GraphError` that names the node, the value and the reason.
+        """
+        return Work((), ())
 
     def build(self) -> BuiltGraph:
         """Build the graph that ends in this node: itself and everything that it depends on.
@@ -255,12 +240,6 @@ class KernelNode(Node):
         Blocks and threads a block, in one to three dimensions; 1 of each without them.
     sharedmem : int
         Dynamic shared memory, in bytes.
-
-    Attributes
-    ----------
-    kernel, args, deps, grid, block, sharedmem
-        As given, `args` and `deps` as lists. All may be changed until the node is built; afterwards all but `deps`,
-        with `BuiltGraph.update`.
 
     Raises
     ------
@@ -298,6 +277,9 @@ class KernelNode(Node):
         """What errors call this node."""
         return f"KernelNode of {_name(self.kernel)}"
 
+    def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+        return _kernel_call(self, handle_of, before if isinstance(before, KernelCall) else None)
+
 
 class MemcpyNode(Node):
     """A copy between host and device, or on the device; which of them is seen from the arrays.
@@ -312,12 +294,6 @@ class MemcpyNode(Node):
         may be pageable; the copy is faster from and to pinned memory (``cuda.pinned_array``).
     deps : Node or iterable of Node
         What must have ended before.
-
-    Attributes
-    ----------
-    dst, src, deps
-        As given. All may be changed until the node is built; afterwards `dst` and `src`, with `BuiltGraph.update`, for
-        arrays of the same kinds.
     """
 
     #: The kind that one of the class methods asks for: ``to device``, ``to host``, ``on device``.
@@ -329,6 +305,9 @@ class MemcpyNode(Node):
         super().__init__(deps)
         self.dst = dst
         self.src = src
+
+    def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+        return _copy(self)
 
     @classmethod
     def to_device(cls, dst: Any, src: Any, deps: Node | Iterable[Node] = ()) -> MemcpyNode:
@@ -371,18 +350,12 @@ class MemcpyHtoDNode(_DirectedCopy):
     dst : array
         A contiguous device array.
     src : array
-        A contiguous NumPy array, pageable or pinned. Like all arrays of nodes it is kept alive as long as the graph,
-        and until launches of it that are under way have ended.
+        A contiguous NumPy array, pageable or pinned.
     nbytes : int, optional
         How many bytes, from the first one of both arrays, no more than either has. Without it, all of both, which must
         then be of one size.
     deps : Node or iterable of Node
         What must have ended before.
-
-    Attributes
-    ----------
-    dst, src, nbytes, deps
-        As given. All may be changed until the node is built; afterwards all but `deps`, with `BuiltGraph.update`.
     """
 
     direction = "to device"
@@ -395,17 +368,11 @@ class MemcpyDtoHNode(_DirectedCopy):
     Parameters
     ----------
     dst : array
-        A contiguous, writable NumPy array, pageable or pinned. Like all arrays of nodes it is kept alive as long as
-        the graph, and until launches of it that are under way have ended.
+        A contiguous, writable NumPy array, pageable or pinned.
     src : array
         A contiguous device array.
     nbytes, deps
         As of `MemcpyHtoDNode`.
-
-    Attributes
-    ----------
-    dst, src, nbytes, deps
-        As given. All may be changed until the node is built; afterwards all but `deps`, with `BuiltGraph.update`.
     """
 
     direction = "to host"
@@ -424,17 +391,15 @@ class MemsetNode(Node):
         such as 0 and -1.
     deps : Node or iterable of Node
         What must have ended before.
-
-    Attributes
-    ----------
-    dst, value, deps
-        As given. All may be changed until the node is built; afterwards `dst` and `value`, with `BuiltGraph.update`.
     """
 
     def __init__(self, dst: Any, value: Any = 0, deps: Node | Iterable[Node] = ()) -> None:
         super().__init__(deps)
         self.dst = dst
         self.value = value
+
+    def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+        return _fill(self)
 
 
 class HostNode(Node):
@@ -447,14 +412,9 @@ class HostNode(Node):
     function : callable
         Called with `args`; what it returns is dropped.
     args : iterable
-        Its arguments. They are kept alive as long as the graph.
+        Its arguments.
     deps : Node or iterable of Node
         What must have ended before.
-
-    Attributes
-    ----------
-    function, args, deps
-        As given. All may be changed until the node is built; afterwards all but `deps`, with `BuiltGraph.update`.
     """
 
     def __init__(self, function: Callable[..., Any], args: Iterable[Any] = (),
@@ -467,6 +427,12 @@ class HostNode(Node):
     def label(self) -> str:
         """What errors call this node."""
         return f"HostNode of {_name(self.function)}"
+
+    def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+        if not callable(self.function):
+            raise GraphError(f"{self.label}: {self.function!r} cannot be called")
+        function = functools.partial(self.function, *self.args)
+        return Call((self.function, *map(id, self.args)), (function,), function)
 
 
 class EmptyNode(Node):
@@ -507,6 +473,9 @@ class ConditionalNode(Node):
     def bodies(self) -> tuple[list[Node], ...]:
         """The nodes that it may run, with what they depend on, a list for each branch."""
         raise NotImplementedError
+
+    def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
+        return Branch((), (self.condition,), self)
 
 
 class IfNode(ConditionalNode):
@@ -632,92 +601,125 @@ def _name(function: Any) -> str:
     return repr(name) if isinstance(name, str) else repr(function)
 
 
-# What each kind of node does, looked up from what its node holds now: addresses, sizes and calls.
+# What each kind of node does, looked up from what it holds now: a specialization, addresses, sizes.
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of `nbytes` bytes; `key` is equal for equal copies, `keep` are the arrays."""
-
-    dst: Region
-    src: Region
-    nbytes: int
-    keep: tuple[Any, ...]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Equal for equal copies."""
-        return self.dst.address, self.src.address, self.nbytes, *self.kinds
-
-    @property
-    def kinds(self) -> tuple[bool, bool]:
-        """Whether destination and source are on the device."""
-        return self.dst.on_device, self.src.on_device
+# numba's own launch path, which has no public part that stops before the launch.
+_OF_MODULE = ("_dispatcher", "_LAUNCH_CONFIG_KW")
+_OF_DISPATCHER = ("_select_launch_config_dispatcher", "_update_launch_config_sensitivity")
+_OF_LAUNCH = ("_push_args", "_pop_args")
 
 
-@dataclass(frozen=True)
-class Fill:
-    """A pattern of 1, 2 or 4 bytes, `count` times; `key` is equal for equal fills, `keep` is the array."""
+def _kernel_call(node: KernelNode, handle_of: Callable[[Condition], int], before: KernelCall | None) -> KernelCall:
+    """Look the specialization up, or compile it, and pack its arguments.
 
-    address: int
-    pattern: bytes
-    count: int
-    keep: tuple[Any, ...]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Equal for equal fills."""
-        return self.address, self.pattern, self.count
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call on the host; `key` is equal for calls of the same objects."""
-
-    function: Callable[[], Any]
-    key: tuple[Any, ...]
-    keep: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """What empty and conditional nodes have: parameters that never change."""
-
-    key: tuple[Any, ...] = ()
-    keep: tuple[Any, ...] = ()
-
-
-Work = KernelCall | Copy | Fill | Call | Nothing
-
-
-def work_of(node: Node, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
-    """Return what the node does.
-
-    Parameters
-    ----------
-    node : Node
-        The node.
-    handle_of : callable
-        Gives the handle of a condition.
-    before : Work, optional
-        What it did until now, in the same context.
-
-    Raises
-    ------
-    GraphError
-        It cannot be done in a graph; the message names the node, the value and the reason.
+    A kernel that is still what it was `before`, in the same context, is not asked for its function again. What numba
+    raises when it compiles passes.
     """
-    if isinstance(node, KernelNode):
-        return kernel_call(node, handle_of, before if isinstance(before, KernelCall) else None)
-    if isinstance(node, MemcpyNode):
-        return _copy(node)
-    if isinstance(node, MemsetNode):
-        return _fill(node)
-    if isinstance(node, HostNode):
-        if not callable(node.function):
-            raise GraphError(f"{node.label}: {node.function!r} cannot be called")
-        function = functools.partial(node.function, *node.args)
-        return Call(function, (node.function, *map(id, node.args)), (function,))
-    return Nothing(keep=(node.condition,) if isinstance(node, ConditionalNode) else ())
+    dispatcher = _dispatcher(node)
+    args = tuple(_argument(node, place, value, handle_of) for place, value in enumerate(node.args))
+    _check_count(node, dispatcher, len(args))
+    try:
+        launch = dispatcher.configure(node.grid, node.block, 0, node.sharedmem)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{node.label}: no launch configuration is [{node.grid!r}, {node.block!r}, "
+                         f"{node.sharedmem!r}]: {error}") from error
+    specialization = _specialization(dispatcher, launch, args)
+    if specialization.debug:
+        raise GraphError(f"{node.label}: a kernel that was compiled with debug=True reads its error code back after "
+                         "every launch, which a graph cannot do; compile it without")
+    if specialization.cooperative:
+        raise GraphError(f"{node.label}: it synchronizes its grid, and so must be launched cooperatively, which "
+                         "cuda.core's graph nodes cannot do; launch it while a stream captures a graph instead")
+    packed, to_copy_back = _packed(specialization, args)
+    if to_copy_back:
+        raise GraphError(f"{node.label}: an argument would have to be copied from and to the host at every launch; "
+                         "give device arrays")
+    if before is not None and before.keep[0] is specialization:
+        function = before.keep[1]
+    else:
+        function = specialization._codelibrary.get_cufunc()
+    try:
+        config = core().LaunchConfig(grid=launch.griddim, block=launch.blockdim, shmem_size=launch.sharedmem)
+    except ValueError as error:
+        raise GraphError(f"{node.label}: {error}") from None
+    numbers = tuple((type(each).__name__, getattr(each, "value", each)) for each in packed)
+    key = (id(specialization), launch.griddim, launch.blockdim, launch.sharedmem, numbers)
+    return KernelCall(key, (specialization, function, args), function.kernel, config, packed)
+
+
+def _dispatcher(node: KernelNode) -> Any:
+    kernel = _compiled(node.kernel) if isinstance(node.kernel, FunctionType) else node.kernel
+    if not isinstance(kernel, numba_module("dispatcher").CUDADispatcher):
+        configured = getattr(kernel, "dispatcher", None)
+        more = (", and no Python function" if configured is None else
+                "; the launch configuration belongs in KernelNode[grid, block]")
+        raise GraphError(f"{node.label}: {kernel!r} is no kernel of numba-cuda{more}")
+    if kernel.targetoptions.get("device"):
+        raise GraphError(f"{node.label}: it is a device function, and cannot be launched")
+    return kernel
+
+
+@functools.lru_cache(maxsize=128)
+def _compiled(function: FunctionType) -> Any:
+    """The kernel of a Python function: one for all of its nodes, and the same when a graph is updated."""
+    return numba_module("decorators").jit(function)
+
+
+def _argument(node: KernelNode, place: int, value: Any, handle_of: Callable[[Condition], int]) -> Any:
+    if isinstance(value, numba_module("args").ArgHint):  # cuda.In and others say how to copy
+        value = value.value
+    if isinstance(value, Condition):
+        return np.uint64(handle_of(value))
+    for each in leaves(value):
+        region = region_of(each)
+        if region is None:
+            continue
+        if not region.on_device:
+            raise GraphError(f"{node.label}: argument {place + 1} is a host array ({type(each).__name__} of "
+                             f"{region.dtype}), which numba would copy to the device and back at every launch: use "
+                             "cuda.to_device, or a MemcpyHtoDNode before it")
+        check_context(region, lambda: f"{node.label}: argument {place + 1}")
+    return value
+
+
+def _check_count(node: KernelNode, dispatcher: Any, count: int) -> None:
+    code = dispatcher.py_func.__code__
+    if code.co_argcount == count and not code.co_flags & inspect.CO_VARARGS:
+        return
+    parameters = inspect.signature(dispatcher.py_func).parameters.values()
+    least = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in parameters)
+    most = None if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
+    if count < least or (most is not None and count > most):
+        names = ", ".join(str(each).partition(":")[0] for each in parameters)
+        raise GraphError(f"{node.label} takes {least if most == least else f'{least} or more'} "
+                         f"argument{'' if most == least == 1 else 's'} ({names}), and got {count}")
+
+
+def _specialization(dispatcher: Any, launch: Any, args: tuple[Any, ...]) -> Any:
+    """What numba's own `CUDADispatcher.call` would launch, compiled if need be."""
+    module = numba_module("dispatcher")
+    for owner, names in ((module, _OF_MODULE), (dispatcher, _OF_DISPATCHER), (launch, _OF_LAUNCH)):
+        require_names(owner, names)
+    previous = launch._push_args(args)
+    try:
+        chosen = dispatcher._select_launch_config_dispatcher(launch)
+        if chosen.specialized:
+            found = next(iter(chosen.overloads.values()))
+        else:
+            found = module._dispatcher.Dispatcher._cuda_call(chosen, *args, **{module._LAUNCH_CONFIG_KW: launch})
+        chosen._update_launch_config_sensitivity(found, launch)
+    finally:
+        launch._pop_args(previous)
+    return found
+
+
+def _packed(specialization: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """The arguments as numbers, and what numba would do after the launch."""
+    packed: list[Any] = []
+    after: list[Any] = []
+    for kind, value in zip(specialization.argument_types, args, strict=True):
+        specialization._prepare_args(kind, value, 0, after, packed)
+    return packed, after
 
 
 def _copy(node: MemcpyNode) -> Copy:
@@ -736,7 +738,8 @@ def _copy(node: MemcpyNode) -> Copy:
         raise GraphError(f"{node.label}: its arrays are empty")
     if not dst.writable:
         raise GraphError(f"{node.label}: dst is a read-only host array")
-    return Copy(dst, src, nbytes, (node.dst, node.src))
+    key = dst.address, src.address, nbytes, dst.on_device, src.on_device
+    return Copy(key, (node.dst, node.src), dst, src, nbytes)
 
 
 def _size(node: MemcpyNode, dst: Region, src: Region) -> int:
@@ -786,7 +789,8 @@ def _fill(node: MemsetNode) -> Fill:
                              f"{dtype.itemsize} bytes that do not repeat; use a kernel")
     if not dst.nbytes:
         raise GraphError(f"{node.label}: dst is empty")
-    return Fill(dst.address, pattern, dst.nbytes // len(pattern), (node.dst,))
+    count = dst.nbytes // len(pattern)
+    return Fill((dst.address, pattern, count), (node.dst,), dst.address, pattern, count)
 
 
 def _region(node: MemcpyNode | MemsetNode, name: str) -> Region:
@@ -833,12 +837,9 @@ class Placed:
 
 def place(definition: Any, nodes: list[tuple[Node, Work]], conditions: dict[Condition, Any],
           handles: dict[Condition, int], *, inside: bool) -> list[Placed]:
-    """Add nodes to a definition, in this order; every dependency comes before what needs it.
-
-    Copies are added by the driver's own call. cuda.core takes host memory that is not pinned for the device's.
-    """
+    """Add nodes to a definition, in this order; every dependency comes before what needs it."""
     placed: dict[Node, Placed] = {}
-    copies = {node: _add_copy(definition, node, work) for node, work in nodes if isinstance(work, Copy)}
+    copies = {node: work.add_to(definition, node.label) for node, work in nodes if isinstance(work, Copy)}
     by_handle = {int(core.handle): core for core in definition.nodes()} if copies else {}
     for node, work in nodes:
         deps = tuple(dict.fromkeys(node.deps))
@@ -847,7 +848,7 @@ def place(definition: Any, nodes: list[tuple[Node, Work]], conditions: dict[Cond
             core = by_handle[copies[node]]
         else:
             try:
-                core = _add(before[0] if before else definition, node, work, conditions)
+                core = work.add(before[0] if before else definition, conditions)
             except Exception as error:
                 raise GraphError(f"{node.label}: CUDA refuses it: {reason(error)}") from error
             before = before[1:]
@@ -858,43 +859,12 @@ def place(definition: Any, nodes: list[tuple[Node, Work]], conditions: dict[Cond
 
 
 def change(graph: Any, placed: Placed, work: Work) -> None:
-    """Give a node other parameters, in its definition and, where it is not inside a body, in the executable graph.
-
-    Parameters
-    ----------
-    graph : cuda.core.graph.Graph
-        The executable graph.
-    placed : Placed
-        The node.
-    work : Work
-        What it shall do, of the same kind.
-    """
+    """Give a node other work of its kind, in its definition and, unless it is in a body, in the executable graph."""
     if isinstance(work, Copy):
-        _change_copy(graph, placed, work)
+        work.change_in(graph, placed)
         return
     for target in (placed.core,) if placed.inside else (placed.core, graph[placed.core]):
-        if isinstance(work, Call):
-            target.update(work.function)
-        elif isinstance(work, KernelCall):
-            target.update(config=work.config, kernel=work.kernel, args=tuple(work.packed))
-        elif isinstance(work, Fill):
-            target.update(dst=work.address, value=work.pattern, width=work.count, height=1, pitch=0)
-
-
-def _add(start: Any, node: Node, work: Work, conditions: dict[Condition, Any]) -> Any:
-    """Add one node behind `start`, a node or the definition itself."""
-    if isinstance(work, KernelCall):
-        return start.launch(work.config, work.kernel, *work.packed)
-    if isinstance(work, Fill):
-        return start.memset(work.address, work.pattern, work.count)
-    if isinstance(work, Call):
-        return start.callback(work.function)
-    if isinstance(node, ConditionalNode):
-        condition = conditions[node.condition]
-        if not isinstance(node, IfNode):
-            return start.while_loop(condition)
-        return start.if_else(condition) if node.orelse else start.if_then(condition)
-    return start.join()
+        work.change(target)
 
 
 def reason(error: Exception) -> str:
@@ -902,38 +872,6 @@ def reason(error: Exception) -> str:
     if isinstance(error, AttributeError):
         return f"this version of cuda-core cannot do it ({error})"
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _add_copy(definition: Any, node: Node, work: Copy) -> int:
-    """Add a copy without dependencies; return the node's handle."""
-    _, context = driver().cuCtxGetCurrent()
-    error, added = driver().cuGraphAddMemcpyNode(definition.handle, [], 0, _copy_parameters(work), context)
-    _check(error, f"{node.label}: cuGraphAddMemcpyNode")
-    return int(added)
-
-
-def _change_copy(graph: Any, placed: Placed, work: Copy) -> None:
-    parameters = _copy_parameters(work)
-    _, context = driver().cuCtxGetCurrent()
-    _check(driver().cuGraphMemcpyNodeSetParams(placed.core.handle, parameters)[0], "cuGraphMemcpyNodeSetParams")
-    if not placed.inside:
-        changed = driver().cuGraphExecMemcpyNodeSetParams(graph.handle, placed.core.handle, parameters, context)
-        _check(changed[0], "cuGraphExecMemcpyNodeSetParams")
-
-
-def _copy_parameters(work: Copy) -> Any:
-    parameters, kinds = driver().CUDA_MEMCPY3D(), driver().CUmemorytype
-    for side, region in (("dst", work.dst), ("src", work.src)):
-        kind = kinds.CU_MEMORYTYPE_DEVICE if region.on_device else kinds.CU_MEMORYTYPE_HOST
-        setattr(parameters, f"{side}MemoryType", kind)
-        setattr(parameters, f"{side}Device" if region.on_device else f"{side}Host", region.address)
-    parameters.WidthInBytes, parameters.Height, parameters.Depth = work.nbytes, 1, 1
-    return parameters
-
-
-def _check(error: Any, call: str) -> None:
-    if error:
-        raise GraphError(f"{call}: {getattr(error, 'name', error)}")
 
 
 # A graph that can be launched: nodes put into cuda.core's definition, instantiated, and updated in place.
@@ -1083,7 +1021,7 @@ class BuiltGraph:
             if any(each not in self._placed for each in inside) or node.condition not in placed.work.keep:
                 raise GraphError(f"{node.label}: its condition or its body was changed, which an update cannot do; "
                                  "build the graph again")
-        work = work_of(node, lambda condition: _handle(node, condition, placed.handles), placed.work)
+        work = node._work(lambda condition: _handle(node, condition, placed.handles), placed.work)
         if isinstance(work, Copy) and isinstance(placed.work, Copy) and work.kinds != placed.work.kinds:
             raise GraphError(f"{node.label}: it copied another way before (between host and device, or on the device), "
                              "which an update cannot change; build the graph again")
@@ -1124,7 +1062,7 @@ def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
     require_cuda()
     context = _current_context()
     definition = _new_definition()
-    placed = _fill_parameters(definition, ends, {}, {}, outer=None)
+    placed = _build_into(definition, ends, {}, {}, outer=None)
     kept = Kept(definition, placed)
     try:
         graph = definition.instantiate()
@@ -1134,7 +1072,7 @@ def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
     return BuiltGraph(definition, graph, placed, context, kept)
 
 
-def _fill_parameters(definition: Any, ends: list[Node], around: dict[Condition, int], seen: dict[Node | Condition, str],
+def _build_into(definition: Any, ends: list[Node], around: dict[Condition, int], seen: dict[Node | Condition, str],
           outer: ConditionalNode | None) -> list[Placed]:
     """Put nodes into a definition, and those of bodies into their own; return all.
 
@@ -1156,7 +1094,7 @@ def _fill_parameters(definition: Any, ends: list[Node], around: dict[Condition, 
             seen[node.condition] = where
             conditions[node.condition] = definition.create_condition(node.condition.default)
     handles = {**around, **{each: int(made.handle) for each, made in conditions.items()}}
-    works = [(node, work_of(node, lambda condition, node=node: _handle(node, condition, handles))) for node in ordered]
+    works = [(node, node._work(lambda condition, node=node: _handle(node, condition, handles))) for node in ordered]
     placed = place(definition, works, conditions, handles, inside=outer is not None)
     inner: list[Placed] = []
     for each in placed:
@@ -1164,7 +1102,7 @@ def _fill_parameters(definition: Any, ends: list[Node], around: dict[Condition, 
             for body, inside in zip(each.node.bodies, _branches(each.core), strict=True):
                 if not body:
                     raise GraphError(f"{each.node.label}: its body has no node")
-                inner += _fill_parameters(inside, body, handles, seen, each.node)
+                inner += _build_into(inside, body, handles, seen, each.node)
     return placed + inner
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from kernelscope.errors import GraphError, UnknownCellError
-from kernelscope.graphs.memory import driver, numba_module, region_of, require_names
+from kernelscope.graphs.memory import driver, leaves, numba_module, region_of, require_names
 from kernelscope.probes.base import Patches, clean
 from kernelscope.probes.driver import stream_handle
 from kernelscope.suggestions import did_you_mean
@@ -381,7 +381,7 @@ class Watch:
         where = self._where(sys._getframe(2))[1]
         arrays: list[tuple[str, Any]] = []
         for place, value in enumerate(args):
-            for each in _leaves(value):
+            for each in leaves(value):
                 region = region_of(each)
                 if region is None:
                     continue
@@ -423,11 +423,6 @@ def _ours(hook: Any) -> Any:
 
 def _name(dispatcher: Any) -> str:
     return str(getattr(dispatcher.py_func, "__name__", "?"))
-
-
-def _leaves(value: Any) -> list[Any]:
-    value = getattr(value, "value", value) if type(value).__module__ == "numba.cuda.args" else value
-    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, tuple) else [value]
 
 
 def _is_capturing(stream: int) -> bool:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kernelscope.analysis.launches import Configurations, by_configuration, by_kernel, configurations_of
 
 
@@ -110,6 +112,7 @@ def test_the_default_streams_of_two_devices_are_two(script: Any) -> None:
     assert (only.device, only.launches, only.occupancy) == (None, 4, (0.5, 0.75))
 
 
+@pytest.mark.slow
 def test_a_dry_run_on_the_default_streams_of_two_devices(run_python: Any) -> None:
     run_python("""
 import kernelscope, numpy as np

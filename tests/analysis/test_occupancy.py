@@ -62,6 +62,7 @@ print(json.dumps(found))
 '''
 
 
+@pytest.mark.slow
 def test_the_driver_says_the_same_over_many_shapes(run_python, tmp_path):
     from kernelscope.cubin import read
 

@@ -48,6 +48,7 @@ overhead.launch_overhead = lambda *given, **named: whole(*given, **named | {"pro
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(960)
 def test_the_guide_of_studies_runs(tmp_path: Path) -> None:
     """Block after block, as a reader would, on the dry run."""

@@ -67,6 +67,7 @@ def answer(script: Path, site: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--editable",)], ids=["installed", "editable"])
 def test_it_is_compiled_and_records(install: Install, source: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """In an environment that has nothing of this checkout."""
@@ -82,6 +83,7 @@ def test_it_is_compiled_and_records(install: Install, source: Path, tmp_path: Pa
         assert "Root-Is-Purelib: false" in wheel.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("without", [{"CC": "/nonexistent/cc"}, {"PATH": "/nonexistent"}], ids=["no CC", "empty PATH"])
 @pytest.mark.parametrize("options", [(), ("--editable",)], ids=["installed", "editable"])
 def test_without_a_compiler_one_line_says_what_to_install(install: Install, tmp_path: Path, without: dict[str, str],
@@ -105,6 +107,7 @@ def test_without_headers_one_line_says_what_to_install(source: Path, tmp_path: P
         f"KernelScope needs Python's headers to build, and there is no {tmp_path}/Python.h: install gcc and Python's")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "strict", "fails"), [
     ("int main(void) { return nothing; }", "", True), ("static int unused(int a) { return 0; }", "", False),
     ("static int unused(int a) { return 0; }", "1", True)], ids=["an error", "a warning", "a warning, strictly"])

@@ -33,6 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(target.glob("*.whl")))
 
 
+@pytest.mark.slow
 def test_wheel_has_every_module_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {path for pattern in ("kernelscope/**/*.py", "kernelscope/dryrun/csrc/*", "kernelscope/static/*",
                                    "kernelscope/native/*.pyi")

@@ -14,8 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = {
     "native/test_deep.py": "def test_native(): pass",
-    "unit/test_init.py": "def test_one_file_of_a_folder(): pass",
-    "unit/test_schema.py": """
+    "test_init.py": "def test_one_file_of_a_folder(): pass",
+    "test_schema.py": """
 import pytest
 
 def test_elsewhere(): pass
@@ -54,10 +54,12 @@ def run(tmp_path: Path) -> Callable[..., dict[str, str]]:
     return run
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_interpreter_is_chosen_by_its_file(run: Callable[..., dict[str, str]]) -> None:
     assert list(run("every_python")) == ["test_native", "test_one_file_of_a_folder"]
 
 
+@pytest.mark.slow
 def test_continuous_integration_skips_nothing_that_could_run(run: Callable[..., dict[str, str]]) -> None:
     here, there = run(), run(CI="true")
     skipped = {"test_is_skipped", "test_is_skipped_before_it_begins"}

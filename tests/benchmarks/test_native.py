@@ -31,6 +31,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("native_ways")
 
 
+@pytest.mark.slow
 def test_every_part_runs(tmp_path: Path) -> None:
     output = tmp_path / "native.json"
     ran = subprocess.run(

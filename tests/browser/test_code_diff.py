@@ -12,7 +12,7 @@ import pytest
 from browsing import in_both_fonts
 from code_pages import CONTRAST, FRAME, SASS, Diff, big_ptx, code_page, stencil_code
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LEFT = "\n".join(f"line {at}" for at in range(1, 101))
 RIGHT = (LEFT.replace("line 20\n", "line twenty\n").replace("line 50\n", "")

@@ -9,7 +9,7 @@ import pytest
 from browsing import in_both_fonts
 from code_pages import CONTRAST, SASS, big_ptx, origins
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 NUMBERED = "\n".join(f"line {at} of these" for at in range(1, 1001)) + "\n"
 LONG = "_ZN8__main__4axpyB2v1B108cw51cXTLSUwv1sDUaKthqaNgoKmjgMVuW1AiA8rAEg2UjxRKtuAI0FEA2gSVRE8cSMKQdIgkg" * 2

@@ -22,7 +22,7 @@ from kernelscope.views.graph.layout import lay_out, place
 from kernelscope.views.graph.model import TOP, read_graph
 from kernelscope.views.graph.svg import graph_svg, small
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 PAINTED = "() => window.kernelscope?.times?.painted"
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

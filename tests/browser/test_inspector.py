@@ -14,7 +14,7 @@ from jupyter_pages import Opened, Server, until
 
 from kernelscope.units import MISSING
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from inspector_pages import Inspector
 from inspector_server import KERNELS, inspections, pictures
 from jupyter_pages import Opened, Server, until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from jupyter_pages import Opened, Server
 
 from kernelscope.recording.model import Recording
 
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
 MLIR = f"""// MLIR that the Python function was lowered to
 #loc = loc("/home/u/k.py":{FIRST_LINE}:0)
 module {{

@@ -16,7 +16,7 @@ from jupyter_pages import ROOT, Opened, Server, svg_of, until
 
 import kernelscope
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 THREADS = ROOT / "notebooks" / "recordings" / "threads.kscope"
 QUICKSTART = ROOT / "notebooks" / "recordings" / "quickstart.kscope"

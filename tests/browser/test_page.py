@@ -18,7 +18,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import picture
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 KNOWN = everything()
 

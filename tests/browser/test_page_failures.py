@@ -12,7 +12,7 @@ from handmade import MS, US, Script
 
 from kernelscope.recording.model import Recording
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 KNOWN = everything()
 

@@ -11,7 +11,7 @@ import pytest
 from browsing import Timeline
 from unpack import packed
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "timeline.py"
 

@@ -40,6 +40,7 @@ def lines() -> tuple[list[str], Callable[[str], None]]:
     return said, said.append
 
 
+@pytest.mark.slow
 def test_the_driver_compiles_without_a_warning(tmp_path: Path) -> None:
     output = tmp_path / "libcuda.so.1"
     header = build.find_header()
@@ -104,6 +105,7 @@ def test_a_file_that_is_cut_off_is_built_again(quick: Path, kept: int) -> None:
     assert len(list(library.parent.parent.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_enable_builds_a_driver_again_that_does_not_load(run_python, tmp_path: Path) -> None:
     """A whole ELF file that the loader refuses: its machine is another."""
     code = """
@@ -118,6 +120,7 @@ assert dryrun.enable(print).library == str(library)
     assert result.stdout.count("compiling") == 2
 
 
+@pytest.mark.slow
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     environment = {
@@ -306,6 +309,7 @@ def test_root_loads_nothing_of_another_user(quick: Path, tmp_path: Path) -> None
     assert f"{library} belongs to user 65534 ..." in said[-1]
 
 
+@pytest.mark.slow
 def test_a_private_build_goes_with_its_process(run_python, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()

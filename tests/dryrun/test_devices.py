@@ -93,6 +93,7 @@ assert (first.arch, second.arch) == ("90", "80")
 """
 
 
+@pytest.mark.slow
 def test_two_devices(run_python) -> None:
     run_python(TWO_DEVICES, KERNELSCOPE_DRYRUN_DEVICES="2", KERNELSCOPE_DRYRUN_CC="9.0,8.0")
 
@@ -113,6 +114,7 @@ print(next(iter(kernel.inspect_asm().values())).split(".target")[1].split()[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", ["7.5", "8.9", "12.0"])
 def test_numba_compiles_for_the_capability(run_python, capability: str) -> None:
     first, second = run_python(OTHER_CAPABILITY, KERNELSCOPE_DRYRUN_CC=capability).stdout.splitlines()

@@ -160,6 +160,7 @@ print(seen, launchconfig.current_launch_config(), dryrun.counters().launches)
 """
 
 
+@pytest.mark.slow
 def test_launch_configurations_are_seen_by_callbacks(run_python) -> None:
     assert run_python(SENSITIVE).stdout.split("\n")[0] == "[(32, 1, 1)] None 1"
 
@@ -178,6 +179,7 @@ print(sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.value
 """
 
 
+@pytest.mark.slow
 def test_the_disk_cache_over_two_processes(run_python, tmp_path) -> None:
     assert run_python(CACHED, NUMBA_CACHE_DIR=str(tmp_path / "numba")).stdout.split() == ["0", "2"]
     assert run_python(CACHED, NUMBA_CACHE_DIR=str(tmp_path / "numba")).stdout.split() == ["2", "0"]

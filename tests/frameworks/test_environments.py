@@ -34,6 +34,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[dict[Path, Future[Outcome]]
 
 
 @pytest.mark.environments
+@pytest.mark.slow
 @pytest.mark.timeout(1200)  # the first time an environment is downloaded and installed
 @pytest.mark.parametrize("requirements", REQUIREMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_framework_in_its_environment(runs: dict[Path, Future[Outcome]], requirements: Path) -> None:

@@ -125,6 +125,7 @@ def test_a_condition_of_an_inner_node_is_not_set_from_outside(step, array) -> No
         build([outer, KernelNode[1, 1](step, [inner])])
 
 
+@pytest.mark.slow
 def test_other_devices_and_contexts(run_python) -> None:
     run_python("""
 import kernelscope, numpy as np

@@ -85,7 +85,7 @@ def test_the_text() -> None:
     assert said.splitlines()[0] == "What if cell 5 were a graph: 20 launches of step"
     assert "host  300 µs (300 µs to 300 µs)  17.0 µs (17.0 µs to 17.0 µs)  283 µs saved, 17.6 times faster" in said
     assert "Results are equal bit for bit (1 array, 7.8 KiB)." in said
-    assert "paid off after 4 launches of the graph." in said
+    assert "it breaks even after 4 launches of the graph." in said
     assert said.endswith("Cell 5 was run again once.")
     assert "***" not in said
     assert str(result()) == repr(result()) == said
@@ -125,7 +125,7 @@ def test_a_dry_run_claims_nothing(shown: Any) -> None:
     made = result(**DRY)
     assert (made.equal, made.replays_to_pay_off, len(made.to_frame())) == (None, None, 0)
     said = shown(made).lower()
-    for word in ("saved", "faster", "paid off", "equal", "median", " µs", " ms", "no difference"):
+    for word in ("saved", "faster", "breaks even", "equal", "median", " µs", " ms", "no difference"):
         assert word not in said, word
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import cuda
@@ -188,6 +189,7 @@ def check(program: Program, kept: slice = slice(None), parts: slice = slice(None
         assert recording.health.errors.isna().all()
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(ANY, st.sampled_from(["phases", "launch"]))
 def test_whatever_is_launched(steps: list[Any], detail: str) -> None:

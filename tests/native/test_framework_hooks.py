@@ -322,6 +322,7 @@ def test_interrupted_launches_and_ids_that_cannot_be_had() -> None:
     assert marshal.launches.counts() == (1, 0, 2) and marshal.launches.state().launch_config is None
 
 
+@pytest.mark.slow
 def test_references() -> None:
     algorithm, stream, built = Algorithm(reduce), Stream(7), Scan(True)
     method = Algorithm(Built.__call__, method=True)

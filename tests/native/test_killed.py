@@ -21,7 +21,7 @@ SLOT = np.dtype([("sequence", "<u8"), ("start_ns", "<i8"), ("dispatch_end_ns", "
                  ("submit_end_ns", "<i8"), ("end_ns", "<i8"), ("target", "<i4"), ("configuration", "<i4"),
                  ("thread", "<i4"), ("kind", "<u2"), ("check", "<u2")])
 #: Hooks as those of numba-cuda's launch path, on functions that do nothing: where they are installed in numba-cuda,
-#: tests/unit/test_recorder_journal.py kills processes.
+#: tests/recorder/test_recorder_journal.py kills processes.
 CHILD = """
 import os, sys, threading
 from kernelscope.native import core

@@ -39,6 +39,7 @@ def recorded(launch: Callable[[], None], launches: int = 1) -> Any:
     return recorder.stop()
 
 
+@pytest.mark.slow
 def test_hundreds_of_recordings_leave_launches_and_memory_as_they_were(launch: Any) -> None:
     for _ in range(20):
         recorded(launch)

@@ -45,6 +45,7 @@ def hooked_launches(launches: Any) -> Any:
     return call, kernel, config
 
 
+@pytest.mark.slow
 def test_hooked(launches: Any) -> None:
     call, _, config = hooked_launches(launches)
     for _ in range(EVENTS):

@@ -56,6 +56,7 @@ def test_notebooks_are_committed_without_outputs(path):
         assert os.sep + "home" not in cell.source
 
 
+@pytest.mark.slow
 def test_the_quickstart(tmp_path, monkeypatch):
     notebook = execute(FOLDER / "00_quickstart.ipynb", tmp_path, monkeypatch)
     cards = [text for text in outputs(notebook, "text/plain") if "Kernels by host time" in text]
@@ -75,6 +76,7 @@ def test_the_quickstart(tmp_path, monkeypatch):
     assert "first launches" in printed(notebook, "stdout") + "".join(outputs(notebook, "text/plain"))
 
 
+@pytest.mark.slow
 def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     notebook = execute(FOLDER / "01_cells_caches_lcs.ipynb", tmp_path, monkeypatch)
     values = outputs(notebook, "text/plain")
@@ -87,6 +89,7 @@ def test_cells_caches_and_lcs(tmp_path, monkeypatch):
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
 
 
+@pytest.mark.slow
 def test_the_gpu_and_the_timeline(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "02_gpu_and_timeline.ipynb", tmp_path, monkeypatch)
@@ -101,6 +104,7 @@ def test_the_gpu_and_the_timeline(tmp_path, monkeypatch):
     assert (tmp_path / "gpu.json").stat().st_size > 100_000
 
 
+@pytest.mark.slow
 def test_specializations(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "03_specializations.ipynb", tmp_path, monkeypatch)
@@ -113,6 +117,7 @@ def test_specializations(tmp_path, monkeypatch):
     assert "dry run" in outputs(notebook, "text/plain")[-1]
 
 
+@pytest.mark.slow
 def test_graphs(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "04_graphs.ipynb", tmp_path, monkeypatch)
@@ -153,6 +158,7 @@ def test_studies_are_committed_with_their_outputs(name):
     assert printed(notebook, "stderr") == ""
 
 
+@pytest.mark.slow
 def test_the_launch_overhead_study(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "launch_overhead.ipynb", tmp_path, monkeypatch)
@@ -171,6 +177,7 @@ def test_the_launch_overhead_study(tmp_path, monkeypatch):
     assert printed(notebook, "stderr") == "", printed(notebook, "stderr")
 
 
+@pytest.mark.slow
 def test_eager_against_a_graph(tmp_path, monkeypatch):
     (tmp_path / "recordings").symlink_to(FOLDER / "recordings")
     notebook = execute(FOLDER / "eager_vs_graph.ipynb", tmp_path, monkeypatch)

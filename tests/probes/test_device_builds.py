@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 QUIET = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
 
 TWO_DEVICES = """
@@ -40,6 +42,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_device_of_another_compute_capability(run_python):
     out = json.loads(run_python(TWO_DEVICES, **QUIET, KERNELSCOPE_DRYRUN_DEVICES="2",
                                 KERNELSCOPE_DRYRUN_CC="86,90").stdout)
@@ -58,6 +61,7 @@ def test_a_device_of_another_compute_capability(run_python):
     assert out["loose"] == []
 
 
+@pytest.mark.slow
 def test_a_second_device_of_the_same_kind_only_loads(run_python):
     out = json.loads(run_python(TWO_DEVICES, **QUIET, KERNELSCOPE_DRYRUN_DEVICES="2",
                                 KERNELSCOPE_DRYRUN_CC="90,90").stdout)

@@ -102,6 +102,7 @@ def cache_files(tmp_path: Path, suffix: str) -> list[Path]:
     return sorted((tmp_path / "cache").rglob(f"*{suffix}"))
 
 
+@pytest.mark.slow
 def test_two_processes_and_their_files(process, tmp_path):
     first, = process(KERNELS)
     assert (first["outcome"], first["reason_code"]) == ("compiled", "cache_absent")
@@ -155,6 +156,7 @@ for number in (1, 1, 2):
 """
 
 
+@pytest.mark.slow
 def test_cells_of_a_notebook(run_python, tmp_path):
     first, again, edited = run_python(IN_CELLS, IPYTHONDIR=str(tmp_path), XDG_CACHE_HOME=str(tmp_path),
                                       **QUIET).stdout.splitlines()
@@ -183,6 +185,7 @@ def test_other_versions(session, monkeypatch):
     assert "this is 99.2" in whole["reason"]
 
 
+@pytest.mark.slow
 def test_another_compute_capability(process):
     process(KERNELS, KERNELSCOPE_DRYRUN_CC="86")
     row, = process(KERNELS, KERNELSCOPE_DRYRUN_CC="90")

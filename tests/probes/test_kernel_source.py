@@ -19,6 +19,7 @@ def rows_of(recording, kind):
     return [row for row in recording.rows("code") if row["kind"] == kind]
 
 
+@pytest.mark.slow
 def test_a_source_that_is_nowhere_is_said(array):
     names = {}
     exec(compile("def made(x):\n    x[0] = 1", "<nowhere>", "exec"), names)

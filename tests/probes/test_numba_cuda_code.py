@@ -76,6 +76,7 @@ def test_asking_for_it_adds_nothing_to_a_launch(kernels, array, detail):
     assert unseen or hooked[0] != path(), "while recording, launches run other code than now"
 
 
+@pytest.mark.slow
 def test_all_of_it_is_what_ran(kernels, array):
     with kernelscope.record(code=True) as r:
         kernels.axpy[1, 32](array, 2.0, array)
@@ -180,6 +181,7 @@ def test_only_what_was_launched_or_compiled_here(kernels, array):
     assert len(rows_of(recording, "source")) == 1
 
 
+@pytest.mark.slow
 def test_of_nested_recorders_only_the_one_that_asked(kernels, array):
     with kernelscope.record() as outer:
         kernels.noop[1, 1]()

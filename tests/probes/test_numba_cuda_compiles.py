@@ -133,6 +133,7 @@ print(row.outcome, *recording.launches.cache, row.attributes)
 """
 
 
+@pytest.mark.slow
 def test_the_disk_cache_over_two_processes(run_python, tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
     assert run_python(CACHED, **cache).stdout.split()[:4] == ["compiled", "compiled", "memory", "memory"]
@@ -172,6 +173,7 @@ print(*rows.outcome, *rows.lcs_marker, *rows.launch_config_sensitive, *r.recordi
 """
 
 
+@pytest.mark.slow
 def test_the_lcs_marker_over_two_processes(run_python, tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
     first = run_python(SENSITIVE, **cache).stdout
@@ -208,6 +210,7 @@ print(*recording.launches.device_id)
 """
 
 
+@pytest.mark.slow
 def test_two_devices(run_python):
     for detail in ("launch", "phases"):
         result = run_python(TWO_DEVICES, detail, KERNELSCOPE_DRYRUN_DEVICES="2",
@@ -237,6 +240,7 @@ print(len(r.recording.launches), r.recording.compilations.outcome[0])
 """
 
 
+@pytest.mark.slow
 def test_numba_imported_inside_the_recording(run_python):
     assert run_python(LATE_IMPORT, NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0").stdout.split() == ["1", "compiled"]
 
@@ -274,6 +278,7 @@ print(*r.recording.specializations.regs, *r.recording.occupancies.specialization
 """
 
 
+@pytest.mark.slow
 def test_a_device_that_was_closed_in_the_middle(run_python):
     assert run_python(CLOSED_BETWEEN, NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS="0").stdout.split() == ["8", "8", "1"]
 

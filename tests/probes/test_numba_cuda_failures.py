@@ -511,6 +511,7 @@ def test_an_old_numba_cuda_is_refused_by_name(monkeypatch, kernels, array):
     assert "pip install" in row.fix
 
 
+@pytest.mark.slow
 def test_stop_while_other_threads_launch(kernels, array):
     kernels.axpy[2, 32](array, 2.0, array)
     done = threading.Event()
@@ -574,6 +575,7 @@ def test_nothing_of_a_recording_is_kept_after_stop(kernels, array):
     assert sink() is None
 
 
+@pytest.mark.slow
 def test_a_forked_child_goes_on_by_itself(run_python):
     result = run_python("""
 import os

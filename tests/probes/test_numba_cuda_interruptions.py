@@ -207,9 +207,10 @@ def signals():
     yield from handlers()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("signals")
 def test_ctrl_c_at_every_line_while_hooks_go_in(kernels):
-    """Of the probes and what installs them; see tests/unit for what is around that."""
+    """Of the probes and what installs them; see tests/recorder for what is around that."""
     begun = []
 
     def start():
@@ -233,6 +234,7 @@ def test_ctrl_c_at_every_line_while_hooks_go_in(kernels):
             assert len(r.recording.launches) == 1, line
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_a_first_launch_that_is_interrupted_is_looked_up_by_the_next(kernels, array):
     """Ctrl-C at each line of what a kernel's first launch in a recording runs."""
@@ -258,6 +260,7 @@ def test_a_first_launch_that_is_interrupted_is_looked_up_by_the_next(kernels, ar
     assert any([story(line) for line in lines])
 
 
+@pytest.mark.slow
 def test_an_import_that_failed_once_is_hooked_the_next_time(run_python):
     result = run_python("""
 import sys

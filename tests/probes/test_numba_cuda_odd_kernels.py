@@ -198,6 +198,7 @@ def test_a_recorded_coroutine_function_stays_one(kernels):
     assert len(work.recording.launches) == 1
 
 
+@pytest.mark.slow
 def test_a_closed_context_is_not_opened_again(run_python):
     run_python("""
 import kernelscope

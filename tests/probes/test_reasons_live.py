@@ -1047,6 +1047,7 @@ def test_definitions_that_are_remembered_keep_nothing_alive():
     assert definition.captured
 
 
+@pytest.mark.slow
 def test_whose_a_kernel_is():
     with kernelscope.record() as r:
         launch(untyped(), host())

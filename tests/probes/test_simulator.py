@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 CODE = """
 import numpy as np
 import kernelscope
@@ -43,6 +45,7 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 def test_the_simulator_is_recorded(run_python):
     result = run_python(CODE, NUMBA_ENABLE_CUDASIM="1", KERNELSCOPE_DRYRUN="0")
     assert result.stdout.strip() == "ok"

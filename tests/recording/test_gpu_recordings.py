@@ -74,6 +74,7 @@ print("opened", len(sys.argv) - 1)
 """
 
 
+@pytest.mark.slow
 def test_they_open_and_render_without_numba_and_cuda():
     result = subprocess.run([sys.executable, "-W", "error", "-c", BLOCKED, *map(str, PATHS)],
                             capture_output=True, text=True, check=False, cwd=FOLDER.parents[1])

@@ -147,6 +147,7 @@ def test_other_bytes_are_refused(data: bytes) -> None:
 
 # Files whose checksums are right: made to harm, or written by a broken program.
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["zstd", "none"])
 def test_no_changed_byte_does_more_than_change_a_value(compression: str, full: Recording) -> None:
     rng = random.Random(7)

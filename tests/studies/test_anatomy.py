@@ -76,6 +76,7 @@ def test_what_dispatch_and_the_second_argument_take_more_is_found_there_and_nowh
     assert [each.processes for each in result.measured.targets] == [4, 4, 4]
 
 
+@pytest.mark.slow
 def test_the_launches_of_the_default_cases_are_taken_apart() -> None:
     result = anatomy(processes=1, repeats=1, dry_run=True, progress=False)
     assert [each.name for each in result.measured.cases] == [each.name for each in DEFAULT_CASES]
@@ -115,6 +116,7 @@ class Telling:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_an_interruption_has_what_was_measured() -> None:
     with pytest.raises(StudyInterrupted) as caught:
         anatomy(case=DEFAULT_CASES[0], processes=3, repeats=1, dry_run=True, progress=Telling())
@@ -166,6 +168,7 @@ def test_what_one_process_could_not_time_stays_so() -> None:
     assert len(run.measured.batches) == 3
 
 
+@pytest.mark.slow
 def test_stand_ins_have_the_parts_that_numba_cuda_has() -> None:
     result = anatomy(case=Case("2 arrays", "held(a, b)", """
 @cuda.jit

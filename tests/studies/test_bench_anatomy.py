@@ -176,6 +176,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     made._writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("statement", "setup", "arguments"), [
     ("held(a, a)", "", ["a: array(float32, 1d, C)", "b: array(float32, 1d, C)"]),
     ("empty[1, 1](1, (2.0, a))", "", ["a: int64", "b: Tuple(float64, array(float32, 1d, C))"]),

@@ -294,6 +294,7 @@ def test_it_imports_nothing_that_a_target_may_lack(path: Path) -> None:
             assert name.split(".")[0] in {*sys.stdlib_module_names, "numpy"}, f"{path.name} imports {name}"
 
 
+@pytest.mark.slow
 def test_time_that_others_had_the_processor_is_taken_off() -> None:
     """Two threads of other processes want the same core: a batch waits, and says how long."""
     import os

@@ -26,6 +26,7 @@ def batch(calibrator: Calibrator, detail: str | None = None) -> dict[str, Any]:
     return calibrator.answer({"do": "batch", "arguments": 4, "detail": detail, "launches": 20})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detail", [None, "phases"])
 def test_a_batch_times_launches_together_and_alone(calibrator: Calibrator, detail: str | None) -> None:
     found = batch(calibrator, detail)

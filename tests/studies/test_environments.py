@@ -118,6 +118,7 @@ def test_what_is_no_interpreter_is_refused(workspace: Workspace, tmp_path: Path,
         prepare(Target("x", "python", str(file)), workspace)
 
 
+@pytest.mark.slow
 def test_requirement_gets_an_environment_that_is_kept(workspace: Workspace, wheels: Path) -> None:
     said: list[str] = []
     options = {"find_links": [wheels], "no_index": True, "progress": said.append}
@@ -147,6 +148,7 @@ def test_another_build_of_the_same_version_is_another_environment(workspace: Wor
     assert prepare(target, workspace, find_links=[wheels], no_index=True).python != first.python
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["numba-cuda>=0.30", "numba-cuda", "./my wheels/numba_cuda-0.30.4-py3-none-any.whl"])
 def test_what_may_be_another_tomorrow_is_not_kept(workspace: Workspace, wheels: Path, text: str,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +207,7 @@ SLOW_BUILD = ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN
               "open({file!r}, 'w').write(str(os.getpid())); time.sleep(60)")
 
 
+@pytest.mark.slow
 def test_interrupted_study_leaves_no_worktree_no_environment_no_process(tmp_path: Path, wheels: Path) -> None:
     building, parent = tmp_path / "building", tmp_path / "temporary files"
     parent.mkdir()
@@ -237,6 +240,7 @@ def test_checkout_is_installed_editable(workspace: Workspace, wheels: Path, tmp_
     assert version(prepared) == "edited"
 
 
+@pytest.mark.slow
 def test_refs_are_installed_from_worktrees(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
     repo = tmp_path / "a repo"
     for number in ("9.1", "9.2"):
@@ -252,12 +256,14 @@ def test_refs_are_installed_from_worktrees(workspace: Workspace, wheels: Path, t
         prepare(Target("x", "ref", "nonsense", str(repo)), workspace)
 
 
+@pytest.mark.slow
 def test_build_that_fails_says_why(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
     folder = toy_checkout(tmp_path / "checkout", fails='raise SystemExit("error: command gcc failed")')
     with pytest.raises(StudyError, match=r"target 'v2': pip cannot install the checkout: command gcc failed"):
         prepare(Target("v2", "checkout", str(folder)), workspace, find_links=[wheels], no_index=True)
 
 
+@pytest.mark.slow
 def test_changes_that_a_ref_has_not_are_told(workspace: Workspace, wheels: Path, tmp_path: Path) -> None:
     repo = toy_checkout(tmp_path / "repo")
     git(repo, "init", "--quiet")
@@ -384,6 +390,7 @@ def test_reports_do_not_tell_who_somebody_is(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.environments
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_released_numba_cuda_is_installed_and_imported(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_two_percent_are_found():
     assert holding >= 37
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "options"), [
     (LOUD, {}), (Noise(drift=3, step=30), {}), (Noise(twice_rate=0.05, batch_rate=0.2), {}),
     (Noise(), {"processes": 8}), (Noise(), {"repeats": 1}), (QUIET, {}),
@@ -277,6 +278,7 @@ def test_the_work_of_a_judgement_grows_with_the_batches_and_no_faster():
     assert lines_run(lambda: judge(many)) < 2.2 * lines_run(lambda: judge(few))
 
 
+@pytest.mark.slow
 def test_two_studies_of_one_version_do_not_differ():
     quiet = Noise(drift=0, step=0)
     unseen = 0

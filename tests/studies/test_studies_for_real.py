@@ -34,6 +34,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return numba_cuda_repository(tmp_path_factory.mktemp("with a space") / "numba cuda", SPIN_NS, compiled=False)
 
 
+@pytest.mark.slow
 def test_a_spin_is_found_and_the_same_target_is_not_slower(repository: Path) -> None:
     result = studies.launch_overhead(["base=current", "same=current", f"slow={repository}"], **QUICK)
     assert [report.error for report in result.targets] == [None] * 3
@@ -51,6 +52,7 @@ def test_a_spin_is_found_and_the_same_target_is_not_slower(repository: Path) -> 
     assert result.targets[2].revision
 
 
+@pytest.mark.slow
 def test_targets_that_are_the_same_are_not_found_different() -> None:
     """At 95 % one of 20 such studies may find one: this asks for 99.9 %, and fails by chance once in 1000 runs."""
     result = studies.launch_overhead(["a=current", "b=current", "c=current"],
@@ -60,6 +62,7 @@ def test_targets_that_are_the_same_are_not_found_different() -> None:
     assert {each.verdict for each in found} <= {verdicts.NO_DIFFERENCE, verdicts.TOO_NOISY}, str(result)
 
 
+@pytest.mark.slow
 def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Path) -> None:
     result = studies.against("HEAD~", "HEAD", repo=repository, **{**QUICK, "args": "0", "processes": 6})
     difference, = result.differences
@@ -69,6 +72,7 @@ def test_refs_are_compared_in_worktrees_that_are_gone_afterwards(repository: Pat
     assert git(repository, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_a_target_whose_import_fails_is_told(repository: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(repository / "numba_cuda", broken / "numba_cuda")
@@ -79,11 +83,13 @@ def test_a_target_whose_import_fails_is_told(repository: Path, tmp_path: Path) -
     assert result.targets[0].processes == 1
 
 
+@pytest.mark.slow
 def test_without_a_gpu_and_a_dry_run_it_says_what_to_do() -> None:
     with pytest.raises(StudyError, match=r"the baseline 'current' failed: there is no CUDA GPU.*dry_run=True"):
         studies.launch_overhead(dry_run=False, **{**QUICK, "processes": 1})
 
 
+@pytest.mark.slow
 def test_a_case_of_one_s_own_and_one_that_fails() -> None:
     cases = [studies.case("k[1, 1](a)", setup="@cuda.jit\ndef k(a):\n    pass\na = cuda.device_array(3)", name="own"),
              studies.case("nobody()", name="wrong")]
@@ -108,6 +114,7 @@ except studies.StudyInterrupted as interrupted:
 
 
 # Which round it is counts quiet ones, of which a busy machine may have none.
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["making its environment", ": starting ", "process 1 of 50: preparing",
                                     "process 2 of 50: round"])
 def test_ctrl_c_leaves_no_process_and_no_worktree(repository: Path, tmp_path: Path, moment: str) -> None:

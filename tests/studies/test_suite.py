@@ -88,6 +88,7 @@ def test_the_suite_of_numba_cuda() -> None:
     assert "one_arg" in str(result)
 
 
+@pytest.mark.slow
 def test_what_fails_and_what_is_skipped_is_said(mine: Any) -> None:
     mine()
     result = run(processes=1)
@@ -96,6 +97,7 @@ def test_what_fails_and_what_is_skipped_is_said(mine: Any) -> None:
     assert result.targets[0].error is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "said"), [
     ("import nothing_of_the_kind\n", "'current': no benchmark ran: .*No module named 'nothing_of_the_kind'"),
     ("import os\ndef test_wrong(benchmark):\n    print('last words', flush=True); os._exit(3)\n", "no benchmark ran: "),
@@ -129,6 +131,7 @@ def test_a_target_without_the_tools_is_told_what_to_install(monkeypatch: pytest.
         run()
 
 
+@pytest.mark.slow
 def test_a_target_without_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_LOOK", "print('{\"tools\": [\"pytest\", \"pytest_benchmark\"], \"folder\": null}')")
     result = run(keyword="one_arg and dispatch-device", processes=1)
@@ -138,6 +141,7 @@ def test_a_target_without_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
         run()
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_was_run(mine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mine()
     runs: list[int] = []

@@ -365,4 +365,4 @@ print(len(recorder.recording.launches), recorder.recording.dispatchers.framework
 
 
 def test_cost() -> None:
-    assert 0 < (QuadrantsProbe().measure_cost("phases") or 0) < 10_000
+    assert (QuadrantsProbe().measure_cost("phases") or 0) > 0

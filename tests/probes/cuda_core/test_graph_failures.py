@@ -90,6 +90,7 @@ def test_threads(watch, device, k, arrays):
         assert seen.rows.events[exec_id]["graph_id"] == by_thread[ident]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_a_ctrl_c_reaches_the_user_and_no_event_is_lost(watch, capture, no_garbage):
     """At any moment of it, also in the middle of what the driver calls back for."""

@@ -151,6 +151,7 @@ def test_a_buffer_that_comes_after_the_recording_is_not_of_the_next(record, stan
     assert recorder.recording.activities.name.tolist() == ["next"]
 
 
+@pytest.mark.slow
 def test_a_buffer_that_cupti_keeps_is_waited_for_once(record, stand_in, cupti, monkeypatch):
     waits = []
     monkeypatch.setattr("kernelscope.probes.cupti.tracing.time", types.SimpleNamespace(
@@ -281,6 +282,7 @@ class TestInterruptions:
         assert recorder.recording.cells.status.tolist() == ["interrupted"]
 
 
+@pytest.mark.slow
 def test_a_forked_child_touches_nothing(run_python, script):
     result = run_python(script + """
 import os

@@ -21,6 +21,7 @@ def health(recording, probe="cupti"):
     return [row for row in recording.rows("health") if row["probe"] == probe]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel_bytes", [208, 216, 248])
 def test_launches_have_their_kernels(gpu, stand_in, kernels, array, kernel_bytes):
     stand_in.library.stand_in_size(KERNEL, kernel_bytes)

@@ -92,6 +92,7 @@ def test_a_nested_recorder_has_only_its_own(scripted, stand_in, record):
     assert outer.launches.execute_ns.tolist() == [10_000] * 3
 
 
+@pytest.mark.slow
 def test_a_hundred_recordings_in_a_row(gpu, stand_in, kernels, array):
     kernels.axpy[1, 32](array, 1.0, array)
     for number in range(100):

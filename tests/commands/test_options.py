@@ -1,0 +1,58 @@
+"""The options of a recording: one field each, seen wherever they can be given."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import kernelscope
+from kernelscope.commands.cell import cell_parser
+from kernelscope.commands.verb import load_verb, notebook_parser
+from kernelscope.recorder.options import CELL, ON, RUN, RecordingOptions, add_arguments
+
+
+@pytest.mark.parametrize("function", [kernelscope.record, kernelscope.Recorder, kernelscope.recorded])
+def test_help_names_every_option_with_its_default(function: Any) -> None:
+    taken = inspect.signature(function).parameters
+    for each in fields(RecordingOptions):
+        assert taken[each.name].default == each.default
+        assert f"\n{each.name} : " in (inspect.getdoc(function) or "")
+
+
+@pytest.mark.parametrize("place", [RUN, CELL, ON])
+def test_a_line_without_words_asks_for_the_defaults(place: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, place)
+    assert RecordingOptions.of(parser.parse_args([])) == RecordingOptions()
+
+
+def test_an_option_is_spelled_alike_wherever_it_can_be_given() -> None:
+    run = argparse.ArgumentParser()
+    add_arguments(run, RUN)
+    parsers = run, cell_parser(), notebook_parser("on", load_verb("on"))
+    spelled = [{name for action in each._actions for name in action.option_strings} for each in parsers]
+    assert spelled[0] & spelled[1] & spelled[2] >= {
+        "--detail", "--no-gpu", "--events", "--code", "--mode", "--capacity", "--journal"}
+
+
+@pytest.mark.parametrize(("words", "journal"), [
+    ("--journal", True), ("--journal-folder x", "x"), ("--journal --journal-folder x", "x"),
+    ("--journal-folder x --journal", "x"), ("", None)])
+def test_a_folder_implies_a_journal(words: str, journal: bool | str | None) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, RUN)
+    assert RecordingOptions.of(parser.parse_args(words.split())).journal == journal
+
+
+def test_a_value_that_there_is_not_is_refused_where_a_function_is_recorded() -> None:
+    def function() -> None: ...
+
+    with pytest.raises(ValueError, match="mode 'shrink' is not one of grow, ring, stop"):
+        kernelscope.recorded(mode="shrink")(function)
+    with pytest.raises(TypeError, match="'warm-up' is none: options are given by their names"):
+        kernelscope.recorded("warm-up")
+    assert kernelscope.recorded(function).recording is None  # type: ignore[attr-defined]

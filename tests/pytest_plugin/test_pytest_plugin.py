@@ -1,0 +1,416 @@
+"""The plugin as its users meet it: pytest on files of tests, with real compiles on the dry run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_reports import by_name, report_of
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_limits_hold_and_failures_print_the_reasons(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import numpy as np, pytest
+        from kernels import axpy, launch, scale
+
+        @pytest.mark.kernelscope(max_compiles=1, max_specializations={"axpy": 1}, max_launches=3)
+        def test_within():
+            launch(np.float32, np.float32)
+
+        @pytest.mark.kernelscope(max_compiles=0, max_specializations=1, max_launches=1)
+        def test_beyond():
+            launch(np.float32, np.float64, np.int32)
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_warm():
+            launch(np.float64)
+
+        @pytest.mark.kernelscope(max_specializations=1)
+        def test_two_that_were_there_before():
+            launch(np.float32, np.float64)
+    """)
+    result = run_pytest()
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines([
+        "kernelscope: 2 compiles, at most 0 allowed (max_compiles)",
+        "kernelscope: axpy has 3 specializations, at most 1 allowed (max_specializations)",
+        "kernelscope: 3 launches, at most 1 allowed (max_launches)",
+        "*s  compiled by a launch*: axpy (array(*",
+        "*why: *float*",
+        "*new_dtype*",
+        "*fix: *",
+        "  there before: axpy (array(float32, 1d, C), float64, array(float32, 1d, C))",
+        "launches: axpy 3",
+        "(dry run: kernels did not execute)",
+        "*_ test_two_that_were_there_before _*",
+        "kernelscope: axpy has 2 specializations, at most 1 allowed (max_specializations)",
+        "  there before: axpy (array(*",
+        "FAILED *::test_beyond - Failed: kernelscope: 2 *",
+    ])
+    assert "Traceback" not in result.stdout.str()
+    assert "kernelscope/pytest_plugin" not in result.stdout.str()
+
+
+@pytest.mark.slow
+def test_what_counts_and_what_does_not(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import threading, unittest
+        import numpy as np, pytest
+        import kernelscope
+        from kernels import array, axpy, launch, scale
+        from numba import cuda
+        from numba.core.errors import TypingError
+
+        @pytest.fixture
+        def warm():
+            launch(np.float32)
+
+        @pytest.mark.kernelscope(max_compiles=0, max_launches=1)
+        def test_fixtures_do_not_count(warm):
+            launch(np.float32)
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_own_failure_stays():
+            launch(np.int8)
+            assert "own" == "failure"
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_skip_stays():
+            launch(np.int16)
+            pytest.skip("own skip")
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_expected_excess():
+            launch(np.int32)
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_nested_recorder():
+            with kernelscope.record("inside") as r:
+                launch(np.int64)
+            assert r.recording.compilations.outcome.tolist() == ["compiled"]
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_failed_compiles_do_not_count():
+            with pytest.raises(TypingError):
+                axpy[1, 1](array(), "text", array())
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        def test_other_threads_count():
+            thread = threading.Thread(target=launch, args=(np.uint8,))
+            thread.start()
+            thread.join()
+
+        @pytest.mark.kernelscope(max_specializations={"axpy": 1, "test_what_counts_and_what_does_not.local": 9})
+        def test_definitions_run_again():
+            def make():
+                @cuda.jit
+                def axpy(x):
+                    x[0] = 1
+                return axpy
+            for _ in range(2):
+                make()[1, 1](array())
+
+        @pytest.mark.kernelscope(max_specializations={"scale": 0})
+        def test_zero_for_a_kernel_that_must_not_run():
+            launch(np.float32)
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        @pytest.mark.parametrize("dtype", [np.float32, np.uint16])
+        def test_parametrized(dtype):
+            launch(dtype)
+
+        @pytest.mark.anyio
+        @pytest.mark.kernelscope(max_compiles=0)
+        async def test_asynchronous():
+            launch(np.uint32)
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.kernelscope(max_compiles=0)
+        class TestUnittest(unittest.TestCase):
+            def test_method(self):
+                launch(np.uint64)
+
+            def test_method_of_own_failure(self):
+                launch(np.complex64)
+                self.assertEqual("own", "unittest failure")
+    """)
+    result = run_pytest("--kernelscope-report", "report.json")
+    report = report_of(pytester)
+    assert {name: (test["outcome"], test["compiles"]) for name, test in by_name(report).items()} == {
+        "test_fixtures_do_not_count": ("passed", 0),
+        "test_own_failure_stays": ("failed", 1),
+        "test_skip_stays": ("skipped", 1),
+        "test_expected_excess": ("xfailed", 1),
+        "test_nested_recorder": ("passed", 1),
+        "test_failed_compiles_do_not_count": ("passed", 0),
+        "test_other_threads_count": ("failed", 1),
+        "test_definitions_run_again": ("failed", 2),
+        "test_zero_for_a_kernel_that_must_not_run": ("passed", 0),
+        "test_parametrized[float32]": ("passed", 0),
+        "test_parametrized[uint16]": ("failed", 1),
+        "test_asynchronous": ("failed", 1),
+        "test_method": ("failed", 1),
+        "test_method_of_own_failure": ("failed", 1),
+    }
+    assert by_name(report)["test_failed_compiles_do_not_count"]["failed_compiles"] == 1
+    result.stdout.fnmatch_lines_random([
+        "E       AssertionError: assert 'own' == 'failure'",
+        "E   *AssertionError: 'own' != 'unittest failure'",
+        "kernelscope: *make.axpy has 2 specializations of 2 dispatchers, since its*",
+        "kernelscope: no kernel 'test_what_counts_and_what_does_not.local' was launched or compiled; seen:",
+        "* compiled by a launch*: axpy (array(uint64, *",
+        "* compiled by a launch*: axpy (array(uint32, *",
+    ])
+    assert result.stdout.str().count("1 compile, at most 0 allowed (max_compiles)") >= 4
+
+
+@pytest.mark.slow
+def test_the_closest_mark_wins_limit_by_limit(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import numpy as np, pytest
+        from kernels import launch
+
+        pytestmark = pytest.mark.kernelscope(max_compiles=0, max_launches=2)
+
+        def test_module():
+            launch(np.float32)
+
+        @pytest.mark.kernelscope(max_compiles=2)
+        class TestClass:
+            def test_class(self):
+                launch(np.float64, np.int32)
+
+            def test_module_still_holds(self):
+                launch(np.float64, np.float64, np.float64)
+
+            @pytest.mark.kernelscope(max_launches=None)
+            def test_lifted(self):
+                launch(np.float64, np.float64, np.float64)
+    """)
+    result = run_pytest("-v")
+    result.stdout.fnmatch_lines([
+        "*::test_module FAILED*", "*::test_class PASSED*", "*::test_module_still_holds FAILED*",
+        "*::test_lifted PASSED*",
+    ])
+
+
+@pytest.mark.slow
+def test_loads_from_the_disk_cache_are_no_compiles(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import pytest
+        from numba import cuda
+        from kernels import array
+
+        @cuda.jit(cache=True)
+        def kept(x):
+            x[0] = 1
+
+        @pytest.mark.kernelscope(max_compiles=0, max_specializations={"kept": 1})
+        def test_cold_or_warm():
+            kept[1, 1](array())
+    """)
+    run_pytest(NUMBA_CACHE_DIR=str(pytester.path / "cache")).assert_outcomes(failed=1)
+    result = run_pytest("--kernelscope-report=report.json", NUMBA_CACHE_DIR=str(pytester.path / "cache"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["1 test recorded: 1 launch, 0 compiles, 1 load from disk"])
+    assert report_of(pytester)["totals"]["disk_loads"] == 1
+
+
+NOT_IMPORTED = """
+    import sys, pytest
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(session):
+        heavy = ("numpy", "pandas", "pyarrow", "numba", "IPython", "cuda", "kernelscope.recorder.recorder",
+                 "kernelscope.pytest_plugin.checks")
+        print("loaded:", [name for name in heavy if name in sys.modules])
+        print("plugin:", session.config.pluginmanager.has_plugin("kernelscope"))
+        print("hooked:", session.config.pluginmanager.has_plugin("kernelscope-recorder"))
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_done_unless_asked(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makeconftest(NOT_IMPORTED)
+    pytester.makepyfile("def test_plain(): pass")
+    result = run_pytest("-s", KERNELSCOPE_DRYRUN="0")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*loaded: []", "plugin: True", "hooked: False"])
+    result = run_pytest("-s", "-p", "no:kernelscope", KERNELSCOPE_DRYRUN="0")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*loaded: []", "plugin: False"])
+
+
+@pytest.mark.slow
+def test_a_package_that_was_imported_before_pytest_is_no_warning(
+    pytester: pytest.Pytester, run_pytest: Any, run_python: Any,
+) -> None:
+    pytester.makepyfile(test_plain="def test_plain(): pass")
+    run_pytest("--version")  # sets the environment
+    ran = run_python(f"import kernelscope, pytest, sys; sys.exit(pytest.main(['-q', {str(pytester.path)!r}]))",
+                     PYTHONPATH=os.environ["PYTHONPATH"])
+    assert "1 passed" in ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mark", "told"), [
+    ("max_compile=1", "has an unknown limit 'max_compile'; known: max_compiles, *; did you mean 'max_compiles'?"),
+    ("max_compiles=-1", "max_compiles=-1 is not a count: it takes an int of 0 or more"),
+    ("max_specializations={'axpy': 'two'}", "max_specializations={'axpy': 'two'} is not a count: it takes an int*"),
+])
+def test_a_wrong_mark_is_a_usage_error(pytester: pytest.Pytester, run_pytest: Any, mark: str, told: str) -> None:
+    pytester.makepyfile(test_it=f"""
+        import pytest
+
+        @pytest.mark.kernelscope({mark})
+        def test_wrong(): pass
+    """)
+    result = run_pytest(KERNELSCOPE_DRYRUN="0")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: test_it.py::test_wrong: @pytest.mark.kernelscope {told}".replace("[", "[[]")])
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.slow
+def test_with_xdist_a_wrong_mark_fails_its_test_with_the_line(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kernelscope(max_compile=1)
+        def test_wrong():
+            raise SystemExit("it ran")
+
+        def test_plain(): pass
+    """)
+    result = run_pytest("-n1", KERNELSCOPE_DRYRUN="0")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*::test_wrong: @pytest.mark.kernelscope has an unknown limit 'max_compile'; known:*"])
+
+
+@pytest.mark.slow
+def test_without_a_gpu_and_without_the_dry_run_tests_are_their_own(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_no_cuda():
+            pass
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_skips():
+            from numba import cuda
+            if not cuda.is_available():
+                pytest.skip("no GPU")
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_launches():
+            from kernels import array
+            array()
+    """)
+    # A driver without devices is as good as none.
+    result = run_pytest("-rs", KERNELSCOPE_DRYRUN="0", CUDA_VISIBLE_DEVICES="-1")
+    result.assert_outcomes(passed=1, skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["E *Cuda*Error*"])
+    assert "kernelscope: " not in result.stdout.str()
+
+
+@pytest.mark.slow
+def test_a_check_that_could_not_record_does_not_pass(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import pytest
+        from kernels import launch
+        import numba_cuda
+        import numpy as np
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_unseen(monkeypatch):
+            monkeypatch.undo()
+            launch(np.float32)
+
+        def test_plain():
+            launch(np.float32)
+    """)
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def old(monkeypatch):
+            import numba_cuda
+            monkeypatch.setattr(numba_cuda, "__version__", "0.29.0")
+    """)
+    result = run_pytest("--kernelscope-report", "report.json")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([
+        "kernelscope: the limits of this test were not checked: numba-cuda 0.29.0 is too old*",
+        "not recorded: numba-cuda 0.29.0 is too old*"])
+    assert "too old" in by_name(report_of(pytester))["test_plain"]["problem"]
+
+
+INTERRUPTED = """
+import sys
+import pytest
+from pathlib import Path
+from kernelscope import Recorder
+from kernelscope.recorder.session import Session
+
+Path("test_it.py").write_text("def test_it(): pass")
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+for name in ("start", "begin_cell", "end_cell", "stop"):
+    own = getattr(Recorder, name)
+
+    def first(self, *given, own=own, name=name, **named):
+        setattr(Recorder, name, own)
+        if name == "start":
+            own(self)  # it has begun when the signal comes
+        raise KeyboardInterrupt
+
+    setattr(Recorder, name, first)
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "--kernelscope-report", "report.json", "test_it.py"])
+    assert getattr(Recorder, name) is own, name
+    assert code == pytest.ExitCode.INTERRUPTED, (name, code)
+    assert Session.active is None, name
+assert pytest.main(["-q", "-p", "no:cacheprovider", "--kernelscope-report", "report.json", "test_it.py"]) == 0
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_interrupted_where_recording_starts_or_stops_leaves_none(
+    run_python: Any, distribution: Path,
+) -> None:
+    """In a process that goes on, as a notebook that calls pytest."""
+    run_python(INTERRUPTED, PYTHONPATH=os.pathsep.join((str(ROOT), str(distribution))))
+
+
+@pytest.mark.slow
+def test_the_traceback_of_a_test_s_own_error_is_the_user_s(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile("""
+        import numpy as np, pytest
+        from numba import cuda
+
+        @cuda.jit
+        def untypable(x):
+            x.no_such_method()
+
+        @pytest.mark.kernelscope(max_compiles=1)
+        def test_it():
+            untypable[1, 32](np.zeros(4))
+    """)
+    result = run_pytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*untypable[[]1, 32[]](np.zeros(4))", "E *TypingError*"])
+    shown = result.stdout.str()
+    assert "_hand_over" not in shown and "probes/numba_cuda" not in shown, "our hooks' frames"

@@ -1,0 +1,219 @@
+"""A graph as a widget: what it sends, what a saved notebook shows, and what it writes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import nbformat
+import pytest
+from drawn_graphs import chain, every_kind, nested, script, strange, tangle
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+import kernelscope
+from kernelscope.errors import RecordingFileError, UnknownGraphError
+from kernelscope.recording.model import Recording
+from kernelscope.views import widget as views_widget
+from kernelscope.views.graph import widget as graph_widget
+from kernelscope.views.graph.layout import drawing_of
+from kernelscope.views.graph.text import graph_text
+from kernelscope.views.graph.widget import GraphWidget
+
+ROOT = Path(__file__).resolve().parents[3]
+IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]*)"')
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
+    found: list[tuple[dict[str, Any], Any]] = []
+    monkeypatch.setattr(GraphWidget, "send", lambda self, content, buffers=None: found.append((content, buffers)))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_widget_is_left() -> Iterator[None]:
+    yield
+    ipywidgets.Widget.close_all()
+    views_widget._shown.clear()
+
+
+def unpacked(data: bytes) -> dict[str, Any]:
+    return json.loads(zlib.decompress(data, -zlib.MAX_WBITS))
+
+
+def packed(recording: Recording) -> dict[str, Any]:
+    return unpacked(graph_widget.pack(drawing_of(recording)))
+
+
+def twin(recording: Recording) -> str:
+    return graph_widget.static_html(drawing_of(recording))
+
+
+def images(html: str) -> list[str]:
+    return [base64.b64decode(found).decode() for found in IMAGE.findall(html)]
+
+
+def test_it_is_the_public_function() -> None:
+    recording = every_kind()
+    shown = kernelscope.graph(recording, 0, height=300)
+    assert isinstance(shown, GraphWidget)
+    assert (shown.graph_id, shown.height) == (0, 300)
+    assert str(shown) == repr(shown) == graph_text(recording)
+    assert shown.to_dot().startswith('digraph "graph 0"')
+
+
+@pytest.mark.parametrize("height", [0, -5])
+def test_a_height_is_positive(height: int) -> None:
+    with pytest.raises(ValueError, match=f"height {height} is no height"):
+        kernelscope.graph(chain(2), height=height)
+
+
+def test_no_such_graph() -> None:
+    with pytest.raises(UnknownGraphError, match="graph 0"):
+        kernelscope.graph(chain(2), 5)
+
+
+def test_a_page_that_asks_gets_everything(sent: list[tuple[dict[str, Any], Any]]) -> None:
+    shown = kernelscope.graph(every_kind())
+    shown._handle_custom_msg({"kind": "ask"}, [])
+    shown._handle_custom_msg("what?", [])
+    [(content, [data])] = sent
+    assert content["kind"] == "data"
+    facts = unpacked(data)
+    assert facts["title"] == "graph 0"
+    assert len(facts["nodes"]) == 14
+    assert [level["place"] for level in facts["levels"]] == [[-1, 0], [4, 0], [7, 0], [7, 1]]
+    assert facts["opened"] == [4, 7]
+
+
+def test_a_problem_is_sent_as_what_it_says(
+    sent: list[tuple[dict[str, Any], Any]], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise RuntimeError("no memory left")
+
+    shown = kernelscope.graph(chain(2))
+    monkeypatch.setattr("kernelscope.views.graph.widget.pack", fail)
+    shown.send_data()
+    assert sent == [({"kind": "error", "message": "RuntimeError: no memory left"}, None)]
+
+
+def test_what_is_sent_is_clean_and_of_bounded_size() -> None:
+    facts = packed(strange())
+    text = json.dumps(facts, ensure_ascii=False)
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert len(text) < 12_000
+    assert len(graph_widget.pack(drawing_of(tangle(500)))) < 60_000
+
+
+def test_every_kind_that_is_there_is_described() -> None:
+    for recording in (every_kind(), strange()):
+        facts = packed(recording)
+        assert {node[0] for node in facts["nodes"]} == set(facts["kinds"])
+        for level in facts["levels"]:
+            for number, *_ in level["spots"]:
+                assert f"{facts['nodes'][number][0]}/{level['width']}" in facts["outlines"]
+
+
+def test_a_dry_run_says_so() -> None:
+    assert packed(chain(2, dry_run=True))["notes"] == ["dry run: kernels did not execute"]
+
+
+def test_the_twin_of_a_small_graph_has_its_boxes_open() -> None:
+    html = twin(every_kind())
+    [drawn] = images(html)
+    assert "reduce_blocks" in drawn
+    assert "<details" not in html
+    assert 'alt="graph 0 · 14 nodes' in html
+
+
+def test_closed_boxes_of_the_twin_open_without_a_script() -> None:
+    html = twin(nested(20, 4))
+    assert html.count("<details") == min(graph_widget.MOST_BOXES, 16)
+    assert "step" in images(html)[1]
+    assert "<script" not in html
+    assert "onclick" not in html
+
+
+def test_the_twin_of_a_large_graph_is_a_summary() -> None:
+    html = twin(tangle(1_500))
+    [drawn] = images(html)
+    assert "nodes in" in drawn
+    assert "to_html()" in html
+    assert len(html) < 30_000
+    assert len(twin(tangle(400))) < 700_000
+
+
+def test_the_twin_does_no_harm() -> None:
+    html = twin(strange())
+    assert "<img src=x" not in html
+    assert "</script>" not in html
+    assert all("<img" not in drawn and "<script" not in drawn for drawn in images(html))
+
+
+def test_a_graph_without_nodes_can_be_shown() -> None:
+    made = script()
+    made.graph()
+    recording = made.recording()
+    assert packed(recording)["levels"] == []
+    assert "nothing to draw" in images(twin(recording))[0]
+
+
+def test_pictures_and_pages_are_written(tmp_path: Path) -> None:
+    shown = kernelscope.graph(every_kind())
+    drawn = shown.to_svg(tmp_path / "graph")
+    assert (tmp_path / "graph.svg").read_text(encoding="utf-8") == drawn == shown.to_svg()
+    path = shown.to_html(tmp_path / "graph")
+    assert path == tmp_path / "graph.html"
+    assert "Content-Security-Policy" in path.read_text(encoding="utf-8")
+    with pytest.raises(RecordingFileError):
+        shown.to_svg(tmp_path / "graph.kscope")
+    with pytest.raises(RecordingFileError):
+        shown.to_html(tmp_path / "missing" / "graph.html")
+
+
+def test_a_terminal_gets_text(capsys: pytest.CaptureFixture[str]) -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    try:
+        shell.display_formatter.active_types = ["text/plain"]
+        shown = kernelscope.graph(chain(3))
+        shown._ipython_display_()
+        assert capsys.readouterr().out.strip() == str(shown)
+    finally:
+        InteractiveShell.clear_instance()
+
+
+@pytest.mark.slow
+def test_a_notebook_saves_the_twin_and_not_the_data(tmp_path: Path) -> None:
+    every_kind().save(tmp_path / "graph.kscope")
+    book = new_notebook(cells=[new_code_cell(
+        f"import kernelscope\nkernelscope.graph(kernelscope.load({str(tmp_path / 'graph.kscope')!r}))")])
+    NotebookClient(book, resources={"metadata": {"path": str(ROOT)}}, timeout=120).execute()
+    widget, picture = book.cells[0].outputs
+    assert "application/vnd.jupyter.widget-view+json" in widget.data
+    assert picture.data["text/plain"].startswith("graph 0 · 14 nodes")
+    assert len(images(picture.data["text/html"])) == 1
+    state = json.dumps(book.metadata.get("widgets", {}))
+    assert "reduce_blocks" not in state
+    nbformat.validate(book)
+
+
+def test_neither_numba_nor_cuda_is_needed(tmp_path: Path) -> None:
+    every_kind().save(tmp_path / "graph.kscope")
+    code = ("import sys; sys.modules['numba'] = sys.modules['cuda'] = None\n"
+            "import kernelscope; g = kernelscope.graph(kernelscope.load(sys.argv[1]))\n"
+            "assert 'axpy' in g.to_svg() and 'axpy' in g.to_dot() and 'axpy' in str(g); g.to_html(sys.argv[2])")
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "graph.kscope"), str(tmp_path / "graph.html")],
+                   check=True, timeout=120)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from everything import everything
+from handmade import US, Script, many_launches
+from unpack import Unpacked, packed, unpacked
+
+import kernelscope
+from kernelscope.analysis.ranges import attribute, attribute_activities
+from kernelscope.recording.model import Recording
+from kernelscope.views.timeline.wire import FORMAT
+
+RECORDINGS = sorted((Path(__file__).resolve().parents[3] / "notebooks" / "recordings").glob("*.kscope"))
+
+LAUNCHED = ("compile_ns", "dispatcher_id", "specialization_id", "configuration_id", "device_id", "thread_id", "cell_id",
+            "parent_launch_id", "compilation_id", "correlation_id")
+DONE = ("specialization_id", "configuration_id", "cell_id", "thread_id", "correlation_id", "device_id", "stream",
+        "regs", "size_bytes", "cupti_graph_id", "cupti_node_id")
+
+
+@functools.cache
+def recordings() -> dict[str, Recording]:
+    return {"empty": Script().recording(), "everything": everything(), "many": many_launches(20_000, 12)} | {
+        path.stem: kernelscope.load(path) for path in RECORDINGS}
+
+
+@pytest.fixture(params=["empty", "everything", "many", *(path.stem for path in RECORDINGS)])
+def recording(request: pytest.FixtureRequest) -> Recording:
+    return recordings()[request.param]
+
+
+def absolute(unpacked: Unpacked, values: np.ndarray) -> np.ndarray:
+    return values + int(unpacked.header["t0_ns"])
+
+
+def test_launches_come_back_row_by_row(recording: Recording) -> None:
+    back = unpacked(recording)
+    assert absolute(back, back.col("launches", "start")).tolist() == recording.column("launches", "start_ns").tolist()
+    flags, bound = back.col("launches", "flags"), back.col("launches", "start").copy()
+    for bit, name in enumerate(("dispatch_end_ns", "submit_start_ns", "submit_end_ns", "end_ns")):
+        bound += back.col("launches", f"part{bit}")
+        known = (flags >> bit) & 1 == 1
+        wanted = recording.column("launches", name)
+        assert (wanted >= 0).tolist() == known.tolist()
+        assert absolute(back, bound)[known].tolist() == wanted[known].tolist()
+    for name in LAUNCHED:
+        assert back.col("launches", name).tolist() == recording.column("launches", name).tolist(), name
+    for name in ("cache", "error"):
+        assert back.words("launches", name) == recording.column("launches", name).tolist()
+    assert back.col("launches", "range").tolist() == attribute(recording).tolist()
+    assert back.col("gpu", "range").tolist() == attribute_activities(recording)[back.col("gpu", "id")].tolist()
+
+
+def test_ranges_come_back_row_by_row(recording: Recording) -> None:
+    back = unpacked(recording)
+    flags, start = back.col("ranges", "flags"), back.col("ranges", "start")
+    begun, ended = recording.column("ranges", "start_ns"), recording.column("ranges", "end_ns")
+    assert absolute(back, start)[flags & 2 == 0].tolist() == begun[begun >= 0].tolist()
+    mark = np.array([kind == "mark" for kind in recording.column("ranges", "kind")], dtype=bool)
+    closed = (ended >= 0) & ~mark
+    assert (flags & 1 == 0).tolist() == (closed | mark).tolist()
+    assert absolute(back, start + back.col("ranges", "dur"))[closed].tolist() == ended[closed].tolist()
+    for name in ("name", "payload", "domain", "category", "color", "kind", "source"):
+        assert back.words("ranges", name) == recording.column("ranges", name).tolist(), name
+    for name in ("thread_id", "cell_id", "parent_range_id"):
+        assert back.col("ranges", name).tolist() == recording.column("ranges", name).tolist()
+
+
+def test_activities_come_back_row_by_row(recording: Recording) -> None:
+    back = unpacked(recording)
+    rows = back.col("gpu", "id")
+    kinds = recording.column("activities", "kind")
+    assert sorted(rows.tolist()) == [at for at, kind in enumerate(kinds) if kind != "sync"]
+    start = back.col("gpu", "start")
+    assert absolute(back, start).tolist() == recording.column("activities", "start_ns")[rows].tolist()
+    end = absolute(back, start + back.col("gpu", "dur"))
+    assert end.tolist() == recording.column("activities", "end_ns")[rows].tolist()
+    assert back.col("gpu", "launch").tolist() == recording.column("activities", "launch_id")[rows].tolist()
+    for name in DONE:
+        assert back.col("gpu", name).tolist() == recording.column("activities", name)[rows].tolist(), name
+    for name in ("name", "kind", "entry_name", "api", "memory"):
+        assert back.words("gpu", name) == recording.column("activities", name)[rows].tolist(), name
+    call, asked = back.col("gpu", "call"), recording.column("activities", "submit_start_ns")[rows]
+    own = back.col("gpu", "flags") & 4 == 0
+    assert absolute(back, back.col("gpu", "call_start"))[own].tolist() == asked[own].tolist()
+    other = call >= 0
+    assert absolute(back, back.col("calls", "start")[call[other]]).tolist() == asked[other].tolist()
+    assert (own | other).tolist() == (asked >= 0).tolist()
+
+
+def test_cells_compiles_passes_and_calls_come_back(recording: Recording) -> None:
+    back = unpacked(recording)
+    order = back.col("cells", "id")
+    assert absolute(back, back.col("cells", "start")).tolist() == recording.column("cells", "start_ns")[order].tolist()
+    begun, ended = recording.column("compilations", "start_ns"), recording.column("compilations", "end_ns")
+    assert absolute(back, back.col("compiles", "start")).tolist() == begun.tolist()
+    known = ended >= 0
+    end = absolute(back, back.col("compiles", "start") + back.col("compiles", "dur"))
+    assert end[known].tolist() == ended[known].tolist()
+    for name in ("thread_id", "cell_id", "dispatcher_id", "specialization_id", "configuration_id", "launch_id"):
+        assert back.col("compiles", name).tolist() == recording.column("compilations", name).tolist()
+    passed = recording.column("passes", "start_ns")
+    assert absolute(back, back.col("passes", "start")).tolist() == sorted(passed[passed >= 0].tolist())
+    api = back.col("calls", "source") == 0
+    wanted = recording.column("api_calls", "start_ns")
+    assert absolute(back, back.col("calls", "start"))[api].tolist() == wanted.tolist()
+    assert [name for name, is_api in zip(back.words("calls", "name"), api, strict=True) if is_api] == list(
+        recording.column("api_calls", "name"))
+    waits = sum(kind == "sync" for kind in recording.column("activities", "kind"))
+    assert int((back.col("calls", "source") == 1).sum()) == waits
+
+
+def test_the_header_is_json_and_small(recording: Recording) -> None:
+    made = packed(recording)
+    assert made.header["format"] == FORMAT
+    assert len(json.dumps(made.header)) < 16_000
+    assert made.size >= len(made.payload)
+
+
+def test_queue_and_execute_travel_only_where_the_activities_do_not_say_them() -> None:
+    assert "queue_ns" not in unpacked(everything()).columns("launches")
+    script = Script()
+    script.cell()
+    script.kernel()
+    script.specialization()
+    script.configuration()
+    script.launch(queue_ns=700, execute_ns=9_000)
+    back = unpacked(script.recording())
+    assert back.col("launches", "execute_ns").tolist() == [9_000]
+    assert back.col("launches", "queue_ns").tolist() == [700]
+
+
+def test_lanes_are_in_order() -> None:
+    lanes = packed(everything()).header["lanes"]
+    groups = [lane["group"] for lane in lanes]
+    assert groups == sorted(groups, key=["cells", "nvtx", "host", "graphs", "gpu"].index)
+    assert [lane["label"] for lane in lanes] == [
+        "Cells", "NVTX", "NVTX loader", "MainThread", "worker", "Graph launches", "GPU 0", "GPU 0", "GPU 1"]
+    host = next(lane for lane in lanes if lane["label"] == "MainThread")
+    assert [track["table"] for track in host["tracks"]] == ["launches", "launches", "compiles", "passes", "calls"]
+
+
+def test_graph_launches_are_the_activities_of_one_call() -> None:
+    recording = everything(rounds=3)
+    back = unpacked(recording)
+    assert back.rows("graphs") == 3
+    assert back.col("graphs", "nodes").tolist() == [3, 3, 3]
+    activities = recording.activities
+    for row, correlation in enumerate(back.col("graphs", "correlation_id").tolist()):
+        nodes = activities[activities.correlation_id == correlation]
+        start = int(back.header["t0_ns"]) + back.col("graphs", "start")[row]
+        assert start == nodes.start_ns.min()
+        assert start + back.col("graphs", "dur")[row] == nodes.end_ns.max()
+        assert back.col("graphs", "busy")[row] == (nodes.end_ns - nodes.start_ns).sum()
+        call = back.col("graphs", "call")[row]
+        assert back.words("calls", "name")[call] == "cuGraphLaunch"
+
+
+def test_what_has_no_time_is_counted() -> None:
+    script = Script()
+    script.device()
+    script.activity(start_ns=None, end_ns=None)
+    script.activity(start_ns=None, end_ns=None, submit_start_ns=script.now, submit_end_ns=script.now + US)
+    script.activity(end_ns=None)
+    made = packed(script.recording())
+    assert made.header["undrawn"] == 1
+    assert Unpacked(made).col("gpu", "flags").tolist() == [5, 7]
+
+
+@pytest.mark.parametrize("end", [-5_000, 0, 1])
+def test_clocks_that_jump_stay_exact(end: int) -> None:
+    script = Script()
+    script.device()
+    script.activity(end_ns=script.now + end)
+    script.activity(start_ns=script.now + 2**61, end_ns=script.now + 2**61)
+    back = unpacked(script.recording())
+    assert back.col("gpu", "dur")[0] == end
+    assert back.header["span_ns"] <= 2**52
+
+
+def test_times_are_exact_an_hour_in() -> None:
+    script = Script()
+    script.cell(wall_ns=2 * 3_600_000_000_000)
+    script.device()
+    for at in (0, 3_600_000_000_001, 3_600_000_000_002):
+        script.activity(start_ns=script.now + at, duration_ns=1)
+    assert unpacked(script.recording()).col("gpu", "start").tolist() == [0, 3_600_000_000_001, 3_600_000_000_002]
+
+
+def test_one_event_and_none() -> None:
+    script = Script()
+    script.range("alone", start_ns=5, end_ns=5)
+    made = packed(script.recording())
+    assert made.events == 1
+    assert made.header["t0_ns"] == "5"
+    assert packed(Script().recording()).events == 0

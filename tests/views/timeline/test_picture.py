@@ -1,0 +1,249 @@
+"""The static picture: what it draws, in how many bytes, and that names in it are only names."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from counting import lines_run
+from graph_stories import rebuilt, with_builds
+from handmade import MS, US, Script, many_launches
+from unpack import unpacked
+
+import kernelscope
+from kernelscope.palette import COPY_COLOR, KERNEL_COLORS, PHASE_COLORS, RANGE_COLOR, UNSPLIT_COLOR
+from kernelscope.views.timeline.build import timeline_of
+from kernelscope.views.timeline.svg import (
+    CAPTURED_COLOR,
+    MOST_BYTES,
+    MOST_ROWS,
+    describe,
+    image,
+    picture,
+)
+
+RECORDINGS = sorted((Path(__file__).resolve().parents[3] / "notebooks" / "recordings").glob("*.kscope"))
+HOSTILE = "</svg><script>window.hit=1</script>' onload='window.hit=1"
+LEFT = 132
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in parsed(svg).iter(f"{SVG}text")]
+
+
+def strokes(svg: str) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Of each bar's path its color and its spans, in pixels of the plot."""
+    found = []
+    for path in parsed(svg).iter(f"{SVG}path"):
+        if path.get("stroke-width"):
+            x, spans = 0.0, []
+            for letter, number in re.findall(r"([Mmh])(-?[\d.]+)", path.get("d", "")):
+                if letter == "h":
+                    spans.append((x - LEFT, x - LEFT + float(number)))
+                x = float(number) if letter == "M" else x + float(number)
+            found.append((path.get("stroke", ""), spans))
+    return found
+
+
+def script(**metadata: object) -> Script:
+    """One cell of a millisecond, with a kernel to launch."""
+    made = Script(**metadata)
+    made.cell(wall_ns=MS, execution_count=3, name="step")
+    made.kernel("axpy")
+    made.specialization()
+    made.configuration()
+    return made
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_recordings_of_a_gpu(path: Path) -> None:
+    recording = kernelscope.load(path)
+    drawn = picture(timeline_of(recording))
+    assert len(drawn) < MOST_BYTES
+    # Not every framework lets its phases be seen.
+    whole = recording.rows("dispatchers")[0]["framework"] == "numba-cuda"
+    wanted = {"compile", "prepare"} if whole else {"compile"}
+    assert {PHASE_COLORS[phase] for phase in wanted} <= {color for color, _ in strokes(drawn)}
+    assert set(PHASE_COLORS) <= set(texts(drawn))
+
+
+def test_spans_are_where_their_times_are() -> None:
+    made = script()
+    start = made.now
+    made.now = start + 250 * US
+    made.launch(phases=(50 * US, 0, 100 * US, 25 * US, 25 * US))
+    drawn = dict(strokes(picture(timeline_of(made.recording()), width=LEFT + 1000)))
+    assert drawn[PHASE_COLORS["dispatch"]] == [(250, 300)]
+    assert drawn[PHASE_COLORS["prepare"]] == [(300, 400)]
+    assert drawn[PHASE_COLORS["submit"]] == [(400, 425)]
+    assert drawn[PHASE_COLORS["finish"]] == [(425, 450)]
+    assert PHASE_COLORS["compile"] not in drawn
+
+
+def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
+    made = script()
+    made.now += 500 * US
+    made.launch(phases=None, end_ns=None)
+    drawn = picture(timeline_of(made.recording()), width=LEFT + 1000)
+    assert (UNSPLIT_COLOR, [(500, 1000)]) in strokes(drawn)
+
+
+def test_what_is_too_short_for_a_pixel_is_seen() -> None:
+    made = script()
+    made.now += 300 * US
+    made.launch(phases=(3, 0, 2, 2, 2))
+    drawn = [spans for color, spans in strokes(picture(timeline_of(made.recording()), width=LEFT + 1000)) if
+             color in PHASE_COLORS.values()]
+    assert drawn == [[(300, 301)]]
+
+
+def test_lanes_are_in_order_and_named() -> None:
+    made = script()
+    start = made.now
+    made._add("threads", "thread_id", {"ident": 1, "name": "MainThread"})
+    made.device(ordinal=1)
+    outer = made.launch()
+    made.launch(parent_launch_id=outer, start_ns=start + US)
+    made.compilation(duration_ns=10 * US)
+    made.range("outer", start_ns=start, end_ns=start + MS, color="#123456")
+    made.range("inner", start_ns=start, end_ns=start + MS // 2, depth=1)
+    made.range("other", start_ns=start, end_ns=start + MS // 2, domain="lib")
+    made.range("a mark", kind="mark", start_ns=start + 7 * US, domain="lib")
+    made.activity("kernel", "axpy", launch_id=0)
+    made.activity("memcpy", "HtoD", stream=8)
+    made.activity("kernel", "node", cupti_graph_id=4, correlation_id=9, start_ns=start + 5 * US)
+    made.activity("sync", "stream")
+    drawn = picture(timeline_of(made.recording()))
+    labels = [element.text for element in parsed(drawn).iter(f"{SVG}text")
+              if element.get("text-anchor") == "end" and element.get("x") == str(LEFT - 8)]
+    assert labels == ["Cells", "NVTX, MainThread", "NVTX lib, MainThread", "MainThread", "compiles", "driver calls",
+                      "Graph launches", "GPU 1, stream 7", "GPU 1, stream 8"]
+    assert {"In [3] step", "outer", "inner", "other"} <= set(texts(drawn))
+    colors = [color for color, _ in strokes(drawn)]
+    assert {"#123456", COPY_COLOR} <= set(colors)
+
+
+def test_kernels_have_the_colors_that_they_have_in_the_timeline() -> None:
+    # The timeline gives its first color to the kernel that took the most time, whichever came first.
+    script = Script(gpu={"source": "cupti"})
+    script.device()
+    at = script.now
+    script.activity("kernel", "quick", start_ns=at, end_ns=at + 10 * US)
+    script.activity("kernel", "slow", start_ns=at + 100 * US, end_ns=at + 400 * US)
+    recording = script.recording()
+    drawn = dict(strokes(picture(timeline_of(recording))))
+    back = unpacked(recording)
+    assert back.words("gpu", "name") == ["quick", "slow"]
+    assert back.col("gpu", "name").tolist() == [1, 0]
+    (_, quick_until), = drawn[KERNEL_COLORS[1]]
+    (slow_from, _), = drawn[KERNEL_COLORS[0]]
+    assert quick_until < slow_from
+
+
+def test_two_devices_are_told_apart() -> None:
+    made = script()
+    made.device(ordinal=0)
+    made.device(ordinal=3)
+    made.activity(device_id=0)
+    made.activity(device_id=1, stream=None)
+    said = texts(picture(timeline_of(made.recording())))
+    assert "GPU 0, stream 7" in said
+    assert "GPU 3" in said
+
+
+@pytest.mark.parametrize(("wall_ns", "first", "second"), [
+    (200 * MS, "0 ms", "50 ms"), (1_500 * MS, "0 s", "0.5 s"), (30 * US, "0 µs", "5 µs"), (300, "0 ns", "50 ns"),
+])
+def test_ticks_are_in_a_unit_that_is_read_easily(wall_ns: int, first: str, second: str) -> None:
+    made = Script()
+    made.cell(wall_ns=wall_ns)
+    assert texts(picture(timeline_of(made.recording())))[:2] == [first, second]
+
+
+def test_too_many_lanes_are_counted() -> None:
+    made = script()
+    made.device()
+    for stream in range(MOST_ROWS + 9):
+        made.activity(stream=stream)
+    assert "10 more lanes" in texts(picture(timeline_of(made.recording())))
+
+
+def test_names_are_only_names() -> None:
+    made = Script(name=HOSTILE, dry_run=True)
+    made.cell(name=HOSTILE, wall_ns=50 * US)
+    made.kernel(HOSTILE)
+    made.specialization()
+    made.configuration()
+    made._add("threads", "thread_id", {"ident": 1, "name": HOSTILE})
+    made.launch(phases=(0, 0, 50 * US, 0, 0))
+    made.range(HOSTILE, start_ns=1_000 * MS, end_ns=1_000 * MS + 50 * US, domain=HOSTILE, color="#00ff00")
+    drawn = picture(timeline_of(made.recording()), width=4000)
+    assert "<script" not in drawn
+    kinds = {element.tag.removeprefix(SVG) for element in parsed(drawn).iter()}
+    assert kinds == {"svg", "title", "path", "text", "rect"}
+    assert not [name for element in parsed(drawn).iter() for name in element.attrib if name.startswith("on")]
+    assert "dry run: kernels did not execute" in texts(drawn)
+    assert "<script" not in image(timeline_of(made.recording()))
+
+
+def test_a_color_is_a_color() -> None:
+    made = script()
+    made.range("evil", start_ns=made.now, end_ns=made.now + MS, color="url(//example.com/x)")
+    drawn = picture(timeline_of(made.recording()))
+    assert "example" not in drawn
+    assert RANGE_COLOR in [color for color, _ in strokes(drawn)]
+
+
+def test_an_empty_recording() -> None:
+    made = Script().recording()
+    assert strokes(picture(timeline_of(made))) == []
+    assert "nothing was recorded" in texts(picture(timeline_of(made)))
+    assert describe(timeline_of(made)) == "KernelScope timeline: nothing was recorded"
+
+
+def test_what_it_says_in_one_line() -> None:
+    made = script()
+    made.launch()
+    assert describe(timeline_of(made.recording())) == "KernelScope timeline: 1 launch in 1.00 ms"
+    made.launch()
+    made.activity()
+    assert describe(timeline_of(made.recording())) == "KernelScope timeline: 2 launches, 1 GPU activity in 1.00 ms"
+
+
+def test_an_image_carries_the_picture() -> None:
+    recording = kernelscope.load(RECORDINGS[0])
+    html = image(timeline_of(recording))
+    held = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
+    assert held is not None
+    assert base64.b64decode(held[1]).decode() == picture(timeline_of(recording))
+    assert f'alt="{describe(timeline_of(recording))}"' in html
+
+
+def test_a_million_launches_take_few_bytes_and_no_more_work_than_fewer() -> None:
+    few, many = many_launches(100_000, 20), many_launches(1_000_000, 20)
+    assert len(picture(timeline_of(many))) < MOST_BYTES
+    assert lines_run(lambda: picture(timeline_of(many))) < 1.2 * lines_run(lambda: picture(timeline_of(few)))
+
+
+def test_a_busy_picture_becomes_coarser_and_not_larger() -> None:
+    made = script()
+    made.rows["cells"][0]["end_ns"] = made.now + 4_000 * 25 * US
+    made.device()
+    for at in range(4_000):
+        made.activity("kernel", f"kernel_{at % 7}", 9 * US, stream=at % 24, start_ns=made.now + at * 25 * US)
+        made.launch(phases=(3_000, 0, 4_000, 2_000, 1_000), thread_id=at % 3, start_ns=made.now)
+    assert len(picture(timeline_of(made.recording()), width=4_000)) <= MOST_BYTES
+
+
+def test_captured_launches_are_pale() -> None:
+    shown = timeline_of(with_builds(rebuilt()).recording())
+    assert describe(shown).startswith("KernelScope timeline: 5 launches, 3 captured, ")
+    assert CAPTURED_COLOR in [color for color, _ in strokes(picture(shown))]
