@@ -130,7 +130,7 @@ def test_the_hooked_launch_of_a_trial_is_recorded_and_the_other_is_not(probe: An
     finally:
         patches.undo()
     assert not sink.errors
-    assert probe().measure_cost(detail) > 0
+    assert (probe().measure_cost(detail) or 0) > 0
 
 
 def test_versions_are_compared_as_numbers() -> None:
