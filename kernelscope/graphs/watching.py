@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kernelscope.errors import GraphError, UnknownCellError
 from kernelscope.graphs.memory import driver, leaves, numba_module, region_of, require_names
 from kernelscope.probes.base import Patches, clean
+from kernelscope.probes.driver import stream_handle
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
 
@@ -323,7 +324,7 @@ class Watch:
                     return original(dst, second, size, stream)
                 arrays = (("dst", dst), *((("src", second),) if name == "device_to_device" else ()))
                 step = Step(name, self._where(sys._getframe(1))[1], original, (dst, second, size, stream),
-                            _handle(stream), tuple((f"{what} of {name}", each) for what, each in arrays))
+                            stream_handle(stream), tuple((f"{what} of {name}", each) for what, each in arrays))
                 return self._do(step, original, dst, second, size, stream)
 
             return _ours(work)
@@ -393,7 +394,7 @@ class Watch:
         if dispatcher.targetoptions.get("debug"):
             self.obstacles.append(Obstacle(name, "was compiled with debug=True, and so reads its error code back after "
                                                  "every launch", where, None))
-        stream = _handle(launch_config.stream)
+        stream = stream_handle(launch_config.stream)
         if stream and _is_capturing(stream):
             self.obstacles.append(Obstacle(name, "goes into a graph that the code captures itself", where, None))
         return Step(name, where, launch_config, tuple(args), stream, tuple(arrays), dispatcher)
@@ -422,10 +423,6 @@ def _ours(hook: Any) -> Any:
 
 def _name(dispatcher: Any) -> str:
     return str(getattr(dispatcher.py_func, "__name__", "?"))
-
-
-def _handle(stream: Any) -> int:
-    return int(getattr(stream, "handle", stream) or 0)
 
 
 def _is_capturing(stream: int) -> bool:

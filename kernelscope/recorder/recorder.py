@@ -20,7 +20,7 @@ from kernelscope.analysis.compiles import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
-from kernelscope.probes.base import Probe, insist
+from kernelscope.probes.base import ProbeProtocol, insist
 from kernelscope.recorder.options import (
     P,
     RecordingOptions,
@@ -41,7 +41,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class RecorderOptions(RecordingOptions):
     """What a recorder is asked for: the recording's options, and what tests put in the place of this machine's."""
 
-    probes: Sequence[Probe] | None = field(
+    probes: Sequence[ProbeProtocol] | None = field(
         default=None, metadata=option("instead of every probe that there is; for tests"))
     clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
 

@@ -14,7 +14,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.native.log import LaunchColumns, LaunchLog, from_signal_handler
-from kernelscope.probes.base import Probe, insist, plugin_probes, remove_pass_throughs
+from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove_pass_throughs
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
@@ -55,13 +55,13 @@ class Session:
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
         self.alignment = align(clock)
-        self.installed: list[Probe] = []
+        self.installed: list[ProbeProtocol] = []
         #: Who records: as long as there is one, the hooks stay in.
         self.recorders: set[object] = set()
         self.describing = threading.RLock()
 
     @classmethod
-    def join(cls, recorder: object, options: RecordingOptions, probes: Sequence[Probe] | None,
+    def join(cls, recorder: object, options: RecordingOptions, probes: Sequence[ProbeProtocol] | None,
              clock: Clock) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now.
 
@@ -77,7 +77,7 @@ class Session:
             return session, part
 
     @classmethod
-    def _open(cls, recorder: object, options: RecordingOptions, probes: Sequence[Probe] | None,
+    def _open(cls, recorder: object, options: RecordingOptions, probes: Sequence[ProbeProtocol] | None,
               clock: Clock) -> Session:
         # What has to be undone is held before anything is done: a signal handler may raise after any call.
         journal, session = Journal(options.journal), None
@@ -158,7 +158,7 @@ class Session:
                 self.journal.flush(anew=True)
         return interrupt
 
-    def _install(self, probe: Probe) -> None:
+    def _install(self, probe: ProbeProtocol) -> None:
         self.installed.append(probe)  # before: what a Ctrl-C interrupts is undone too
         try:
             probe.install(self.sink, self.sink.detail)
@@ -182,12 +182,12 @@ class Session:
             raise interrupt
 
 
-def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
+def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
-    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
-                           CudaComputeProbe()]
+    probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
+                                   CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
@@ -362,7 +362,7 @@ def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int]
                                 f"code; the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
     for probe in session.installed:
-        rows += cost_rows(probe, costs, launches, ranges)
+        rows += cost_rows(probe, costs, launches, ranges, sink.detail)
     return rows
 
 
