@@ -97,10 +97,6 @@ def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[],
     assert "no journals in" in following.ok("%kernelscope recover").stdout
 
 
-def test_without_a_journal_if_it_is_said_so() -> None:
-    assert recover.journal_for(parse_line("on --no-journal")[1].journal) == (None, None)
-
-
 def test_a_disk_that_does_not_allow_it_is_said_once(base: Path) -> None:
     assert recover.journal_for(None) == (True, None)
     assert recover.journal_for(f"{base}/a b") == (f"{base}/a b", None)

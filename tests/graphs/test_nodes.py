@@ -14,7 +14,6 @@ from kernelscope.graphs import (
     Condition,
     EmptyNode,
     HostNode,
-    IfNode,
     KernelNode,
     MemcpyHtoDNode,
     MemcpyNode,
@@ -31,11 +30,6 @@ def test_a_configuration_is_kept() -> None:
     node = KernelNode[(2, 3), 64, 1024](kernel, [1, 2])
     assert (node.grid, node.block, node.sharedmem, node.args, node.deps) == ((2, 3), 64, 1024, [1, 2], [])
     assert KernelNode[4, 1](kernel).sharedmem == 0
-
-
-def test_without_a_configuration_it_is_one_thread_in_one_block() -> None:
-    node = KernelNode(kernel, (1, 2), EmptyNode())
-    assert (node.grid, node.block, node.sharedmem, node.args, len(node.deps)) == (1, 1, 0, [1, 2], 1)
 
 
 def test_dependencies_are_a_list_of_ones_own() -> None:
@@ -100,13 +94,6 @@ def test_what_is_no_node() -> None:
     node.deps = node  # type: ignore[assignment]
     with pytest.raises(GraphError, match="EmptyNode: its deps is <EmptyNode>, and must be a list of nodes"):
         in_order([node])
-
-
-def test_branches() -> None:
-    then, otherwise = EmptyNode(), EmptyNode()
-    assert IfNode(Condition(), then).bodies == ([then],)
-    assert IfNode(Condition(), [then], otherwise).bodies == ([then], [otherwise])
-    assert WhileNode(Condition(), then).bodies == ([then],)
 
 
 def test_importing_nodes_loads_no_framework() -> None:
