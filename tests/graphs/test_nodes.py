@@ -102,12 +102,3 @@ def test_importing_nodes_loads_no_framework() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
                          cwd=str(__import__("pathlib").Path(__file__).resolve().parents[2]), env={"PATH": "/usr/bin"})
     assert run.stdout.split() == []
-
-
-def test_names() -> None:
-    import kernelscope.graphs as graphs
-
-    assert set(graphs.__all__) <= set(dir(graphs))
-    assert all(getattr(graphs, name) is not None for name in graphs.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = graphs.nothing

@@ -165,13 +165,6 @@ def test_a_check_that_saw_nothing_says_so(rows: list[dict[str, Any]], told: str 
     assert unrecorded(script.recording()) == told
 
 
-def test_an_entry_of_the_report_sums_up_its_compiles() -> None:
-    held = entry(many_compiles(3))
-    assert (held["launches"], held["compiles"], held["compile_ns"]) == (3, 3, (900 + 11 + 12) * MS)
-    assert held["kernels"][0]["specializations"] == 3
-    assert [each["argument"] for each in held["compilations"]] == [None, "x", "x"]
-
-
 def item(*marks: Any) -> Any:
     return SimpleNamespace(nodeid="test_a.py::test_b", iter_markers=lambda name: iter(marks))
 
