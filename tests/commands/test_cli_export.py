@@ -89,7 +89,7 @@ def test_errors_are_one_line(cli: Any, two: Path, arguments: list[str], code: in
 def test_a_long_export_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    tell = export.teller()
+    tell = export.progress_printer()
     for second, share in ((0.5, 0.1), (1.2, 0.2), (1.5, 0.3), (2.5, 0.5), (9.0, 1.0)):
         now[0] = second
         tell(share, "writing out.pftrace")

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import inspect
-from dataclasses import fields
-from typing import Any
 
 import pytest
 
 import kernelscope
-from kernelscope.commands.cell import cell_parser
-from kernelscope.commands.verb import load_verb, notebook_parser
 from kernelscope.recorder.options import CELL, ON, RUN, RecordingOptions, add_arguments
-
-
-@pytest.mark.parametrize("function", [kernelscope.record, kernelscope.Recorder, kernelscope.recorded])
-def test_help_names_every_option_with_its_default(function: Any) -> None:
-    taken = inspect.signature(function).parameters
-    for each in fields(RecordingOptions):
-        assert taken[each.name].default == each.default
-        assert f"\n{each.name} : " in (inspect.getdoc(function) or "")
 
 
 @pytest.mark.parametrize("place", [RUN, CELL, ON])
@@ -28,15 +15,6 @@ def test_a_line_without_words_asks_for_the_defaults(place: str) -> None:
     parser = argparse.ArgumentParser()
     add_arguments(parser, place)
     assert RecordingOptions.of(parser.parse_args([])) == RecordingOptions()
-
-
-def test_an_option_is_spelled_alike_wherever_it_can_be_given() -> None:
-    run = argparse.ArgumentParser()
-    add_arguments(run, RUN)
-    parsers = run, cell_parser(), notebook_parser("on", load_verb("on"))
-    spelled = [{name for action in each._actions for name in action.option_strings} for each in parsers]
-    assert spelled[0] & spelled[1] & spelled[2] >= {
-        "--detail", "--no-gpu", "--events", "--code", "--mode", "--capacity", "--journal"}
 
 
 @pytest.mark.parametrize(("words", "journal"), [
