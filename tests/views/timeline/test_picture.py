@@ -148,17 +148,6 @@ def test_kernels_have_the_colors_that_they_have_in_the_timeline() -> None:
     assert quick_until < slow_from
 
 
-def test_two_devices_are_told_apart() -> None:
-    made = script()
-    made.device(ordinal=0)
-    made.device(ordinal=3)
-    made.activity(device_id=0)
-    made.activity(device_id=1, stream=None)
-    said = texts(picture(timeline_of(made.recording())))
-    assert "GPU 0, stream 7" in said
-    assert "GPU 3" in said
-
-
 @pytest.mark.parametrize(("wall_ns", "first", "second"), [
     (200 * MS, "0 ms", "50 ms"), (1_500 * MS, "0 s", "0.5 s"), (30 * US, "0 µs", "5 µs"), (300, "0 ns", "50 ns"),
 ])
