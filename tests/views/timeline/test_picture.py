@@ -14,7 +14,7 @@ from handmade import MS, US, Script, many_launches
 from unpack import unpacked
 
 import kernelscope
-from kernelscope.palette import COPY_COLOR, KERNEL_COLORS, PHASE_COLORS, RANGE_COLOR, UNSPLIT_COLOR
+from kernelscope.palette import COPY_COLOR, KERNEL_COLORS, OTHER_COLOR, PHASE_COLORS, RANGE_COLOR
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import (
     CAPTURED_COLOR,
@@ -93,7 +93,7 @@ def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
     made.now += 500 * US
     made.launch(phases=None, end_ns=None)
     drawn = picture(timeline_of(made.recording()), width=LEFT + 1000)
-    assert (UNSPLIT_COLOR, [(500, 1000)]) in strokes(drawn)
+    assert (OTHER_COLOR, [(500, 1000)]) in strokes(drawn)
 
 
 def test_what_is_too_short_for_a_pixel_is_seen() -> None:
