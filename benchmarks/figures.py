@@ -214,10 +214,14 @@ def card() -> list[dict[str, Any]]:
     with kernelscope.record("card") as r:
         for _ in range(100_000):
             kernel(*arguments)
-    recording = r.recording
-    return [{"figure": "the card of a cell with 100,000 launches: HTML", "at_most": "0.2 s",
-             "measured": seconds(timed(recording._repr_html_, 7))},
-            {"figure": "the same as text", "measured": seconds(timed(recording.summary, 7)), "at_most": "0.2 s"}]
+    with tempfile.TemporaryDirectory() as folder:
+        path = r.recording.save(Path(folder) / "card.kscope")
+        # The card of a recording is made once, for its text and its HTML: a new recording each time.
+        html, text = (iter([kernelscope.load(path) for _ in range(8)]) for _ in range(2))
+        return [{"figure": "the card of a cell with 100,000 launches: HTML", "at_most": "0.2 s",
+                 "measured": seconds(timed(lambda: next(html)._repr_html_(), 7))},
+                {"figure": "the same as text", "at_most": "0.2 s",
+                 "measured": seconds(timed(lambda: next(text).summary(), 7))}]
 
 
 def import_time() -> list[dict[str, Any]]:

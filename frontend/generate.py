@@ -22,7 +22,7 @@ def generated() -> str:
         _constant("MISSING", MISSING, "What stands for a value that was not recorded."),
         _constant("PHASES", [*palette.PHASE_COLORS, "other"],
                   "The phases of a launch's host time; the last one is time of which the phase is not known."),
-        _constant("PHASE_COLORS", [*palette.PHASE_COLORS.values(), palette.UNSPLIT_COLOR], "Their colors."),
+        _constant("PHASE_COLORS", [*palette.PHASE_COLORS.values(), palette.OTHER_COLOR], "Their colors."),
         _constant("PHASE_UNKNOWN", len(palette.PHASE_COLORS), "The place of the last one."),
         _constant("KERNEL_COLORS", list(palette.KERNEL_COLORS), "Kernels by their name."),
         _constant("COLORS", colors, "What else the timeline draws."),

@@ -2,7 +2,7 @@
 
 ``%load_ext kernelscope`` and ``%%kernelscope`` record a cell; ``with kernelscope.record("name") as r:`` does the
 same in a script. Public names are loaded on first use (PEP 562): importing the package has no side effect and
-imports neither pandas, plotly nor numba. The one exception is asked for: with ``KERNELSCOPE_DRYRUN=1`` in the
+imports neither pandas, plotly nor numba. The one exception is optional: with ``KERNELSCOPE_DRYRUN=1`` in the
 environment the import switches the dry run on.
 
 PYTEST_DONT_REWRITE: pytest, which loads a plugin from this package, would warn where it was imported before.
@@ -111,7 +111,7 @@ def __dir__() -> list[str]:
 
 
 def _dry_run_from_environment() -> None:
-    """Do what ``KERNELSCOPE_DRYRUN`` asks for; where it cannot be done say so, and again at the first recording."""
+    """Switch the dry run on if ``KERNELSCOPE_DRYRUN`` is set; report a failure now and at the first recording."""
     dryrun = importlib.import_module("kernelscope.dryrun")
     try:
         dryrun.enable_from_environment()

@@ -1,4 +1,4 @@
-"""The one host clock: nanoseconds of `time.perf_counter_ns`, and where it stands in wall time.
+"""The one host clock: nanoseconds of `time.perf_counter_ns`, and its alignment with wall time.
 
 A clock is any callable of no argument that returns an `int` of nanoseconds; recorders take one as an argument,
 so that tests inject a `FakeClock`. `perf_counter_ns` is CLOCK_MONOTONIC on Linux: it never steps back, and one
@@ -70,7 +70,7 @@ def align(clock: Clock = now, wall: Clock = time.time_ns, tries: int = 5) -> Ali
 
 
 class FakeClock:
-    """A clock for tests: it stands still until it is moved, or ticks by a fixed step at each reading.
+    """A clock for tests: it does not advance by itself, or ticks by a fixed step at each reading.
 
     Parameters
     ----------

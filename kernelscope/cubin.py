@@ -56,7 +56,7 @@ _SPILL = 1
 #: The first CUDA version whose ptxas writes annotations: 12.5's does not, 12.6's does.
 _ANNOTATES_SINCE = (12, 6)
 
-#: Sections that hold source lines, or a debugger's facts.
+#: Sections with source lines or debug information.
 _LINES = (".debug_line", ".debug_info")
 
 # Instructions of compute capability 7.0 and newer have 16 bytes: the low 12 bits are the operation, bits 73 to 75 its
@@ -133,9 +133,9 @@ def read(cubin: bytes) -> CubinFacts:
     """
     try:
         image = _Image(cubin)
-        return _facts(image)
+        return _metadata(image)
     except (ELFError, struct.error, ValueError, KeyError, OverflowError, AttributeError, AssertionError) as error:
-        # pyelftools lets some of its own slips through where a header is nonsense.
+        # pyelftools lets some internal errors through where a header is invalid.
         raise CubinError(f"the cubin of {len(cubin)} bytes is torn: {type(error).__name__}: {error}") from None
 
 
@@ -175,12 +175,12 @@ class _Image:
 
     @property
     def capability(self) -> int:
-        """Such as 90; it moved up by a byte in the eighth version of the format."""
+        """Return the compute capability, such as 90; the eighth version of the format moved it up by a byte."""
         shift = 8 if self.header["e_ident"]["EI_ABIVERSION"] >= 8 else 0
         return int(self.header["e_flags"] >> shift & 0xFF)
 
     def attributes(self, section: _Section) -> Iterator[tuple[int, bytes]]:
-        """The attributes of a ``.nv.info`` section that bring data along: number and data."""
+        """Return the attributes of a ``.nv.info`` section that bring data along: number and data."""
         at = 0
         while at + 4 <= len(section.body):
             kind, number, size = struct.unpack_from("<BBH", section.body, at)
@@ -249,7 +249,7 @@ class _Image:
             raise CubinError(f"the cubin of {len(self._data)} bytes is cut off: {size} bytes at {offset} are missing")
 
 
-def _facts(image: _Image) -> CubinFacts:
+def _metadata(image: _Image) -> CubinFacts:
     registers: dict[str, int] = {}
     frames: dict[str, int] = {}
     largest: dict[str, int] = {}  # of the functions in a section: one can have others inside
@@ -286,7 +286,7 @@ def _facts(image: _Image) -> CubinFacts:
 
 
 def _spills(image: _Image, name: str, frame: int | None) -> tuple[int, int] | None:
-    """Bytes that the function's annotated instructions store and load; None where that cannot be known."""
+    """Return the bytes that annotated instructions store and load; None if that cannot be known."""
     if frame == 0:
         return 0, 0
     info, code = image.by_name.get(f".nv.info.{name}"), image.by_name.get(f".text.{name}")
@@ -337,7 +337,7 @@ def _bound(image: _Image, name: str) -> int | None:
 
 
 def _text(table: bytes, offset: int) -> str:
-    """A text in a string table; empty where it is not wholly inside, or longer than any name is."""
+    """Return a text of a string table; empty if it is not wholly inside, or longer than any name."""
     end = table.find(b"\0", offset, offset + _LONGEST_NAME)
     return "" if end < 0 else table[offset:end].decode("utf-8", "replace")
 
@@ -345,7 +345,7 @@ def _text(table: bytes, offset: int) -> str:
 # NVIDIA's disassembler ``nvdisasm``: where it is, and machine code as SASS with source lines.
 #
 # Machine code can come from somebody else's file, and may be made to harm: the program runs with limits on
-# memory, time and output, in a session of its own that is killed as a whole.
+# memory, time and output, in a separate session that is killed as a whole.
 
 #: What to do where there is none.
 GET = ("pip install 'kernelscope[sass]' brings NVIDIA's nvdisasm; one of a CUDA toolkit on the PATH, or in CUDA_HOME, "

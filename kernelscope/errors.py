@@ -40,7 +40,7 @@ class ProbeUnavailableError(KernelScopeError):
 
 
 class RecorderStateError(KernelScopeError):
-    """A recorder was asked for something its state does not allow: stop before start, start twice."""
+    """A recorder's state does not allow the call: stop before start, or a second start."""
 
 
 class RecordingFileError(KernelScopeError):
@@ -52,7 +52,7 @@ class StudyError(KernelScopeError):
 
 
 class StudyArgumentError(StudyError):
-    """What a study was asked for is wrong: the text of a target, a case, a number; the message says what it may be."""
+    """An argument of a study is wrong: a target, a case or a number; the message says what it may be."""
 
 
 class StudyFileError(StudyError):
@@ -60,12 +60,12 @@ class StudyFileError(StudyError):
 
 
 class UnknownCellError(KernelScopeError):
-    """A cell was asked for by a number or name that no recording has."""
+    """No recording has a cell with the requested number or name."""
 
 
 class UnknownGraphError(KernelScopeError):
-    """A CUDA graph was asked for that a recording does not have, or none was named where there are several."""
+    """A recording does not have the requested CUDA graph, or has several and none was named."""
 
 
 class UnknownKernelError(KernelScopeError):
-    """A kernel, one of its specializations or a form of its code was asked for that a recording does not have."""
+    """A recording does not have the requested kernel, specialization or form of code."""

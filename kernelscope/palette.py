@@ -1,4 +1,4 @@
-"""The colors of the views; ``frontend/generate.py`` hands them on to the live ones.
+"""The colors of the views; ``frontend/generate.py`` passes them to the live ones.
 
 They are from the palette of Okabe and Ito or near it, which people with any color vision tell apart, and have enough
 contrast on both a white and a black ground, so that no theme needs others.
@@ -15,7 +15,7 @@ PHASE_COLORS = {
     "finish": "#8a8f98",
 }
 #: Host time of a launch of which the phase is not known.
-UNSPLIT_COLOR = "#9aa0a8"
+OTHER_COLOR = "#9aa0a8"
 
 #: Parts of the GPU's time.
 GPU_COLORS = {
@@ -40,5 +40,5 @@ ASKING_COLOR = "#8fa9c4"
 #: A graph launch as the GPU ran it, and what the host did to a graph.
 GRAPH_COLOR = "#6b9f7f"
 EVENT_COLOR = "#4f8f8b"
-#: An NVTX range that has no color of its own.
+#: An NVTX range without a color.
 RANGE_COLOR = "#76a88f"

@@ -45,7 +45,7 @@ def why_not_private(path: Path) -> str | None:
     str or None
         Such as ``/cache belongs to user 1001``.
     """
-    found = _walk(path)
+    found = _resolve(path)
     if isinstance(found, str):
         return found
     if found is None:
@@ -58,12 +58,12 @@ def why_not_private(path: Path) -> str | None:
 
 def why_no_place(folder: Path) -> str | None:
     """Return why a new folder inside of this one would not be the user's alone; None where it would."""
-    found = _walk(folder)
+    found = _resolve(folder)
     return found if isinstance(found, str) else None
 
 
-def _walk(path: Path) -> tuple[str, os.stat_result] | str | None:
-    """What a path leads to and its status, None where that is nothing; or why others can lead it elsewhere."""
+def _resolve(path: Path) -> tuple[str, os.stat_result] | str | None:
+    """Return the path and status that a path resolves to, None if there is nothing, or why it is unsafe."""
     left = list(reversed(path.absolute().parts))
     real, links = left.pop(), 0
     status = os.lstat(real)
@@ -100,13 +100,13 @@ def _walk(path: Path) -> tuple[str, os.stat_result] | str | None:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Whether somebody else may write; a group that has nobody in it but the user is the user."""
+    """Return whether somebody else may write; a group whose only member is the user does not count."""
     writes = status.st_mode & _OTHERS_WRITE
     return bool(writes & stat.S_IWOTH) or (bool(writes) and not _is_own_group(status.st_gid))
 
 
 def _is_own_group(gid: int) -> bool:
-    """Whether a group is the user's own, as systems with umask 002 give each user one, and has no other member."""
+    """Return whether a group is the user's private group (umask 002) without another member."""
     import grp
     import pwd
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 #: The last instant, and minus the first one, that a recording may name: 73 years, so that a difference of two is still
@@ -62,9 +63,9 @@ class Table:
                 return column
         raise KeyError(f"table {self.name!r} has no column {name!r}; it has {', '.join(self.names)}")
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """The columns' names, in order."""
+        """Return the columns' names, in order."""
         return tuple(column.name for column in self.columns)
 
 
@@ -175,7 +176,7 @@ def _word(name: str, meaning: str, *, nullable: bool = False) -> Column:
 
 __all__ = ["LAUNCH_RECORD", "SCHEMA_VERSION", "TABLES", "UNKNOWN", "Column", "Field", "Table"]
 
-#: Raised whenever a table or column changes its meaning, its name or its dtype.
+#: Raised whenever a table or column is added, or changes its meaning, its name or its dtype.
 SCHEMA_VERSION = 1
 
 #: The value that a fixed-width buffer uses for "not known"; tables have null instead.
@@ -317,9 +318,9 @@ _TABLES = (
         _id("configuration_id", "The launch configuration of a kernel; its stream is null where no launch says it.",
             nullable=True),
         _count("regs", "Registers a thread of a kernel."),
-        _id("cell_id", "The cell that ran when the host asked for it; null between cells.", nullable=True),
-        _id("thread_id", "The host thread that asked for it.", nullable=True),
-        _word("api", "The driver or runtime call that asked for it, such as cuLaunchKernelEx.", nullable=True),
+        _id("cell_id", "The cell that ran when the host made the call; null between cells.", nullable=True),
+        _id("thread_id", "The host thread that made the call.", nullable=True),
+        _word("api", "The driver or runtime call that started it, such as cuLaunchKernelEx.", nullable=True),
         _time("submit_start_ns", "That call began.", nullable=True),
         _time("submit_end_ns", "That call returned.", nullable=True),
         _handle("correlation_id", "CUPTI's correlation id, unique in its process: all that one call asked "
@@ -350,12 +351,12 @@ _TABLES = (
         _id("specialization_id", "What came of it; null where it failed.", nullable=True),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
-        _long_id("launch_id", "The launch that asked for it; null for eager signatures.", nullable=True),
+        _long_id("launch_id", "The launch that needed it; null for eager signatures.", nullable=True),
         _id("configuration_id", "The launch configuration seen while compiling.", nullable=True),
         _word("trigger", "launch, eager (a signature in the decorator), specialize, recompile, device (another "
               "device's code for a specialization that there was), or compile."),
-        _text("signature", "Argument types that were asked for.", nullable=False),
-        _time("start_ns", "When it was asked for; the launch's own start where a probe cannot see it."),
+        _text("signature", "The requested argument types.", nullable=False),
+        _time("start_ns", "When it was requested; the launch's own start where a probe cannot see it."),
         _time("end_ns", "When it was done or had failed; null where a probe cannot see it.", nullable=True),
         _duration("wait_ns", "Of that, waiting for numba's compiler lock; null where unknown.",
                   nullable=True),
@@ -379,12 +380,12 @@ _TABLES = (
         _id("build_id", "Row number; rows are in order of start_ns."),
         _id("cell_id", "The cell that ran; null between cells.", nullable=True),
         _id("thread_id", "The host thread."),
-        _long_id("launch_id", "The call that asked for it; null for one that asked for the algorithm only.",
+        _long_id("launch_id", "The call that requested it; null for a request of the algorithm only.",
                  nullable=True),
         _word("framework", "Whose cache it is: cuda.compute, or what a probe names itself."),
-        _word("algorithm", "What was asked for, such as reduce_into."),
+        _word("algorithm", "The requested algorithm, such as reduce_into."),
         _text("compute_capability", "What it is built for, such as 9.0."),
-        _time("start_ns", "When it was asked for."),
+        _time("start_ns", "When it was requested."),
         _time("end_ns", "When it was there or had failed; null where a probe cannot see it.", nullable=True),
         _duration("build_ns", "Of that, in the library's compiler and linker; 0 for a hit.",
                   nullable=True),
@@ -454,7 +455,7 @@ _TABLES = (
         _word("change", "What differs from that one, or of an update from before it: none, arguments (pointers and "
                         "scalars), configuration (launch configurations, sizes, kernels' attributes), or topology.",
               nullable=True),
-        _text("changes", "The same in words, as in `grid of axpy 4 to 8; argument 1 of axpy`."),
+        _text("changes", "The same as text, as in `grid of axpy 4 to 8; argument 1 of axpy`."),
         _duration("queue_ns", "Of launch: from the call's return to the first node's start on the GPU; 0 where "
                   "it started before.", nullable=True),
         _duration("execute_ns", "Of launch: from the first node's start to the last one's end on the GPU.",
@@ -470,7 +471,7 @@ _TABLES = (
         _time("start_ns", "When it began; null for passes, whose framework keeps durations only.", nullable=True),
         _duration("duration_ns", "How long it took, phases inside it included."),
     )),
-    Table("code", "one text of code, recorded only where it was asked for", (
+    Table("code", "one text of code, recorded only on request", (
         _id("dispatcher_id", "The kernel function."),
         _id("specialization_id", "The specialization; null for the function's source.", nullable=True),
         _word("kind", "Kind of it: source, types (Numba's inferred types, as JSON), llvm, mlir, ptx, sass, or cubin "

@@ -1,4 +1,4 @@
-"""What a mistyped word was probably meant to be: for messages about names, files, options and verbs."""
+"""Suggestions for mistyped words: in messages about names, files, options and verbs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Numbers with their units, as sentences and tables print them."""
+"""Numbers with their units, as text and tables print them."""
 
 from __future__ import annotations
 
-#: What stands for a value that was not recorded.
+#: Shown for a value that was not recorded.
 MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
 
 
@@ -60,7 +60,7 @@ def brief(message: str, lines: int = 3) -> str:
 
 
 def _three_digits(value: float) -> str:
-    """A number below 1000 with three digits that count; 1000 where it rounds up to that."""
+    """Return a number below 1000 with three significant digits; 1000 where it rounds up to that."""
     for decimals, limit in ((2, 9.995), (1, 99.95)):
         if value < limit:
             return f"{value:.{decimals}f}"

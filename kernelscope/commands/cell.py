@@ -89,7 +89,7 @@ def parse_cell(line: str) -> CellOptions:
 
 
 def _refuse(parser: NotebookParser, words: list[str], unknown: list[str]) -> NoReturn:
-    """Say what is wrong with a line that has words which nothing takes."""
+    """Raise `UsageError` for words of a line that no option takes."""
     message = f"unrecognized arguments: {' '.join(unknown)}"
     if unknown[0].startswith("-"):
         parser.error(message)
@@ -123,7 +123,7 @@ def native_options(lines: Sequence[str]) -> CellOptions | None:
 
 
 def without_heading(lines: list[str], one_line: Callable[[str], str] = str) -> list[str]:
-    """Return a recorded cell's lines as IPython is to run them: as a cell of their own.
+    """Return a recorded cell's lines as IPython is to run them: without the ``%%kernelscope`` line.
 
     The first line is emptied, so that tracebacks keep their line numbers. Where another cell magic follows, the lines
     begin with that: only the first line can be a cell magic, and its body's lines are counted from there anyway.
@@ -162,10 +162,10 @@ def cleaned(text: str, transforms: Sequence[Transform], stop: Transform) -> list
 
 
 def is_for_another_magic(lines: Sequence[str]) -> bool:
-    """Whether the cell begins with a cell magic."""
+    """Return whether the cell begins with a cell magic."""
     return bool(lines) and lines[0].startswith("%%")
 
 
 def only_manages(lines: Sequence[str]) -> bool:
-    """Whether a cell has nothing but ``%kernelscope`` lines, loading or unloading of the extension, and comments."""
+    """Return whether a cell has only ``%kernelscope`` lines, loading or unloading of the extension, and comments."""
     return all(_MANAGING.match(line.strip()) for line in lines)

@@ -36,7 +36,7 @@ _SHOWN = ["text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpe
 def main(arguments: argparse.Namespace) -> int:
     """Execute, print the cards as text, write the HTML; return the exit code."""
     try:
-        # Asked for now, so that nothing runs before what is missing is said.
+        # Imported first, so that nothing runs before a missing package is reported.
         for name in ("nbclient", "nbconvert", "ipykernel"):
             importlib.import_module(name)
         import nbformat

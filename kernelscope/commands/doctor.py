@@ -167,7 +167,7 @@ def calibration_lines(found: dict[str, Any]) -> list[str]:
 
 
 def summary(each: Calibration) -> str:
-    """Return a calibration in a few words."""
+    """Return a calibration on one line."""
     added = each.worst.added
     where = each.setting.gpu or "dry run"
     return f"{where}, detail {each.setting.detail!r}: {difference(added)} a launch"
@@ -367,7 +367,7 @@ def _missing(packages: dict[str, str | None], libraries: dict[str, str | None],
 
 
 def _recorder() -> dict[str, str | None]:
-    """Where the recorder's C extension is, what compiled it, what its clock is, and whether its sources are newer."""
+    """Return the C extension's path, compiler and clock, and whether its sources are newer."""
     path = native.core.__file__ or ""
     return {"extension": path, "compiler": _compiler(Path(path)), "clock": native.core.CLOCK, "old": native.why_old()}
 

@@ -30,7 +30,7 @@ Write a .kscope file in another format, beside it unless -o says where.
 An export of that name that is there is replaced. Paths of this machine are cut to the files' names, as in any saved
 file."""
 
-# Shorter exports end before one wonders.
+# Shorter exports print no progress.
 _QUIET_S = 1.0
 _BETWEEN_S = 1.0
 
@@ -73,7 +73,7 @@ def exported(recording: Recording, form: str, output: str | None, source: str | 
     if named is not None and named is not exporter:
         raise KernelScopeError(f"{target!r} is the name of a file in the format {named.name}, and --to says {form}: "
                                "change one of the two")
-    written = exporter.write(recording, checked(target), progress=teller())
+    written = exporter.write(recording, checked(target), progress=progress_printer())
     return f"wrote {written}{exporter.note(target, written)}"
 
 
@@ -85,22 +85,22 @@ def check_recording_name(path: str) -> None:
                                f"export it to {named.name}")
 
 
-def teller() -> Callable[[float, str], None]:
-    """Return what tells on stderr how far a long export is, once a second; of a short one it tells nothing."""
-    begun = told = time.monotonic()
+def progress_printer() -> Callable[[float, str], None]:
+    """Return a callback that prints a long export's progress on stderr, once a second; a short one prints nothing."""
+    begun = printed = time.monotonic()
 
     def tell(fraction: float, text: str) -> None:
-        nonlocal told
+        nonlocal printed
         now = time.monotonic()
-        if now - begun >= _QUIET_S and now - told >= _BETWEEN_S and fraction < 1 and sys.stderr is not None:
-            told = now
+        if now - begun >= _QUIET_S and now - printed >= _BETWEEN_S and fraction < 1 and sys.stderr is not None:
+            printed = now
             print(f"{text}: {fraction:.0%}", file=sys.stderr, flush=True)
 
     return tell
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Read the file, write it as it was asked for, and say where; return the exit code."""
+    """Export the file and print where; return the exit code."""
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
     if arguments.cell is not None:
         recording = find_cell([recording], arguments.cell)

@@ -36,12 +36,12 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     if not in_notebook:
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--dot", action="store_true", help="print it in Graphviz's language")
-        form.add_argument("--svg", metavar="OUT.svg", help="write its picture")
+        form.add_argument("--svg", metavar="OUT.svg", help="write it as an SVG image")
         form.add_argument("--html", metavar="OUT.html", help="write a page in which it is moved, zoomed and opened")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print or write what was asked for; return the exit code."""
+    """Print or write the graph; return the exit code."""
     recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
     graph_id = find_graph(recording, arguments.graph)
     if arguments.dot:
@@ -62,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def newest_graph(recordings: Sequence[Recording], wanted: int | None = None) -> GraphWidget:
-    """Return the picture of a graph of the newest recording that has one.
+    """Return the widget of a graph of the newest recording that has one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``%kernelscope help``: lists the verbs, or says what follows one of them."""
+"""``%kernelscope help``: lists the sub-commands, or shows the help of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
-    parser.add_argument("word", metavar="WORD", nargs="?", help="one of the words")
+    parser.add_argument("word", metavar="WORD", nargs="?", help="one of the sub-commands")
 
 
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
@@ -25,11 +25,11 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
 
 
 def words_text() -> str:
-    """Return the verbs with a line on each."""
+    """Return the sub-commands, one on each line with its summary."""
     width = max(map(len, MAGICS))
     lines = [f"  {each.ljust(width)}  {summary}" for each, summary in MAGICS.items()]
     return "\n".join(["%kernelscope WORD, where WORD is one of:", *lines, "",
-                      "%kernelscope help WORD says what follows a word. "
+                      "%kernelscope help WORD shows the help of one. "
                       "%%kernelscope? is about a cell that is recorded."])
 
 

@@ -131,7 +131,7 @@ class SessionSource:
         return self._session(recordings) or Recording({}, {})
 
     def _session(self, recordings: list[Recording]) -> Recording | None:
-        """The recordings as one, without what is not shown; those that were merged before are not merged again."""
+        """Return the recordings as one, without what is not shown; earlier ones are merged once."""
         known = len(self._merged)
         if any(a is not b for a, b in zip(self._merged, recordings, strict=False)) or known > len(recordings):
             known, self._whole = 0, None
@@ -160,7 +160,7 @@ class LiveSource(SessionSource):
 
     @property
     def can_compile(self) -> bool:
-        """Whether copies with line information can be compiled of the kernel."""
+        """Return whether copies with line information can be compiled of the kernel."""
         return live.can_compile_copies(self._kernel)
 
     def kernels(self) -> list[Kernel]:
@@ -192,7 +192,7 @@ class LiveSource(SessionSource):
 
 
 def _slim(recording: Recording) -> Recording:
-    """The recording without the tables that no inspector shows."""
+    """Return the recording without the tables that no inspector shows."""
     tables = {name: recording.arrow(name) for name in TABLES if name not in _NOT_SHOWN}
     return Recording(tables, recording.metadata)
 
@@ -229,9 +229,9 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print what was asked for; return the exit code."""
+    """Print the kernels, code or difference; return the exit code."""
     if arguments.json and (arguments.code or arguments.diff):
-        arguments.parser.error("--json has the facts; --code and --diff are for reading")
+        arguments.parser.error("--json prints all kernels as JSON; leave out --code and --diff")
     if arguments.diff and arguments.specialization:
         arguments.parser.error("--diff names both specializations; --specialization has no place beside it")
     if arguments.kernel and not Path(arguments.file).exists() and Path(arguments.kernel).is_file():
@@ -253,7 +253,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _code(recording: Recording, kernel: Kernel, chosen: Specialization, kind: str) -> str:
-    """One form of a specialization's code without paths, with a line break at its end."""
+    """Return one form of a specialization's code without paths, with a line break at its end."""
     found = code_of(recording, kernel, chosen, kind)
     if found.text is None:
         raise UnknownKernelError(clean(
@@ -288,7 +288,7 @@ def _as_json(recording: Recording, arguments: argparse.Namespace) -> dict[str, A
 
 
 def _readable_types(text: str) -> str:
-    """Numba's types, recorded as JSON, as lines ``12  x: array(float32, 1d, C) = arg(0, name=x)``.
+    """Return Numba's types, recorded as JSON, as lines ``12  x: array(float32, 1d, C) = arg(0, name=x)``.
 
     What was inlined from another file has that file's name and line.
     """
@@ -347,7 +347,7 @@ def inspector_of(
 
 
 def _source(shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: str, found: Any) -> Source:
-    """The kernel as a source; where it was given by its name, whatever kernel that name means later."""
+    """Return the kernel as a source; a kernel given by name is looked up again each time."""
 
     def find() -> Any:
         nonlocal found
@@ -360,7 +360,7 @@ def _source(shell: Any, recordings: Callable[[], Sequence[Recording]], wanted: s
 
 
 def _value(shell: Any, expression: str) -> tuple[Any, str]:
-    """What an expression of the user's namespace is, or None and why it is nothing."""
+    """Return what an expression of the user's namespace evaluates to, or None and why it failed."""
     try:
         return shell.ev(expression), ""
     except Exception as error:

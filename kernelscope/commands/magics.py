@@ -46,8 +46,7 @@ def load_ipython_extension(shell: Any) -> None:
         return
     magics = shell.meta.pop(_UNLOADED, None) or KernelScopeMagics(shell)
     setattr(shell, _ATTRIBUTE, magics)
-    told = [magics.install(), recover.notice()]
-    for line in filter(None, told):
+    for line in filter(None, [magics.install(), recover.notice()]):
         print(line)
 
 
@@ -114,7 +113,7 @@ class KernelScopeMagics:
 
     @property
     def recordings(self) -> list[Recording]:
-        """The recordings of this session, in order."""
+        """Return the recordings of this session, in order."""
         return self._session.recordings
 
     def _line_magic(self) -> Any:
@@ -131,8 +130,8 @@ class KernelScopeMagics:
         def kernelscope(line: str, cell: str) -> Recording | None:
             try:
                 return self._session.run(parse_cell(line), cell)
-            except HelpAsked as told:
-                print(told)
+            except HelpAsked as message:
+                print(message)
                 return None
 
         kernelscope.__doc__ = cell_parser().format_help()
@@ -140,7 +139,7 @@ class KernelScopeMagics:
 
 
 def run_line(notebook: session.NotebookSession, line: str) -> None:
-    """Do what a ``%kernelscope`` line asks for.
+    """Run a ``%kernelscope`` line.
 
     Raises
     ------
@@ -150,11 +149,11 @@ def run_line(notebook: session.NotebookSession, line: str) -> None:
     try:
         name, asked = parse_line(line)
         if name is None:
-            print(f"{notebook.state()}; %kernelscope help lists what can be asked for")
+            print(f"{notebook.state()}; %kernelscope help lists the sub-commands")
         else:
             _run_verb(load_verb(name), notebook, asked)
-    except HelpAsked as told:
-        print(told)
+    except HelpAsked as message:
+        print(message)
     except KernelScopeError as error:
         raise UsageError(" ".join(str(error).split())) from None
 
@@ -203,7 +202,7 @@ def parse_line(line: str) -> tuple[str | None, Namespace]:
         reporting: NotebookParser = found.parser
         if unknown[0].startswith("-"):
             more = _elsewhere(unknown[0])
-        else:  # the first word of a verb with words of its own is one of these
+        else:  # the first word of a verb with sub-verbs is a sub-verb
             more = quoted(words if reporting is parser else words[1:], unknown[0])
         reporting.error(f"unrecognized arguments: {' '.join(unknown)}{more}")
     return name, found

@@ -1,4 +1,4 @@
-"""What the magics show: cards, one-line messages, and the table of cells."""
+"""Output of the magics: cards and one-line messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANY_LAUNCHES = 500_000
 
 
 def report(problem: BaseException | str) -> None:
-    """Say in one line on stderr what went wrong with us; the user's cell goes on."""
+    """Print an internal problem on one line of stderr; the user's cell goes on."""
     if isinstance(problem, KeyboardInterrupt):
         problem = "interrupted while the recording was started or finished"
     elif isinstance(problem, BaseException) and not str(problem):
@@ -36,7 +36,7 @@ def bundle(shell: Any, recording: Recording) -> dict[str, str]:
 
 def show(shell: Any, recording: Recording) -> None:
     """Show the card as an output of the running cell."""
-    # Made here and not by the formatters, which would show a problem of ours as the cell's traceback.
+    # Made here and not by the formatters, which would show an internal problem as the cell's traceback.
     try:
         data = bundle(shell, recording)
     except Exception as error:
@@ -70,7 +70,7 @@ def show_timeline(shell: Any, recording: Recording, *, asked: bool = False) -> N
     recording : Recording
         What to show.
     asked : bool
-        Whether the user asked for it, and is told why there is none.
+        Whether the user requested it; then the reason is printed if there is none.
     """
     if "text/html" not in getattr(shell.display_formatter, "active_types", ()):
         if asked:
@@ -113,7 +113,7 @@ def give(shell: Any, recording: Recording, number: int | None, *, quiet: bool) -
     try:
         if quiet:
             hook.update_user_ns(recording)
-        elif hook.quiet():  # A semicolon at the cell's end is about the value of its own last expression.
+        elif hook.quiet():  # A semicolon at the cell's end suppresses the value of its last expression.
             hook.update_user_ns(recording)
             show(shell, recording)
         else:
@@ -123,7 +123,7 @@ def give(shell: Any, recording: Recording, number: int | None, *, quiet: bool) -
 
 
 def progress(recording: Recording | None, doing: str) -> Callable[[float, str], None]:
-    """Return what tells of a long save or load; of a short one it tells nothing.
+    """Return a progress callback that reports a long save or load; a short one prints nothing.
 
     Parameters
     ----------
@@ -132,19 +132,20 @@ def progress(recording: Recording | None, doing: str) -> Callable[[float, str], 
     doing : str
         What is done, such as ``writing out.kscope``.
     """
-    told: list[str] = []
+    announced = False
 
     def tell(fraction: float, text: str) -> None:
+        nonlocal announced
         rows = recording.arrow("launches").num_rows if recording is not None else _rows(text)
-        if rows >= MANY_LAUNCHES and not told:
-            told.append(text)
+        if rows >= MANY_LAUNCHES and not announced:
+            announced = True
             print(f"{doing}: {rows:,} launches", file=sys.stderr, flush=True)
 
     return tell
 
 
 def _rows(text: str) -> int:
-    """The launches in ``reading 1200000 rows of launches``, as `kernelscope.load` tells it."""
+    """Return the launches in ``reading 1200000 rows of launches``, as `kernelscope.load` reports it."""
     words = text.split()
     return int(words[1]) if words[-1:] == ["launches"] and words[1].isdigit() else 0
 

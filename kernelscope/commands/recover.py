@@ -1,4 +1,4 @@
-"""``recover``: what killed processes left behind, as recordings."""
+"""``recover``: journals of killed processes, as recordings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ List the journals that recordings of killed processes left behind, and write one
 is named, or the newest that no process writes to.
 
 FOLDER is a folder of journals, a journal, or the name of one in the default folder. A journal that a process still
-writes to is never changed or removed; where it is named, what it holds by now is written.
+writes to is never changed or removed; where it is named, its launches so far are written.
 
 --json prints one object: folder; journals with name, state, process and counts; recovered, written, removed."""
 
@@ -35,7 +35,7 @@ _HEADERS = ("journal", "recording", "process", "launches", "unfinished", "lost",
 
 
 def journals_text(journals: Sequence[Journal], folder: str | Path, width: int | None = None) -> str:
-    """Return one line a journal: what recording it is of, its launches, and whether its process still writes to it.
+    """Return a table with a line for each journal: its recording, launches, and state.
 
     Parameters
     ----------
@@ -46,21 +46,21 @@ def journals_text(journals: Sequence[Journal], folder: str | Path, width: int | 
     width : int, optional
         Columns to keep to, at least 60; without it the terminal's, between 80 and 120.
     """
-    room = columns(width)
+    available = columns(width)
     if not journals:
-        return wrap(f"no journals in {clean(str(folder))}: no recording was cut short there", room)
+        return wrap(f"no journals in {clean(str(folder))}: no recording was cut short there", available)
     rows = [[
         clean(each.name), clean(each.recording) or MISSING, MISSING if each.pid is None else str(each.pid),
         count(each.launches), _named(each), count(each.lost + each.missing), count(each.cells), size(each.size_bytes),
         state(each),
     ] for each in journals]
-    below = [[wrap(clean(each.problem), room - 4)] if each.problem else [] for each in journals]
-    found = table(_HEADERS, rows, room, left=(0, 1, len(_HEADERS) - 1), flexible=1, below=below)
+    below = [[wrap(clean(each.problem), available - 4)] if each.problem else [] for each in journals]
+    found = table(_HEADERS, rows, available, left=(0, 1, len(_HEADERS) - 1), flexible=1, below=below)
     return f"Journals in {clean(str(folder))}\n{found}"
 
 
 def state(journal: Journal) -> str:
-    """Return whether a journal can be recovered, in a few words."""
+    """Return a journal's state: being written, left behind, or cannot be read."""
     if journal.is_live:
         return "being written"
     return "cannot be read" if journal.problem else "left behind"
@@ -87,7 +87,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 
 def _chosen(folder: str | None, remove: bool) -> tuple[Journal, Recording]:
-    """The journal that is named, or the newest, and its recording; one that is written to is never removed."""
+    """Return the journal that is named, or the newest, and its recording; one that is written to is never removed."""
     from kernelscope.recorder.recover import chosen, recovered
 
     journal = chosen(folder)
@@ -95,8 +95,6 @@ def _chosen(folder: str | None, remove: bool) -> tuple[Journal, Recording]:
         raise JournalError(f"{journal.folder} is still being written by process {journal.pid}: it is not removed")
     return journal, recovered(journal)
 
-
-# ``%kernelscope recover``: what a kernel that died has left behind, as a recording of this session.
 
 def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     recording = recover_here(asked)
@@ -137,9 +135,9 @@ def recover_here(asked: argparse.Namespace) -> Recording | None:
 
 
 def journal_for(asked: bool | str | None) -> tuple[bool | str | None, str | None]:
-    """Return where ``%kernelscope on`` keeps journals, None for nowhere; and what to say where it cannot be as asked.
+    """Return where ``%kernelscope on`` keeps journals, None for nowhere; and the problem if it cannot be as requested.
 
-    Without a word about it there is one wherever the disk allows.
+    By default there is a journal wherever the disk allows.
     """
     if asked is False:
         return None, None
@@ -154,7 +152,7 @@ def journal_for(asked: bool | str | None) -> tuple[bool | str | None, str | None
 
 
 def notice() -> str | None:
-    """Return a line that says that a process which died has left a journal, or None: a look of well under 1 ms."""
+    """Return a line about journals of processes that died, or None if there are none. It takes well under 1 ms."""
     try:
         found = left_behind(default_folder())
     except (OSError, RuntimeError):  # RuntimeError: there is no home folder
@@ -166,8 +164,6 @@ def notice() -> str | None:
     return f"kernelscope: {len(found)} recordings that were cut short are there: %kernelscope recover lists them"
 
 
-# ``kernelscope recover``: lists what killed processes left behind, and writes it as a ``.kscope`` file.
-
 def main(arguments: argparse.Namespace) -> int:
     """List, recover and remove as asked; return the exit code."""
     from kernelscope.recorder.recover import look_in
@@ -176,18 +172,18 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--list only lists: it goes with neither --output nor --remove")
     found = look_in(arguments.folder)
     where = default_folder() if arguments.folder is None else arguments.folder
-    told: dict[str, Any] = {"folder": str(where), "journals": [_facts(each) for each in found],
+    report: dict[str, Any] = {"folder": str(where), "journals": [_as_json(each) for each in found],
                             "recovered": None, "written": None, "removed": False}
     if not arguments.json:
         print(journals_text(found, where))
     if not arguments.list:
-        _recover(arguments, found, told)
+        _recover(arguments, found, report)
     if arguments.json:
-        print(json.dumps(told, indent=2))
+        print(json.dumps(report, indent=2))
     return 0
 
 
-def _recover(arguments: argparse.Namespace, found: list[Journal], told: dict[str, Any]) -> None:
+def _recover(arguments: argparse.Namespace, found: list[Journal], report: dict[str, Any]) -> None:
     if not found and not arguments.json:
         return
     from kernelscope.recording.file import save
@@ -202,10 +198,10 @@ def _recover(arguments: argparse.Namespace, found: list[Journal], told: dict[str
         remove_journal(journal.folder)
         if not arguments.json:
             print(f"removed {journal.folder}")
-    told.update(recovered=journal.name, written=str(written), removed=bool(arguments.remove))
+    report.update(recovered=journal.name, written=str(written), removed=bool(arguments.remove))
 
 
-def _facts(journal: Journal) -> dict[str, Any]:
+def _as_json(journal: Journal) -> dict[str, Any]:
     return {"name": journal.name, "state": state(journal), **dataclasses.asdict(journal), "folder": str(journal.folder)}
 
 

@@ -64,7 +64,7 @@ class Program(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What to call its recording."""
+        """Return what to call its recording."""
         return self.name if self.is_module else Path(self.name).name
 
 
@@ -203,7 +203,7 @@ def _tell(error: BaseException | None) -> int:
 
 
 def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from the program's first frame on."""
+    """Return the traceback from the program's first frame on."""
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while traceback is not None and traceback.tb_frame.f_code.co_filename in ours:
         traceback = traceback.tb_next

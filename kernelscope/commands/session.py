@@ -226,7 +226,7 @@ class NotebookSession:
             output.show_charts(self.shell, recording)
 
     def _of(self, result: Any) -> OpenCell | None:
-        """The cell that has ended. A cancelled one has no result, and one in which IPython failed has another info."""
+        """Return the cell that has ended; a cancelled one has no result, a failed one another info."""
         running = self._running()
         if result is None:
             return running[-1] if running else None
@@ -245,7 +245,7 @@ class NotebookSession:
         running = self._running()
         self._forget_automatic(running)
         if running and running[0].text.lstrip().startswith("%%timeit"):
-            raise UsageError("%%timeit repeats its body, and each repetition would be a recording of its own: "
+            raise UsageError("%%timeit repeats its body, and each repetition would be a separate recording: "
                              "put %%kernelscope above %%timeit")
         number = running[-1].number if running else None
         cell = OpenCell(None, body, number, options, by_magic=True)
@@ -276,7 +276,7 @@ class NotebookSession:
         return recording if options.returns else None
 
     def _forget_automatic(self, running: list[OpenCell]) -> None:
-        """A cell with a %%kernelscope of its own is recorded once, as that says, and not by `%kernelscope on` too."""
+        """Drop what `%kernelscope on` records of a cell that has its own %%kernelscope line: it is recorded once."""
         for cell in running:
             if cell.automatic and is_for_another_magic(cell.text.lstrip().splitlines()):
                 self._discard(cell)
@@ -285,7 +285,7 @@ class NotebookSession:
 
     @property
     def is_recording(self) -> bool:
-        """Whether a cell is being recorded."""
+        """Return whether a cell is being recorded."""
         return any(cell.recorder is not None for cell in self._open)
 
     def whole(self, verb: str) -> Recording:
@@ -328,7 +328,7 @@ class NotebookSession:
     # ---- Recorders ----
 
     def _running(self) -> list[OpenCell]:
-        """The cells that run in this thread, each inside the one before it."""
+        """Return the open cells of this thread, outermost first."""
         return [cell for cell in self._open if cell.thread == threading.get_ident()]
 
     def _start(self, cell: OpenCell) -> None:
@@ -376,7 +376,7 @@ class NotebookSession:
         cell.recording = cell.options = None
 
     def _error_is_shown(self, error: BaseException) -> None:
-        """The traceback of the running code is about to be shown: its time ends here."""
+        """End the cell's time: the traceback of its code is about to be shown."""
         result = self.shell.displayhook.exec_result
         if result is None or _error(result) is not error:
             return
@@ -391,7 +391,7 @@ def _error(result: Any) -> BaseException | None:
 
 
 def _has_news(recording: Recording) -> bool:
-    """Whether a cell that nobody asked about in particular has anything to show."""
+    """Return whether a cell recorded by `%kernelscope on` has anything to show."""
     if any(recording.arrow(name).num_rows for name in ("launches", "compilations", "graph_events", "builds")):
         return True
     return any(row["errors"] or row["dropped"] for row in recording.rows("health"))

@@ -52,7 +52,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print the file as it was asked for; return the exit code."""
+    """Print the file in the chosen form; return the exit code."""
     if arguments.output is not None and not (arguments.redact or arguments.no_texts):
         arguments.parser.error("-o goes with --redact or --no-texts; kernelscope export writes other formats")
     if arguments.output is not None and Path(arguments.output).expanduser().resolve() == Path(arguments.file).resolve():

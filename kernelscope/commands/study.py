@@ -1,4 +1,4 @@
-"""``study``: launch-overhead studies, in the same words for the command line and for notebooks."""
+"""``study``: launch-overhead studies, with the same options on the command line and in notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernelscope.views.base import checked
 if TYPE_CHECKING:
     from kernelscope.commands.session import NotebookSession
 
-# The words of both. Nothing of the studies is imported: ``--help`` needs none of them.
+# Options of both. Nothing of the studies is imported: ``--help`` needs none of them.
 
 #: Exit codes beside 0: an error, wrong arguments, over the limit of ``--fail-over``, interrupted.
 FAILED, WRONG, OVER, INTERRUPTED = 1, 2, 3, 130
@@ -78,7 +78,7 @@ baseline."""
 _CLEAN = """\
 Remove the virtual environments that studies made of requirements with their version, such as numba-cuda==0.29.0, and
 keep for the next study. Those in use now stay. They lie in the folder that KERNELSCOPE_STUDY_ENVIRONMENTS names, or
-else in the user's cache; one that no study used for 30 days goes by itself."""
+else in the user's cache; one that no study used for 30 days is removed automatically."""
 
 
 def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
@@ -128,7 +128,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
     for each in (launch, against, show, compare, anatomy, suite):
         each.add_argument("--html", metavar="FILE.html", help="write a page with the figures, which needs no network")
         if in_notebook:
-            # The card has a picture of its own, and not 2 MB of plotly.js in it.
+            # The card has a static figure instead of 2 MB of plotly.js.
             if each is not compare:
                 each.add_argument("--charts", action="store_true", help="show the figures under the card")
         else:
@@ -225,7 +225,7 @@ _PARAMETERS = {"args": "args", "loops": "loops", "repeats": "repeats", "processe
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Measure, read or compare; print and write what was asked for; return the exit code.
+    """Measure, read or compare; print and write the result; return the exit code.
 
     What is wrong in the line itself ends as argparse ends it, whether the parser sees it or the study.
     """
@@ -237,9 +237,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _main(arguments: argparse.Namespace) -> int:
-    told = told_only(arguments)
-    if told is not None:
-        print(told)
+    printed = text_only(arguments)
+    if printed is not None:
+        print(printed)
         return 0
     check_outputs(arguments)
     code = 0
@@ -267,7 +267,7 @@ def _main(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> Any:
-    """Return what was asked for: a `StudyResult`, a `Comparison` of two, or an `AnatomyResult`.
+    """Return the result: a `StudyResult`, a `Comparison` of two, or an `AnatomyResult`.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def run(arguments: argparse.Namespace) -> Any:
     return _RUN[arguments.study](arguments)
 
 
-def told_only(arguments: argparse.Namespace) -> str | None:
+def text_only(arguments: argparse.Namespace) -> str | None:
     """Return what is printed where there is nothing to measure and to show, having done it; None where there is.
 
     Raises
@@ -337,7 +337,7 @@ def check_outputs(arguments: argparse.Namespace) -> None:
 
 
 def write(result: Any, arguments: argparse.Namespace) -> list[str]:
-    """Write the files that were asked for, and return a line about each."""
+    """Write the requested files, and return a line about each."""
     notes: list[str] = []
     if getattr(arguments, "output", None):
         notes.append(f"wrote {result.save(arguments.output)}")
@@ -352,7 +352,7 @@ def partial_result(stopped: BaseException) -> Any:
 
 
 def limit_check(result: Any, arguments: argparse.Namespace) -> Any:
-    """Return what the limit of ``--fail-over`` came to, a `LimitCheck`; None where none was asked for."""
+    """Return the `LimitCheck` of ``--fail-over``; None without the option."""
     limit = getattr(arguments, "fail_over", None)
     if limit is None:
         return None
@@ -489,7 +489,7 @@ _RUN: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "launch": _launch, "against": _against, "show": _show, "compare": _compare, "anatomy": _anatomy, "suite": _suite}
 
 
-# ``%kernelscope study``: launch-overhead studies in a notebook, in the command line's words.
+# ``%kernelscope study``: launch-overhead studies in a notebook.
 
 #: The variable that holds the newest result.
 VARIABLE = "_kernelscope_study"
@@ -501,9 +501,9 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     The result, a `StudyResult`, `Comparison` or `AnatomyResult`, becomes the variable `VARIABLE`. What was measured
     before a Ctrl-C is shown as well. A name after ``--case`` may be a variable of the user's: a `Case`, or a callable.
     """
-    told = told_only(asked)
-    if told is not None:
-        print(told)
+    printed = text_only(asked)
+    if printed is not None:
+        print(printed)
         return
     check_outputs(asked)
     for name in ("cases", "case"):
@@ -524,19 +524,19 @@ def forget(shell: Any, result: Any) -> None:
 
 
 def _measured(arguments: argparse.Namespace) -> tuple[Any, bool]:
-    """The result, and whether an interruption left a part of it."""
+    """Return the result, and whether it is partial after an interruption."""
     try:
         return run(arguments), False
     except KeyboardInterrupt as stopped:
         result = partial_result(stopped)
         if result is None:
-            # Without the frames of ours in which it was.
+            # Without our frames.
             raise KeyboardInterrupt(str(stopped)) from None
         return result, True
 
 
 def _display(shell: Any, result: Any, arguments: argparse.Namespace, *, is_partial: bool) -> None:
-    """Write files, and show the card, the figures that were asked for, and what the limit came to."""
+    """Write files, and show the card, the requested figures, and the result of the limit's check."""
     data = {"text/plain": str(result)}
     html = "text/html" in getattr(shell.display_formatter, "active_types", ())
     if html:
@@ -553,7 +553,7 @@ def _display(shell: Any, result: Any, arguments: argparse.Namespace, *, is_parti
 
 
 def _show_figures(shell: Any, result: Any) -> None:
-    """Show the result's figures; a problem of ours with them must not look like one of the study."""
+    """Show the result's figures; an internal problem with them must not look like one of the study."""
     try:
         from kernelscope.views.charts import figures_html
 
@@ -565,7 +565,7 @@ def _show_figures(shell: Any, result: Any) -> None:
 
 
 def _cases(shell: Any, names: list[str] | None) -> list[Any] | None:
-    """Cases by name, with the user's variables in the place of their names."""
+    """Return cases by name, replacing names of the user's variables by their values."""
     if names is None:
         return None
     from kernelscope.studies.cases import Case

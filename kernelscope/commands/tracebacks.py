@@ -1,4 +1,4 @@
-"""Errors of a recorded cell or script look as they would without a recording: our frames are not in them."""
+"""Removal of our frames from errors of a recorded cell or script."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 class TracebackFilter:
     """Takes the hooks' frames out of errors before IPython shows them, while a recorded cell runs.
 
-    It puts a function of its own in the place of ``shell.showtraceback``: the one method that every way of showing
-    an error goes through, before anything (``sys.last_traceback``, a handler for some exceptions, history) keeps the
+    It replaces ``shell.showtraceback``: the one method that every way of showing an error goes through,
+    before anything (``sys.last_traceback``, a handler for some exceptions, history) keeps the
     traceback. If somebody else replaces it meanwhile, ours stays behind theirs as a pass-through.
 
     Parameters
@@ -76,7 +76,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def _chained(error: BaseException) -> Iterator[BaseException]:
-    """The error, its causes and contexts, and the members of groups; each once."""
+    """Yield the error, its causes and contexts, and the members of groups, once each."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -1,7 +1,7 @@
-"""What a verb is, which there are, and how a line becomes what a verb is given: for the command line and notebooks.
+"""Verbs of the command line and of ``%kernelscope``: their declaration, their list, and their parsers.
 
 A verb is one file of this package, called like it, with a `Verb` named ``VERB``. `COMMANDS` and `MAGICS` list the verbs
-with a line on each; the file is loaded when the verb is asked for, so that help and ``%load_ext`` load nothing heavy.
+with a line on each; the file is loaded when the verb is used, so that help and ``%load_ext`` load nothing heavy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMANDS = {
     "run": "run a script and record it",
     "show": "show a .kscope file",
     "inspect": "show a file's kernels, specializations and code",
-    "graph": "show a file's CUDA graph: as text, picture, page or Graphviz text",
+    "graph": "show a file's CUDA graph: as text, SVG, HTML or Graphviz text",
     "export": "write a .kscope file as a Perfetto trace, HTML, Parquet or CSV",
     "study": "measure what a launch costs the host, in several versions",
     "recover": "bring back what a killed process had recorded",
@@ -51,7 +51,7 @@ MAGICS = {
     "export": "write all recordings of this session as a Perfetto trace, an HTML page, or tables in a folder",
     "dryrun": "switch the dry run on, in which kernels compile and launch on no GPU and do not execute",
     "attach": "follow one kernel by documented means, where a framework's version could not be hooked",
-    "help": "list these words, or say what follows one of them",
+    "help": "list the sub-commands, or show the help of one",
 }
 
 
@@ -112,7 +112,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def more(self) -> str:
-        """Where to read more."""
+        """Return where to read more."""
         return f"{self.prog} --help"
 
     def fail(self, line: str) -> NoReturn:
@@ -125,11 +125,11 @@ class HelpAsked(Exception):
 
 
 class NotebookParser(Parser):
-    """Ends with an exception, and never the process: `UsageError`, or `HelpAsked` where help is asked for."""
+    """Ends with an exception, and never the process: `UsageError`, or `HelpAsked` for help."""
 
     @property
     def more(self) -> str:
-        """Where to read more; ``%%kernelscope --help`` would need a body."""
+        """Return where to read more; ``%%kernelscope --help`` would need a body."""
         return f"{self.prog}?" if self.prog.startswith("%%") else f"{self.prog} --help"
 
     def fail(self, line: str) -> NoReturn:
@@ -170,7 +170,7 @@ def command_parser(name: str, verb: Verb, verbs: Any) -> None:
 
 
 def words_of(line: str, parser: argparse.ArgumentParser) -> list[str]:
-    """Return a notebook line's words; a quotation that is not closed is the parser's error."""
+    """Return the words of a notebook's line; an unclosed quotation is a parser error."""
     # IPython's own splitting keeps quotes as part of a value: -n "warm up" would be called '"warm up"'.
     lexer = shlex.shlex(line, posix=True)
     lexer.whitespace_split = True

@@ -1,6 +1,6 @@
 """The dry run: CUDA's host side on a machine without a GPU.
 
-`enable` puts a null CUDA driver in the place of NVIDIA's, for this process: numba-cuda, cuda.core and cuda.bindings
+`enable` replaces NVIDIA's CUDA driver by a null driver in this process: numba-cuda, cuda.core and cuda.bindings
 then compile, specialize, cache, capture graphs and launch as they do on a GPU, and the kernels do nothing. The
 driver is a small C library in ``csrc``, built once with the machine's C compiler; ``csrc/driver.c`` begins with what
 it promises and what it does not. There is no way back: a CUDA driver cannot be unloaded from a process.

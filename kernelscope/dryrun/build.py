@@ -85,16 +85,12 @@ def _version(header: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-# Building the null driver, once for a machine, into the user's cache folder.
-#
-# The library is ``$XDG_CACHE_HOME/kernelscope/dryrun/<key>/libcuda.so.1``; ``~/.cache`` stands for the variable where
-# it is not set.
-# The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler, the C library and the
-# machine. A build happens in a folder of its own beside the final one and is then renamed, so any number of
+# The library is ``$XDG_CACHE_HOME/kernelscope/dryrun/<key>/libcuda.so.1``; without the variable it is below
+# ``~/.cache``. The key covers all that goes into it: the C sources, the flags, ``cuda.h``, the compiler, the C library
+# and the machine. A build is made in a separate folder beside the final one and is then renamed, so any number of
 # processes may build at once.
 #
-# Machine code that somebody else could have put there is not loaded: where folder and file are not the user's alone,
-# the
+# Machine code that somebody else could have put there is not loaded: unless folder and file are the user's alone, the
 # driver is built for this process in a temporary folder.
 
 SOURCES = Path(__file__).parent / "csrc"
@@ -255,7 +251,7 @@ def _compile(compiler: list[str], header: CudaHeader, sources: list[Path], outpu
 
 
 def _is_whole(library: Path) -> bool:
-    """Whether a file is an ELF library to its end, the section table; a cut-off one would kill its loader."""
+    """Return whether a file is an ELF library to its end, the section table; a cut-off one would kill its loader."""
     try:
         with open(library, "rb") as file:
             head = file.read(64)

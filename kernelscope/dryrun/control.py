@@ -1,4 +1,4 @@
-"""What the null driver in this process was asked for, and what frameworks need to work with it."""
+"""Counters of the null driver in this process, and adaptations that frameworks need to work with it."""
 
 from __future__ import annotations
 
@@ -58,11 +58,10 @@ def _named_counts(function: ctypes._NamedFuncPointer) -> list[tuple[str, int]]: 
 
 # What CUDA's Python packages need besides a driver, to run on the null driver.
 #
-# - cuda.core makes three calls of the CUDA runtime. The runtime is linked into cuda.bindings and cannot start here:
-# it
-#   wants private tables of NVIDIA's driver. The driver's own API answers these calls as well.
+# - cuda.core makes three calls of the CUDA runtime. The runtime is linked into cuda.bindings and cannot start here: it
+#   needs private tables of NVIDIA's driver. The driver's own API answers these calls as well.
 # - numba looks for a driver once, when it is imported, and remembers that it found none.
-# - numba-cuda-mlir's native launcher does so too, and cannot be told to look again: its launches would crash.
+# - numba-cuda-mlir's native launcher does so too, and cannot be made to look again: its launches would crash.
 
 def refuse_late() -> None:
     """Raise `DryRunError` where numba-cuda-mlir has looked for a driver already, and found none."""

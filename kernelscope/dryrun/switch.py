@@ -119,8 +119,6 @@ def _read_driver_version(environ: Mapping[str, str]) -> int | None:
     return version
 
 
-# Switching the dry run on, and asking what it is and did.
-
 BANNER = "dry run: kernels did not execute"
 """What every output says that shows something of a dry run."""
 
@@ -129,7 +127,7 @@ _lock = threading.Lock()
 
 
 class DryRunStatus(NamedTuple):
-    """What the dry run is in this process.
+    """State of the dry run in this process.
 
     Attributes
     ----------
@@ -154,7 +152,7 @@ class DryRunStatus(NamedTuple):
 
 
 class DryRunCounters(NamedTuple):
-    """What the null driver was asked for since it was loaded.
+    """Calls of the null driver since it was loaded.
 
     Attributes
     ----------
@@ -191,7 +189,7 @@ _enabled: _Enabled | None = None
 
 
 def enable(progress: Callable[[str], None] | None = None) -> DryRunStatus:
-    """Put the null driver in the place of CUDA's driver, for the rest of this process.
+    """Replace CUDA's driver by the null driver, for the rest of this process.
 
     Call it before anything uses CUDA; numba and cuda.bindings may be imported already where no CUDA driver is
     installed. A second call does nothing. The environment variables ``KERNELSCOPE_DRYRUN_DEVICES``,
@@ -248,7 +246,7 @@ def is_enabled() -> bool:
 
 
 def status() -> DryRunStatus:
-    """Return what the dry run is in this process; before `enable`, what it would be with the present settings.
+    """Return the state of the dry run; before `enable`, the one that the present settings would give.
 
     Raises
     ------
@@ -263,7 +261,7 @@ def status() -> DryRunStatus:
 
 
 def counters() -> DryRunCounters:
-    """Return what the null driver was asked for since it was loaded.
+    """Return the calls of the null driver since it was loaded.
 
     Raises
     ------
@@ -285,13 +283,12 @@ def _load(progress: Callable[[str], None] | None) -> _Enabled:
         raise DryRunError(f"the dry run needs Linux; this is {sys.platform}")
     settings = read_settings(os.environ)
     from kernelscope.dryrun import control
-    from kernelscope.dryrun import control as dryrun_control
 
-    dryrun_control.refuse_late()
+    control.refuse_late()
     library, path = _loaded_already() or _build_and_load(progress or _tell)
     if control.initialize(library) != 0:
         raise DryRunError(f"the dry-run driver {path} did not start; its message is on standard error")
-    dryrun_control.adapt()
+    control.adapt()
     return _Enabled(library, path, settings, control.driver_version(library))
 
 

@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def nbytes(self) -> int:
-        """How much it holds."""
+        """Return the bytes that the snapshot holds."""
         return sum(each.nbytes for each in self._pieces)
 
     def cover(self, start: int, nbytes: int) -> None:
@@ -165,7 +165,7 @@ def _do(name: str, *args: Any) -> None:
         raise GraphError(f"{name}: {error.name}{capturing}")
 
 
-# What a what-if found, as data; `text` prints it.
+# The result of a what-if, as data; `text` prints it.
 
 _RESAMPLES = 2000
 _SHARE = (2.5, 97.5)
@@ -173,7 +173,7 @@ _SHARE = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Timing:
-    """A median and what it could as well have been.
+    """A median and its bootstrap interval.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Timing:
 
     @property
     def covers_zero(self) -> bool:
-        """Whether zero is in the interval; of a difference: no difference is seen."""
+        """Return whether the interval covers zero; for a difference this means that no difference is seen."""
         return self.low_ns <= 0 <= self.high_ns
 
 
@@ -298,7 +298,7 @@ class WhatIf:
 
     @property
     def equal(self) -> bool | None:
-        """Whether all arrays have the same contents, bit for bit, after the graph as after the eager launches.
+        """Return whether all arrays have the same contents, bit for bit, after the graph as after the eager launches.
 
         None where nothing was compared: in a dry run, and where the launches got no device array.
         """
@@ -306,14 +306,14 @@ class WhatIf:
 
     @property
     def replays_to_pay_off(self) -> int | None:
-        """After how many launches of the graph it breaks even; None where no host time is seen to be saved."""
+        """Return after how many launches the graph breaks even; None if it saves no host time."""
         if self.host is None or self.host.saved.low_ns <= 0:
             return None
         return int(np.ceil(((self.capture_ns or 0) + (self.instantiate_ns or 0)) / self.host.saved.median_ns))
 
     @property
     def times(self) -> list[tuple[str, str, Comparison]]:
-        """What was timed: its name, from when to when, and both ways of it; empty in a dry run."""
+        """Return what was timed: its name, its span, and both ways; empty in a dry run."""
         named = (("host", "call to return", self.host), ("GPU", "first to last", self.gpu))
         return [(name, of, compared) for name, of, compared in named if compared is not None]
 
@@ -389,11 +389,11 @@ def unequal(name: str, eager: np.ndarray, graph: np.ndarray, dtype: np.dtype | N
     return Unequal(name, int(differing.sum()), len(differing), largest)
 
 
-# A what-if as text and as a card, which say the same.
+# A what-if as text and as a card, with the same content.
 
 _MOST_LISTED = 5
 _NAME_WIDTH = 60
-# Four columns of two short words each fit where the card's own tables would scroll.
+# Four columns of two short words fit where the card's own tables would scroll.
 _STYLE = """
 .kscope .ks-whatif table.ks-table :is(th, td) { white-space: normal; }
 """
@@ -408,7 +408,7 @@ def text(result: WhatIf) -> str:
     widths = [max((len(row[place]) for row in rows), default=0) for place in range(4)]
     table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     notice = [f"*** {NOTICE} ***"] if result.is_dry_run else []
-    return "\n".join([title(result), *notice, *table, *(f"  {each}" for each in sentences(result))])
+    return "\n".join([title(result), *notice, *table, *(f"  {each}" for each in messages(result))])
 
 
 def card(result: WhatIf) -> str:
@@ -418,7 +418,7 @@ def card(result: WhatIf) -> str:
                ("", "difference", "")]
     body = [_card_row(*timed) for timed in result.times]
     table = table_of(columns, body) if body else ""
-    said = "".join(f"<li>{escape(each)}</li>" for each in sentences(result))
+    said = "".join(f"<li>{escape(each)}</li>" for each in messages(result))
     head = f'<div class="ks-top"><span class="ks-title">{escape(title(result))}</span></div>{notice}'
     return (f'<style>{style()}{_STYLE}</style><div class="kscope"><div class="ks-whatif">{head}'
             f'{table}<ul class="ks-list">{said}</ul></div></div>')
@@ -434,8 +434,8 @@ def title(result: WhatIf) -> str:
     return f"What if {what} were a graph: {work} of {listed}{more}{copies}"
 
 
-def sentences(result: WhatIf) -> list[str]:
-    """Return what there is to say besides the times."""
+def messages(result: WhatIf) -> list[str]:
+    """Return the lines below the times: results, what was left out, and limits."""
     said = _captured(result) if result.is_dry_run else _compared(result)
     if result.rounds is not None:
         made = f"{clean(result.label)} made {result.rounds:,} such rounds one after another."
@@ -455,7 +455,7 @@ def sentences(result: WhatIf) -> list[str]:
 
 
 def _captured(result: WhatIf) -> list[str]:
-    """What there is to say of a graph that no GPU has launched."""
+    """Return what a dry run shows of a captured graph."""
     on = f", on {counted(result.arrays, 'array')} of {size(result.compared_bytes)}" if result.arrays else ""
     return [f"Captured and instantiated: {counted(result.nodes, 'node')}{on}.",
             "What the graph would save, and whether it gives the same results, takes a GPU to tell."]
@@ -476,7 +476,7 @@ def _compared(result: WhatIf) -> list[str]:
 
 
 def _card_row(name: str, of: str, compared: Comparison) -> str:
-    """A row of the card's table; the second line of its cells is small."""
+    """Return a row of the card's table; the second line of its cells is small."""
     saved, _, faster = _difference(compared).partition(", ")
     times = "".join(two(duration(each.median_ns), f"{duration(each.low_ns)} to {duration(each.high_ns)}")
                     for each in (compared.eager, compared.graph))
@@ -634,7 +634,7 @@ def timed(steps: Sequence[Step], captured: Captured, before: Snapshot, samples: 
         for function, args in calls:
             function(*args)
 
-    launched = functools.partial(graph.launch, first)  # no Python frame of ours is in the time of so short a call
+    launched = functools.partial(graph.launch, first)  # no Python frame is added to the time of so short a call
     stopwatch = _Stopwatch(streams)
     taken = Samples([], [], [], [])
     begun = clock.now()
@@ -702,8 +702,7 @@ def _no_garbage_collection() -> Generator[None]:
 # What if these launches were a graph: run them again, capture them, replay them, and compare.
 #
 # Of a recorded cell that is plainly a loop the launches are those of one round, as the advice on the cell has it.
-# In a dry run they are captured, and nothing is replayed or compared: no kernel runs there, and the driver does
-# nothing.
+# In a dry run they are captured, and nothing is replayed or compared: no kernel executes there.
 
 #: How many samples each way is timed with, and after how many seconds it must do with fewer.
 SAMPLES = 50
@@ -880,7 +879,7 @@ def _compare(part: _Part, captured: Captured, before: Snapshot, after: Snapshot,
 
 
 def _part_of(watch: Watch, label: str, is_cell: bool) -> _Part:
-    """Choose what is compared; raise what speaks against a graph of it, if anything does."""
+    """Return the part that is compared; raise `GraphError` where it cannot be a graph."""
     steps = watch.steps
     if watch.problem is not None:
         raise watch.problem
@@ -910,13 +909,13 @@ def _part_of(watch: Watch, label: str, is_cell: bool) -> _Part:
 
 
 def _keys(steps: Sequence[Step]) -> np.ndarray:
-    """A number for each launch, equal for equal ones."""
+    """Return a number for each launch, equal for equal ones."""
     numbers: dict[tuple[Any, ...], int] = {}
     return np.array([numbers.setdefault(step.key, len(numbers)) for step in steps], dtype=np.int64)
 
 
 def _inside(places: Sequence[int], first: int, last: int) -> bool:
-    """Whether any of the places, which are in order, is between two others."""
+    """Return whether any of the places, which are in order, is between two others."""
     at = bisect_right(places, first)
     return at < len(places) and places[at] < last
 
@@ -936,14 +935,14 @@ def _notes(watch: Watch, part: _Part) -> tuple[str, ...]:
     for count, which in ((part.others, "outside of the rounds"), (watch.elsewhere, "of other threads")):
         if count:
             notes.append(f"{counted(count, 'launch', 'launches')} {which} {'is' if count == 1 else 'are'} left out.")
-    # No time of a dry run is told.
+    # A dry run has no times.
     if Session.active is not None and not dryrun.is_enabled():
         notes.append("A recording was under way: the times contain what it costs.")
     return tuple(notes)
 
 
 def _called(name: str, array: Any, names: Mapping[str, Any] | None) -> str:
-    """An array's variable, where it has one, and which argument it is."""
+    """Return an array's variable, if it has one, and which argument it is."""
     fitting = (each for each, value in (names or {}).items() if value is array and not each.startswith("_"))
     variable = next(fitting, None)
     return name if variable is None else f"{variable} ({name})"
@@ -954,7 +953,7 @@ def _bytes(arrays: Mapping[Region, str]) -> int:
 
 
 def _namespace() -> tuple[dict[str, Any], str]:
-    """The notebook's variables, or those of the script, and what to call them."""
+    """Return the notebook's or the script's variables, and what to call them."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()

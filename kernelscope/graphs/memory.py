@@ -1,4 +1,4 @@
-"""Where an array's memory is, streams, what a graph keeps alive, and the libraries that graphs need."""
+"""Memory of arrays, streams, objects that a graph keeps alive, and the libraries that graphs need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from kernelscope.errors import GraphError
 
 
-# Neither has types that a checker could follow, and their names move between versions: both are Any here.
+# Neither has types for a checker, and their names move between versions: both are Any here.
 @functools.cache
 def core() -> Any:
     """Return the module ``cuda.core``."""
@@ -92,19 +92,19 @@ def core_stream(stream: Any) -> Any:
     return kind.from_handle(int(protocol()[1]))
 
 
-# What a graph uses is kept until CUDA has freed it, which is when launches that were under way have ended.
+# Objects that a graph uses are kept until CUDA has freed the graph, after the last launch has ended.
 
 _SEMAPHORE_BYTES = 64  # more than a sem_t has on any Linux
 
 #: Of graphs that were closed and are perhaps not freed yet.
-_ending: list[Kept] = []
+_ending: list[KeepAlive] = []
 
 
-class Kept:
-    """The objects that an executable graph uses. Make it before the graph is instantiated.
+class KeepAlive:
+    """Keeps the objects alive that an executable graph uses. Make it before the graph is instantiated.
 
     CUDA says when they are needed no more: the definition and the executable graph own a user object, which is released
-    when the last launch has ended. CUDA does so in a thread of its own that may neither call CUDA nor wait for Python,
+    when the last launch has ended. CUDA does so in its own thread, which may neither call CUDA nor wait for Python,
     so that what it calls is C's ``sem_post``; the objects are let go later, in a thread of Python's.
 
     Parameters
@@ -139,7 +139,7 @@ class Kept:
         let_go()
 
     def take_end(self) -> bool:
-        """Whether CUDA has freed the graph; true once."""
+        """Return whether CUDA has freed the graph; true once."""
         if _libc().sem_trywait(self._semaphore) != 0:
             return False
         _libc().free(self._semaphore)
@@ -171,7 +171,7 @@ def check(error: Any, call: str) -> None:
         raise GraphError(f"{call}: {getattr(error, 'name', error)}")
 
 
-# Where an array's memory is: its address, its size, host or device, and whether this context can use it.
+# Memory of an array: its address, its size, host or device, and whether this context can use it.
 
 @dataclass(frozen=True)
 class Region:

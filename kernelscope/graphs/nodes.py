@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelscope.errors import GraphError
 from kernelscope.graphs.memory import (
-    Kept,
+    KeepAlive,
     Region,
     check,
     check_context,
@@ -32,11 +32,11 @@ from kernelscope.graphs.memory import (
 )
 from kernelscope.units import counted
 
-# What nodes do, and how it becomes a node of cuda.core's `GraphDefinition` and is changed in a built graph.
+# The work of nodes: how it is added to cuda.core's `GraphDefinition`, and changed in a built graph.
 
 @dataclass(frozen=True)
 class Work:
-    """What a node does, looked up from what it holds now; of empty nodes, nothing.
+    """The work of a node, from its present arguments; nothing for empty nodes.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Call(Work):
 
 @dataclass(frozen=True)
 class Branch(Work):
-    """An if or a while; what is in its bodies is work of its own, and it never changes."""
+    """An if or a while; its bodies have separate work, and its own work never changes."""
 
     node: ConditionalNode
 
@@ -144,7 +144,7 @@ class Copy(Work):
 
     @property
     def kinds(self) -> tuple[bool, bool]:
-        """Whether destination and source are on the device."""
+        """Return whether destination and source are on the device."""
         return self.dst.on_device, self.src.on_device
 
     def add_to(self, definition: Any, label: str) -> int:
@@ -173,7 +173,7 @@ class Copy(Work):
         return parameters
 
 
-# The nodes that a graph is made of. They hold what they are given, and look at it when they are built.
+# The nodes of a graph. They keep their arguments, and read them when they are built.
 
 _CONFIGURATION = "KernelNode[grid, block](kernel, args, deps), or KernelNode[grid, block, sharedmem](...)"
 _ARRAY = ("__cuda_array_interface__", "__array_interface__", "__cuda_memory__")
@@ -197,11 +197,11 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What errors call this node."""
+        """Return the name of this node in errors."""
         return type(self).__name__
 
     def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
-        """What the node does; `before` is what it did until now, in the same context.
+        """Return what the node does; `before` is what it did until now, in the same context.
 
         What cannot be done in a graph is a `GraphError` that names the node, the value and the reason.
         """
@@ -274,7 +274,7 @@ class KernelNode(Node):
 
     @property
     def label(self) -> str:
-        """What errors call this node."""
+        """Return the name of this node in errors."""
         return f"KernelNode of {_name(self.kernel)}"
 
     def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
@@ -425,7 +425,7 @@ class HostNode(Node):
 
     @property
     def label(self) -> str:
-        """What errors call this node."""
+        """Return the name of this node in errors."""
         return f"HostNode of {_name(self.function)}"
 
     def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
@@ -471,7 +471,7 @@ class ConditionalNode(Node):
 
     @property
     def bodies(self) -> tuple[list[Node], ...]:
-        """The nodes that it may run, with what they depend on, a list for each branch."""
+        """Return the nodes that it may run, with what they depend on, a list for each branch."""
         raise NotImplementedError
 
     def _work(self, handle_of: Callable[[Condition], int], before: Work | None = None) -> Work:
@@ -499,7 +499,7 @@ class IfNode(ConditionalNode):
 
     @property
     def bodies(self) -> tuple[list[Node], ...]:
-        """The branches."""
+        """Return the branches."""
         return (self.then, self.orelse) if self.orelse else (self.then,)
 
 
@@ -525,7 +525,7 @@ class WhileNode(ConditionalNode):
 
     @property
     def bodies(self) -> tuple[list[Node], ...]:
-        """The body."""
+        """Return the body."""
         return (self.body,)
 
 
@@ -591,7 +591,7 @@ def _arguments(label: str, args: Iterable[Any]) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    """What errors call a value: an array by its type, others as they print."""
+    """Return how errors show a value: an array by its type, others as they print."""
     is_array = any(hasattr(value, name) for name in _ARRAY)
     return f"<{type(value).__name__} of {value.dtype}>" if is_array and hasattr(value, "dtype") else repr(value)
 
@@ -601,7 +601,7 @@ def _name(function: Any) -> str:
     return repr(name) if isinstance(name, str) else repr(function)
 
 
-# What each kind of node does, looked up from what it holds now: a specialization, addresses, sizes.
+# The work of each kind of node, from its present arguments: a specialization, addresses, sizes.
 
 # numba's own launch path, which has no public part that stops before the launch.
 _OF_MODULE = ("_dispatcher", "_LAUNCH_CONFIG_KW")
@@ -612,7 +612,7 @@ _OF_LAUNCH = ("_push_args", "_pop_args")
 def _kernel_call(node: KernelNode, handle_of: Callable[[Condition], int], before: KernelCall | None) -> KernelCall:
     """Look the specialization up, or compile it, and pack its arguments.
 
-    A kernel that is still what it was `before`, in the same context, is not asked for its function again. What numba
+    A kernel that is still what it was `before`, in the same context, does not look up its function again. What numba
     raises when it compiles passes.
     """
     dispatcher = _dispatcher(node)
@@ -661,7 +661,7 @@ def _dispatcher(node: KernelNode) -> Any:
 
 @functools.lru_cache(maxsize=128)
 def _compiled(function: FunctionType) -> Any:
-    """The kernel of a Python function: one for all of its nodes, and the same when a graph is updated."""
+    """Return the kernel of a Python function: one for all of its nodes, and the same when a graph is updated."""
     return numba_module("decorators").jit(function)
 
 
@@ -696,7 +696,7 @@ def _check_count(node: KernelNode, dispatcher: Any, count: int) -> None:
 
 
 def _specialization(dispatcher: Any, launch: Any, args: tuple[Any, ...]) -> Any:
-    """What numba's own `CUDADispatcher.call` would launch, compiled if need be."""
+    """Return what numba's own `CUDADispatcher.call` would launch, compiled if need be."""
     module = numba_module("dispatcher")
     for owner, names in ((module, _OF_MODULE), (dispatcher, _OF_DISPATCHER), (launch, _OF_LAUNCH)):
         require_names(owner, names)
@@ -714,7 +714,7 @@ def _specialization(dispatcher: Any, launch: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _packed(specialization: Any, args: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """The arguments as numbers, and what numba would do after the launch."""
+    """Return the arguments as numbers, and what numba would do after the launch."""
     packed: list[Any] = []
     after: list[Any] = []
     for kind, value in zip(specialization.argument_types, args, strict=True):
@@ -743,7 +743,7 @@ def _copy(node: MemcpyNode) -> Copy:
 
 
 def _size(node: MemcpyNode, dst: Region, src: Region) -> int:
-    """How many bytes a node copies."""
+    """Return how many bytes a node copies."""
     if node.nbytes is None:
         if dst.nbytes != src.nbytes:
             raise GraphError(f"{node.label}: dst has {dst.nbytes:,} bytes, and src {src.nbytes:,}; give nbytes to a "
@@ -896,7 +896,7 @@ class BuiltGraph:
         The executable graph; what cuda.core can do with one, such as `upload`, goes with it.
     """
 
-    def __init__(self, definition: Any, graph: Any, placed: list[Placed], context: int, kept: Kept) -> None:
+    def __init__(self, definition: Any, graph: Any, placed: list[Placed], context: int, kept: KeepAlive) -> None:
         self.definition = definition
         self.graph = graph
         self.nodes = tuple(each.node for each in placed)
@@ -994,7 +994,7 @@ class BuiltGraph:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Return whether it was closed."""
         return self._closed
 
     def __enter__(self) -> BuiltGraph:
@@ -1011,7 +1011,7 @@ class BuiltGraph:
         return f"<BuiltGraph of {counted(len(self.nodes), 'node')}{', closed' if self._closed else ''}>"
 
     def _work(self, placed: Placed) -> Work:
-        """What a node is to do now, as far as an update can bring it there."""
+        """Return what a node is to do now, as far as an update can bring it there."""
         node = placed.node
         if tuple(dict.fromkeys(dependencies(node))) != placed.deps:
             raise GraphError(f"{node.label}: its dependencies were changed, which an update cannot do; build the graph "
@@ -1028,7 +1028,7 @@ class BuiltGraph:
         return work
 
     def _update_bodies(self, changed: list[Placed]) -> None:
-        """Bring nodes inside bodies into the executable graph; only an update of the whole graph reaches them."""
+        """Update the nodes inside bodies, which only an update of the whole graph reaches."""
         if any(placed.inside for placed in changed):
             self.graph.update(self.definition)
 
@@ -1063,7 +1063,7 @@ def build(nodes: Node | Iterable[Node]) -> BuiltGraph:
     context = _current_context()
     definition = _new_definition()
     placed = _build_into(definition, ends, {}, {}, outer=None)
-    kept = Kept(definition, placed)
+    kept = KeepAlive(definition, placed)
     try:
         graph = definition.instantiate()
     except Exception as error:
@@ -1107,7 +1107,7 @@ def _build_into(definition: Any, ends: list[Node], around: dict[Condition, int],
 
 
 def _branches(core: Any) -> tuple[Any, ...]:
-    """The bodies of cuda.core's conditional node; on older drivers `branches` is empty, and the names remain."""
+    """Return the bodies of cuda.core's conditional node; on older drivers `branches` is empty, but the names exist."""
     names = ("body",) if hasattr(core, "body") else ("then", "else_")
     return tuple(getattr(core, name) for name in names if hasattr(core, name))
 
@@ -1120,7 +1120,7 @@ def _handle(node: Node, condition: Condition, handles: dict[Condition, int]) -> 
 
 
 def _current_context() -> int:
-    """The handle of this thread's CUDA context, made current as numba does before a launch."""
+    """Return the handle of this thread's CUDA context, made current as numba does before a launch."""
     error, current = driver().cuCtxGetCurrent()
     if not error and int(current):
         return int(current)

@@ -1,4 +1,4 @@
-"""What a piece of code launches through numba-cuda, and the source of a cell as code to run again."""
+"""Recording of launches through numba-cuda as steps, and compiling a cell's source to run it again."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kernelscope.errors import GraphError, UnknownCellError
 from kernelscope.graphs.memory import driver, leaves, numba_module, region_of, require_names
 from kernelscope.probes.base import Patches, clean
+from kernelscope.probes.driver import stream_handle
 from kernelscope.suggestions import did_you_mean
 from kernelscope.units import counted
 
@@ -117,7 +118,7 @@ def _check_frameworks(recording: Recording, cell_id: int, label: str) -> None:
 
 
 def _of_cell(recording: Recording, table: str, cell_id: int) -> Any:
-    """A table's rows of one cell, as a `pyarrow.Table`."""
+    """Return a table's rows of one cell, as a `pyarrow.Table`."""
     rows = recording.arrow(table)
     return rows.filter(pc.call_function("equal", [rows["cell_id"], cell_id]))
 
@@ -142,7 +143,7 @@ def _compiled(source: str, label: str, number: int | None) -> CodeType:
 
 
 def _named(text: str, label: str, number: int | None) -> tuple[str, str]:
-    """The source as Python, and the name under which tracebacks and numba's disk cache find it."""
+    """Return the source as Python, and the name under which tracebacks and numba's disk cache find it."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
@@ -154,7 +155,7 @@ def _named(text: str, label: str, number: int | None) -> tuple[str, str]:
     return text, name
 
 
-# What a piece of code launches through numba-cuda, and what it does between launches that a graph cannot hold.
+# The launches of a piece of code through numba-cuda, and calls between them that a graph cannot hold.
 
 # Frames of these are not the user's.
 _LIBRARIES = frozenset({"numba", "cuda", "kernelscope", "contextlib", "functools", "numpy"})
@@ -193,7 +194,7 @@ class Step:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Of a launch: equal for those of one kernel with one launch configuration and arguments of the same types."""
+        """Return a key: equal for launches with the same kernel, launch configuration and argument types."""
         launch: Any = self.function
         return (id(self.dispatcher), launch.griddim, launch.blockdim, launch.sharedmem, self.stream,
                 *map(self.dispatcher.typeof_pyval, self.args))
@@ -222,7 +223,7 @@ class Obstacle:
     where : str
         The line of the user's code.
     steps_before : int
-        How many steps came before it; None where it is an obstacle wherever it stands.
+        How many steps came before it; None where its position does not matter.
     """
 
     call: str
@@ -232,7 +233,7 @@ class Obstacle:
 
 
 class Watch:
-    """Follows what this thread does through numba-cuda, inside a ``with`` block. Every hook is undone at its end.
+    """Follows this thread's calls of numba-cuda in a ``with`` block. Every hook is undone at its end.
 
     Parameters
     ----------
@@ -323,7 +324,7 @@ class Watch:
                     return original(dst, second, size, stream)
                 arrays = (("dst", dst), *((("src", second),) if name == "device_to_device" else ()))
                 step = Step(name, self._where(sys._getframe(1))[1], original, (dst, second, size, stream),
-                            _handle(stream), tuple((f"{what} of {name}", each) for what, each in arrays))
+                            stream_handle(stream), tuple((f"{what} of {name}", each) for what, each in arrays))
                 return self._do(step, original, dst, second, size, stream)
 
             return _ours(work)
@@ -343,7 +344,7 @@ class Watch:
         return make
 
     def _keeping_streams(self, original: Any) -> Any:
-        """Launches that are made again need their streams, and a launch configuration holds a stream's handle only."""
+        """Keep created streams alive: repeated launches need them, and a launch configuration holds only a handle."""
 
         def create_stream(context: Any) -> Any:
             stream = original(context)
@@ -359,7 +360,7 @@ class Watch:
     def _do(self, step: Step, original: Callable[..., Any], *args: Any) -> Any:
         self._inside += 1
         try:
-            # What is refused anyway is left alone: copying would break a capture of the user's.
+            # Code that is refused anyway is not touched: copying would break a capture of the user's.
             if self.problem is None and all(each.steps_before is not None for each in self.obstacles):
                 self._before_step(step.arrays)
         except Exception as problem:
@@ -393,13 +394,13 @@ class Watch:
         if dispatcher.targetoptions.get("debug"):
             self.obstacles.append(Obstacle(name, "was compiled with debug=True, and so reads its error code back after "
                                                  "every launch", where, None))
-        stream = _handle(launch_config.stream)
+        stream = stream_handle(launch_config.stream)
         if stream and _is_capturing(stream):
             self.obstacles.append(Obstacle(name, "goes into a graph that the code captures itself", where, None))
         return Step(name, where, launch_config, tuple(args), stream, tuple(arrays), dispatcher)
 
     def _where(self, frame: FrameType | None) -> tuple[str, str]:
-        """The function of a library that the user called, if any, and the line of the user's code."""
+        """Return the library function that the user called, if any, and the line of the user's code."""
         call = ""
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
             if frame.f_code not in _our_codes and not frame.f_code.co_name.startswith("_require"):
@@ -422,10 +423,6 @@ def _ours(hook: Any) -> Any:
 
 def _name(dispatcher: Any) -> str:
     return str(getattr(dispatcher.py_func, "__name__", "?"))
-
-
-def _handle(stream: Any) -> int:
-    return int(getattr(stream, "handle", stream) or 0)
 
 
 def _is_capturing(stream: int) -> bool:

@@ -1,6 +1,6 @@
 """The recorder: its C extension `_core`, the log of launches, and the layout of a journal.
 
-Importing this package does not load the extension: ``native.core`` does, when it is first asked for. So recordings
+Importing this package does not load the extension: ``native.core`` does, on first access. So recordings
 open, and journals are found, without it.
 """
 
@@ -23,7 +23,7 @@ _FOLDER = Path(__file__).parent
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Load the extension when ``core`` is first asked for.
+    """Load the extension when ``core`` is first accessed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a journal is made of: the folder's name and files, their headers, and who still writes to one.
+"""The layout of a journal: the folder's name and files, their headers, and the lock of its writer.
 
 The recorder writes journals (`kernelscope.recorder.journal` and the C extension), `kernelscope.recording.journal`
 reads them; neither knows the other, and both know this. It needs the standard library only, so that a notebook can look
@@ -90,7 +90,7 @@ def is_running(pid: int | None, boot: str | None) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended, and its parent has not asked how: it has its id still, and nothing else."""
+    """Return whether a process has ended but its parent has not waited for it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read(4096).rpartition(b")")[2].split()[:1] == [b"Z"]
@@ -99,7 +99,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def is_held(folder: Path) -> bool | None:
-    """Return whether a process holds the lock on a journal's slots; None where that cannot be told."""
+    """Return whether a process holds the lock on a journal's slots; None where that cannot be known."""
     try:
         with opened(folder / SLOTS) as file:
             try:
@@ -145,7 +145,7 @@ def claimed(folder: Path) -> Generator[bool]:
 
 
 def is_free(folder: Path, pid: int | None = None, boot: str | None = None) -> bool:
-    """Return whether nobody writes to a journal: its lock is free, or where that cannot be told its process is gone.
+    """Return whether nobody writes to a journal: its lock is free, or where that cannot be known its process is gone.
 
     The process's id is that in the folder's name where it is not given.
     """
@@ -166,7 +166,7 @@ def left_behind(base: Path, most: int = 50) -> list[str]:
 
 
 def _is_beginning(folder: Path) -> bool:
-    """Whether its process may be about to make the slots, or to lock them."""
+    """Return whether its process may be about to make the slots, or to lock them."""
     try:
         age = time.time() - folder.stat().st_mtime
     except OSError:

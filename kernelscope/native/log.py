@@ -93,7 +93,7 @@ class LaunchLog:
                    for name, column in found.items()}
         if np.all(numbers[1:] > numbers[:-1]):
             return columns
-        order = np.argsort(numbers)  # a launch that lasted was passed over: newer ones stand before it
+        order = np.argsort(numbers)  # a launch that lasted was passed over: newer ones come before it
         return {name: values[order] for name, values in columns.items()}
 
     def leave_file(self) -> None:
@@ -128,7 +128,7 @@ class ThreadState(core.State):
 
 
 def from_signal_handler(error: BaseException) -> bool:
-    """Whether an exception came out of the user's signal handler, which ran in the middle of our code."""
+    """Return whether an exception was raised by a signal handler of the user that interrupted our code."""
     handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     entry = error.__traceback__
     while entry is not None:

@@ -19,7 +19,7 @@ BOUNDARIES = RECORD_TIMES[1:-1]
 
 HEADER = Path(__file__).parent / "csrc" / "record.h"
 _COMMAND = "python -m kernelscope.native.record"
-#: By so many bits the check turns what it has for each further word of 8 bytes.
+#: Bits by which the check is rotated for each further word of 8 bytes.
 _TURN = 9
 
 

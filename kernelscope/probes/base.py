@@ -1,4 +1,4 @@
-"""What a probe is, and the hooks that every probe needs: exact undo, and waiting for an import."""
+"""What a probe is, its base class, and the hooks that every probe needs: exact undo, and waiting for an import."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ import importlib.metadata
 import importlib.util
 import inspect
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable
 from types import CellType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol, TypeVar
 
+from kernelscope.errors import ProbeUnavailableError
 from kernelscope.native import core
 from kernelscope.native.log import from_signal_handler
+from kernelscope.probes.cost import Trial, measure
 from kernelscope.probes.sink import Sink
 
 
-class Probe(Protocol):
-    """One framework's hooks. A recording session installs each probe once and uninstalls it once.
+class ProbeProtocol(Protocol):
+    """One framework's hooks, as a recording session uses them. A session installs and uninstalls each probe once.
 
     A probe writes to the sink only. It never lets an exception of its own reach user code
     (`Sink.swallow`), keeps no argument alive, and does nothing at a launch that was not measured there.
+    `Probe` has all of this with defaults; a probe need not derive from it.
     """
 
     #: The name that health rows and ``kernelscope doctor`` show: that of the framework which its launches are of.
@@ -634,13 +638,201 @@ def _bind(place: Place, function: Any) -> None:
         holder.__setstate__((function, holder.args, holder.keywords, holder.__dict__ or None))
 
 
+# The base class of probes.
+
+class Probe:
+    """A probe that hooks nothing: what a framework's probe does otherwise, it says in a subclass.
+
+    A subclass needs a `name`, and `hook`, which is called with the framework's module as soon as that is imported.
+
+    Attributes
+    ----------
+    patches : Patches
+        For `hook`: what it holds is undone by `uninstall`, and when `hook` raises.
+    sink : Sink or None
+        Where records go; None before `install`.
+    is_installed : bool
+        Whether a recording is under way. A hook that stays in place under another wrapper records nothing without.
+    """
+
+    name: str
+    #: The module whose import `hook` waits for; by default it is called as the probe is.
+    module: str | None = None
+    #: What health says can be done where the framework cannot be hooked, or not all of it.
+    fix: str | None = None
+
+    def __init__(self) -> None:
+        self.patches = Patches()
+        self.sink: Sink | None = None
+        self.is_installed = False
+        # Another thread imports the framework while one uninstalls.
+        self.lock = threading.RLock()
+        self._import_hook: ImportHook | None = None
+        self._is_hooked = False
+
+    @property
+    def is_hooked(self) -> bool:
+        """Whether launches go, or went, through hooks, and so cost something."""
+        return self._is_hooked
+
+    def hook(self, module: Any, sink: Sink) -> None:
+        """Hook the framework, whose module has just been imported, through `patches`.
+
+        Raises
+        ------
+        ProbeUnavailableError
+            It is one that the probe does not know; the message says why, and becomes a row of health.
+        """
+
+    def unhook(self) -> None:
+        """Undo what `hook` did, or what it did before it raised."""
+        self.patches.undo()
+
+    def trial(self, sink: Sink, patches: Patches) -> Trial | None:
+        """Return what the cost of hooks is measured with: two launches that do nothing, the second of them hooked.
+
+        Each is of objects of its own, and calls `kernelscope.probes.cost.other_work`. `patches` are undone
+        afterwards. None where the cost is not worth telling, or not known.
+        """
+        return None
+
+    def install(self, sink: Sink, detail: str) -> None:
+        """Call `hook` now if the framework is imported, else when it is. See `ProbeProtocol.install`."""
+        self.sink = sink
+        self.is_installed = True
+        self._import_hook = ImportHook(self.module or self.name, lambda module: self._imported(module, sink))
+        self._import_hook.arm()
+
+    def uninstall(self) -> None:
+        """Undo every hook. See `ProbeProtocol.uninstall`."""
+        with self.lock:
+            self.is_installed = False
+            if self._import_hook is not None:
+                self._import_hook.disarm()
+            self.unhook()
+
+    def synchronize(self) -> str | None:
+        """Have nothing to wait for. See `ProbeProtocol.synchronize`."""
+        return None
+
+    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
+        """Have nothing to ask for. See `ProbeProtocol.describe`."""
+
+    def attach(self, kernel: Any) -> str | None:
+        """Have nothing to attach to. See `ProbeProtocol.attach`."""
+        return None
+
+    def cost_per_launch_ns(self, detail: str) -> float | None:
+        """Measure the hooks of `trial`, if launches went through them. See `ProbeProtocol.cost_per_launch_ns`."""
+        return self.measure_cost(detail) if self.is_hooked else None
+
+    def measure_cost(self, detail: str) -> float | None:
+        """Return what `measure` finds for `trial`; None without one."""
+        patches = Patches()
+        try:
+            trial = self.trial(Sink(detail=detail), patches)
+            return None if trial is None else measure(trial)
+        finally:
+            patches.undo()
+
+    def report(self, sink: Sink, message: str, *, status: str = "degraded", fix: str | None = None) -> None:
+        """Add a row to health: what is not recorded, and what can be done about it."""
+        fix = fix or self.fix
+        sink.health.append({"probe": self.name, "status": status, "message": message, **({"fix": fix} if fix else {})})
+
+    def hook_launches(self, sink: Sink, owner: Any, name: str, record: Callable[..., None],
+                      skip: Callable[..., bool] | None = None) -> None:
+        """Have each call of a Python function timed, and given to `record` when it has ended.
+
+        Parameters
+        ----------
+        sink : Sink
+            Whose clock is read, and where errors of `record` are counted.
+        owner : class or module
+            What has the function.
+        name : str
+            The function's name there.
+        record : callable
+            ``(start_ns, end_ns, error, *args, **kwargs)``: the name of the exception's type that ended the call, or
+            None, and the arguments of the call.
+        skip : callable, optional
+            Given the arguments, returns whether the call is no launch.
+        """
+        now = sink.clock
+
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def launch(*args: Any, **kwargs: Any) -> Any:
+                if not self.is_installed or (skip is not None and skip(*args, **kwargs)):
+                    return original(*args, **kwargs)
+                failure: str | None = None
+                start = now()
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as error:
+                    failure = type(error).__name__
+                    raise
+                finally:
+                    end = now()
+                    try:
+                        record(start, end, failure, *args, **kwargs)
+                    except Exception as problem:
+                        sink.swallow(self.name, problem)
+
+            hook_codes.add(launch.__code__)
+            return launch
+
+        self.patches.hook(owner, name, make)
+
+    def _imported(self, module: ModuleType, sink: Sink) -> None:
+        """Hook a module that has just been imported; what goes wrong is a fact for health, not for the user."""
+        try:
+            with self.lock:
+                if self.is_installed:
+                    self.hook(module, sink)
+                    self._is_hooked = True
+        except ProbeUnavailableError as problem:
+            self.unhook()
+            self.report(sink, str(problem), status="unavailable")
+        except Exception as problem:
+            self.unhook()
+            if from_signal_handler(problem):
+                raise
+            sink.swallow(self.name, problem)
+
+
+def error_text(error: BaseException) -> str:
+    """Return an exception's type and the first line of what it says, for a row of a compile or a build that failed."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # numba's "Failed in cuda mode pipeline (step: ...)" only says where; what is wrong stands below it.
+    if len(lines) > 1 and lines[0].startswith("Failed in "):
+        del lines[0]
+    return f"{type(error).__name__}: {lines[0][:300] if lines else ''}".removesuffix(": ")
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Return the first three numbers of a version; () where it has none."""
+    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+
+
+def refuse_older(package: str, version: str, oldest: str) -> None:
+    """Raise `ProbeUnavailableError` where a version is older than `oldest`; one that is not known is none."""
+    if version and numbers_of(version) < numbers_of(oldest):
+        raise ProbeUnavailableError(f"{package} {version} is too old: {oldest} or newer is needed")
+
+
+def untried(package: str, version: str, tried: str) -> str:
+    """Return what health says of a version that the hooks were not tried with, and that looks the same."""
+    return (f"{package} {version or 'of an unknown version'} was not tried, {tried} were: its launches are recorded, "
+            "and may lack something")
+
+
 # Probes of other packages: the entry-point group ``kernelscope.probes``.
 
 GROUP = "kernelscope.probes"
 _METHODS = ("install", "uninstall", "synchronize", "describe", "attach", "cost_per_launch_ns")
 
 
-def plugin_probes(taken: Collection[str]) -> tuple[list[Probe], list[dict[str, Any]]]:
+def plugin_probes(taken: Collection[str]) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     """Return a new probe for each entry point, and rows of ``health`` for those that gave none.
 
     An entry point names a class, or a function without arguments, that makes the probe. The packages that are
@@ -651,7 +843,7 @@ def plugin_probes(taken: Collection[str]) -> tuple[list[Probe], list[dict[str, A
     taken : collection of str
         Names of the probes that there are already; another one of such a name is refused.
     """
-    probes: list[Probe] = []
+    probes: list[ProbeProtocol] = []
     problems: list[dict[str, Any]] = []
     for entry in _entries():
         try:
@@ -668,7 +860,7 @@ def plugin_probes(taken: Collection[str]) -> tuple[list[Probe], list[dict[str, A
     return probes, problems
 
 
-def _made(maker: Callable[[], Any]) -> Probe:
+def _made(maker: Callable[[], Any]) -> ProbeProtocol:
     probe = maker()
     missing = [name for name in _METHODS if not callable(getattr(probe, name, None))]
     if not isinstance(getattr(probe, "name", None), str):

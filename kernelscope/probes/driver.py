@@ -129,6 +129,11 @@ def _attribute(driver: Any, handle: ctypes.c_int, number: int) -> int | None:
     return None if driver.cuDeviceGetAttribute(ctypes.byref(value), number, handle) else value.value
 
 
+def stream_handle(stream: Any) -> int:
+    """Return the handle of whatever numba-cuda takes for a stream."""
+    return int(getattr(stream, "handle", stream) or 0)
+
+
 # Waiting for the devices that a framework has launched on, without harm to a capture that is under way.
 
 def synchronize(sink: Sink, modules: Any) -> str | None:

@@ -6,17 +6,15 @@ import functools
 import inspect
 import itertools
 import re
-import statistics
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from types import FunctionType, ModuleType
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
-from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import from_signal_handler
-from kernelscope.probes.base import ImportHook, Patches, hide_frame, hook_codes
+from kernelscope.probes.base import Patches, Probe, hide_frame, hook_codes
+from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.sink import RANGE_EXIT, RANGE_MARK, RANGE_POP, RANGE_PUSH, RANGE_START, Sink
 
 #: Longer texts are cut off.
@@ -495,71 +493,34 @@ def of_decorated(writer: RangeWriter, original: Any, decorator: Any, kind: int) 
 # The NVTX probe: ranges and marks that are made in Python with the package ``nvtx``, no tool being needed for it.
 
 _MAKES = ["message", "color", "domain", "category", "payload"]
-_FIX = "pip install 'nvtx==0.2.17'"
 
-
-class NvtxProbe:
+class NvtxProbe(Probe):
     """Hooks nvtx where it is imported, or as soon as it is."""
 
     name = "nvtx"
+    fix = "pip install 'nvtx==0.2.17'"
 
-    def __init__(self) -> None:
-        self._import_hook: ImportHook | None = None
-        self._patches = Patches()
-        # Another thread imports nvtx while one uninstalls.
-        self._lock = threading.RLock()
-        self._installed = False
-
-    def install(self, sink: Sink, detail: str) -> None:
-        """Hook nvtx, or wait for its import. See `Probe.install`."""
-        self._installed = True
-        self._import_hook = ImportHook("nvtx", lambda module: self._imported(module, sink))
-        self._import_hook.arm()
-
-    def uninstall(self) -> None:
-        """Undo every hook. See `Probe.uninstall`."""
-        with self._lock:
-            self._installed = False
-            if self._import_hook is not None:
-                self._import_hook.disarm()
-            set_current(None)
-            self._patches.undo()
-
-    def synchronize(self) -> str | None:
-        """Have nothing to wait for. See `Probe.synchronize`."""
-        return None
-
-    def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Have nothing to ask for. See `Probe.describe`."""
-
-    def attach(self, kernel: Any) -> str | None:
-        """Have nothing to attach to. See `Probe.attach`."""
-        return None
+    def unhook(self) -> None:
+        """Undo every hook, and have decorated functions write nothing. See `Probe.unhook`."""
+        set_current(None)
+        super().unhook()
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
-        """Cost a launch nothing: `measure_cost` is of a range. See `Probe.cost_per_launch_ns`."""
+        """Cost a launch nothing: `trial` is of a range. See `ProbeProtocol.cost_per_launch_ns`."""
         return None
 
-    def _imported(self, package: ModuleType, sink: Sink) -> None:
-        """Hook nvtx, which has just been imported; what goes wrong is a fact for health, not for the user."""
-        try:
-            with self._lock:
-                if self._installed:
-                    self._hook(package, sink)
-        except ProbeUnavailableError as problem:
-            sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem), "fix": _FIX})
-        except Exception as problem:
-            set_current(None)
-            self._patches.undo()
-            if from_signal_handler(problem):
-                raise
-            sink.swallow(self.name, problem)
+    def trial(self, sink: Sink, patches: Patches) -> Trial:
+        """Return two ``annotate`` blocks. See `Probe.trial`."""
+        plain, hooked = _block(), _block()
+        hook_annotate(patches, type(hooked), RangeWriter(sink, self.name))
+        return (lambda: _open_and_close(plain)), (lambda: _open_and_close(hooked))
 
-    def _hook(self, package: Any, sink: Sink) -> None:
-        module = package.nvtx
+    def hook(self, module: Any, sink: Sink) -> None:
+        """Hook ``annotate`` and the functions beside it. See `Probe.hook`."""
+        package, module = module, module.nvtx
         if not package.enabled():
-            sink.health.append({"probe": self.name, "status": "unavailable", "fix": "unset NVTX_DISABLE",
-                                "message": "NVTX_DISABLE is set: nvtx is switched off, and no range is recorded"})
+            self.report(sink, "NVTX_DISABLE is set: nvtx is switched off, and no range is recorded",
+                        status="unavailable", fix="unset NVTX_DISABLE")
             return
         problems = self_check(module)
         if problems:
@@ -567,7 +528,7 @@ class NvtxProbe:
         writer = RangeWriter(sink, self.name)
         writer.handle = sys.modules["nvtx._lib.lib"].DomainHandle()
         decorator = module.annotate.__call__.__code__  # before it is hooked
-        hook_annotate(self._patches, module.annotate, writer)
+        hook_annotate(self.patches, module.annotate, writer)
         for name, make in (
             ("push_range", lambda original: push(writer, original, RANGE_PUSH)),
             ("mark", lambda original: push(writer, original, RANGE_MARK)),
@@ -576,11 +537,11 @@ class NvtxProbe:
             ("end_range", lambda original: end(writer, original)),
             ("get_domain", lambda original: get_domain(module, original)),
         ):
-            self._patches.hook(module, name, make)
+            self.patches.hook(module, name, make)
         for name, kind in (("libnvtx_push_range", RANGE_PUSH), ("libnvtx_pop_range", RANGE_POP)):
-            self._patches.hook(module, name, lambda original, kind=kind: of_decorated(
+            self.patches.hook(module, name, lambda original, kind=kind: of_decorated(
                 writer, original, decorator, kind))
-        hook_domains(writer, self._patches, module)
+        hook_domains(writer, self.patches, module)
         set_current(writer)
 
 
@@ -618,46 +579,28 @@ def self_check(module: Any) -> list[str]:
     return problems + [f"it has no {name}" for name in needed if not hasattr(module, name)]
 
 
-def measure_cost(rounds: int = 20, ranges: int = 200) -> float:
-    """Measure what the hooks add to one ``annotate`` block, in nanoseconds: the median of A B A B rounds."""
-    sink = Sink()
-    writer = RangeWriter(sink, NvtxProbe.name)
-    block = _Block()
-    differences: list[int] = []
-    for _ in range(rounds):
-        times: list[int] = []
-        for recorded in (False, True):
-            patches = Patches()
-            if recorded:
-                hook_annotate(patches, _Block, writer)
-            try:
-                start = now()
-                for _ in range(ranges):
-                    with block:
-                        pass
-                times.append(now() - start)
-            finally:
-                patches.undo()
-        differences.append(times[1] - times[0])
-        sink.ranges.clear()
-    return max(0.0, statistics.median(differences) / ranges)
+def _open_and_close(block: Any) -> None:
+    with block:
+        other_work()
 
 
-class _Block:
-    """What `measure_cost` opens and closes: it does what ``annotate`` does without a tool."""
+def _block() -> Any:
+    """Return what does as an ``annotate`` block without a tool; it is of a class of its own."""
+    class Block:
+        init_args = ("block", "blue", "domain", None, None)
+        domain = dummy = object()
 
-    init_args = ("block", "blue", "domain", None, None)
-    domain = dummy = object()
+        def __enter__(self) -> Any:
+            if self.domain is not self.dummy:
+                raise RuntimeError("never")
+            return self
 
-    def __enter__(self) -> _Block:
-        if self.domain is not self.dummy:
-            raise RuntimeError("never")
-        return self
+        def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
+            if self.domain is not self.dummy:
+                raise RuntimeError("never")
+            return False
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
-        if self.domain is not self.dummy:
-            raise RuntimeError("never")
-        return False
+        def __call__(self, func: Any) -> Any:
+            return func
 
-    def __call__(self, func: Any) -> Any:
-        return func
+    return Block()

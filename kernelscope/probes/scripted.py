@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelscope.probes.base import Probe
 from kernelscope.probes.sink import Sink
 from kernelscope.schema import UNKNOWN
 
@@ -56,7 +57,7 @@ class Compile:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
-class ScriptedProbe:
+class ScriptedProbe(Probe):
     """Emits `Launch` and `Compile` events when told to, or all of a script when it is installed.
 
     Parameters
@@ -70,48 +71,40 @@ class ScriptedProbe:
     name = "scripted"
 
     def __init__(self, script: Sequence[Launch | Compile] = (), fail: str | None = None) -> None:
+        super().__init__()
         self._script = list(script)
         self._fail = fail
-        self._sink: Sink | None = None
 
     def install(self, sink: Sink, detail: str) -> None:
-        """Emit the script. See `Probe.install`."""
+        """Emit the script. See `ProbeProtocol.install`."""
         self._fail_if("install")
-        self._sink = sink
+        self.sink = sink
         for event in self._script:
             self.emit(event)
 
     def emit(self, event: Launch | Compile) -> None:
         """Write one event to the session's sink, as of the calling thread."""
-        if self._sink is None:
+        if self.sink is None:
             raise RuntimeError("the scripted probe is not installed")
         if isinstance(event, Launch):
-            self._launch(self._sink, event)
+            self._launch(self.sink, event)
         else:
-            self._compile(self._sink, event)
+            self._compile(self.sink, event)
 
     def uninstall(self) -> None:
-        """Forget the sink. See `Probe.uninstall`."""
-        self._sink = None
+        """Forget the sink. See `ProbeProtocol.uninstall`."""
+        self.sink = None
 
     def synchronize(self) -> str | None:
-        """Have nothing to wait for. See `Probe.synchronize`."""
+        """Have nothing to wait for. See `ProbeProtocol.synchronize`."""
         self._fail_if("synchronize")
         return None
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Give every specialization 32 registers. See `Probe.describe`."""
+        """Give every specialization 32 registers. See `ProbeProtocol.describe`."""
         self._fail_if("describe")
         for row in sink.specializations.rows:
             row.setdefault("regs", 32)
-
-    def attach(self, kernel: Any) -> str | None:
-        """Have nothing to attach to. See `Probe.attach`."""
-        return None
-
-    def cost_per_launch_ns(self, detail: str) -> float | None:
-        """Cost nothing. See `Probe.cost_per_launch_ns`."""
-        return None
 
     def _fail_if(self, method: str) -> None:
         if self._fail == method:

@@ -470,6 +470,41 @@ class Sink:
                     self._ends.of_thread = farewell
         return self.states[ident]
 
+    def add_compile(self, row: dict[str, Any], passes: Iterable[dict[str, Any]]) -> int:
+        """Add a row of ``compilations`` and its rows of ``passes``; return the compile's number."""
+        with self.lock:
+            number = len(self.compilations)
+            self.compilations.append(row)
+            self.passes.extend({**each, "compilation_id": number, "specialization_id": row.get("specialization_id")}
+                               for each in passes)
+        self.flush()
+        return number
+
+    def add_occupancy(self, specialization_id: int, configuration_id: int, device_id: int,
+                      active: Callable[[int, int], int | None]) -> None:
+        """Add a row of ``occupancies``.
+
+        Parameters
+        ----------
+        specialization_id, configuration_id, device_id : int
+            What it is of.
+        active : callable
+            ``(threads in a block, bytes of shared memory)``: returns how many blocks a multiprocessor runs at once, or
+            None where it does not say so.
+        """
+        shape, most = self.configurations.rows[configuration_id], self.devices.rows[device_id].get(
+            "max_threads_per_multiprocessor")
+        if None in (shape["blockdim_x"], shape["sharedmem_bytes"]):
+            return
+        threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
+        blocks = active(threads, shape["sharedmem_bytes"])
+        if blocks is not None:
+            self.occupancies.append({
+                "specialization_id": specialization_id, "configuration_id": configuration_id, "device_id": device_id,
+                "active_blocks_per_multiprocessor": blocks,
+                "occupancy": min(1.0, blocks * threads / most) if most else None,
+            })
+
     def swallow(self, probe: str, error: BaseException) -> None:
         """Count an exception of our own; user code never sees it, the recording's health does."""
         self.errors[probe] += 1

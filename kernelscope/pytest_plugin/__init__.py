@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker; where a report is asked for, refuse a wrong file name and begin to collect."""
+    """Declare the marker; with ``--kernelscope-report``, refuse a wrong file name and begin to collect."""
     config.addinivalue_line("markers", (
         "kernelscope(max_compiles=None, max_specializations=None, max_launches=None): fail the test, with the reasons, "
         "if its call compiles, specializes or launches CUDA kernels more often; max_specializations is for each "
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         except LimitError as problem:
             if not hasattr(config, "workerinput"):
                 raise pytest.UsageError(str(problem)) from None
-            # A worker that ends now would be told as a crash: there the test fails with the same line instead.
+            # A worker that ends now would be reported as a crash: the test fails with the same line instead.
     if config.option.collectonly:
         return
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What a test's ``kernelscope`` marks allow, whether its call kept within that, and the report of a run."""
+"""Limits of a test's ``kernelscope`` marks, their check, and the report of a run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kernelscope.views.card import labels
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call of a test may do; None is no limit.
+    """Limits of one call of a test; None is no limit.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ _NAMES = tuple(field.name for field in fields(Limits))
 
 
 def limits_of(item: pytest.Item) -> Limits | None:
-    """Return what a test's marks allow, or None where it has none.
+    """Return the limits of a test's marks, or None where it has none.
 
     For each limit the closest mark that names it holds: the test's own, its class's, its module's. A limit of None
     lifts one from farther out.
@@ -90,7 +90,7 @@ def limits_of(item: pytest.Item) -> Limits | None:
 
 
 def _problem(args: tuple[Any, ...], limits: Mapping[str, Any]) -> str | None:
-    """What is wrong with a mark's arguments."""
+    """Return what is wrong with a mark's arguments, or None."""
     if args:
         return f"takes keyword arguments only ({', '.join(_NAMES)}), not {args[0]!r}"
     if not limits:
@@ -116,12 +116,12 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-# Whether a recorded test kept within its limits, and the message that says why it did not.
+# The check of a recorded test against its limits, and the message of a failure.
 
 #: How many compiles and kernels a message lists before "and N more".
 TOP = 6
 
-#: Reasons that a warm-up or a definition explains: they are told after those that something can be done about.
+#: Reasons that a warm-up or a definition explains: they are listed after those that can be fixed.
 _EXPECTED = ("first_use", "eager", "disk", "wait")
 
 
@@ -149,7 +149,7 @@ class KernelUse:
     specializations: tuple[int, ...]
 
     def is_called(self, name: str) -> bool:
-        """Whether a user's name means this kernel: its last part, its qualified name, or that after its module."""
+        """Return whether a name means this kernel: its last part, qualified name, or that with the module."""
         # Probes may leave "<locals>" out, which Python writes after a function's name.
         own, wanted = self.name.replace(".<locals>", ""), name.replace(".<locals>", "")
         return wanted in (own, own.rpartition(".")[2], f"{self.module}.{own}")
@@ -286,7 +286,7 @@ def _remade(each: KernelUse) -> str:
 
 
 def _compiles(recording: Recording, concerned: frozenset[int], with_loads: bool, width: int) -> str:
-    """The compiles of some kernels, those first that something can be done about, then the longest."""
+    """Return the compiles of some kernels, those that can be fixed first, then the longest."""
     outcomes = ("compiled", "failed", "disk") if with_loads else ("compiled", "failed")
     arguments = {row["compilation_id"]: row["argument"] for row in recording.rows("compilations")}
     shown = [each for each in compilations(recording)
@@ -312,7 +312,7 @@ def _compile(each: CompilationSummary, argument: str | None, width: int) -> list
 
 
 def _before(recording: Recording, used: KernelUse, width: int) -> str:
-    """The specializations of a kernel that were launched and not compiled here."""
+    """Return the specializations of a kernel that were launched but not compiled in this test."""
     here = set(recording.column("compilations", "specialization_id").tolist())
     rows = recording.rows("specializations")
     known = [clean(rows[at]["signature"]) for at in used.specializations if at not in here]
@@ -330,7 +330,7 @@ def _filled(text: str, width: int, indent: int) -> str:
 
 
 def entry(recording: Recording) -> dict[str, Any]:
-    """Return what a report's JSON says of one recorded test; see the guide for its keys."""
+    """Return the JSON of one recorded test in a report; the guide lists its keys."""
     found = compilations(recording)
     arguments = {row["compilation_id"]: row["argument"] for row in recording.rows("compilations")}
     modules = {row["dispatcher_id"]: row["module"] for row in recording.rows("dispatchers")}
@@ -386,7 +386,7 @@ class Report:
         self._problem: str | None = None
 
     def add(self, nodeid: str, outcome: str, data: dict[str, Any] | None, worker: str | None = None) -> None:
-        """Take one test's part; `data` is None where its call was not reached."""
+        """Add one test's part; `data` is None where its call was not reached."""
         held: dict[str, Any] = {"recorded": False} if data is None else dict(data)
         part = held.pop("recording", None)
         if part is not None:
@@ -397,7 +397,7 @@ class Report:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what came with a report, so that no other plugin has to carry it on."""
+        """Take the data off a report, so that no other plugin has to carry it."""
         data = vars(report).pop(ATTRIBUTE, None)
         worker = getattr(report, "worker_id", None)
         if data is not None:
@@ -508,7 +508,7 @@ class Report:
 
 
 def _merged(parts: Sequence[Recording]) -> Recording:
-    """The parts as one recording; tests that launched nothing are of the kind of the others."""
+    """Return the parts as one recording; tests without a launch count as the same kind as the others."""
     flags = {name: any(part.metadata.get(name) for part in parts) for name in ("dry_run", "simulator")}
     alike = [
         part if part.arrow("launches").num_rows or flags.items() <= part.metadata.items()
@@ -640,7 +640,7 @@ def unpacked(part: dict[str, Any]) -> Recording:
 
 
 def _packed(recording: Recording) -> dict[str, Any]:
-    """A recording as plain values for another process, its threads named after this one."""
+    """Return a recording as plain values for another process, with its threads named after this one."""
     if not _has_events(recording):  # as most tests of most runs: a file would be a hundred times as much work
         return {"cells": recording.rows("cells"), "metadata": dict(recording.metadata)}
     worker = os.environ.get("PYTEST_XDIST_WORKER") or f"process {os.getpid()}"
@@ -694,7 +694,7 @@ def _end(attempt: _Attempt, raised: BaseException | None) -> Recording | None:
 
 
 def _failure(attempt: _Attempt, recording: Recording | None, limits: Limits, found: list[str]) -> str | None:
-    """Why a test fails that passed by itself; `found` is told the limits that were exceeded."""
+    """Return why a test that passed fails its limits, or None; add the exceeded limits to `found`."""
     if recording is None or attempt.problem is not None:
         # A check that saw nothing must not pass.
         return f"kernelscope: the limits of this test were not checked: {attempt.problem}"

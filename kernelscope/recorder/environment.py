@@ -1,4 +1,4 @@
-"""What a recording says of the process and the machine that it was made on."""
+"""The process and the machine on which a recording is made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Keeps a journal while a recording is under way: the folder, what it is of, and the rows as they come.
+"""The journal of a recording under way: its folder, its metadata, and the rows as they are made.
 
-The launches are in the file ``slots`` beside them, which the hooks in C write to. Nothing of this is on
+The launches are in the file ``slots`` beside them, which the hooks in C write to. None of this is on
 the path of a launch whose kernel, launch configuration and thread were seen before. Where the disk does not allow it,
-that is said once in ``health``, and recording goes on in memory.
+``health`` says so once, and recording goes on in memory.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Journal:
             self._file.close()
 
     def make(self) -> Journal:
-        """Make the folder, of a name of its own so that what is beside it is left alone, and begin; return self.
+        """Make the folder under a unique name, so that others beside it are left alone, and begin; return self.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class Journal:
 
     @property
     def where(self) -> Path:
-        """The folder in which it makes its own, as far as that can be said."""
+        """Return the folder in which the journal makes its own folder, as far as it is known."""
         try:
             return native_journal.default_folder() if self._where is None else Path(self._where)
         except RuntimeError:
@@ -130,14 +130,14 @@ class Journal:
 
     @property
     def is_on(self) -> bool:
-        """Whether rows are written."""
+        """Return whether rows are written."""
         return self._file is not None and self._process == os.getpid()
 
     def begin(self, name: str | None, metadata: Mapping[str, Any]) -> None:
-        """Write down what the journal is of."""
+        """Write the journal's metadata."""
         if not self.is_on:
             return
-        facts = {
+        header = {
             "format": native_journal.FORMAT, "pid": self._process, "boot_id": native_journal.boot_id(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"), "name": name, "cwd": _cwd(),
             "metadata": metadata,
@@ -145,7 +145,7 @@ class Journal:
         part = self.folder / native_journal.PART
         with self._guarded():
             with open(part, "x", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
-                json.dump(facts, file, default=_plain)
+                json.dump(header, file, default=_plain)
             os.replace(part, self.folder / native_journal.FACTS)
 
     def follow(self, sink: Sink, shown: Callable[[str | None], str | None] = lambda path: path) -> None:
@@ -210,7 +210,7 @@ class Journal:
         _open.discard(self)
 
     def look(self, lost: int = 0) -> None:
-        """Say once that the journal grows no more: the disk had no room, or somebody has taken it away.
+        """Report once that the journal grows no more: the disk is full, or somebody has taken it away.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class Journal:
             self.health |= {"dropped": lost, "message": f"{message}; {lost:,} launches were lost with it"}
 
     def _harm(self) -> str | None:
-        """What somebody else has done to the rows, or to the folder."""
+        """Return how somebody else has changed the rows or the folder, if so."""
         if self._file is None:
             return None
         try:
@@ -325,7 +325,7 @@ class Journal:
 
 
 def keep(options: RecordingOptions, clock: Clock, journal: Journal) -> tuple[LaunchLog, list[Row]]:
-    """Return the log of a session, and as health why its journal is not kept; one that is asked for is made."""
+    """Return the log of a session, and as health why its journal is not kept; a requested one is made."""
     asked = clock, options.detail, options.mode, options.capacity
     if options.journal is None:
         return LaunchLog(*asked), []
@@ -353,7 +353,7 @@ def make_journal(journal: Journal) -> Row | None:
 
 
 def trouble(error: Exception, folder: Path, what: str = "no journal is kept") -> Row:
-    """Return what to say of a journal that cannot be kept, as a row of health."""
+    """Return a health row for a journal that cannot be kept."""
     reason = str(error)
     if isinstance(error, OSError) and error.errno is not None:
         reason = _REASONS.get(error.errno, error.strerror or reason)
@@ -364,7 +364,7 @@ def trouble(error: Exception, folder: Path, what: str = "no journal is kept") ->
 
 
 def _harmed(harm: str, folder: Path) -> Row:
-    """Return what to say of a journal that somebody else has taken away, as a row of health."""
+    """Return a health row for a journal that somebody else has taken away."""
     what = {"deleted": "it was deleted", "moved": "it was moved, and stays where it is now",
             "rows": "its file of rows was truncated", "truncated": "its file of launches was truncated"}[harm]
     kept = "" if harm == "truncated" else "; this recording has all of its launches"
@@ -377,8 +377,8 @@ def _harmed(harm: str, folder: Path) -> Row:
 def _rows(sink: Sink, table: str, first: int) -> Sequence[Row]:
     if table == "threads":
         return [{"ident": state.ident, "name": state.name} for state in sink.threads[first:]]
-    held: Any = getattr(sink, table)
-    return held.rows[first:] if isinstance(held, Interner) else held[first:]
+    rows: Any = getattr(sink, table)
+    return rows.rows[first:] if isinstance(rows, Interner) else rows[first:]
 
 
 def _cwd() -> str | None:
@@ -389,7 +389,7 @@ def _cwd() -> str | None:
 
 
 def _plain(value: Any) -> int | None:
-    """A number of NumPy as Python's; of what no JSON holds nothing is kept."""
+    """Return a NumPy integer as an int; None for any other value."""
     try:
         return int(value.__index__())
     except (AttributeError, TypeError):
@@ -401,7 +401,7 @@ _open: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:
-    """In a child that was forked: the journals are its parent's."""
+    """Stop writing to the journals in a forked child: they are the parent's."""
     for journal in list(_open):
         journal.let_go()
 

@@ -33,7 +33,7 @@ class Kind:
     Attributes
     ----------
     load_modules : callable
-        Returns the framework's modules, as its facts take them.
+        Returns the framework's modules, as its description of kernels takes them.
     facts, capture : type
         What makes rows of kernels, and of their code.
     family : callable
@@ -89,20 +89,19 @@ _NUMBA_CUDA_MLIR = Kind(numba_cuda_mlir.load_modules, MlirFacts, MlirCodeCapture
 # Live kernels as recordings: what ``@cuda.jit`` has made of a function so far, read from its caches.
 #
 # Nothing here compiles, loads or launches, except `with_lineinfo`, which compiles a copy. Kernels are numba-cuda's
-# and
-# numba-cuda-mlir's: `Kind` knows how they differ.
+# and numba-cuda-mlir's: `Kind` knows how they differ.
 
 # The compiled kernels of each dispatcher in the order in which they were first seen: what their ids count.
 _seen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
 
 def is_kernel(value: Any) -> bool:
-    """Whether `value` is a kernel that ``@cuda.jit`` made: no device function, no configured launch."""
+    """Return whether `value` is a kernel that ``@cuda.jit`` made: no device function, no configured launch."""
     return kind_of(value) is not None and not value.targetoptions.get("device")
 
 
 def described(value: Any) -> str:
-    """Return what a value is that is no kernel, in a few words for a message."""
+    """Return how a message describes a value that is no kernel."""
     if kind_of(value) is not None:
         return f"the device function {value.py_func.__name__!r}, which is compiled as a part of kernels,"
     for path, name, owner in (("numba.cuda.dispatcher", "_LaunchConfiguration", "dispatcher"),
@@ -129,7 +128,7 @@ def state(kernel: Any) -> Hashable:
 
 
 def can_compile_copies(kernel: Any) -> bool:
-    """Whether `with_lineinfo` can make a copy of a kernel: of numba-cuda's."""
+    """Return whether `with_lineinfo` can make a copy of a kernel: of numba-cuda's."""
     return _kind(kernel).compiles_copies
 
 
@@ -224,12 +223,12 @@ def _kind(kernel: Any) -> Kind:
 
 
 def _specializations(kernel: Any) -> list[tuple[Any, Any]]:
-    """Each compiled kernel with its dispatcher: known ones first and in the same order, new ones at the end."""
+    """Return each compiled kernel with its dispatcher: known ones first and in the same order, new ones at the end."""
     there = {id(each): (owner, each) for owner, kernels in _kind(kernel).family(kernel)
              for each in kernels}
     order = [each for each in (reference() for reference in _seen.get(kernel, ())) if each is not None]
     order = [each for each in order if id(each) in there]
-    held = {id(each) for each in order}
-    order += [each for key, (_, each) in there.items() if key not in held]
+    listed = {id(each) for each in order}
+    order += [each for key, (_, each) in there.items() if key not in listed]
     _seen[kernel] = [weakref.ref(each) for each in order]
     return [there[id(each)] for each in order]

@@ -1,7 +1,7 @@
-"""What a recording can be asked for: each option once, with its type, default, check, help and spelling on a line.
+"""Options of a recording: each declared once, with its type, default, check, help and spelling on a line.
 
 `kernelscope.record`, `Recorder` and `recorded` take the options as arguments, ``kernelscope run``, ``%%kernelscope``
-and ``%kernelscope on`` as words; all of them are made from `RecordingOptions`. An option needs nothing else than its
+and ``%kernelscope on`` as flags; all of them are made from `RecordingOptions`. An option needs nothing else than its
 field here; whoever acts on it reads the field. Nothing heavy is imported: ``--help`` needs none of it.
 """
 
@@ -108,7 +108,7 @@ def _journal_problem(options: RecordingOptions) -> str | None:
 
 @dataclass(frozen=True)
 class RecordingOptions:
-    """What a recording is asked for; `options_text` says what each field does.
+    """Options of a recording; `options_text` describes each field.
 
     Raises
     ------
@@ -178,19 +178,19 @@ class RecordingOptions:
         return cls(**given | others)
 
     def differences(self, around: RecordingOptions) -> list[str]:
-        """Return what is otherwise in the recording around this one, whose options these are: a sentence each."""
-        told: list[str] = []
+        """Return a line for each option that differs in the recording around this one."""
+        found: list[str] = []
         if self.detail != around.detail:
-            told.append(f"recorded with detail {around.detail!r}, as the recording around it, not {self.detail!r}")
+            found.append(f"recorded with detail {around.detail!r}, as the recording around it, not {self.detail!r}")
         if self.gpu != around.gpu:
-            told.append(f"recorded the GPU's side with {around.gpu!r}, as the recording around it, not {self.gpu!r}")
+            found.append(f"recorded the GPU's side with {around.gpu!r}, as the recording around it, not {self.gpu!r}")
         if self.mode != "grow" and (self.mode, self.capacity) != (around.mode, around.capacity):
-            told.append(f"launches were kept in {around._kept()}, as in the recording around it, "
+            found.append(f"launches were kept in {around._kept()}, as in the recording around it, "
                         f"not in {self._kept()}")
         if self.journal is not None and self.journal != around.journal:
             there = "no journal" if around.journal is None else "the journal"
-            told.append(f"launches went to {there} of the recording around it, not to one of their own")
-        return told
+            found.append(f"launches went to {there} of the recording around it, not to a separate one")
+        return found
 
     def _kept(self) -> str:
         return f"mode {self.mode!r}" + ("" if self.capacity is None else f" with capacity {self.capacity:,}")

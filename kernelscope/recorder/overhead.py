@@ -1,4 +1,4 @@
-"""What recording costs a launch: calibrated on this machine and stored, or estimated by a probe."""
+"""What recording costs a launch: calibrated on this machine and stored, or estimated on launches that do nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from typing import IO, Any, cast
 import kernelscope
 from kernelscope import dryrun
 from kernelscope.errors import CalibrationError
-from kernelscope.probes.base import Probe
+from kernelscope.probes.base import ProbeProtocol
 from kernelscope.probes.numba_cuda import NumbaCudaProbe
-from kernelscope.probes.nvtx import NvtxProbe, measure_cost
+from kernelscope.probes.nvtx import NvtxProbe
 from kernelscope.probes.sink import Sink
 from kernelscope.recorder.environment import processor
 
@@ -543,9 +543,7 @@ def of_process() -> Stored:
     return stored()
 
 
-# What a session's recordings state of their own cost: calibrated on this machine, or estimated by a probe.
-
-def stated_costs(probes: Sequence[Probe], sink: Sink) -> dict[str, Stated]:
+def stated_costs(probes: Sequence[ProbeProtocol], sink: Sink) -> dict[str, Stated]:
     """Return what recording one launch costs, by probe: as it was calibrated on this machine, else an estimate."""
     found: dict[str, Stated] = {}
     for probe in probes:
@@ -555,19 +553,19 @@ def stated_costs(probes: Sequence[Probe], sink: Sink) -> dict[str, Stated]:
             if calibration is not None:
                 found[probe.name] = calibrated(calibration)
                 continue
-        cost = _estimate(probe, sink)
+        cost = _estimate(probe.name, sink.detail, probe.cost_per_launch_ns)
         if cost is not None:
             found[probe.name] = estimated(cost, sink.detail)
     return found
 
 
-def cost_rows(probe: Probe, costs: Mapping[str, Stated], launches: Mapping[str, int],
-              ranges: int) -> list[dict[str, Any]]:
+def cost_rows(probe: ProbeProtocol, costs: Mapping[str, Stated], launches: Mapping[str, int],
+              ranges: int, detail: str) -> list[dict[str, Any]]:
     """Return what health says of a probe's cost.
 
     Parameters
     ----------
-    probe : Probe
+    probe : ProbeProtocol
         It is named after the framework whose launches it records.
     costs : mapping of str to Stated
         As `stated_costs` returns them.
@@ -575,14 +573,16 @@ def cost_rows(probe: Probe, costs: Mapping[str, Stated], launches: Mapping[str, 
         How many there were, by framework.
     ranges : int
         How many NVTX ranges and marks there were.
+    detail : str
+        What was recorded of a launch.
     """
     rows: list[dict[str, Any]] = []
     stated = costs.get(probe.name)
     if stated is not None:
         rows.append({"probe": probe.name, "status": "ok", "cost_ns": stated.cost_ns, "message": stated.message,
                      "total_cost_ns": stated.cost_ns * launches.get(probe.name, 0)})
-    if ranges and isinstance(probe, NvtxProbe):
-        cost = _range_cost()
+    cost = _estimate("a range", detail, probe.measure_cost) if ranges and isinstance(probe, NvtxProbe) else None
+    if cost is not None:
         rows.append({"probe": probe.name, "status": "ok", "total_cost_ns": cost * ranges,
                      "message": f"estimated: {cost:.0f} ns a range"})
     return rows
@@ -597,17 +597,11 @@ def facts(costs: Mapping[str, Stated], ranges: int) -> dict[str, Any]:
 _estimates: dict[tuple[str, str], float] = {}
 
 
-def _estimate(probe: Probe, sink: Sink) -> float | None:
-    """The probe's estimate, made once a process: 10 ms are too much for every cell."""
-    key = (probe.name, sink.detail)
-    if key not in _estimates:
-        cost = probe.cost_per_launch_ns(sink.detail)
+def _estimate(what: str, detail: str, measure: Callable[[str], float | None]) -> float | None:
+    """The cost that a probe measures, once a process: 10 ms are too much for every cell."""
+    if (what, detail) not in _estimates:
+        cost = measure(detail)
         if cost is None:
             return None
-        _estimates[key] = cost
-    return _estimates[key]
-
-
-@functools.cache
-def _range_cost() -> float:
-    return measure_cost()
+        _estimates[what, detail] = cost
+    return _estimates[what, detail]

@@ -20,7 +20,7 @@ from kernelscope.analysis.compiles import explain
 from kernelscope.clock import Clock, now
 from kernelscope.errors import RecorderStateError
 from kernelscope.probes import base
-from kernelscope.probes.base import Probe, insist
+from kernelscope.probes.base import ProbeProtocol, insist
 from kernelscope.recorder.options import (
     P,
     RecordingOptions,
@@ -39,9 +39,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class RecorderOptions(RecordingOptions):
-    """What a recorder is asked for: the recording's options, and what tests put in the place of this machine's."""
+    """Options of a recorder: the recording's options, and what tests replace."""
 
-    probes: Sequence[Probe] | None = field(
+    probes: Sequence[ProbeProtocol] | None = field(
         default=None, metadata=option("instead of every probe that there is; for tests"))
     clock: Clock = field(default=now, metadata=option("the host clock, in nanoseconds; for tests"))
 
@@ -70,14 +70,14 @@ class Recorder:
 
     @property
     def recording(self) -> Recording:
-        """The finished recording; raises `RecorderStateError` before `stop`."""
+        """Return the finished recording; raise `RecorderStateError` before `stop`."""
         if self._recording is None:
             raise RecorderStateError("the recording is not finished: it is there after stop(), or after the block")
         return self._recording
 
     @property
     def is_recording(self) -> bool:
-        """Whether it has started and not stopped."""
+        """Return whether it has started and not stopped."""
         return self._session is not None
 
     def start(self) -> Recorder:
@@ -140,7 +140,7 @@ class Recorder:
 
     def begin_cell(self, name: str | None = None, *, execution_count: int | None = None,
                    source: str | None = None) -> None:
-        """Say that a cell's code begins to run now, and so that the cell under way has ended."""
+        """Begin a cell; a cell under way ends."""
         if self._cells and "end_ns" not in self._cells[-1]:
             self.end_cell()
         self._cells.append({
@@ -151,7 +151,7 @@ class Recorder:
         self._journal_cell()
 
     def end_cell(self, error: BaseException | None = None) -> None:
-        """Say that the cell's code has ended, and with which exception."""
+        """End the cell, with the exception that ended its code if any."""
         if not self._cells or "end_ns" in self._cells[-1]:
             raise RecorderStateError("end_cell() without begin_cell()")
         cell = self._cells[-1]
@@ -164,7 +164,7 @@ class Recorder:
     def attach(self, kernel: Any) -> None:
         """Record one kernel by its framework's documented means, where the probe could not hook all of them.
 
-        Where everything is recorded anyway this does nothing. What is lost that way is said in ``health``.
+        Where everything is recorded anyway this does nothing. The table ``health`` lists what is lost that way.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Recorder:
                 self.stop()
 
     def _finished(self) -> Recording | None:
-        """The recording, if there is one; where a signal handler kept the block's end from stopping, it stops now."""
+        """Return the recording, if there is one; stop first if a signal handler kept the block's end from it."""
         if self._session is not None:
             self.stop()
         return self._recording
@@ -214,7 +214,7 @@ class Recorder:
             raise RecorderStateError("this recorder was started before: make a new one for another recording")
 
     def _give_up(self) -> None:
-        """Leave the session that a start has joined which cannot be finished; of this recorder nothing is kept."""
+        """Leave the session after a failed start, and drop everything recorded."""
         session = Session.active
 
         def undo() -> None:

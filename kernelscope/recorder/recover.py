@@ -43,7 +43,7 @@ def recover(journal: Journal | str | Path | None = None, *, remove: bool = False
     journal : Journal, str or Path, optional
         A journal, its folder, its name in the default folder, or a folder of journals, whose newest is meant. Without
         it the newest in the default folder. The newest is one that no process writes to; where one is named that is
-        still being written, what it holds by now is returned.
+        still being written, its launches so far are returned.
     remove : bool
         Remove the journal when the recording is made.
 
@@ -90,8 +90,8 @@ def chosen(journal: Journal | str | Path | None) -> Journal:
     left = sorted((each for each in found if not each.is_live), key=lambda each: each.problem is None)
     if not left:
         where = default_folder() if journal is None else journal
-        held = f"; still being written: {', '.join(each.name for each in found[-_LISTED:])}" if found else ""
-        raise JournalError(f"there is no journal to recover in {where}{held}")
+        live = f"; still being written: {', '.join(each.name for each in found[-_LISTED:])}" if found else ""
+        raise JournalError(f"there is no journal to recover in {where}{live}")
     return left[-1]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from kernelscope import dryrun
 from kernelscope.clock import Clock, align
 from kernelscope.native.log import LaunchColumns, LaunchLog, from_signal_handler
-from kernelscope.probes.base import Probe, insist, plugin_probes, remove_pass_throughs
+from kernelscope.probes.base import ProbeProtocol, insist, plugin_probes, remove_pass_throughs
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.probes.cupti import CuptiProbe, has_driver
@@ -55,13 +55,13 @@ class Session:
         if self.journal is not None:
             self.journal.follow(self.sink, shown_filename)
         self.alignment = align(clock)
-        self.installed: list[Probe] = []
+        self.installed: list[ProbeProtocol] = []
         #: Who records: as long as there is one, the hooks stay in.
         self.recorders: set[object] = set()
         self.describing = threading.RLock()
 
     @classmethod
-    def join(cls, recorder: object, options: RecordingOptions, probes: Sequence[Probe] | None,
+    def join(cls, recorder: object, options: RecordingOptions, probes: Sequence[ProbeProtocol] | None,
              clock: Clock) -> tuple[Session, Part]:
         """Return the active session, opening it if there is none, and the part of it that begins now.
 
@@ -77,9 +77,9 @@ class Session:
             return session, part
 
     @classmethod
-    def _open(cls, recorder: object, options: RecordingOptions, probes: Sequence[Probe] | None,
+    def _open(cls, recorder: object, options: RecordingOptions, probes: Sequence[ProbeProtocol] | None,
               clock: Clock) -> Session:
-        # What has to be undone is held before anything is done: a signal handler may raise after any call.
+        # What has to be undone is assigned before anything is done: a signal handler may raise after any call.
         journal, session = Journal(options.journal), None
         try:
             remove_pass_throughs()
@@ -124,7 +124,7 @@ class Session:
         return alone, interrupt
 
     def begin_journal(self, name: str | None) -> None:
-        """Write down what the journal is of, where one is kept."""
+        """Write the journal's metadata, where one is kept."""
         if self.journal is not None:
             self.journal.begin(name, _metadata(name, self, RawRecording()))
 
@@ -139,9 +139,9 @@ class Session:
         self.sink.log.leave_file()
 
     def describe(self, used: set[tuple[int, int]], code: bool) -> BaseException | None:
-        """Have the probes fill in what they ask only at stop, and with `code` the kernels' code.
+        """Have the probes query the driver, which happens only at stop, and with `code` the kernels' code.
 
-        A Ctrl-C ends what one probe is asked, and is returned: what was recorded is not lost for it.
+        A Ctrl-C ends one probe's queries, and is returned: the recording is not lost.
         """
         interrupt: BaseException | None = None
         with self.describing:
@@ -158,7 +158,7 @@ class Session:
                 self.journal.flush(anew=True)
         return interrupt
 
-    def _install(self, probe: Probe) -> None:
+    def _install(self, probe: ProbeProtocol) -> None:
         self.installed.append(probe)  # before: what a Ctrl-C interrupts is undone too
         try:
             probe.install(self.sink, self.sink.detail)
@@ -182,12 +182,12 @@ class Session:
             raise interrupt
 
 
-def _probes(gpu: str) -> tuple[list[Probe], list[dict[str, Any]]]:
+def _probes(gpu: str) -> tuple[list[ProbeProtocol], list[dict[str, Any]]]:
     """Every probe that there is, those that `gpu` asks for; and what is wrong with those of other packages."""
     on_gpu = gpu != "none" and has_driver()  # in a dry run and in the simulator the GPU's times do not exist
     timer = EventTimer() if on_gpu and gpu == "events" else None
-    probes: list[Probe] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
-                           CudaComputeProbe()]
+    probes: list[ProbeProtocol] = [NumbaCudaProbe(timer), NumbaCudaMlirProbe(), SimulatorProbe(), NvtxProbe(),
+                                   CudaComputeProbe()]
     if on_gpu and gpu == "cupti":
         probes.append(CuptiProbe())
     probes.append(CudaCoreProbe())  # after CUPTI's, whose records it looks at
@@ -216,19 +216,19 @@ class Part:
             self._builds = len(sink.builds)
 
     def launches(self, sink: Sink) -> LaunchColumns:
-        """The launches that began in this part and that the log has kept."""
+        """Return the launches that began in this part and that the log has kept."""
         return sink.log.columns(self._mark)
 
     def lost(self, sink: Sink) -> int:
-        """How many launches began in this part that the log has not kept."""
+        """Return how many launches began in this part that the log has not kept."""
         return sink.log.lost(self._mark)
 
     def compilations(self, sink: Sink) -> list[dict[str, Any]]:
-        """Compiles that ended in this part; a probe's `describe` may still add to the rows."""
+        """Return compiles that ended in this part; a probe's `describe` may still add to the rows."""
         return sink.compilations[self._compilations:]
 
     def passes(self, sink: Sink) -> list[dict[str, Any]]:
-        """Passes and phases of this part, referring to `compilations`' positions."""
+        """Return passes and phases of this part, referring to `compilations`' positions."""
         first = self._compilations
         return [
             {**row, "compilation_id": row["compilation_id"] - first}
@@ -238,7 +238,7 @@ class Part:
         ]
 
     def builds(self, sink: Sink) -> list[dict[str, Any]]:
-        """Requests to build caches that ended in this part; the nearest known build may be none of it."""
+        """Return requests to build caches that ended in this part; the nearest known build may be none of it."""
         first = self._builds
         rows = [dict(row) for row in sink.builds[first:]]
         for row in rows:
@@ -247,21 +247,21 @@ class Part:
         return rows
 
     def graphs(self, sink: Sink) -> RawGraphs:
-        """All graphs of the session until now, and when this part began."""
-        held = sink.graphs
+        """Return all graphs of the session until now, and when this part began."""
+        source = sink.graphs
         # What names before what is named: other threads go on.
-        launches, execs, nodes_of = dict(held.launches), dict(held.execs), dict(held.nodes_of)
-        events, edges, nodes = list(held.events), list(held.edges), list(held.nodes)
-        return RawGraphs(list(held.graphs), nodes, edges, events, launches, execs, nodes_of, self.began)
+        launches, execs, nodes_of = dict(source.launches), dict(source.execs), dict(source.nodes_of)
+        events, edges, nodes = list(source.events), list(source.edges), list(source.nodes)
+        return RawGraphs(list(source.graphs), nodes, edges, events, launches, execs, nodes_of, self.began)
 
     def ranges(self, sink: Sink) -> RawRanges:
-        """All NVTX events of the session until now, and which is the first of this part."""
+        """Return all NVTX events of the session until now, and which is the first of this part."""
         count = len(sink.ranges) // 4 * 4
         events = np.fromiter(sink.ranges[:count], np.float64, count).reshape(-1, 4)
         return RawRanges(events, list(sink.range_labels.rows), self._ranges)
 
     def activities(self, sink: Sink) -> RawActivities:
-        """What the GPU was asked for in this part, and the calls that asked."""
+        """Return the GPU activities of this part, and the calls that started them."""
         gpu = sink.gpu
         calls, activities = gpu.calls, gpu.activities
         if self.began is not None:
@@ -277,7 +277,7 @@ class Part:
 
 def raw_recording(session: Session, part: Part, name: str | None, cells: list[dict[str, Any]],
                   notes: list[dict[str, Any]], *, code: bool = False) -> RawRecording:
-    """Everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
+    """Return everything that the builder needs, copied out of the session; the kernels' code with `code` only."""
     sink = session.sink
     launches = part.launches(sink)
     lost = part.lost(sink)
@@ -320,7 +320,7 @@ def raw_recording(session: Session, part: Part, name: str | None, cells: list[di
 
 
 def _made(launches: LaunchColumns) -> dict[tuple[int, int], int]:
-    """How many launches there are of each pair of target and configuration."""
+    """Return how many launches there are of each pair of target and configuration."""
     target, configuration = launches["target"], launches["configuration"]
     if not len(target):
         return {}
@@ -344,7 +344,7 @@ _PART = 1 << 15  # launches whose pairs stay in the processor's cache
 
 
 def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
-    """How many of the launches are of each framework."""
+    """Return how many of the launches are of each framework."""
     total: Counter[str] = Counter()
     for (target, _), count in made.items():
         total[sink.dispatchers.rows[sink.targets.rows[target]["dispatcher_id"]]["framework"]] += count
@@ -353,7 +353,7 @@ def _counts(sink: Sink, made: Mapping[tuple[int, int], int]) -> dict[str, int]:
 
 def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int],
             ranges: int) -> list[dict[str, Any]]:
-    """What the probes had to say, and what recording cost."""
+    """Return the probes' health rows, and what recording cost."""
     sink = session.sink
     rows = [*sink.health, *sink.stated.values()]
     for name, count in sink.errors.items():
@@ -362,12 +362,12 @@ def _health(session: Session, costs: dict[str, Stated], launches: dict[str, int]
                                 f"code; the first: {sink.first_errors[name]}",
                      "fix": "please report it with this message"})
     for probe in session.installed:
-        rows += cost_rows(probe, costs, launches, ranges)
+        rows += cost_rows(probe, costs, launches, ranges, sink.detail)
     return rows
 
 
 def _losses(log: LaunchLog, kept: int, lost: int) -> list[dict[str, Any]]:
-    """What the card must say where the log has not kept every launch."""
+    """Return a health row for launches that the log dropped, if any."""
     if not lost or log.mode == "grow":  # the journal says it
         return []
     which = "newest" if log.mode == "ring" else "first"

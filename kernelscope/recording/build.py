@@ -13,9 +13,9 @@ from kernelscope.recording.columns import FOREVER, Columns, Row, Spans, cell_fin
 from kernelscope.recording.graphs import GraphJoin, RawGraphs
 from kernelscope.recording.joins import Neighbours, RawActivities, add_devices, join
 from kernelscope.recording.model import Recording
-from kernelscope.recording.parquet import in_range, integer_array, make_table, table_of_rows
+from kernelscope.recording.parquet import integer_array, make_table, recorded_table
 from kernelscope.recording.ranges import RawRanges, range_columns
-from kernelscope.schema import RECORD_TIMES, TABLES, UNFINISHED, UNKNOWN
+from kernelscope.schema import RECORD_TIMES, UNFINISHED, UNKNOWN
 
 #: The columns of `RawRecording.launches`.
 LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "target", "configuration"), np.int32),
@@ -70,50 +70,40 @@ class RawRecording:
 def build(raw: RawRecording) -> Recording:
     """Return the finished recording of a session's raw data."""
     launches = _columns(raw)
-    compilations = sorted(({**row, "_number": number} for number, row in enumerate(raw.compilations)),
-                          key=lambda row: row["start_ns"])
+    order = sorted(range(len(raw.compilations)), key=lambda number: raw.compilations[number]["start_ns"])
+    renumbered: dict[Any, int] = {old: new for new, old in enumerate(order)}
+    compilations = [dict(raw.compilations[old]) for old in order]
     ranges = range_columns(raw.ranges)
     builds = _in_order(raw.builds)
     _add_cells(launches, compilations, builds, ranges, raw.cells)
     _add_parents(launches)
     _add_compilations(launches, compilations)
-    renumbered = {row.pop("_number"): number for number, row in enumerate(compilations)}
-    for number, row in enumerate(compilations):
-        row["compilation_id"] = number
     _add_launches(builds, launches)
     graphs = GraphJoin(raw.graphs, raw.threads)
     activities, api_calls = join(raw.activities, launches, Neighbours(
         raw.threads, raw.devices, raw.specializations, raw.configurations, raw.cells, raw.dispatchers), graphs)
-    add_devices(launches, activities["launch_id"], activities["device_id"])
+    if activities:
+        add_devices(launches, activities["launch_id"], activities["device_id"])
     graphs.mark_captured(launches, raw.configurations, raw.specializations, raw.devices)
-    of_graphs, event_ids = graphs.tables(raw.cells, raw.specializations)
+    of_graphs, graph_events, event_ids = graphs.rows(raw.cells, raw.specializations)
     for columns, name in ((launches, "capture_event_id"), (activities, "graph_event_id")):
         if name in columns and len(event_ids) > 1:
             columns[name] = event_ids[columns[name]]
     passes = [{**row, "compilation_id": renumbered.get(row.get("compilation_id"))} for row in raw.passes]
-    left_out: list[str] = []
-    tables = {
-        "cells": _numbered("cells", "cell_id", raw.cells, left_out),
-        "threads": _numbered("threads", "thread_id", raw.threads, left_out),
-        "devices": _numbered("devices", "device_id", raw.devices, left_out),
-        "dispatchers": _numbered("dispatchers", "dispatcher_id", raw.dispatchers, left_out),
-        "specializations": _numbered("specializations", "specialization_id", raw.specializations, left_out),
-        "configurations": _numbered("configurations", "configuration_id", raw.configurations, left_out),
-        "occupancies": table_of_rows("occupancies", in_range("occupancies", raw.occupancies, left_out)),
-        "launches": make_table("launches", launches),
-        "activities": make_table("activities", activities),
-        "api_calls": make_table("api_calls", api_calls),
-        "compilations": table_of_rows("compilations", in_range("compilations", compilations, left_out)),
-        "passes": table_of_rows("passes", in_range("passes", passes, left_out)),
-        "code": table_of_rows("code", in_range("code", raw.code, left_out)),
-        "builds": _numbered("builds", "build_id", builds, left_out),
-        **of_graphs,
-        "ranges": make_table("ranges", ranges),
+    rows: dict[str, Sequence[Row]] = {
+        "cells": raw.cells, "threads": raw.threads, "devices": raw.devices, "dispatchers": raw.dispatchers,
+        "specializations": raw.specializations, "configurations": raw.configurations, "occupancies": raw.occupancies,
+        "compilations": compilations, "passes": passes, "code": raw.code, "builds": builds, **of_graphs,
     }
-    health = in_range("health", raw.health, left_out)
+    columns = {"launches": launches, "activities": activities, "api_calls": api_calls, "graph_events": graph_events,
+               "ranges": ranges}
+    left_out: list[str] = []
+    tables = {name: recorded_table(name, held, left_out) for name, held in rows.items()}
+    tables |= {name: make_table(name, held) for name, held in columns.items()}
+    health = recorded_table("health", raw.health, left_out)
     if left_out:
-        health = [*health, _told(left_out)]
-    return Recording({**tables, "health": table_of_rows("health", health)}, raw.metadata)
+        health = recorded_table("health", [*raw.health, _told(left_out)], left_out)
+    return Recording({**tables, "health": health}, raw.metadata)
 
 
 def _told(left_out: Sequence[str]) -> Row:
@@ -168,10 +158,10 @@ def _add_cells(launches: dict[str, Any], compilations: list[Row], builds: list[R
         row["cell_id"] = number
     cell_of = cell_finder(cells)
     launches["cell_id"] = cell_of(launches["start_ns"], in_order=True)
-    for rows in (compilations, builds):
-        times = np.array([row["start_ns"] for row in rows], dtype=np.int64)
-        for row, cell in zip(rows, cell_of(times).tolist(), strict=True):
-            row["cell_id"] = None if cell == UNKNOWN else cell
+    rows = [*compilations, *builds]
+    times = np.array([row["start_ns"] for row in rows], dtype=np.int64)
+    for row, cell in zip(rows, cell_of(times).tolist(), strict=True):
+        row["cell_id"] = None if cell == UNKNOWN else cell
     # A start that is not known was before recording began.
     ranges["cell_id"] = cell_of(ranges["start_ns"].fill_null(np.iinfo(np.int64).min).to_numpy())
 
@@ -299,11 +289,3 @@ def _coded(words: Sequence[str | None]) -> tuple[list[str], np.ndarray]:
 def _dictionary(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
     """A category column from codes into `words`; a code of -1 is null."""
     return pa.DictionaryArray.from_arrays(integer_array(codes, pa.int32()), pa.array(words, pa.string()), safe=False)
-
-
-def _numbered(table: str, column: str, rows: Sequence[Row], left_out: list[str]) -> pa.Table:
-    """A table whose ids are its row numbers; keys that the schema does not have are the recorder's own."""
-    names = TABLES[table].names
-    return table_of_rows(table, in_range(table, [
-        {name: row[name] for name in names if name in row} | {column: number} for number, row in enumerate(rows)
-    ], left_out))

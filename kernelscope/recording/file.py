@@ -239,7 +239,7 @@ def save(
         rows = {name: table.num_rows for name, table in tables.items()}
         members = {MANIFEST: _manifest(rows, members, recording.metadata), **members}
         size = sum(len(member) for member in members.values())
-        Budget(size).take(sum(fixed_bytes(name, count) for name, count in rows.items()), "the recording")
+        Budget(size).take(fixed_bytes(rows), "the recording")
         if size > MAX_FILE_BYTES:
             raise RecordingFileError(f"the recording has {size} bytes; a file holds at most {MAX_FILE_BYTES}")
     except RecordingFileError as error:
@@ -274,10 +274,10 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
         manifest = _read_manifest(members)
         budget = Budget(len(content))
         # All tables are counted before the first is decoded: a refused file must not cost memory.
-        budget.take(sum(fixed_bytes(name, rows) for name, (rows, _) in manifest.tables.items()), "the recording")
+        budget.take(fixed_bytes(manifest.rows), "the recording")
         tables: dict[str, pa.Table] = {}
         done = 0
-        for name, (rows, _) in manifest.tables.items():
+        for name, rows in manifest.rows.items():
             member = members[f"{name}.parquet"].content
             if progress:
                 progress(done / len(content), f"reading {rows} rows of {name}")
@@ -293,10 +293,10 @@ def load(path: str | Path, *, progress: Progress | None = None) -> Recording:
 
 @dataclass(frozen=True)
 class _Manifest:
-    """What ``manifest.json`` says; for each table its rows and the CRC-32 of its member."""
+    """What ``manifest.json`` says: the recording's metadata, and how many rows each table has."""
 
     metadata: dict[str, Any]
-    tables: dict[str, tuple[int, int]]
+    rows: dict[str, int]
 
 
 def _told(tables: Mapping[str, pa.Table], progress: Progress | None) -> Iterator[tuple[str, pa.Table]]:
@@ -427,8 +427,8 @@ def _read_manifest(members: Mapping[str, Member]) -> _Manifest:
     if not isinstance(metadata, dict) or not isinstance(listed, dict):
         raise RecordingFileError("the manifest has no metadata or no tables")
     _check_members(members, cast("dict[str, Any]", listed))
-    tables = {name: _listed(name, cast("dict[str, Any]", listed)[name], members) for name in TABLES}
-    return _Manifest(cast("dict[str, Any]", metadata), tables)
+    rows = {name: _rows(name, cast("dict[str, Any]", listed)[name], members) for name in TABLES}
+    return _Manifest(cast("dict[str, Any]", metadata), rows)
 
 
 def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any]) -> None:
@@ -443,14 +443,15 @@ def _check_members(members: Mapping[str, Member], listed: Mapping[str, Any]) -> 
         raise RecordingFileError(f"holds {_short(unknown[0])}, which is no part of a recording")
 
 
-def _listed(name: str, entry: Any, members: Mapping[str, Member]) -> tuple[int, int]:
+def _rows(name: str, entry: Any, members: Mapping[str, Member]) -> int:
+    """How many rows a table has, after its CRC-32 was compared with its member's."""
     fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
     rows, crc = fields.get("rows", -1), fields.get("crc32", -1)
     if not _is_count(rows) or not _is_count(crc) or rows > _MAX_ROWS:
         raise RecordingFileError(f"the manifest gives table {name!r} {_short(entry)}, not its rows and CRC-32")
     if members[f"{name}.parquet"].crc32 != crc:
         raise RecordingFileError(f"{describe(f'{name}.parquet')} is not the one that the manifest was written for")
-    return rows, crc
+    return rows
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

@@ -1,22 +1,21 @@
 """From the lives of graphs, as probes saw them, to the graphs' tables; pure and vectorized.
 
 Events are numbered as they came: first those that probes handed over, then graph launches from a log, then those that
-CUPTI saw as calls, last the executable graphs that nobody saw being made. `GraphJoin.tables` puts them in order.
+CUPTI saw as calls, last the executable graphs that nobody saw being made. `GraphJoin.rows` puts them in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.calls import Capturing, GraphCalls, captured_launches, nodes_of_launches
 from kernelscope.recording.columns import FOREVER, THREAD_BITS, Columns, Row, Spans, cell_finder, thread_rows
-from kernelscope.recording.parquet import make_table, table_of_rows
-from kernelscope.schema import TABLES, UNKNOWN
+from kernelscope.schema import UNKNOWN
 
 #: Of one graph launch: the position in `RawGraphs.events` of what made the executable graph (-1 unknown), the stream's
 #: handle, the thread's ident (its lower 32 bits), when the call was entered and returned (ns), and its result.
@@ -163,10 +162,12 @@ class GraphJoin:
         launches["graph_node_id"] = nodes_of_launches(
             launches, capture, graph, self._nodes, configurations, specializations)
 
-    def tables(self, cells: Sequence[Row], specializations: Sequence[Row]) -> tuple[dict[str, pa.Table], np.ndarray]:
-        """Return the graphs' tables, and for the number of each event its row; -1 for those that are left out.
+    def rows(self, cells: Sequence[Row], specializations: Sequence[Row],
+             ) -> tuple[dict[str, Sequence[Row]], dict[str, Any], np.ndarray]:
+        """Return what the graphs' tables are made of, and for the number of each event its row; -1 for no row.
 
-        The last one stands in for no event.
+        The tables are those of graphs, nodes and edges, as rows, and that of events, as columns. The last number stands
+        in for no event.
         """
         self._name_graphs()
         events, ids = self._events(cells)
@@ -178,10 +179,8 @@ class GraphJoin:
                  for row in sorted(raw.edges, key=lambda row: row["graph_id"])]
         nodes_of, edges_of = (np.bincount(each[each >= 0], minlength=len(raw.graphs)).tolist()
                               for each in (node_graphs, _numbers(edges, "graph_id")))
-        graphs = [{**row, "graph_id": at, "nodes": nodes_of[at], "edges": edges_of[at]}
-                  for at, row in enumerate(raw.graphs)]
-        return {"graphs": _table("graphs", graphs), "graph_nodes": _table("graph_nodes", self._nodes),
-                "graph_edges": _table("graph_edges", edges), "graph_events": events}, ids
+        graphs = [{**row, "nodes": nodes_of[at], "edges": edges_of[at]} for at, row in enumerate(raw.graphs)]
+        return {"graphs": graphs, "graph_nodes": self._nodes, "graph_edges": edges}, events, ids
 
     def _ident_of(self, row: Row) -> int:
         ident = row.get("thread_ident")
@@ -292,8 +291,10 @@ class GraphJoin:
             if row.get("specialization_id") is None and row.get("entry_name"):
                 row["specialization_id"] = named.get(row["entry_name"])
 
-    def _events(self, cells: Sequence[Row]) -> tuple[pa.Table, np.ndarray]:
-        """The table of events, in order, and the row of each number; those from before the recording as `before`."""
+    def _events(self, cells: Sequence[Row]) -> tuple[dict[str, Any], np.ndarray]:
+        """The events' columns, in order, and the row of each number; those from before the recording as `before`."""
+        if not len(self):
+            return {}, np.full(1, UNKNOWN)
         held, texts = self._numbers, self._texts
         kept = self._cut()
         order = kept[np.argsort(held["start_ns"][kept], kind="stable")]
@@ -315,7 +316,7 @@ class GraphJoin:
         cell = np.where(start == UNKNOWN, UNKNOWN, cell_finder(cells)(start))
         columns |= {"graph_event_id": np.arange(len(order)), "thread_id": thread, "cell_id": cell}
         columns |= {name: pa.array(values, pa.string()).take(pa.array(order)) for name, values in texts.items()}
-        return make_table("graph_events", columns), ids
+        return columns, ids
 
     def _cut(self) -> np.ndarray:
         """The numbers of the events that stay: what is used and was made earlier becomes a ``before``."""
@@ -362,7 +363,318 @@ def _numbers(rows: Sequence[Row], name: str) -> np.ndarray:
     return np.array([UNKNOWN if value is None else value for value in values], np.int64)
 
 
-def _table(name: str, rows: Sequence[Row]) -> pa.Table:
-    """A table of rows, of which keys that the schema does not have are the probes' own."""
-    names = TABLES[name].names
-    return table_of_rows(name, [{key: row[key] for key in names if key in row} for row in rows])
+# Which driver calls launched graphs, and which activities of the GPU each launch is made of; vectorized.
+
+#: CUPTI's id of an executable graph's node is the graph's id above these bits, and the node's number in them.
+NODE_BITS = 32
+_NODE_NUMBER = (1 << NODE_BITS) - 1
+
+
+def is_graph_launch(name: str) -> bool:
+    """Whether a driver or runtime call launches a graph."""
+    return name.startswith(("cuGraphLaunch", "cudaGraphLaunch"))
+
+
+class GraphCalls:
+    """The calls that launched graphs, and the activities that are parts of graphs.
+
+    Parameters
+    ----------
+    calls : dict of str to ndarray
+        Driver and runtime calls in order of their start.
+    first : ndarray of int64
+        For each call the first one with the same correlation id: a driver call inside of a runtime call counts once.
+    names : sequence of str
+        What the calls' ``name`` stands for.
+    seen : dict of str to ndarray
+        Activities in order of their start.
+    call : ndarray of int64
+        For each activity the call that asked for it, -1 for none.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n,)
+        Rows of the calls that launched a graph.
+    cupti_graph : ndarray of int64, shape (n,)
+        CUPTI's id of the executable graph that each launched; -1 where it asked for no activity.
+    event : ndarray of int64, shape (n,)
+        The number of the event that each is; -1 for none.
+    activities : ndarray of int64, shape (m,)
+        Rows of the activities that are parts of graphs.
+    place : ndarray of int64, shape (m,)
+        The place in `rows` of the call that asked for each; -1 for none.
+    """
+
+    def __init__(self, calls: Columns, first: np.ndarray, names: Sequence[str], seen: Columns,
+                 call: np.ndarray) -> None:
+        self._calls, self._seen = calls, seen
+        launches = np.array([is_graph_launch(name) for name in names], bool)
+        rows = np.flatnonzero(launches[calls["name"]]) if launches.any() else np.empty(0, np.int64)
+        self.rows = rows[first[rows] == rows]
+        self.activities = _known_graphs(seen["cupti_graph_id"])
+        self._graph = np.asarray(seen["cupti_graph_id"], np.int64)[self.activities]
+        asked = call[self.activities]
+        place = np.searchsorted(self.rows, asked)
+        found = np.append(self.rows, UNKNOWN)[place] == asked
+        self.place = np.where(found & (asked != UNKNOWN), place, UNKNOWN)
+        told = self.place != UNKNOWN
+        self.cupti_graph = np.full(len(self.rows), UNKNOWN)
+        self.cupti_graph[self.place[told]] = self._graph[told]
+        self.event = np.full(len(self.rows), UNKNOWN)
+
+    def match(self, launches: Spans, numbers: np.ndarray) -> np.ndarray:
+        """Give calls the numbers of launches that a probe saw around them, by thread; return which calls they are."""
+        calls = self._calls
+        middle = (calls["start_ns"][self.rows] + calls["end_ns"][self.rows]) >> 1
+        around = launches.around(np.asarray(calls["ident"], np.int64)[self.rows], middle)
+        matched = np.flatnonzero(around != UNKNOWN)
+        self.event[matched] = numbers[around[matched]]
+        return matched
+
+    def fresh(self, capturing: Spans) -> np.ndarray:
+        """Return which calls are no events yet, without those that went into a capture of their thread."""
+        idents, starts = np.asarray(self._calls["ident"], np.int64)[self.rows], self._calls["start_ns"][self.rows]
+        captured = (self.cupti_graph == UNKNOWN) & (capturing.around(idents, starts) != UNKNOWN)
+        return np.flatnonzero((self.event == UNKNOWN) & ~captured)
+
+    def with_bodies(self, seen: Columns, call: np.ndarray) -> tuple[Columns, np.ndarray]:
+        """Return the activities and their calls, with those of their launch for what bodies of conditional nodes ran.
+
+        Both parameters are those that this was made with, and stay as they are.
+        """
+        bodies = self._join_bodies()
+        if len(bodies):
+            rows, launched = self.activities[bodies], self.rows[self.place[bodies]]
+            call, correlation = call.copy(), np.array(seen["correlation_id"])
+            call[rows] = launched
+            correlation[rows] = self._calls["correlation_id"][launched]
+            seen = {**seen, "correlation_id": correlation}
+        return seen, call
+
+    def of_activities(self, numbers: np.ndarray) -> np.ndarray:
+        """Return for each part of a graph what `numbers` has for its call, -1 where there is none."""
+        return np.append(numbers, UNKNOWN)[self.place]
+
+    def nodes(self, graph: np.ndarray, known: Mapping[tuple[int, int], int]) -> np.ndarray:
+        """Return the node that each part of a graph is a run of.
+
+        Parameters
+        ----------
+        graph : ndarray of int64, shape (m,)
+            The graph's row; -1 for unknown.
+        known : mapping of (int, int) to int
+            For a graph and the number of a node in it the node's row.
+        """
+        if not known or not len(graph):
+            return np.full(len(graph), UNKNOWN)
+        keys = np.array([graph << NODE_BITS | number for graph, number in known], np.int64)
+        order = np.argsort(keys)
+        rows = np.fromiter(known.values(), np.int64, len(known))[order]
+        keys = keys[order]
+        wanted = graph << NODE_BITS | self._node_numbers()
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where((graph != UNKNOWN) & (keys[at] == wanted), rows[at], UNKNOWN)
+
+    def times(self, event: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return when the first node of each of `count` events began and the last one ended, -1 for unknown.
+
+        `event` is the number of each part's event.
+        """
+        start = np.asarray(self._seen["start_ns"], np.int64)[self.activities]
+        end = np.asarray(self._seen["end_ns"], np.int64)[self.activities]
+        timed = np.flatnonzero((event != UNKNOWN) & (start != UNKNOWN) & (end != UNKNOWN))
+        return extremes(event[timed], start[timed], end[timed], count)
+
+    def _join_bodies(self) -> np.ndarray:
+        """Find the launches of activities in bodies of conditional nodes; return their places in `activities`.
+
+        CUPTI gives them correlation id 0. One executable graph runs once at a time, so that they are between the other
+        nodes of their launch; after all of them and before those of the next launch stands what has a higher number.
+        """
+        seen = self._seen
+        bodies = np.flatnonzero((self.place == UNKNOWN) & (seen["correlation_id"][self.activities] == 0))
+        rows = np.flatnonzero(self.cupti_graph != UNKNOWN)
+        if not len(bodies) or not len(rows):
+            return np.empty(0, np.int64)
+        start = np.asarray(seen["start_ns"], np.int64)[self.activities]
+        timed = np.flatnonzero((self.place != UNKNOWN) & (start != UNKNOWN))
+        first, last = extremes(self.place[timed], start[timed], start[timed], len(self.rows))
+        begun = self._calls["start_ns"][self.rows]
+        first = np.where(first == UNKNOWN, begun, first)
+        spans = Spans(self.cupti_graph[rows], first[rows], first[rows])
+        graph, time = self._graph[bodies], start[bodies]
+        place = spans.place(graph, time)
+        known = place != UNKNOWN
+        following = np.where(known, spans.following(place), spans.first(graph))
+        launch = np.where(known, rows[spans.rows[place]], UNKNOWN)
+        after = rows[spans.rows[following]]
+        number = self._node_numbers()
+        lowest = np.full(len(self.rows), _NODE_NUMBER)
+        asked = np.flatnonzero(self.place != UNKNOWN)
+        np.minimum.at(lowest, self.place[asked], number[asked])
+        comes_first = ~known | ((time > last[launch]) & (number[bodies] < lowest[launch]))
+        moves = (following != UNKNOWN) & comes_first & (begun[after] <= time)
+        launch = np.where(moves, after, launch)
+        self.place[bodies] = launch
+        return bodies[launch != UNKNOWN]
+
+    def _node_numbers(self) -> np.ndarray:
+        return np.asarray(self._seen["cupti_node_id"], np.int64)[self.activities] & _NODE_NUMBER
+
+
+def extremes(group: np.ndarray, least: np.ndarray, most: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return by group the smallest of one column and the largest of another, -1 where a group has no row."""
+    low, high = np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+    if len(group):
+        if (group[1:] < group[:-1]).any():
+            order = np.argsort(group, kind="stable")
+            group, least, most = group[order], least[order], most[order]
+        begins = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
+        low[group[begins]] = np.minimum.reduceat(least, begins)
+        high[group[begins]] = np.maximum.reduceat(most, begins)
+    return low, high
+
+
+def _known_graphs(values: np.ndarray) -> np.ndarray:
+    """The rows that are not -1; a column of one value, which takes no memory, is looked at once."""
+    if len(values) and not any(values.strides) and values[0] == UNKNOWN:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(values != UNKNOWN)
+
+
+# Which launches went into a capture, and which nodes of its graph they became.
+
+#: The handle of the default stream that CUDA has for each thread in each context.
+PER_THREAD = 2
+
+_AXES = "xyz"
+
+
+class Capturing:
+    """Captures as spans of the streams that were part of them.
+
+    A handle tells streams of one context apart only, and `PER_THREAD` is another stream in each thread too. Where the
+    device of a capture or of a launch is not known, any fits.
+
+    Parameters
+    ----------
+    stream, ident, device : ndarray of int64, shape (n,)
+        The stream's handle, the thread that began the capture, and the device's ordinal (-1 unknown).
+    start, end : ndarray of int64, shape (n,)
+        When it began and ended.
+
+    Attributes
+    ----------
+    streams : ndarray of int64
+        The distinct handles.
+    """
+
+    def __init__(self, stream: np.ndarray, ident: np.ndarray, device: np.ndarray, start: np.ndarray,
+                 end: np.ndarray) -> None:
+        self.streams = np.unique(stream)
+        self._rows = np.stack([stream, np.where(stream == PER_THREAD, ident, UNKNOWN), device])
+        self._times = start, end
+
+    def around(self, stream: np.ndarray, ident: np.ndarray, device: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """Return the row of the capture that was under way on a stream, the latest of several; -1 for none."""
+        found = np.full(len(stream), UNKNOWN)
+        asked = np.flatnonzero(np.isin(stream, self.streams))
+        if not len(asked):
+            return found
+        stream, ident, device, time = (values[asked] for values in (stream, ident, device, time))
+        wanted = np.stack([stream, np.where(stream == PER_THREAD, ident, UNKNOWN), device])
+        every = np.ones(self._rows.shape[1], bool)
+        result = np.full(len(asked), UNKNOWN)
+        for captures, launches, columns in ((every, device != UNKNOWN, 3), (every, device == UNKNOWN, 2),
+                                            (self._rows[2] == UNKNOWN, device != UNKNOWN, 2)):
+            rest = np.flatnonzero(launches & (result == UNKNOWN))
+            if len(rest) and captures.any():
+                result[rest] = self._around(captures, wanted[:, rest], time[rest], columns)
+        found[asked] = result
+        return found
+
+    def _around(self, captures: np.ndarray, wanted: np.ndarray, time: np.ndarray, columns: int) -> np.ndarray:
+        rows = np.flatnonzero(captures)
+        both = np.concatenate([self._rows[:columns, rows], wanted[:columns]], axis=1)
+        numbers = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
+        start, end = self._times
+        place = Spans(numbers[:len(rows)], start[rows], end[rows]).around(numbers[len(rows):], time)
+        return np.append(rows, UNKNOWN)[place]
+
+
+def captured_launches(launches: dict[str, Any], configurations: Sequence[Row], threads: Sequence[Row],
+                      devices: Sequence[Row], capturing: Capturing) -> np.ndarray:
+    """Return the row of `capturing` in which each launch was submitted; -1 for none.
+
+    A launch that raised became no node, and is none of a capture.
+    """
+    handles = [row.get("stream") for row in configurations]
+    stream = np.array([UNKNOWN if handle is None else handle for handle in handles] + [UNKNOWN], np.int64)
+    ident = np.array([(row.get("ident") or 0) & THREAD_BITS for row in threads] + [UNKNOWN], np.int64)
+    ordinals = [row.get("ordinal") for row in devices]
+    ordinal = np.array([UNKNOWN if each is None else each for each in ordinals] + [UNKNOWN], np.int64)
+    found = np.full(len(launches["start_ns"]), UNKNOWN)
+    candidates = np.isin(stream, capturing.streams)[launches["configuration_id"]]
+    rows = np.flatnonzero(candidates & launches["error"].is_null().to_numpy(zero_copy_only=False))
+    submitted = launches["submit_start_ns"][rows]
+    time = np.where(submitted == UNKNOWN, launches["start_ns"][rows], submitted)
+    found[rows] = capturing.around(stream[launches["configuration_id"][rows]], ident[launches["thread_id"][rows]],
+                                   ordinal[launches["device_id"][rows]], time)
+    return found
+
+
+def nodes_of_launches(launches: dict[str, Any], capture: np.ndarray, graph_of_capture: np.ndarray,
+                      nodes: Sequence[Row], configurations: Sequence[Row],
+                      specializations: Sequence[Row]) -> np.ndarray:
+    """Return the row in `nodes` that each captured launch became, -1 for none.
+
+    The k-th launch of a kernel with a configuration, in one capture, is the k-th such node of the capture's graph;
+    nodes of child graphs were captured elsewhere.
+
+    Parameters
+    ----------
+    launches : dict of str to array
+        The launches' columns, in order of start.
+    capture : ndarray of int64
+        The capture that each launch went into, -1 for none.
+    graph_of_capture : ndarray of int64
+        The graph that each capture made, -1 for unknown.
+    nodes : sequence of dict
+        Rows of the table ``graph_nodes``, with ``graph_node_id``, in order.
+    configurations, specializations : sequence of dict
+        Rows of the tables of that name.
+    """
+    found = np.full(len(capture), UNKNOWN)
+    captured = np.flatnonzero(capture != UNKNOWN)
+    shapes = [_shape(row) for row in configurations]
+    wanted = set(graph_of_capture[capture[captured]].tolist())
+    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    child: set[int] = set()
+    for at, row in enumerate(nodes):
+        if row["graph_id"] not in wanted:
+            continue
+        if row["kind"] == "child" or row.get("parent_node_id") in child:
+            child.add(at)
+        elif row.get("entry_name") and row.get("configuration_id") is not None:
+            alike[row["graph_id"], row["entry_name"], shapes[row["configuration_id"]]].append(at)
+    numbers: Counter[Any] = Counter()
+    for launch, event, specialization, configuration in zip(
+            captured.tolist(), capture[captured].tolist(), launches["specialization_id"][captured].tolist(),
+            launches["configuration_id"][captured].tolist(), strict=True):
+        name = specializations[specialization].get("entry_name") if specialization != UNKNOWN else None
+        if not name:
+            continue
+        key = name, shapes[configuration]
+        same = alike.get((int(graph_of_capture[event]), *key), ())
+        number = numbers[event, key]
+        numbers[event, key] += 1
+        if number < len(same):
+            found[launch] = same[number]
+    return found
+
+
+def _shape(configuration: Row) -> tuple[Any, ...]:
+    """A configuration without its stream; a cluster of one block is none."""
+    cluster = tuple(configuration.get(f"cluster_{axis}") or 1 for axis in _AXES)
+    return (*(configuration.get(f"{kind}_{axis}") for kind in ("griddim", "blockdim") for axis in _AXES), cluster,
+            configuration.get("sharedmem_bytes") or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Mapping
@@ -113,6 +114,7 @@ def check_tables(tables: Mapping[str, pa.Table]) -> None:
     check_graphs(tables)
 
 
+@functools.cache
 def own_id(table: str) -> str | None:
     """Return the column that numbers the rows of a table, or None where a table has none."""
     first = TABLES[table].columns[0].name

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kernelscope.errors import RecordingFileError
+from kernelscope.recording.integrity import own_id
 from kernelscope.schema import TABLES, UNKNOWN, Column
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
@@ -73,27 +74,30 @@ def table_of_rows(name: str, records: Sequence[Mapping[str, Any]]) -> pa.Table:
     return make_table(name, columns, rows=len(records))
 
 
-def in_range(name: str, records: Sequence[Mapping[str, Any]], left_out: list[str]) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of a table without numbers that are out of their column's range.
+def recorded_table(name: str, rows: Sequence[Mapping[str, Any]], left_out: list[str]) -> pa.Table:
+    """Make the table called `name` from rows as they were recorded, of which the table's own id is the number.
 
-    A launch can be asked for with any grid, and one that the driver refuses is recorded too. Such a number becomes
-    null, or the end of the range in a column without nulls; `left_out` is told of it.
+    Keys that the schema does not have are the recorder's own. A launch can be asked for with any grid, and one that the
+    driver refuses is recorded too: a number that is out of its column's range becomes null, or the end of the range in
+    a column without nulls; `left_out` is told of it.
     """
-    names = {key for record in records for key in record}
+    if not rows:
+        return empty_table(name)
+    own = own_id(name)
+    columns: dict[str, Any] = {}
     for column in TABLES[name].columns:
-        if column.low is None or column.high is None or column.name not in names:
+        if column.name == own:
+            columns[column.name] = np.arange(len(rows))
             continue
-        wrong = [at for at, record in enumerate(records) if (value := record.get(column.name)) is not None
-                 and not column.low <= value <= column.high]
-        if wrong:
-            cleaned = [dict(record) for record in records]
-            for at in wrong:
-                value = cleaned[at][column.name]
+        values = columns[column.name] = [row.get(column.name) for row in rows]
+        low, high = column.low, column.high
+        if low is None or high is None:
+            continue
+        for at, value in enumerate(values):
+            if value is not None and not low <= value <= high:
                 left_out.append(f"{name}.{column.name} {value}")
-                end = column.low if value < column.low else column.high
-                cleaned[at][column.name] = None if column.nullable else end
-            records = cleaned
-    return records
+                values[at] = None if column.nullable else low if value < low else high
+    return make_table(name, columns)
 
 
 def _zeros(rows: int) -> pa.Buffer:
@@ -165,8 +169,9 @@ def _array(table: str, column: Column, values: Any, rows: int, zeros: Callable[[
 # their values are out of range, so a footer from a file is read here before it is given to pyarrow. Fields that
 # are not expected are an error: what no one looks for cannot mean one thing here and another there.
 
-# A field that is expected is one of these types, a dict for a struct of such fields by number, or a list of the one
-# type of its elements. The numbers are those of the protocol; a bool's value is in its type, 1 or 2.
+# A field that is expected is one of these types, a dict for a struct of such fields by number, bytes for a struct that
+# can be those bytes only, or a list of the one type of its elements. The numbers are those of the protocol; a bool's
+# value is in its type, 1 or 2.
 BOOL, I16, I32, I64, BINARY = 1, 4, 5, 6, 8
 
 _FALSE, _LIST, _STRUCT = 2, 9, 12
@@ -183,7 +188,8 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
     place : int
         At which byte it begins.
     fields : dict
-        What it may contain: for each field number a type, a dict of fields, or a list of one of these.
+        What it may contain: for each field number a type, a dict of fields, the bytes of a struct, or a list of one of
+        these.
 
     Raises
     ------
@@ -194,11 +200,8 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
     """
     found: dict[int, Any] = {}
     field = 0
-    while True:
-        head = data[place]
+    while head := data[place]:
         place += 1
-        if not head:
-            return found, place
         # The long form, with the field's number after the type, is never needed for so few fields; without it the
         # numbers can only rise.
         step, kind = head >> 4, head & 15
@@ -212,28 +215,30 @@ def read_struct(data: memoryview | bytes, place: int, fields: dict[int, Any]) ->
             found[field] = kind == BOOL
         elif kind == expected and kind in _BITS and (byte := data[place]) < 128:  # most have one byte
             found[field], place = (byte >> 1) ^ -(byte & 1), place + 1
+        elif kind == _STRUCT and isinstance(expected, dict):
+            found[field], place = read_struct(data, place, cast("dict[int, Any]", expected))
         else:
             found[field], place = _value(data, place, kind, expected)
+    return found, place + 1
 
 
 def _value(data: memoryview | bytes, place: int, kind: int, expected: Any) -> tuple[Any, int]:
-    if isinstance(expected, int):
-        if kind != expected:
-            raise ValueError(f"a value of type {kind}, not {expected}")
-        if kind != BINARY:
-            value, place = _varint(data, place, _BITS[kind])
-            return (value >> 1) ^ -(value & 1), place
+    wanted = expected if isinstance(expected, int) else _LIST if isinstance(expected, list) else _STRUCT
+    if kind != wanted:
+        raise ValueError(f"a value of type {kind}, not {wanted}")
+    if kind in _BITS:
+        value, place = _varint(data, place, _BITS[kind])
+        return (value >> 1) ^ -(value & 1), place
+    if kind == BINARY:
         size, place = (data[place], place + 1) if data[place] < 128 else _varint(data, place, 32)
         if place + size > len(data):
             raise IndexError(f"{size} bytes of text at byte {place}")
         return bytes(data[place : place + size]), place + size
-    if isinstance(expected, dict):
-        if kind != _STRUCT:
-            raise ValueError(f"a value of type {kind}, not a struct")
-        return read_struct(data, place, expected)
-    if kind != _LIST:
-        raise ValueError(f"a value of type {kind}, not a list")
-    return _list(data, place, expected[0])
+    if kind == _LIST:
+        return _list(data, place, cast("list[Any]", expected)[0])
+    if isinstance(expected, bytes):
+        return expected, _same(data, place, expected)
+    return read_struct(data, place, cast("dict[int, Any]", expected))
 
 
 def _list(data: memoryview | bytes, place: int, expected: Any) -> tuple[list[Any], int]:
@@ -245,11 +250,27 @@ def _list(data: memoryview | bytes, place: int, expected: Any) -> tuple[list[Any
     # An element has a byte at least.
     if size > len(data) - place:
         raise IndexError(f"a list of {size} at byte {place}")
+    if isinstance(expected, bytes) and kind == _STRUCT:
+        return [expected] * size, _same(data, place, expected * size)
+    is_number = kind == expected and kind in _BITS
     found: list[Any] = []
     for _ in range(size):
-        element, place = _value(data, place, kind, expected)
+        if is_number and (byte := data[place]) < 128:
+            element, place = (byte >> 1) ^ -(byte & 1), place + 1
+        elif kind == _STRUCT and isinstance(expected, dict):
+            element, place = read_struct(data, place, cast("dict[int, Any]", expected))
+        else:
+            element, place = _value(data, place, kind, expected)
         found.append(element)
     return found, place
+
+
+def _same(data: memoryview | bytes, place: int, expected: bytes) -> int:
+    """Where bytes end that must be these."""
+    end = place + len(expected)
+    if data[place:end] != expected:
+        raise ValueError(f"a struct at byte {place} is not empty, or not the one that is expected")
+    return end
 
 
 def _varint(data: memoryview | bytes, place: int, bits: int) -> tuple[int, int]:
@@ -285,7 +306,8 @@ _TEXT = ("string", "category")
 # What follows is from parquet.thrift of parquet-format 2.x: its enums, and its structs as far as `encode` writes them.
 _MAGIC = b"PAR1"
 _TYPES = {"int64": 2, "int32": 1, "float64": 5, "bool": 0, "string": 6, "category": 6}
-_UTF8, _STRING = 0, {1: {}}
+_UTF8 = 0
+_EMPTY, _STRING = b"\0", b"\x1c\0\0"  # a struct without fields, and one whose field 1 is such a struct
 _REQUIRED, _OPTIONAL = 0, 1
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _CODECS = (0, 6)  # none, zstd
@@ -311,7 +333,7 @@ _ELEMENT = {
     4: BINARY,  # name
     5: I32,  # num_children
     6: I32,  # converted_type
-    10: {1: {}},  # logicalType: a string
+    10: _STRING,  # logicalType
 }
 _GROUP = {
     1: [{2: I64, 3: _COLUMN}],  # columns: file_offset, meta_data; a file_path would lead to another file
@@ -329,14 +351,14 @@ _FOOTER: dict[int, Any] = {
     4: [_GROUP],  # row_groups
     5: _KEY_VALUE,  # key_value_metadata: read to say that it may not be there
     6: BINARY,  # created_by
-    7: [{1: {}}],  # column_orders
+    7: [_STRING],  # column_orders: each that of the type
 }
 _PAGE: dict[int, Any] = {
     1: I32,  # type
     2: I32,  # uncompressed_page_size
     3: I32,  # compressed_page_size
     4: I32,  # crc
-    5: {1: I32, 2: I32, 3: I32, 4: I32, 5: {}},  # data page: num_values, encodings of it and levels, no statistics
+    5: {1: I32, 2: I32, 3: I32, 4: I32, 5: _EMPTY},  # data page: num_values, encodings of it and levels, no statistics
     7: {1: I32, 2: I32, 3: BOOL},  # dictionary page: num_values, encoding, is_sorted
 }
 
@@ -396,9 +418,14 @@ def encode(name: str, table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def fixed_bytes(name: str, rows: int) -> int:
-    """Return the bytes that `rows` rows of the table called `name` take in memory, without the text they hold."""
-    return rows * sum(_FIXED_BYTES[column.dtype] for column in TABLES[name].columns)
+def fixed_bytes(rows: Mapping[str, int]) -> int:
+    """Return the bytes that so many rows of the tables of these names take in memory, without the text they hold."""
+    return sum([count * _row_bytes(name) for name, count in rows.items()])
+
+
+@functools.cache
+def _row_bytes(name: str) -> int:
+    return sum(_FIXED_BYTES[column.dtype] for column in TABLES[name].columns)
 
 
 def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
@@ -433,7 +460,8 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
         # Text is read as dictionaries: a row costs an index, however often a hostile page repeats a long string.
         with pq.ParquetFile(pa.py_buffer(data), read_dictionary=text) as file:
             table = file.read()
-        arrays = [_column(column.dtype, table.column(column.name), budget) for column in TABLES[name].columns]
+        arrays = [_text(column.dtype, table.column(column.name), budget) if column.dtype in _TEXT
+                  else table.column(column.name) for column in TABLES[name].columns]
         return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
     except RecordingFileError:
         raise
@@ -471,7 +499,7 @@ def _check_schema(name: str, footer: dict[int, Any]) -> None:
     if tuple(names) != TABLES[name].names:
         extra = [found for found in names if found not in TABLES[name].names] or names
         raise RecordingFileError(f"table {name!r} has a column {extra[0][:60]!a} too many or out of its place")
-    if root.get(5) != len(elements) or any(5 in element for element in elements):
+    if root.get(5) != len(elements) or [element for element in elements if 5 in element]:
         raise RecordingFileError(f"table {name!r} has nested columns")
     for column, element in zip(columns, elements, strict=True):
         kind = _TYPES[column.dtype], *((_UTF8, _STRING) if column.dtype in _TEXT else (None, None))
@@ -498,8 +526,10 @@ def _check_chunks(name: str, data: memoryview, footer: dict[int, Any], budget: B
             end = begin + size
             if found[5] != group[3] or group[3] < 1:
                 raise RecordingFileError(f"{where} has {found[5]} values for {group[3]} rows")
-            used = {*found[2], *(encoding[2] for encoding in found.get(13, ()))}
-            pages = {encoding[1] for encoding in found.get(13, ())}
+            used, pages = set(found[2]), set[int]()
+            for counted in found.get(13, ()):
+                pages.add(counted[1])
+                used.add(counted[2])
             if (
                 found[1] != _TYPES[column.dtype]
                 or found[3] != [column.name.encode()]
@@ -522,7 +552,7 @@ def _check_pages(where: str, data: memoryview, chunk: dict[int, Any]) -> None:
             header, body = read_struct(data, place, _PAGE)
         except (IndexError, ValueError):
             raise RecordingFileError(f"{where} has a damaged page header, at byte {place} of its chunk") from None
-        kind, uncompressed, compressed = (header.get(field, -1) for field in (1, 2, 3))
+        kind, uncompressed, compressed = header.get(1, -1), header.get(2, -1), header.get(3, -1)
         details: dict[int, Any] = header.get(5 if kind == _DATA_PAGE else 7, {})
         count = details.get(1, -1)
         if kind == _DATA_PAGE:
@@ -540,10 +570,8 @@ def _check_pages(where: str, data: memoryview, chunk: dict[int, Any]) -> None:
         raise RecordingFileError(f"{where} has {chunk[5]} values, its pages {values}")
 
 
-def _column(dtype: str, column: pa.ChunkedArray, budget: Budget) -> pa.ChunkedArray:
-    """One decoded column in the schema's type; text was read as dictionaries."""
-    if dtype not in _TEXT:
-        return column
+def _text(dtype: str, column: pa.ChunkedArray, budget: Budget) -> pa.ChunkedArray:
+    """One decoded column of text, read as dictionaries, in the schema's type."""
     column.validate(full=True)
     if dtype == "category":
         # One dictionary for all row groups, so that codes compare across them.

@@ -1,4 +1,4 @@
-"""Advice: what each rule says and from when on, that its numbers can be multiplied, and how a rule is added."""
+"""Advice: what each rule says and from when on, and that its numbers can be multiplied."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import MS, US, Script
 
-from kernelscope.analysis import advice
-from kernelscope.analysis.advice import RULES, Evidence, Found, rule
-from kernelscope.views.card.html import card
+from kernelscope.analysis.advice import RULES
 from kernelscope.views.card.model import overview
 
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01}
@@ -336,19 +334,6 @@ def test_every_rule_is_documented_and_tested() -> None:
     assert {code for code, _, _ in SAID} == set(RULES)
     assert all(each.title and each.when and each.effect for each in RULES.values())
     assert all(code in RULES for each in RULES.values() for code in each.unless)
-
-
-def test_a_rule_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advice, "RULES", dict(RULES))
-
-    @rule("any_kernel", "kernels", when="any kernel is launched", effect="none")
-    def _any_kernel(evidence: Evidence) -> list[Found]:
-        return [(each.name, f"`{each.name}` was launched <once>.", 1e9) for each in evidence.kernels]
-
-    recording = _launched(1).recording()
-    assert overview(recording).advice[0].code == "any_kernel"
-    assert "  - `axpy` was launched <once>." in recording.summary()
-    assert '<li><span class="ks-arg">axpy</span> was launched &lt;once&gt;.</li>' in card(recording)
 
 
 @pytest.mark.parametrize("make", [Script, lambda: _launched(20)])

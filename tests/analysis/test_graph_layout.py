@@ -123,9 +123,3 @@ def test_strange_graphs_are_laid_out() -> None:
     layout = laid_out(strange())
     assert [line.is_backward for line in layout.levels[TOP].lines].count(True) == 1
     assert list(layout.levels[3, 7].spots) == [4]
-
-
-def test_a_graph_without_nodes_has_no_levels() -> None:
-    made = script()
-    made.graph()
-    assert laid_out(made.recording()) == Layout({}, frozenset())

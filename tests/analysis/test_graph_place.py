@@ -109,9 +109,3 @@ def test_a_line_to_the_next_column_stays_inside() -> None:
         heights = [float(y) for _, y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path)]
         assert min(heights) >= 0
         assert max(heights) <= placed.height
-
-
-def test_a_graph_without_nodes_is_nothing() -> None:
-    made = script()
-    made.graph()
-    assert place(lay_out(read_graph(made.recording()))) == Placed()

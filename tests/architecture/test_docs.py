@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -137,6 +138,19 @@ def test_the_guide_s_package_is_found_by_every_recording(toy: Any, install: Any)
     assert recording.dispatchers.framework.tolist() == ["toy"]
     assert "toy" in recording.metadata["probes"]
     assert not (recording.health.probe == "toy").any()
+
+
+def test_a_probe_by_the_documented_protocol_alone_is_used(toy: Any, install: Any) -> None:
+    """A package's probe need not know our base class."""
+    hooks = importlib.import_module("kernelscope_toy").ToyProbe()
+    toy.plain = lambda: SimpleNamespace(name="toy", **{
+        row.split("(")[0]: getattr(hooks, row.split("(")[0]) for row in re.findall(r"^\| `(\w+\()", GUIDE.read_text(
+            encoding="utf-8"), re.MULTILINE)})
+    entries = {"kernelscope.probes": {"toy": "toy:plain"}}
+    install({"project": {"name": "plain", "version": "1", "entry-points": entries}})
+    with kernelscope.record("plain") as recorded:
+        toy.Kernel("axpy").run((4,), (128,))
+    assert recorded.recording.dispatchers.framework.tolist() == ["toy"]
 
 
 @pytest.mark.parametrize(("entry", "said"), [

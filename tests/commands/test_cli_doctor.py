@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernelscope import native
 from kernelscope.commands import doctor
 
 SECTIONS = ("GPU", "dry run", "recorder", "probes", "own cost", "CUDA", "packages", "missing")
@@ -91,25 +89,6 @@ def test_the_recorder(recorder: dict[str, Any], said: list[str]) -> None:
     assert shown[place + len(said)].startswith("probes")
 
 
-@pytest.mark.parametrize("is_old", [False, True])
-def test_where_the_extension_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_old: bool) -> None:
-    """A compiled module between older or newer sources, whenever those of this checkout were written."""
-    real, folder = Path(native.core.__file__ or ""), tmp_path / "native"
-    (folder / "csrc").mkdir(parents=True)
-    compiled, source = folder / real.name, folder / "csrc" / "ring.c"
-    compiled.write_bytes(real.read_bytes())
-    source.touch()
-    os.utime(compiled, (1_000, 1_000))
-    os.utime(source, (2_000, 2_000) if is_old else (500, 500))
-    monkeypatch.setattr(native.core, "__file__", str(compiled))
-    monkeypatch.setattr(native, "_FOLDER", folder)
-    recorder = doctor._recorder()
-    assert re.search(r"(GCC|clang).* \d+\.\d+", recorder.pop("compiler") or "")
-    old = recorder.pop("old")
-    assert ("its sources are newer (ring.c)" in (old or "") if is_old else old is None)
-    assert recorder == {"extension": str(compiled), "clock": native.core.CLOCK}
-
-
 def test_a_missing_extension_is_one_line(process: Any, tmp_path: Path) -> None:
     root = Path(doctor.__file__).parents[2]
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['kernelscope.native._core'] = None\n")
@@ -129,9 +108,3 @@ def test_children_that_fail_are_problems() -> None:
 def test_a_child_that_hangs_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_TIMEOUT_S", 0.2)
     assert doctor.ask("import time; time.sleep(60)", {}) == {"problem": "no answer within 0.2 s"}
-
-
-def test_the_gpu_is_asked_in_another_process() -> None:
-    found = doctor.gpu()
-    assert set(found) == {"problem", "driver", "devices"}
-    assert bool(found["devices"]) is not bool(found["problem"])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,7 +89,7 @@ def test_errors_are_one_line(cli: Any, two: Path, arguments: list[str], code: in
 def test_a_long_export_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    tell = export.teller()
+    tell = export.progress_printer()
     for second, share in ((0.5, 0.1), (1.2, 0.2), (1.5, 0.3), (2.5, 0.5), (9.0, 1.0)):
         now[0] = second
         tell(share, "writing out.pftrace")
@@ -111,42 +109,6 @@ def test_the_format_of_a_name() -> None:
 def test_default_names() -> None:
     assert EXPORTERS["csv"].default_name("x/a.kscope") == "x/a-csv"
     assert EXPORTERS["perfetto"].default_name("x/run.1") == "x/run.1.pftrace"
-
-
-FURTHER = """
-from pathlib import Path
-from kernelscope.views.exports import EXPORTERS, Exporter
-def write(recording, path, *, paths=False, progress=None):
-    Path(path).write_text(" ".join(recording.column("dispatchers", "name")))
-    return Path(path)
-EXPORTERS["names"] = Exporter("names", "further:write", ".names", "the kernels' names", "any editor", (".names",))
-"""
-USE = """
-import sys, further
-from kernelscope import load
-from kernelscope.commands.cli import main
-from kernelscope.views.exports import exporter_named_by, reference_table
-assert main(["export", "two.kscope", "--to", "names"]) == 0
-assert main(["export", "two.kscope", "--to", "csv", "-o", "x.names"]) == 1
-print(load("two.kscope").to_names("b.names"), exporter_named_by("c.names").name, reference_table().splitlines()[-1])
-for words in (["export", "two.kscope", "--to", "nams"], ["export", "--help"]):
-    try:
-        main(words)
-    except SystemExit:
-        pass
-"""
-
-
-def test_a_further_exporter_is_its_function_and_one_entry(two: Path) -> None:
-    two.with_name("further.py").write_text(FURTHER)
-    ran = subprocess.run([sys.executable, "-c", USE], cwd=two.parent, capture_output=True, text=True, timeout=120,
-                         check=False, env={**os.environ, "KERNELSCOPE_DRYRUN": "1", "COLUMNS": "100"})
-    names = " ".join(str(row["name"]) for row in load(two).rows("dispatchers"))
-    assert two.with_suffix(".names").read_text() == two.with_name("b.names").read_text() == names
-    assert "wrote two.names\nb.names names | `names` | any editor | the kernels' names | `out.names` |\n" in ran.stdout
-    assert "names      the kernels' names (out.names)" in ran.stdout
-    assert "'x.names' is the name of a file in the format names, and --to says csv" in ran.stderr
-    assert "did you mean 'names'?" in ran.stderr
 
 
 def test_a_recording_has_a_method_for_each_exporter(two: Path) -> None:

@@ -10,7 +10,7 @@ from drawn_graphs import chain, every_kind, script
 
 from kernelscope import load
 from kernelscope.commands.cli import main
-from kernelscope.views.graph.text import graph_text, to_dot
+from kernelscope.views.graph.text import graph_text
 
 
 @pytest.fixture
@@ -23,11 +23,6 @@ def test_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == graph_text(load(file)) + "\n"
     assert main(["graph", str(file), "0"]) == 0
     assert "reduce_blocks" in capsys.readouterr().out
-
-
-def test_dot(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["graph", str(file), "--dot"]) == 0
-    assert capsys.readouterr().out == to_dot(load(file))
 
 
 def test_picture_and_page(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,14 +47,6 @@ def test_which_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "second" in capsys.readouterr().out
     assert main(["graph", str(file), "2"]) == 1
     assert "no graph 2; the recording has graphs" in capsys.readouterr().err
-
-
-def test_wrong_arguments_are_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["x"], ["--dot", "--svg", "a.svg"], ["--svg"]):
-        with pytest.raises(SystemExit) as ended:
-            main(["graph", str(file), *arguments])
-        assert ended.value.code == 2
-        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_recording_is_not_overwritten(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,16 +108,6 @@ def test_json(capsys: Any, file: Path) -> None:
     assert [each["number"] for each in one["specializations"]] == [2]
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--json", "--code", "ptx"], ["--json", "--diff", "1", "2"], ["--diff", "1", "x"], ["--code", "cubin"],
-    ["--diff", "1", "2", "--specialization", "1"], ["--specialization", "0"], ["--sort", "name"]])
-def test_wrong_arguments_are_one_line(capsys: Any, file: Path, arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["inspect", str(file), *arguments])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 @pytest.mark.parametrize("text", ["!!!", "é", "abc"])
 def test_machine_code_that_is_none_is_told_in_one_line(capsys: Any, tmp_path: Path, text: str) -> None:
     script = Script(name="torn")

@@ -313,18 +313,6 @@ def test_list_cases(asked: Studies, capsys: Captured) -> None:
     assert not asked.asked
 
 
-def test_help_says_what_the_exit_codes_are(capsys: Captured) -> None:
-    for words, said in (([], "3 a\nslowdown over the limit of --fail-over; 130 interrupted"),
-                        (["launch"], "--fail-over P ends with exit code 3"), (["suite"], "pytest-benchmark"),
-                        (["anatomy"], "configuration object"), (["compare"], "OLD.json"),
-                        (["clean"], "KERNELSCOPE_STUDY_ENVIRONMENTS"),
-                         (["show"], "--html")):
-        with pytest.raises(SystemExit) as raised:
-            main(["study", *words, "--help"])
-        assert raised.value.code == 0
-        assert said in capsys.readouterr().out
-
-
 def test_help_has_the_defaults_of_the_library(capsys: Captured) -> None:
     with pytest.raises(SystemExit):
         main(["study", "launch", "--help"])

@@ -73,11 +73,6 @@ def test_a_new_kernel_says_that_there_is_something(notebook: Any, state: Path) -
     assert "cut short" not in notebook.ok("%load_ext kernelscope").stdout
 
 
-def test_what_is_wrong_is_one_line(notebook: Any, state: Path) -> None:
-    ran = notebook.run("%kernelscope recover nothing")
-    assert "'nothing' is no folder, and no journal in" in ran.stderr and ran.kinds == ["stream"]
-
-
 @pytest.mark.slow
 def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[], Any], tmp_path: Path,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +90,6 @@ def test_a_kernel_that_died_is_brought_back_in_the_next(new_kernel: Callable[[],
     card = following.ok("%kernelscope recover --remove").card
     assert "In [5] (unfinished)" in card and "Launches: 100 " in card
     assert "no journals in" in following.ok("%kernelscope recover").stdout
-
-
-def test_without_a_journal_if_it_is_said_so() -> None:
-    assert recover.journal_for(parse_line("on --no-journal")[1].journal) == (None, None)
 
 
 def test_a_disk_that_does_not_allow_it_is_said_once(base: Path) -> None:

@@ -82,21 +82,6 @@ def test_a_real_study_shows_its_progress_and_takes_it_away(notebook: Any) -> Non
     assert notebook.value("[each.processes for each in _kernelscope_study.targets]") == "[5]"
 
 
-def test_quiet_shows_no_progress(notebook: Any) -> None:
-    assert len(shown(notebook.ok("%kernelscope study launch -q"))) == 1
-    assert notebook.value("made.options") == "{'progress': False}"
-
-
-@pytest.mark.parametrize(("line", "name", "asked"), [
-    ("against HEAD~ HEAD", "against", "('HEAD~', 'HEAD')"),
-    ("anatomy --case '4 args'", "anatomy", "(('current',),)"),
-    ("suite a=x.json b=y.json", "read_benchmarks", "(['a=x.json', 'b=y.json'],)"),
-])
-def test_the_other_verbs(notebook: Any, line: str, name: str, asked: str) -> None:
-    notebook.ok(f"%kernelscope study {line}")
-    assert notebook.value("made.asked[-1][:2]") == f"('{name}', {asked})"
-
-
 def test_an_anatomy_shows_its_parts_and_where_a_target_spends_more(notebook: Any) -> None:
     notebook.ok("from handmade_anatomies import anatomy\n"
                 "from kernelscope.studies.breakdown import AnatomyResult\n"
@@ -138,11 +123,6 @@ def test_a_wrong_line_is_one_line(notebook: Any, line: str, said: str) -> None:
     assert notebook.value("made.asked") == "[]"
 
 
-def test_what_the_library_refuses_is_one_line(notebook: Any) -> None:
-    notebook.ok("made.raised = kernelscope.KernelScopeError('no target\\n x')")
-    assert "no target x" in refused(notebook.run("%kernelscope study"))
-
-
 def test_what_a_case_of_the_users_raises_is_shown_as_it_is(notebook: Any) -> None:
     notebook.ok("made.raised = ValueError('mine')")
     assert "ValueError: mine" in notebook.run("%kernelscope study").traceback
@@ -153,12 +133,6 @@ def test_help_and_the_list_of_cases_are_printed(notebook: Any) -> None:
     assert "Exit codes" in notebook.ok("%kernelscope study -h").stdout
     assert notebook.ok("%kernelscope study --list-cases").stdout.startswith("empty:")
     assert notebook.value("made.asked") == "[]"
-
-
-def test_clean_removes_what_studies_keep(notebook: Any, tmp_path: Path) -> None:
-    notebook.ok(f"patch.setenv('KERNELSCOPE_STUDY_ENVIRONMENTS', {str(tmp_path)!r})")
-    ran = notebook.ok("%kernelscope study clean")
-    assert ran.stdout == f"0 environments removed from {tmp_path}\n" and not shown(ran)
 
 
 def test_an_interruption_shows_what_was_measured_and_ends_the_cell(notebook: Any) -> None:

@@ -11,7 +11,7 @@ from handmade import Script
 
 from kernelscope import Recorder, Recording
 from kernelscope.clock import FakeClock
-from kernelscope.commands.output import MANY_LAUNCHES, counts, progress, report
+from kernelscope.commands.output import MANY_LAUNCHES, progress, report
 from kernelscope.commands.show import find_cell
 from kernelscope.errors import UnknownCellError
 from kernelscope.probes.scripted import Compile, Launch, ScriptedProbe
@@ -53,13 +53,10 @@ def test_cells_are_found_by_number_and_name() -> None:
     assert find_cell([merge([one, two])], "two").cells.name.tolist() == ["two"]
     with pytest.raises(UnknownCellError, match=r"no recorded cell '9'; known: 1 \('one'\), 2 \('two'\)"):
         find_cell([one, two], "9")
+    with pytest.raises(UnknownCellError, match="no recorded cell ''; known: "):
+        find_cell([one], "")
     with pytest.raises(UnknownCellError, match="nothing was recorded yet"):
         find_cell([])
-
-
-def test_counts() -> None:
-    assert counts([]) == "0 recordings with 0 launches"
-    assert counts([recorded("one", 1, Launch())]) == "1 recording with 1 launch"
 
 
 def test_only_long_files_are_announced() -> None:
@@ -86,11 +83,6 @@ def test_problems_are_one_line(problem: BaseException | str, line: str) -> None:
     with redirect_stderr(told):
         report(problem)
     assert told.getvalue() == line + "\n"
-
-
-def test_an_empty_name_is_no_name() -> None:
-    with pytest.raises(UnknownCellError, match="no recorded cell ''; known: "):
-        find_cell([recorded("a", 1)], "")
 
 
 def test_a_status_is_escaped():

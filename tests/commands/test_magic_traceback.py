@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from kernelscope.commands.tracebacks import TracebackFilter, hide_frames
-from kernelscope.probes import base
-
 FAIL = "axpy[2, 4096](a, 2.0, a)"
 
 
@@ -25,6 +22,7 @@ def comparable(traceback: str) -> str:
     f"def caller():\n    {FAIL}\ncaller()",
     f"try:\n    {FAIL}\nexcept Exception as error:\n    raise ValueError('wrapped') from error",
     f"try:\n    {FAIL}\nexcept Exception:\n    1 / 0",
+    f"try:\n    {FAIL}\nexcept Exception as error:\n    raise ExceptionGroup('both', [error])",
     "axpy[1, 1]('text')",
     "noop = cuda.jit(lambda x: undefined)\nnoop[1, 1](a)",
     f"async def caller():\n    {FAIL}\nawait caller()",
@@ -58,64 +56,3 @@ def test_one_that_comes_during_the_cell_stays(notebook: Any) -> None:
     assert notebook.value("shell.showtraceback is theirs") == "True"
     assert "ZeroDivisionError" in notebook.run("1 / 0").traceback
     notebook.ok("del shell.showtraceback")
-
-
-class Shell:
-    """Shows tracebacks by remembering them."""
-
-    def __init__(self) -> None:
-        self.shown: list[Any] = []
-
-    def showtraceback(self, exc_tuple: Any = None, **options: Any) -> None:
-        self.shown.append((exc_tuple, options))
-
-
-def test_an_error_marked_as_shown_is_shown_no_more() -> None:
-    shell, before = Shell(), []
-    filtering = TracebackFilter(shell, before.append)
-    filtering.install()
-    filtering.install()
-    error = ValueError("once")
-    filtering.mark_shown(error)
-    shell.showtraceback((ValueError, error, None))
-    assert shell.shown == before == []
-    other = ValueError("other")
-    shell.showtraceback((ValueError, other, None), tb_offset=2)
-    assert before == [other]
-    assert shell.shown == [((ValueError, other, None), {"tb_offset": 2})]
-    filtering.undo()
-    filtering.undo()
-    assert "showtraceback" not in vars(shell)
-
-
-def hooked(call: Any) -> None:
-    call()
-
-
-def failing() -> None:
-    raise ValueError("inner")
-
-
-def test_frames_are_hidden_in_chains_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "hook_codes", {hooked.__code__})
-
-    def names(error: BaseException | None) -> list[str]:
-        found, entry = [], error.__traceback__ if error else None
-        while entry is not None:
-            found.append(entry.tb_frame.f_code.co_name)
-            entry = entry.tb_next
-        return found
-
-    def caught() -> BaseException:
-        try:
-            hooked(failing)
-        except ValueError as error:
-            return error
-        raise AssertionError
-
-    cause, member, outer = caught(), caught(), caught()
-    outer.__cause__, outer.__context__ = cause, outer
-    group = ExceptionGroup("both", [member])
-    cause.__context__ = group
-    hide_frames(outer)
-    assert [names(each) for each in (cause, member, outer)] == [["caught", "failing"]] * 3

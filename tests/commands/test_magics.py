@@ -171,15 +171,6 @@ def test_attach(notebook: Any) -> None:
     assert ran.stderr == "UsageError: 'nothing' is no kernel: NameError: name 'nothing' is not defined\n"
 
 
-def test_attach_reaches_the_recorder(notebook: Any) -> None:
-    notebook.ok("from unittest import mock\n"
-                "seen = mock.patch.object(kernelscope.recorder.recorder.Recorder, 'attach').start()")
-    notebook.ok("%kernelscope attach axpy")
-    notebook.ok("%%kernelscope -q\nbefore = seen.call_args_list[:]\n%kernelscope attach shell.user_ns['axpy']")
-    assert notebook.value("[call.args[0] is axpy for call in seen.call_args_list], len(before)") == "([True, True], 1)"
-    notebook.ok("mock.patch.stopall()")
-
-
 def test_variables_are_not_expanded(notebook: Any) -> None:
     notebook.ok("%%kernelscope -q -n {shell}\nx = 1")
     assert notebook.value("_kernelscope.name") == "'{shell}'"

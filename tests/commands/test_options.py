@@ -3,75 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import inspect
-import shutil
-from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import kernelscope
-from kernelscope.commands.cell import cell_parser
-from kernelscope.commands.verb import load_verb, notebook_parser
 from kernelscope.recorder.options import CELL, ON, RUN, RecordingOptions, add_arguments
-
-NEW = """
-    tempo: str = field(default="slow", metadata=option(
-        "how fast to play it", flag("--tempo"), choices=("slow", "fast")))
-    mode: str ="""
-SEEN = """
-import contextlib, inspect, io, sys
-import kernelscope
-from kernelscope.commands import cli
-from kernelscope.commands.magics import run_line
-from IPython.core.interactiveshell import InteractiveShell
-
-assert kernelscope.__file__.startswith(sys.argv[1]), kernelscope.__file__
-for function in (kernelscope.record, kernelscope.Recorder, kernelscope.recorded):
-    assert inspect.signature(function).parameters["tempo"].default == "slow"
-    assert "tempo : str\\n    How fast to play it." in inspect.getdoc(function)
-assert kernelscope.record(tempo="fast").options.tempo == "fast"
-try:
-    kernelscope.record(tempo="medium")
-except ValueError as error:
-    assert str(error) == "tempo 'medium' is not one of slow, fast"
-
-def said(run):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        run()
-    return out.getvalue()
-
-shell = InteractiveShell.instance()
-shell.run_line_magic("load_ext", "kernelscope")
-for run in (lambda: cli.main(["run", "--help"]), lambda: shell.run_line_magic("kernelscope", "on --help"),
-            lambda: shell.run_cell_magic("kernelscope", "--help", "1")):
-    assert "--tempo {slow,fast}" in " ".join(said(run).split())
-shell.run_cell("%%kernelscope -q --tempo fast\\nimport kernelscope.recorder.session\\n"
-               "tempo = kernelscope.recorder.session.Session.active.options.tempo")
-assert shell.user_ns["tempo"] == "fast"
-"""
-
-
-@pytest.mark.slow
-def test_one_field_is_an_option_everywhere(tmp_path: Path, run_python: Any) -> None:
-    """In a copy of the package in which one line of one file is new."""
-    package = Path(kernelscope.__file__).parent
-    shutil.copytree(package, tmp_path / "kernelscope", ignore=shutil.ignore_patterns("__pycache__"))
-    file = tmp_path / "kernelscope" / "recorder" / "options.py"
-    text = file.read_text(encoding="utf-8")
-    assert text.count("\n    mode: str =") == 1
-    file.write_text(text.replace("\n    mode: str =", NEW), encoding="utf-8")
-    run_python(SEEN, str(tmp_path), PYTHONPATH=str(tmp_path))
-
-
-@pytest.mark.parametrize("function", [kernelscope.record, kernelscope.Recorder, kernelscope.recorded])
-def test_help_names_every_option_with_its_default(function: Any) -> None:
-    taken = inspect.signature(function).parameters
-    for each in fields(RecordingOptions):
-        assert taken[each.name].default == each.default
-        assert f"\n{each.name} : " in (inspect.getdoc(function) or "")
 
 
 @pytest.mark.parametrize("place", [RUN, CELL, ON])
@@ -79,15 +15,6 @@ def test_a_line_without_words_asks_for_the_defaults(place: str) -> None:
     parser = argparse.ArgumentParser()
     add_arguments(parser, place)
     assert RecordingOptions.of(parser.parse_args([])) == RecordingOptions()
-
-
-def test_an_option_is_spelled_alike_wherever_it_can_be_given() -> None:
-    run = argparse.ArgumentParser()
-    add_arguments(run, RUN)
-    parsers = run, cell_parser(), notebook_parser("on", load_verb("on"))
-    spelled = [{name for action in each._actions for name in action.option_strings} for each in parsers]
-    assert spelled[0] & spelled[1] & spelled[2] >= {
-        "--detail", "--no-gpu", "--events", "--code", "--mode", "--capacity", "--journal"}
 
 
 @pytest.mark.parametrize(("words", "journal"), [

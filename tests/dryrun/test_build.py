@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.dryrun import build
 from kernelscope.dryrun import build as building
 from kernelscope.errors import DryRunError
 
@@ -43,7 +42,7 @@ def lines() -> tuple[list[str], Callable[[str], None]]:
 @pytest.mark.slow
 def test_the_driver_compiles_without_a_warning(tmp_path: Path) -> None:
     output = tmp_path / "libcuda.so.1"
-    header = build.find_header()
+    header = building.find_header()
     units = sorted(str(path) for path in building.SOURCES.glob("*.c"))
     done = subprocess.run(
         [
@@ -157,22 +156,32 @@ def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> No
     assert building.cache_folder() == Path.home() / ".cache" / "kernelscope" / "dryrun"
 
 
-def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(
-        DryRunError, match="none of cc, gcc, clang is on PATH; install one .*apt install gcc.* or set CC"
-    ):
-        building.build(print)
+@pytest.mark.parametrize(("cc", "message"), [
+    (None, "none of cc, gcc, clang is on PATH; install one .*apt install gcc.* or set CC"),
+    ("nocc -m64", "CC names 'nocc', which is not there"),
+    ("true", r"true could not compile the dry-run driver \(exit status 0\)"),
+    ("#!/nonexistent/interpreter\n", "cannot be run: No such file or directory"),
+    ("#!/bin/sh\nexec sleep 60\n", r"did not compile the dry-run driver in 0\.2 s"),
+])
+def test_compilers_that_fail(
+    quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cc: str | None, message: str
+) -> None:
+    """What CC is, or a script that it names; None for no compiler at all."""
+    if cc is None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.delenv("CC", raising=False)
+    elif cc.startswith("#!"):
+        (tmp_path / "cc").write_text(cc)
+        (tmp_path / "cc").chmod(0o755)
+        monkeypatch.setenv("CC", str(tmp_path / "cc"))
+        monkeypatch.setattr(building, "_TIMEOUT_S", 0.2)
+    else:
+        monkeypatch.setenv("CC", cc)
+    with pytest.raises(DryRunError, match=message):
+        building.build(lambda line: None)
 
 
-def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", "nocc -m64")
-    with pytest.raises(DryRunError, match="CC names 'nocc', which is not there"):
-        building.build(print)
-
-
-def test_a_compiler_that_fails(quick: Path) -> None:
+def test_sources_that_do_not_compile(quick: Path) -> None:
     (quick / "wrong.c").write_text("this is no C\n")
     with pytest.raises(
         DryRunError, match=r"could not compile the dry-run driver \(exit status 1\)"
@@ -180,31 +189,6 @@ def test_a_compiler_that_fails(quick: Path) -> None:
         building.build(lambda line: None)
     assert "wrong.c:1" in str(caught.value)
     assert not list(building.cache_folder().iterdir())
-
-
-def test_a_compiler_that_makes_nothing(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", "true")
-    with pytest.raises(DryRunError, match=r"true could not compile the dry-run driver \(exit status 0\)"):
-        building.build(lambda line: None)
-
-
-def test_a_compiler_that_cannot_run(quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken = tmp_path / "cc"
-    broken.write_text("#!/nonexistent/interpreter\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", str(broken))
-    with pytest.raises(DryRunError, match="cannot be run: No such file or directory"):
-        building.build(lambda line: None)
-
-
-def test_a_compiler_that_hangs(quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    slow = tmp_path / "cc"
-    slow.write_text("#!/bin/sh\nexec sleep 60\n")
-    slow.chmod(0o755)
-    monkeypatch.setenv("CC", str(slow))
-    monkeypatch.setattr(building, "_TIMEOUT_S", 0.2)
-    with pytest.raises(DryRunError, match=r"did not compile the dry-run driver in 0\.2 s"):
-        building.build(lambda line: None)
 
 
 def test_a_cache_that_cannot_be_written(quick: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -337,38 +321,26 @@ def test_without_any_private_folder(quick: Path, tmp_path: Path, monkeypatch: py
 @pytest.fixture
 def only_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """CUDA_HOME as the only place with a header."""
-    monkeypatch.setattr(build, "_pathfinder_folders", list)
-    monkeypatch.setattr(build, "_DEFAULT_ROOT", str(tmp_path / "none"))
+    monkeypatch.setattr(building, "_pathfinder_folders", list)
+    monkeypatch.setattr(building, "_DEFAULT_ROOT", str(tmp_path / "none"))
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     (tmp_path / "include").mkdir()
     return tmp_path / "include"
 
 
-def test_the_header_of_this_environment() -> None:
-    header = build.find_header()
-    assert (Path(header.folder) / "cuda.h").is_file()
-    assert header.version >= build.OLDEST_VERSION
-
-
 def test_the_header_of_cuda_home(only_home: Path) -> None:
     (only_home / "cuda.h").write_text("/* CUDA */\n#define CUDA_VERSION 13000\n")
-    assert build.find_header() == (str(only_home), 13000)
+    assert building.find_header() == (str(only_home), 13000)
 
 
-def test_no_header(only_home: Path) -> None:
-    with pytest.raises(DryRunError, match=r"needs cuda.h .*pip install 'kernelscope\[cu13\]'") as caught:
-        build.find_header()
-    assert f"looked in {only_home}, " in str(caught.value)
-
-
-def test_a_header_that_is_too_old(only_home: Path) -> None:
-    (only_home / "cuda.h").write_text("#define CUDA_VERSION 12040\n")
-    with pytest.raises(DryRunError, match=r"include \(CUDA 12\.4\)"):
-        build.find_header()
-
-
-def test_a_header_without_a_version(only_home: Path) -> None:
-    (only_home / "cuda.h").write_text("#define SOMETHING_ELSE 1\n")
-    with pytest.raises(DryRunError, match="needs cuda.h"):
-        build.find_header()
+@pytest.mark.parametrize(("header", "message"), [
+    (None, r"needs cuda.h .*pip install 'kernelscope\[cu13\]'.* looked in .*include, "),
+    ("#define CUDA_VERSION 12040\n", r"include \(CUDA 12\.4\)"),
+    ("#define SOMETHING_ELSE 1\n", "needs cuda.h"),
+])
+def test_headers_that_are_refused(only_home: Path, header: str | None, message: str) -> None:
+    if header is not None:
+        (only_home / "cuda.h").write_text(header)
+    with pytest.raises(DryRunError, match=message):
+        building.find_header()

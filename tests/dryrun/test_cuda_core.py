@@ -58,18 +58,6 @@ def kinds(builder) -> list[str]:
     return [type(node).__name__ for node in builder.graph_definition.nodes()]
 
 
-def test_the_device(device, core_stream) -> None:
-    from cuda.core import Device
-
-    assert device.name == "KernelScope dry run"
-    assert tuple(device.compute_capability) == (9, 0)
-    assert device.properties.multiprocessor_count == 132
-    assert len(Device.get_all_devices()) == 1
-    assert device.pci_bus_id == "0000:01:00.0"
-    assert core_stream.context == device.context
-    device.sync()
-
-
 @pytest.mark.parametrize("kind", ["cubin", "ptx"])
 def test_a_program(device, core_stream, counted, kernel_source, kind: str) -> None:
     from cuda.core import LaunchConfig, Program, ProgramOptions, launch

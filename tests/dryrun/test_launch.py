@@ -8,18 +8,6 @@ import numpy as np
 import pytest
 
 
-def arguments(pointer: int) -> tuple[tuple, tuple]:
-    """Of axpy, in cuda.bindings' form."""
-    import ctypes
-
-    return (1.0, pointer, pointer, 4), (ctypes.c_float, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
-
-
-def test_a_launch_is_counted(driver, kernels, memory, counted) -> None:
-    driver.do("cuLaunchKernel", kernels("axpy"), 4, 1, 1, 32, 1, 1, 0, 0, arguments(memory), 0)
-    assert counted() == (1, 0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("name", "grid", "block", "shared", "error"),
     [

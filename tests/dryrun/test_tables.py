@@ -69,16 +69,6 @@ def test_versions_are_the_published_ones() -> None:
     ]
 
 
-def test_newer_interfaces_have_newer_functions() -> None:
-    order: dict[str, list[tuple[int, int]]] = {}
-    for name, version, function in entries():
-        suffix = re.fullmatch(rf"(?:watched_)?{name}(?:_v(\d))?", function)
-        assert suffix, function
-        order.setdefault(name, []).append((version, int(suffix[1] or 1)))
-    for name, pairs in order.items():
-        assert [suffix for _, suffix in sorted(pairs)] == sorted(suffix for _, suffix in pairs), name
-
-
 # ---- asking the driver ----
 
 

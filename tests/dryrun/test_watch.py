@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kernelscope import dryrun
-from kernelscope.dryrun import build
 
 Listener = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 LAUNCH = np.dtype([(name, "<i8") for name in ("exec", "stream", "ident", "start", "end", "result")])
@@ -85,14 +84,6 @@ def handle(value) -> ctypes.c_void_p:
     return ctypes.c_void_p(int(value))
 
 
-def test_all_that_is_listed_can_be_watched(library) -> None:
-    names = watchable(library)
-    listed = (build.SOURCES / "watched.inc").read_text()
-    assert all(f"WATCHED({name})" in listed for name in names)
-    assert len(names) == listed.count("WATCHED(") > 20
-    assert library.kernelscope_dryrun_watch(b"cuMemAlloc_v2", 1) == 0
-
-
 def test_before_and_after_with_parameters_and_result(driver, context, heard) -> None:
     graph = driver.do("cuGraphCreate", 0)
     instance = driver.do("cuGraphInstantiate", graph, 0)
@@ -106,16 +97,6 @@ def test_before_and_after_with_parameters_and_result(driver, context, heard) -> 
     assert heard.calls[-1][2] == int(graph)
     assert driver.code("cuGraphDestroy", graph) == "INVALID_VALUE"
     assert heard.calls[-1][4] == 1
-
-
-def test_only_what_is_watched_is_told_of(driver, context, heard, library) -> None:
-    library.kernelscope_dryrun_watch(b"cuGraphCreate", 0)
-    graph = driver.do("cuGraphCreate", 0)
-    driver.do("cuGraphDestroy", graph)
-    assert heard.names() == ["cuGraphDestroy"]
-    library.kernelscope_dryrun_listen(None)
-    driver.do("cuGraphDestroy", driver.do("cuGraphCreate", 0))
-    assert heard.names() == ["cuGraphDestroy"]
 
 
 def test_exported_symbols_tell_nobody(driver, context, heard, library) -> None:
@@ -161,12 +142,6 @@ def test_a_launch_into_a_capture_is_no_launch(driver, context, make_stream, hear
     driver.do("cuGraphLaunch", instance, other)
     driver.do("cuStreamEndCapture", stream)
     assert take(library)["stream"].tolist() == [int(other)]
-
-
-def test_nothing_is_logged_while_nobody_listens(driver, context, stream, library) -> None:
-    instance = driver.do("cuGraphInstantiate", driver.do("cuGraphCreate", 0), 0)
-    driver.do("cuGraphLaunch", instance, stream)
-    assert len(take(library)) == 0
 
 
 def test_nodes_have_numbers_in_their_own_graph(driver, context, library) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelscope.graphs.comparison import NOTICE, Timing, Unequal, WhatIf, card, compare, text, unequal
+from kernelscope.graphs.comparison import NOTICE, Unequal, WhatIf, card, compare, text, unequal
 
 
 def result(**changes: Any) -> WhatIf:
@@ -133,8 +133,3 @@ def test_names_are_escaped() -> None:
     shown = card(result(label="<b>cell</b>", kernels=("<script>",), notes=("<i>",), left_out=("\x1b[31m<u>",)))
     assert not {"<b>", "<script>", "<i>", "<u>", "\x1b"} & set(__import__("re").findall(r"<\w+>|\x1b", shown))
     assert "\x1b" not in text(result(kernels=("\x1b[31mred",)))
-
-
-def test_timing_covers_zero() -> None:
-    assert Timing(0, -1, 1).covers_zero
-    assert not Timing(2, 1, 3).covers_zero

@@ -157,14 +157,6 @@ def test_calls_of_a_function_that_others_hold() -> None:
     assert held[0](num_items=4) == 4 and algorithm.launches.counts() == (1, 0, 0)
 
 
-@pytest.mark.parametrize(("kind", "tools"), [
-    ("algorithm", ()), ("algorithm", ("x", 1, True)), ("algorithm", (1, 1, 1)), ("request", (len, [], len)),
-    ("core", (1, 2, 3)), ("request", (len, {}))])
-def test_other_tools(kind: str, tools: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match=f"a hook of the kind '{kind}' has other tools"):
-        made().hook(kind, len, tools=tools)
-
-
 class Request:
     """A hook on a factory's cache."""
 

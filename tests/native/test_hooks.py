@@ -100,13 +100,6 @@ def test_it_shows_what_it_stands_for(launches: Any, takes: bool) -> None:
         _ = call.nothing
 
 
-def test_it_is_pickled_by_the_name_that_it_is_found_under(launches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = shown
-    hook = update_wrapper(launches.core.Hook("call", original, launches.ring), original)
-    monkeypatch.setattr(sys.modules[__name__], "shown", hook)
-    assert pickle.loads(pickle.dumps(hook)) is hook
-
-
 def test_it_binds_as_a_function_does(launches: Any) -> None:
     class Kernel:
         call = launches.core.Hook("call", shown, launches.ring, lambda *a: (1, 2), lambda *a: (3, 1))
@@ -119,27 +112,6 @@ def test_it_binds_as_a_function_does(launches: Any) -> None:
     assert Kernel.call(kernel, "a", "c") == (kernel, "a", "c", 3)
     assert inspect.signature(kernel.call) == inspect.signature(shown.__get__(kernel))
     assert len(launches.rows()) == 3
-
-
-@pytest.mark.parametrize("arguments", [
-    (), ("call",), ("call", shown), ("call", shown, None), ("call", shown, object()), (None, shown, "RING"),
-    ("call", shown, "RING", None, None, "many")])
-def test_what_cannot_be_hooked(launches: Any, arguments: tuple[Any, ...]) -> None:
-    given = [launches.ring if value == "RING" else value for value in arguments]
-    with pytest.raises(TypeError):
-        launches.core.Hook(*given)
-    with pytest.raises(ValueError, match="no hook of the kind 'none'"):
-        launches.core.Hook("none", shown, launches.ring)
-    with pytest.raises(TypeError, match="3 is not callable"):
-        launches.core.Hook("call", 3, launches.ring)
-
-
-@pytest.mark.parametrize("arguments", [(), ("targets", 1, 2), (1, 2, 3, 4), ("targets", 1, 2, "x"),
-                                       ("targets", 1, 2**31, 0), ("targets", 1, 0, 2**70)])
-def test_what_cannot_be_known(launches: Any, arguments: tuple[Any, ...]) -> None:
-    hook = launches.core.Hook("call", shown, launches.ring)
-    with pytest.raises((TypeError, OverflowError)):
-        hook.know(*arguments)
 
 
 @pytest.mark.parametrize("answer", [None, 5, (), (1,), ("a", "b"), (1, None), (2**80, 1), [1, 2]])

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import inspect
-import pickle
-import pydoc
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -260,18 +256,6 @@ def test_a_hook_that_is_kept_records_no_more(core: Core) -> None:
     assert core() == "another"
     with pytest.raises(TypeError, match="stands for"):
         core.hook.original = 5
-
-
-def test_it_looks_like_what_it_stands_for(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    hook = core.hook
-    assert inspect.signature(hook) == inspect.signature(launch)
-    assert (hook.__name__, hook.__doc__, hook.__module__, repr(hook)) == (
-        "launch", "Launch it.", launch.__module__, repr(launch))
-    assert hook.__code__ is launch.__code__ and not hasattr(hook, "nothing")
-    assert "launch(stream" in pydoc.plain(pydoc.render_doc(hook))
-    module = sys.modules.setdefault(launch.__module__, inspect.getmodule(launch))
-    monkeypatch.setattr(module, "launch", hook)
-    assert pickle.loads(pickle.dumps(hook)) is hook
 
 
 @pytest.mark.parametrize("case", ["known", "asked", "none", "refused", "interrupted", "handler", "odd"])

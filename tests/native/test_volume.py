@@ -20,15 +20,6 @@ WATCHED = "KERNELSCOPE_WATCHED" in os.environ
 EVENTS = int(os.environ.get("KERNELSCOPE_EVENTS", "20000" if WATCHED else "1000000"))
 
 
-def test_written(core: Any) -> None:
-    ring = core.Ring()
-    write = core.State(ring, 3).write
-    for number in range(EVENTS):
-        write(1e-9, 2e-9, 3e-9, 4e-9, 5e-9, number, 9)
-    assert ring.counts(0) == (EVENTS, 0, 0, EVENTS, 0)
-    assert np.array_equal(np.frombuffer(ring.columns(0)["target"], np.int32), np.arange(EVENTS, dtype=np.int32))
-
-
 def hooked_launches(launches: Any) -> Any:
     """A function that does nothing, and what its callers call; its hooks know everything."""
     kernel, config = object(), object()

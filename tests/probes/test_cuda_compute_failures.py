@@ -225,7 +225,7 @@ def test_version_too_new(compute: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with recording() as sink:
         reduce(compute)
     assert sink.health[0]["status"] == "degraded"
-    assert "cuda-cccl 1.3.0 is newer than 1.2" in sink.health[0]["message"]
+    assert "cuda-cccl 1.3.0 was not tried, 0.4.0 to 1.2 were" in sink.health[0]["message"]
     assert outcomes(sink) == ["miss"]
 
 
@@ -281,10 +281,3 @@ def test_it_waits_for_the_import() -> None:
     assert probe.cost_per_launch_ns("phases") is None
     probe.uninstall()
     assert sys.meta_path == before
-
-
-@pytest.mark.parametrize("detail", ["phases", "launch"])
-def test_cost_is_measured(detail: str) -> None:
-    assert 0 < cuda_compute.measure_cost(detail, rounds=5) < 20_000
-    assert "__signature__" not in vars(cuda_compute._algorithm)
-    assert cuda_compute._factory.__code__.co_filename == cuda_compute.__file__

@@ -157,9 +157,9 @@ def test_graph_launches_without_phases(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         kernel(F32, 1.0)
     launches = recorder.stop().launches
-    assert probe._sink is not None
-    graphs = probe._sink.graphs.launches
-    assert len(probe._sink.graphs.events) == 1
+    assert probe.sink is not None
+    graphs = probe.sink.graphs.launches
+    assert len(probe.sink.graphs.events) == 1
     assert (graphs["start_ns"] >= launches["start_ns"]).all()
     assert (graphs["end_ns"] <= launches["end_ns"]).all()
 
@@ -194,14 +194,14 @@ def test_graphs_that_cupti_saw_are_not_told_twice(monkeypatch: pytest.MonkeyPatc
     probe = QuadrantsProbe()
     recorder = Recorder("toy", probes=[probe]).start()
     kernel(F32, 1.0)
-    assert probe._hooks is not None and probe._sink is not None
+    assert probe._hooks is not None and probe.sink is not None
     mine = probe._hooks.graphs._events[0]
     native = {"kind": "instantiate", "thread_ident": threading.get_ident(), "start_ns": mine["start_ns"]}
     other = {"kind": "instantiate", "thread_ident": threading.get_ident(), "start_ns": mine["end_ns"] + 1}
-    graphs = probe._sink.graphs
+    graphs = probe.sink.graphs
     graphs.execs[7] = 0
     graphs.events += [native, other]
-    probe.describe(probe._sink, ())
+    probe.describe(probe.sink, ())
     assert graphs.events == [native, other]
     assert json.loads(native["attributes"])["kernel"] == "body"
     assert "attributes" not in other
@@ -245,4 +245,4 @@ def _sink_of(*calls: Any) -> Any:
     for call in calls:
         call()
     recorder.stop()
-    return probe._sink
+    return probe.sink

@@ -12,7 +12,6 @@ from handmade import MS, Script
 from kernelscope.pytest_plugin.checks import (
     LimitError,
     Limits,
-    _replace,
     entry,
     exceeded,
     kernels_used,
@@ -166,13 +165,6 @@ def test_a_check_that_saw_nothing_says_so(rows: list[dict[str, Any]], told: str 
     assert unrecorded(script.recording()) == told
 
 
-def test_an_entry_of_the_report_sums_up_its_compiles() -> None:
-    held = entry(many_compiles(3))
-    assert (held["launches"], held["compiles"], held["compile_ns"]) == (3, 3, (900 + 11 + 12) * MS)
-    assert held["kernels"][0]["specializations"] == 3
-    assert [each["argument"] for each in held["compilations"]] == [None, "x", "x"]
-
-
 def item(*marks: Any) -> Any:
     return SimpleNamespace(nodeid="test_a.py::test_b", iter_markers=lambda name: iter(marks))
 
@@ -190,6 +182,7 @@ def test_the_closest_mark_s_limits_come_first() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "told"), [
+    (mark(max_compiles=-1), "max_compiles=-1 is not a count: it takes an int of 0 or more"),
     (mark(1), "takes keyword arguments only (max_compiles, max_specializations, max_launches), not 1"),
     (mark(), "names no limit; there are max_compiles, max_specializations, max_launches"),
     (mark(max_compiles=True), "max_compiles=True is not a count: it takes an int of 0 or more"),
@@ -209,12 +202,6 @@ def test_a_wrong_mark_is_told_in_one_line(wrong: Any, told: str) -> None:
 def test_a_wrong_mark_that_a_closer_one_hides_is_told_too() -> None:
     with pytest.raises(LimitError):
         limits_of(item(mark(max_compiles=1), mark(max_compiles="many")))
-
-
-def test_an_outcome_of_old_pluggy_is_replaced_too() -> None:
-    outcome, error = SimpleNamespace(_excinfo=None), ValueError("beyond")
-    _replace(outcome, error)
-    assert outcome._excinfo == (ValueError, error, None)
 
 
 def test_captured_launches_are_no_launches() -> None:

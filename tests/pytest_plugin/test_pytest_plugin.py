@@ -176,36 +176,6 @@ def test_what_counts_and_what_does_not(pytester: pytest.Pytester, run_pytest: An
 
 
 @pytest.mark.slow
-def test_the_closest_mark_wins_limit_by_limit(pytester: pytest.Pytester, run_pytest: Any) -> None:
-    pytester.makepyfile("""
-        import numpy as np, pytest
-        from kernels import launch
-
-        pytestmark = pytest.mark.kernelscope(max_compiles=0, max_launches=2)
-
-        def test_module():
-            launch(np.float32)
-
-        @pytest.mark.kernelscope(max_compiles=2)
-        class TestClass:
-            def test_class(self):
-                launch(np.float64, np.int32)
-
-            def test_module_still_holds(self):
-                launch(np.float64, np.float64, np.float64)
-
-            @pytest.mark.kernelscope(max_launches=None)
-            def test_lifted(self):
-                launch(np.float64, np.float64, np.float64)
-    """)
-    result = run_pytest("-v")
-    result.stdout.fnmatch_lines([
-        "*::test_module FAILED*", "*::test_class PASSED*", "*::test_module_still_holds FAILED*",
-        "*::test_lifted PASSED*",
-    ])
-
-
-@pytest.mark.slow
 def test_loads_from_the_disk_cache_are_no_compiles(pytester: pytest.Pytester, run_pytest: Any) -> None:
     pytester.makepyfile("""
         import pytest
@@ -264,21 +234,17 @@ def test_a_package_that_was_imported_before_pytest_is_no_warning(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mark", "told"), [
-    ("max_compile=1", "has an unknown limit 'max_compile'; known: max_compiles, *; did you mean 'max_compiles'?"),
-    ("max_compiles=-1", "max_compiles=-1 is not a count: it takes an int of 0 or more"),
-    ("max_specializations={'axpy': 'two'}", "max_specializations={'axpy': 'two'} is not a count: it takes an int*"),
-])
-def test_a_wrong_mark_is_a_usage_error(pytester: pytest.Pytester, run_pytest: Any, mark: str, told: str) -> None:
-    pytester.makepyfile(test_it=f"""
+def test_a_wrong_mark_is_a_usage_error(pytester: pytest.Pytester, run_pytest: Any) -> None:
+    pytester.makepyfile(test_it="""
         import pytest
 
-        @pytest.mark.kernelscope({mark})
+        @pytest.mark.kernelscope(max_compile=1)
         def test_wrong(): pass
     """)
     result = run_pytest(KERNELSCOPE_DRYRUN="0")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: test_it.py::test_wrong: @pytest.mark.kernelscope {told}".replace("[", "[[]")])
+    result.stderr.fnmatch_lines(["ERROR: test_it.py::test_wrong: @pytest.mark.kernelscope has an unknown limit "
+                                 "'max_compile'; known: max_compiles, *; did you mean 'max_compiles'?"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 

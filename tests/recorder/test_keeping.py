@@ -9,7 +9,6 @@ import pytest
 import kernelscope
 from kernelscope.clock import FakeClock
 from kernelscope.probes.scripted import Launch, ScriptedProbe
-from kernelscope.recorder.options import CAPACITY, RecordingOptions
 from kernelscope.recorder.recorder import Recorder
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import select_cell
@@ -33,6 +32,7 @@ def in_text(recording: Any) -> str:
 
 
 @pytest.mark.parametrize(("options", "said"), [
+    ({"detail": "everything"}, "detail 'everything' is not one of launch, phases"),
     ({"mode": "shrink"}, "mode 'shrink' is not one of grow, ring, stop"),
     ({"capacity": 10}, "capacity 10 is for mode 'ring' or 'stop'"),
     ({"mode": "ring", "capacity": 0}, "capacity 0 is no number of launches: it takes an int of 1 or more"),
@@ -45,12 +45,6 @@ def in_text(recording: Any) -> str:
 def test_what_there_is_not(make, options, said):
     with pytest.raises(ValueError, match=said.replace(".", r"\.")):
         make(**options)
-
-
-def test_what_there_is(tmp_path):
-    assert RecordingOptions(mode="ring").capacity == CAPACITY == 1_000_000
-    options = RecordingOptions(mode="stop", capacity=1, journal=tmp_path)
-    assert (options.mode, options.capacity, options.journal) == ("stop", 1, tmp_path)
 
 
 @pytest.mark.parametrize(("options", "targets", "message"), [
@@ -142,7 +136,7 @@ def test_a_recorder_inside_another_keeps_what_that_one_keeps():
         "kept the newest 4 of 6 launches: mode 'ring' with capacity 4",
         "launches were kept in mode 'ring' with capacity 4, as in the recording around it, not in mode 'stop' with "
         "capacity 2",
-        "launches went to no journal of the recording around it, not to one of their own",
+        "launches went to no journal of the recording around it, not to a separate one",
     ]
 
 

@@ -31,11 +31,6 @@ def test_a_recorder_records_once():
         recorder.stop()
 
 
-def test_wrong_detail_names_the_allowed_ones():
-    with pytest.raises(ValueError, match="'everything' is not one of launch, phases"):
-        Recorder(detail="everything")
-
-
 def test_cells_get_the_launches_that_started_in_them():
     clock = FakeClock(0)
     probe = ScriptedProbe()
@@ -69,7 +64,8 @@ def test_interrupted_cells_say_so():
     recorder = Recorder(probes=[]).start()
     recorder.begin_cell()
     recorder.end_cell(KeyboardInterrupt())
-    assert recorder.stop().cells.status.tolist() == ["interrupted"]
+    row, = recorder.stop().rows("cells")
+    assert (row["status"], row["error"]) == ("interrupted", "KeyboardInterrupt")
 
 
 def test_a_recorder_inside_another_sees_its_part_and_the_outer_all():
@@ -190,17 +186,3 @@ def test_metadata_are_plain_and_say_what_was_on():
     assert metadata["clock"]["error_ns"] < 1_000_000
     with pytest.raises(TypeError):
         metadata["name"] = "other"
-
-
-def test_the_summary_says_dry_run():
-    with kernelscope.record() as r:
-        pass
-    assert "dry run: kernels did not execute" in r.recording.summary()
-    assert "dry run: kernels did not execute" in r.recording._repr_html_()
-
-
-def test_an_error_without_a_message_is_its_name() -> None:
-    recorder = Recorder(probes=[ScriptedProbe()], clock=FakeClock()).start()
-    recorder.begin_cell()
-    recorder.end_cell(KeyboardInterrupt())
-    assert recorder.stop().rows("cells")[0]["error"] == "KeyboardInterrupt"

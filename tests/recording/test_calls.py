@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelscope.recording.calls import CallFinder, launches_of, selected
 from kernelscope.recording.columns import distinct
+from kernelscope.recording.joins import CallFinder, launches_of, selected
 
 THREADS = [{"ident": 11}, {"ident": 12}]
 

@@ -243,4 +243,5 @@ def test_budget_grows_with_the_file() -> None:
 
 
 def test_fixed_bytes_counts_what_rows_take() -> None:
-    assert fixed_bytes("threads", 10) == 10 * (4 + 8 + 8)
+    assert fixed_bytes({"threads": 10}) == 10 * (4 + 8 + 8)
+    assert fixed_bytes({"threads": 10, "devices": 0}) == 200

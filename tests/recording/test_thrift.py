@@ -6,7 +6,8 @@ import pytest
 
 from kernelscope.recording.parquet import BINARY, BOOL, I16, I32, I64, read_struct
 
-FIELDS: dict[int, Any] = {1: I32, 2: I64, 3: BINARY, 4: BOOL, 5: [I32], 6: {1: BOOL}, 7: I16, 8: [{}], 15: BOOL}
+FIELDS: dict[int, Any] = {1: I32, 2: I64, 3: BINARY, 4: BOOL, 5: [I32], 6: {1: BOOL}, 7: I16, 8: [{}], 9: b"\x11\0",
+                          10: [b"\x11\0"], 11: [BINARY], 15: BOOL}
 
 
 @pytest.mark.parametrize(("data", "found"), [
@@ -23,6 +24,11 @@ FIELDS: dict[int, Any] = {1: I32, 2: I64, 3: BINARY, 4: BOOL, 5: [I32], 6: {1: B
     ("74 03 00", {7: -2}),
     ("89 2c 00 00 00", {8: [{}, {}]}),
     ("15 02 e2 00", {1: 1, 15: False}),
+    ("9c 11 00 00", {9: b"\x11\0"}),
+    ("a9 2c 11 00 11 00 00", {10: [b"\x11\0"] * 2}),
+    ("a9 0c 00", {10: []}),
+    ("b9 28 01 61 00 00", {11: [b"a", b""]}),
+    ("59 25 80 01 02 00", {5: [64, 1]}),
 ])
 def test_values_are_read(data: str, found: dict[int, Any]) -> None:
     raw = bytes.fromhex(data)
@@ -34,7 +40,7 @@ def test_values_are_read(data: str, found: dict[int, Any]) -> None:
 
 
 @pytest.mark.parametrize("data", [
-    "95 02 00",  # field 9
+    "c5 02 00",  # field 12
     "16 02 00",  # an i64 where an i32 is expected
     "15 02 05 02 02 00",  # the long form: field 1 again
     "15 80 80 80 80 10 00",  # 33 bits
@@ -47,6 +53,14 @@ def test_values_are_read(data: str, found: dict[int, Any]) -> None:
     "65 02 00",  # no struct
     "45 02 00",  # no bool
     "89 fc ff ff ff ff 0f 00",  # 4 billion empty structs
+    "9c 12 00 00",  # another struct than the one that can be
+    "9c 11 11 00",  # the same and more
+    "95 02 00",  # a number in its place
+    "a9 2c 11 00 12 00 00",  # another struct in a list
+    "a9 25 02 02 00",  # numbers in its place
+    "a9 fc ff ff ff ff 0f 00",  # 4 billion of them
+    "59 22 02 02 00",  # a list of bools
+    "b9 26 02 02 00",  # numbers in the place of text
 ])
 def test_anything_else_is_refused(data: str) -> None:
     with pytest.raises((IndexError, ValueError)):

@@ -114,6 +114,13 @@ def test_errors_name_the_place(tmp_path: Path) -> None:
                           ("", "names no file"), ("~nobody-of-this-name/x", "whose home folder")):
         with pytest.raises(RecordingFileError, match=message):
             to_csv(Recording({}, {}), path)
+    recording = load(FILE)
+    held = recording.save(tmp_path / "mine.kscope")
+    before = held.read_bytes()
+    for write in (recording.to_html, recording.to_perfetto):
+        with pytest.raises(RecordingFileError, match=r"'mine\.kscope' is a recording's name"):
+            write(held)
+    assert held.read_bytes() == before
     with pytest.raises(RecordingFileError, match="a folder has that name"):
         Recording({}, {}).to_perfetto(tmp_path / "out.json")
 

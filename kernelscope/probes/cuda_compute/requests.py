@@ -15,7 +15,7 @@ from typing import Any
 from kernelscope import cubin
 from kernelscope.errors import CubinError
 from kernelscope.native import core
-from kernelscope.probes.base import Patches, copy_function, hide_frame, hook_codes
+from kernelscope.probes.base import Patches, copy_function, error_text, hide_frame, hook_codes
 from kernelscope.probes.cuda_compute import hot
 from kernelscope.probes.cuda_compute.calls import FRAMEWORK, name_of
 from kernelscope.probes.sink import Sink
@@ -494,7 +494,7 @@ class Requests:
             attributes |= {"kernels": under.kernels[:_MOST_KERNELS]} if under.kernels else {}
             attributes |= {"load_ns": under.load_ns} if under.load_ns else {}
         if error is not None:
-            row |= {"outcome": "failed", "error": f"{type(error).__name__}: {_first_line(error)}".removesuffix(": ")}
+            row |= {"outcome": "failed", "error": error_text(error)}
         if self._clears:
             attributes["clears"] = self._clears
         row["attributes"] = json.dumps(attributes) if attributes else None
@@ -531,13 +531,6 @@ def _packed(key: int) -> str:
 
 def _order(capability: str) -> tuple[int, ...]:
     return tuple(int(part) for part in capability.split(".") if part.isdigit())
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("Failed in "):  # numba-cuda-mlir says where first, and then what
-        del lines[0]
-    return lines[0][:300] if lines else ""
 
 
 def _seen(hook: Any) -> Any:

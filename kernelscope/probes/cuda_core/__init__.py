@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.native.log import from_signal_handler
-from kernelscope.probes.base import ImportHook
+from kernelscope.probes.base import Patches, Probe
+from kernelscope.probes.cost import Trial
 from kernelscope.probes.cuda_core.calls import NullCalls
 from kernelscope.probes.cuda_core.graphs import GraphWatch, Memory, UnseenGraphs
-from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, measure_cost
+from kernelscope.probes.cuda_core.launch import FRAMEWORK, LaunchHook, trial
 from kernelscope.probes.cuda_core.read import Driver
 from kernelscope.probes.cuda_core.rows import RowMaker
 from kernelscope.probes.sink import LAUNCH, Sink
 
 
-class CudaCoreProbe:
+class CudaCoreProbe(Probe):
     """Follows every graph of the process while a recording session lasts.
 
     Parameters
@@ -36,26 +34,40 @@ class CudaCoreProbe:
     name = FRAMEWORK
 
     def __init__(self, driver: Driver | None = None, memory: Memory | None = None) -> None:
+        super().__init__()
         self._driver = driver
         self._memory = _memory if memory is None else memory
-        self._sink: Sink | None = None
         self._watch: GraphWatch | None = None
         self._rows: RowMaker | None = None
         self._null: NullCalls | None = None
         self._launches: LaunchHook | None = None
-        self._import_hook: ImportHook | None = None
-        # Another thread imports cuda.core while one uninstalls.
-        self._lock = threading.RLock()
-        self._installed = False
         self._unseen = UnseenGraphs()
         self._process = os.getpid()
 
+    @property
+    def is_hooked(self) -> bool:
+        """Whether anything was launched through the hook; at a launch of a graph nothing of the probe runs."""
+        return self._launches is not None and self._launches.has_launched
+
+    def hook(self, module: Any, sink: Sink) -> None:
+        """Hook ``cuda.core.launch``. See `Probe.hook`."""
+        if self._launches is None:
+            self._launches = LaunchHook(sink)
+            self._launches.install(module)
+
+    def unhook(self) -> None:
+        """Undo the hook. See `Probe.unhook`."""
+        super().unhook()
+        if self._launches is not None:
+            self._launches.uninstall()
+
+    def trial(self, sink: Sink, patches: Patches) -> Trial:
+        """Return two launches that do nothing. See `Probe.trial`."""
+        return trial(sink)
+
     def install(self, sink: Sink, detail: str) -> None:
-        """Hook ``cuda.core.launch``, and listen to the driver's calls of graphs. See `Probe.install`."""
-        self._sink = sink
-        self._installed = True
-        self._import_hook = ImportHook("cuda.core", self._imported)
-        self._import_hook.arm()
+        """Hook ``cuda.core.launch``, and listen to the driver's calls of graphs. See `ProbeProtocol.install`."""
+        super().install(sink, detail)
         driver = self._driver or _found()
         if driver is None:
             return  # no driver, no graphs
@@ -71,29 +83,26 @@ class CudaCoreProbe:
             self._unseen.begin()
 
     def uninstall(self) -> None:
-        """Undo the hook and listen no more; what is still to be read of graphs is read now. See `Probe.uninstall`."""
-        with self._lock:
-            self._installed = False
-            if self._import_hook is not None:
-                self._import_hook.disarm()
-            if self._launches is not None:
-                self._launches.uninstall()
+        """Undo the hook and listen no more; what is still to be read of graphs is read now.
+
+        See `ProbeProtocol.uninstall`.
+        """
+        super().uninstall()
         self._unseen.end()
-        if self._sink is None or self._watch is None:
+        if self.sink is None or self._watch is None:
             return
         if os.getpid() == self._process:  # in a child of fork() there is no driver
             self._memory.captures = self._watch.captures_under_way()
-            self._sink.driver_calls.is_capturing = lambda: False  # it hears of no end from now on
-            self._sink.driver_calls.leave(self._watch)
+            self.sink.driver_calls.is_capturing = lambda: False  # it hears of no end from now on
+            self.sink.driver_calls.leave(self._watch)
         if self._null is not None:
             self._null.end()
 
-    def synchronize(self) -> str | None:
-        """Wait for nothing: others do. See `Probe.synchronize`."""
-        return None
-
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Make rows of what was seen of graphs, and ask for kernels' registers and occupancy. See `Probe.describe`."""
+        """Make rows of what was seen of graphs, and ask for kernels' registers and occupancy.
+
+        See `ProbeProtocol.describe`.
+        """
         if self._launches is not None:
             self._launches.describe(used)
         watch, rows = self._watch, self._rows
@@ -113,31 +122,6 @@ class CudaCoreProbe:
             else:
                 rows.finish(watch.events)
         self._state(sink, watch, rows)
-
-    def attach(self, kernel: Any) -> str | None:
-        """Have nothing to attach to. See `Probe.attach`."""
-        return None
-
-    def cost_per_launch_ns(self, detail: str) -> float | None:
-        """Measure the hook around a function that does nothing. See `Probe.cost_per_launch_ns`.
-
-        At the launch of a graph nothing of the probe runs.
-        """
-        if self._launches is None or not self._launches.has_launched:
-            return None
-        return measure_cost(detail)
-
-    def _imported(self, module: ModuleType) -> None:
-        assert self._sink is not None
-        try:
-            with self._lock:
-                if self._installed and self._launches is None:
-                    self._launches = LaunchHook(self._sink)
-                    self._launches.install(module)
-        except Exception as problem:  # the user's import must not fail for it
-            if from_signal_handler(problem):
-                raise
-            self._sink.swallow(self.name, problem)
 
     def _is_capturing(self) -> bool:
         return self._null is not None and self._null.is_capturing()

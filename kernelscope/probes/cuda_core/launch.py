@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import statistics
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from kernelscope.clock import now
 from kernelscope.native.log import from_signal_handler
 from kernelscope.probes.base import Bindings, ids, without_hook
+from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.cupti.records import readable
 from kernelscope.probes.driver import device
 from kernelscope.probes.sink import Sink
@@ -152,17 +151,10 @@ class LaunchHook:
         return self.sink.target(dispatcher, specialization, where, failure)
 
     def _occupancy(self, kernel: Any, specialization: int, configuration: int, where: int) -> None:
-        shape, held = self.sink.configurations.rows[configuration], self.sink.devices.rows[where]
-        threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
-        if held["ordinal"] != _ordinal():
-            return  # asked of the current device only
-        active = kernel.occupancy.max_active_blocks_per_multiprocessor(threads, shape["sharedmem_bytes"])
-        most = held.get("max_threads_per_multiprocessor")
-        self.sink.occupancies.append({
-            "specialization_id": specialization, "configuration_id": configuration, "device_id": where,
-            "active_blocks_per_multiprocessor": active,
-            "occupancy": min(1.0, active * threads / most) if most else None,
-        })
+        if self.sink.devices.rows[where]["ordinal"] == _ordinal():  # asked of the current device only
+            self.sink.add_occupancy(specialization, configuration, where,
+                                    lambda threads, shared: kernel.occupancy.max_active_blocks_per_multiprocessor(
+                                        threads, shared))
 
 
 @contextlib.contextmanager
@@ -180,38 +172,27 @@ def shape_of(config: Any) -> tuple[Any, ...]:
     return config.grid, config.block, config.cluster, config.shmem_size
 
 
-def measure_cost(detail: str, rounds: int = 20, launches: int = 200) -> float:
-    """Measure what the hook adds to one launch, in nanoseconds: the median of A B A B rounds."""
-    hook = LaunchHook(Sink(detail=detail))
+def trial(sink: Sink) -> Trial:
+    """Return two launches, the second of them hooked: see `Probe.trial`."""
+    hook = LaunchHook(sink)
     stream, config, kernel = _Handle(), _Config(), _Handle()
     hook._known[stream, kernel, *shape_of(config)] = 0, 0
-    differences: list[int] = []
-    for _ in range(rounds):
-        times: list[int] = []
-        for launch in (_launch, hook.make(_launch)):
-            launch(stream, config, kernel, 0, 0)
-            start = now()
-            for _ in range(launches):
-                launch(stream, config, kernel, 0, 0)
-            times.append(now() - start)
-        differences.append(times[1] - times[0])
-    return max(0.0, statistics.median(differences) / launches)
+    hooked = hook.make(_launch)
+    return (lambda: _launch(stream, config, kernel, 0, 0)), (lambda: hooked(stream, config, kernel, 0, 0))
 
 
 def _launch(stream: Any, config: Any, kernel: Any, *kernel_args: Any) -> None:
-    """What `measure_cost` calls."""
+    other_work()
 
 
 class _Config:
-    """What `measure_cost` launches with."""
-
     grid = block = (1, 1, 1)
     cluster = None
     shmem_size = 0
 
 
 class _Handle:
-    """A stream or kernel of `measure_cost`: like cuda.core's it is known by its handle."""
+    """A stream or kernel: like cuda.core's it is known by its handle."""
 
     def __hash__(self) -> int:
         return hash((type(self), 0))

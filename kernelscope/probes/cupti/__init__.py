@@ -6,7 +6,6 @@ import atexit
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope import dryrun
-from kernelscope.probes.base import ImportHook
+from kernelscope.probes.base import ImportHook, Probe
 from kernelscope.probes.cupti.library import Cupti, CuptiError, NvtxInjection, TorchProfilerWatch, find
 from kernelscope.probes.cupti.tracing import Tracing
 from kernelscope.probes.driver import device
@@ -26,8 +25,8 @@ _STARTERS = ("cuda.bindings.driver", "torch", "cupy")
 CAPTURING = "a stream is capturing a graph: synchronizing would break the capture"
 
 
-class CuptiProbe:
-    """Has CUPTI record while a recording session lasts.
+class CuptiProbe(Probe):
+    """Has CUPTI record while a recording session lasts; its share of a launch's cost is in its own code, and not known.
 
     Parameters
     ----------
@@ -38,6 +37,7 @@ class CuptiProbe:
     name = "cupti"
 
     def __init__(self, cupti: Cupti | None = None) -> None:
+        super().__init__()
         self._given = cupti
         self._tracing: Tracing | None = None
         self._is_on = False
@@ -45,39 +45,36 @@ class CuptiProbe:
         self._watch = TorchProfilerWatch(self._stand_aside)
         self._injection = NvtxInjection()
         self._process = os.getpid()
-        # Another thread imports torch, or starts its profiler, while one uninstalls.
-        self._lock = threading.RLock()
-        self._sink: Sink | None = None
 
     def install(self, sink: Sink, detail: str) -> None:
-        """Have CUPTI record, at once or when something is imported that can start CUDA. See `Probe.install`."""
-        self._sink = sink
+        """Have CUPTI record, at once or when something is imported that can start CUDA. See `ProbeProtocol.install`."""
+        self.sink = sink
         if self._given is not None or any(module in sys.modules for module in _STARTERS):
             self._begin()
             return
-        self._imports = [ImportHook(module, self._imported) for module in _STARTERS]
+        self._imports = [ImportHook(module, self._may_start) for module in _STARTERS]
         for hook in self._imports:
             hook.arm()
 
     def uninstall(self) -> None:
-        """Have CUPTI stop, and take what it still holds. See `Probe.uninstall`."""
-        with self._lock:
+        """Have CUPTI stop, and take what it still holds. See `ProbeProtocol.uninstall`."""
+        with self.lock:
             for hook in self._imports:
                 hook.disarm()
             self._imports = []
             self._end()
 
     def synchronize(self) -> str | None:
-        """Wait for the current context, which may be one that no other probe knows. See `Probe.synchronize`."""
+        """Wait for the current context, which may be one that no other probe knows. See `ProbeProtocol.synchronize`."""
         if not self._is_on or self._given is not None or not self._is_here():
             return None
         return CAPTURING if self._is_capturing() else _synchronize_current()
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Read what CUPTI recorded. See `Probe.describe`."""
+        """Read what CUPTI recorded. See `ProbeProtocol.describe`."""
         if self._tracing is None:
             return
-        with self._lock:
+        with self.lock:
             if self._is_on and self._is_here():
                 try:
                     self._tracing.collect()
@@ -91,45 +88,36 @@ class CuptiProbe:
         sink.metadata["gpu"] = {"source": "cupti", "clock_error_ns": self._tracing.clock_error_ns}
         sink.stated[self.name] = _stated(self._tracing)
 
-    def attach(self, kernel: Any) -> str | None:
-        """Have nothing to attach to. See `Probe.attach`."""
-        return None
-
-    def cost_per_launch_ns(self, detail: str) -> float | None:
-        """Not know: CUPTI's share of a launch is in its own code. See `Probe.cost_per_launch_ns`."""
-        return None
-
     def _is_capturing(self) -> bool:
-        if not self._is_on or self._tracing is None or self._sink is None:
+        if not self._is_on or self._tracing is None or self.sink is None:
             return False
-        return self._tracing.captures.under_way > 0 or self._sink.driver_calls.is_capturing()
+        return self._tracing.captures.under_way > 0 or self.sink.driver_calls.is_capturing()
 
-    def _imported(self, module: ModuleType) -> None:
-        with self._lock:
-            if self._imports and self._tracing is None and self._sink is not None:
+    def _may_start(self, module: ModuleType) -> None:
+        with self.lock:
+            if self._imports and self._tracing is None and self.sink is not None:
                 try:
                     self._begin()
                 except Exception as problem:
-                    self._sink.swallow(self.name, problem)
+                    self.sink.swallow(self.name, problem)
 
     def _begin(self) -> None:
-        assert self._sink is not None
+        assert self.sink is not None
         try:
             cupti = self._given or _loaded()
-            self._tracing = Tracing(cupti, self._sink.clock, self._sink.driver_calls)
+            self._tracing = Tracing(cupti, self.sink.clock, self.sink.driver_calls)
         except CuptiError as problem:
-            self._sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem),
-                                      "fix": problem.fix})
+            self.report(self.sink, str(problem), status="unavailable", fix=problem.fix)
             return
         self._is_on = True
-        self._sink.is_capturing = self._is_capturing
+        self.sink.is_capturing = self._is_capturing
         self._injection.offer(cupti.path)
         atexit.register(self._leave)
         self._watch.begin()
 
     def _end(self) -> None:
         """Have CUPTI stop; a child of fork() has nothing of it, and must not touch it."""
-        with self._lock:
+        with self.lock:
             if not self._is_on:
                 return
             atexit.unregister(self._leave)
@@ -145,7 +133,7 @@ class CuptiProbe:
 
     def _leave(self) -> None:
         """Have CUPTI stop because the interpreter ends: too late to import or to convert anything."""
-        with self._lock:
+        with self.lock:
             if self._is_on and self._is_here() and self._tracing is not None:
                 if self._given is None and not self._is_capturing():
                     _synchronize_current()  # CUPTI gives back only buffers of work that has ended
@@ -158,21 +146,19 @@ class CuptiProbe:
 
     def _stand_aside(self) -> None:
         """Leave CUPTI to torch's profiler, which is about to start."""
-        assert self._sink is not None
+        assert self.sink is not None
         try:
-            with self._lock:
+            with self.lock:
                 if not self._is_on or not self._is_here():
                     return
                 if not self._is_capturing():
                     _synchronize_current()
                 self._end()
-            self._sink.health.append({
-                "probe": self.name, "status": "degraded",
-                "message": "torch.profiler started and took CUPTI over: what the GPU did from then on is not recorded",
-                "fix": "profile and record in different cells; torch.profiler keeps CUPTI until the kernel restarts",
-            })
+            self.report(
+                self.sink, "torch.profiler started and took CUPTI over: what the GPU did from then on is not recorded",
+                fix="profile and record in different cells; torch.profiler keeps CUPTI until the kernel restarts")
         except Exception as problem:
-            self._sink.swallow(self.name, problem)
+            self.sink.swallow(self.name, problem)
 
 
 def _stated(tracing: Tracing) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 from kernelscope import cubin
 from kernelscope.errors import DisassemblerError, KernelScopeError
 from kernelscope.native.log import ThreadState
-from kernelscope.probes.base import Patches, hook_codes
+from kernelscope.probes.base import Patches, error_text, hook_codes
 from kernelscope.probes.functions import Definition, captured, is_device_function, is_value
 from kernelscope.probes.numba_cuda import disk
 from kernelscope.probes.numba_cuda.disk import loaded_bounds
@@ -176,7 +176,7 @@ class CompileHooks:
             hits, misses = row.pop("_before")
             sig, passes, attributes = row.pop("_sig"), row.pop("_passes"), row.pop("_attributes")
             if error is not None:
-                row["error"] = f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")
+                row["error"] = error_text(error)
             elif sum(dispatcher._cache_misses.values()) > misses:
                 row["outcome"] = "compiled"
             elif sum(dispatcher._cache_hits.values()) > hits:
@@ -194,14 +194,7 @@ class CompileHooks:
                 self._add_cache_facts(row, seen, dispatcher, sig, kernel, error, attributes)
             note_definition(self.facts, row, attributes)
             row["attributes"] = json.dumps(attributes) if attributes else None
-            with self.sink.lock:
-                number = len(self.sink.compilations)
-                self.sink.compilations.append(row)
-                for entry in passes:
-                    entry["compilation_id"] = number
-                    entry["specialization_id"] = row.get("specialization_id")
-                self.sink.passes.extend(passes)
-            self.sink.flush()
+            self.sink.add_compile(row, passes)
         except Exception as problem:
             self.sink.swallow("numba-cuda", problem)
 
@@ -360,15 +353,6 @@ def pass_rows(pipelines: dict[str, Any]) -> list[dict[str, Any]]:
         {"kind": "pass", "name": name.split("_", 1)[1], "duration_ns": round(sum(times) * 1e9)}
         for timings in pipelines.values() for name, times in timings.items()
     ]
-
-
-def first_line(error: BaseException) -> str:
-    """Return what an exception of a compile says, without numba's words about where in its pipeline it was."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # numba's "Failed in cuda mode pipeline (step: ...)" only says where; what is wrong stands below it.
-    if len(lines) > 1 and lines[0].startswith("Failed in "):
-        del lines[0]
-    return lines[0][:300] if lines else ""
 
 
 # Whether code from the disk cache was made with the values that its kernel captures now.
@@ -621,14 +605,8 @@ class DeviceBuilds:
         if error is None:
             row["outcome"] = "compiled"
         else:
-            row["error"] = f"{type(error).__name__}: {str(error).strip().split(chr(10), 1)[0][:300]}".removesuffix(": ")
-        with self._sink.lock:
-            number = len(self._sink.compilations)
-            self._sink.compilations.append(row)
-            for entry in passes:
-                entry.update(compilation_id=number, specialization_id=row["specialization_id"])
-            self._sink.passes.extend(passes)
-        self._sink.flush()
+            row["error"] = error_text(error)
+        number = self._sink.add_compile(row, passes)
         if error is None:
             self._linked[state.thread_id] = number, row, state.launch_config
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernelscope.probes.base import hide_frame, hook_codes
 from kernelscope.probes.cupti.records import readable
+from kernelscope.probes.driver import stream_handle
 from kernelscope.probes.sink import KERNEL, GpuColumns, Sink, Words
 
 #: Each pair of events takes driver memory until recording ends.
@@ -105,7 +106,7 @@ class EventTimer:
             if len(self._taken) >= MOST_LAUNCHES:
                 self._left_out += 1
                 return None
-            driver, handle = self._driver, _handle(stream)
+            driver, handle = self._driver, stream_handle(stream)
             if handle and int(_done(driver.cuStreamIsCapturing(driver.CUstream(handle)))):
                 return None  # it becomes a node of a graph
             ordinal = int(_done(driver.cuCtxGetDevice()))
@@ -229,11 +230,6 @@ def _done(answer: Any) -> Any:
     if int(error):
         raise RuntimeError(f"{error!r}")
     return values[0] if values else None
-
-
-def _handle(stream: Any) -> int:
-    """A stream's handle, of whatever numba-cuda hands to its launch."""
-    return int(getattr(stream, "handle", stream) or 0)
 
 
 def _name(driver: Any, kernel: Any) -> str:

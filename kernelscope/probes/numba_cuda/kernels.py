@@ -302,19 +302,13 @@ class Facts:
         function = live[1]._codelibrary._cufunc_cache.get(row["ordinal"]) if isinstance(live, tuple) else None
         if function is None or not _is_loaded(function):
             return
-        shape = self.sink.configurations.rows[configuration]
-        threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
-        if self.modules.devices.gpus[row["ordinal"]].primary_context is None:
+        gpu = self.modules.devices.gpus[row["ordinal"]]
+        if gpu.primary_context is None:
             return  # cuda.close() has taken the function away; asking would start CUDA again
-        with self.modules.devices.gpus[row["ordinal"]]:
-            context = self.modules.devices.gpus[row["ordinal"]].get_primary_context()
-            active = context.get_active_blocks_per_multiprocessor(function, threads, shape["sharedmem_bytes"])
-        most = row["max_threads_per_multiprocessor"]
-        self.sink.occupancies.append({
-            "specialization_id": specialization, "configuration_id": configuration, "device_id": device,
-            "active_blocks_per_multiprocessor": active,
-            "occupancy": min(1.0, active * threads / most) if most else None,
-        })
+        with gpu:
+            self.sink.add_occupancy(
+                specialization, configuration, device, lambda threads, shared:
+                gpu.get_primary_context().get_active_blocks_per_multiprocessor(function, threads, shared))
 
     def _loaded_as(self, dispatcher: Any, loaded: Any) -> tuple[Any, Any, int]:
         """Find the ``_Kernel`` and the device's ordinal of a loaded function."""
@@ -376,8 +370,6 @@ def _config(key: tuple[Any, ...]) -> dict[str, Any]:
 # those of that compile. What is not there is left out; a kernel loaded from the disk cache has no types, for the
 # cache keeps none.
 
-#: Under which `Sink.stated` holds what could not be captured.
-STATED = f"{FRAMEWORK} code"
 #: Seconds that disassembling may hold a stop in all; from the machine code it can be done whenever SASS is shown.
 SASS_BUDGET_S = 5.0
 
@@ -412,6 +404,15 @@ class CodeCapture:
         self._sources: set[int] = set()
         self._functions: dict[str, frozenset[tuple[str, int, str]]] = {}
         self._problems: dict[str, list[str]] = {}
+
+    @property
+    def _stated_as(self) -> str:
+        """Under which `Sink.stated` holds what could not be captured."""
+        return f"{self.framework} code"
+
+    def forget_problems(self) -> None:
+        """Take what could not be captured out of health: it was of another recording, which ended earlier."""
+        self._sink.stated.pop(self._stated_as, None)
 
     def capture(self, specializations: Iterable[int], *, sass: bool = True) -> None:
         """Add the code of these specializations and of their functions; what fails is said in ``health``."""
@@ -538,7 +539,7 @@ class CodeCapture:
         if not self._problems:
             return
         message = "; ".join(f"{what}: {_listed(names)}" for what, names in self._problems.items())
-        self._sink.stated[f"{self.framework} code"] = {
+        self._sink.stated[self._stated_as] = {
             "probe": self.framework, "status": "degraded",
             "message": f"the code of some kernels is incomplete: {message}"}
 

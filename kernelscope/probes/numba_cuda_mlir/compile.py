@@ -8,8 +8,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from kernelscope.probes.base import Patches, hook_codes
-from kernelscope.probes.numba_cuda.compile import first_line, note_definition, pass_rows
+from kernelscope.probes.base import Patches, error_text, hook_codes
+from kernelscope.probes.numba_cuda.compile import note_definition, pass_rows
 from kernelscope.probes.numba_cuda.disk import Look, entries_of, moved, short, types_of, written_to
 from kernelscope.probes.numba_cuda_mlir.kernels import FRAMEWORK, Facts, compiled
 from kernelscope.probes.sink import Sink
@@ -176,7 +176,7 @@ class CompileHooks:
             row["wait_ns"] = held["_waited"]
             kernel = None if error is not None else self._kernel(dispatcher, result, trigger)
             if error is not None:
-                row["error"] = f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")
+                row["error"] = error_text(error)
             elif held["_compiled"]:
                 row["outcome"] = "compiled"
             elif sum(dispatcher._cache_hits.values()) > held["_hits"]:
@@ -194,14 +194,7 @@ class CompileHooks:
                            fix="drop the call of recompile() unless a global that the kernel reads has changed")
                 self._dropped[dispatcher].discard(row["signature"])
             row["attributes"] = json.dumps(attributes) if attributes else None
-            with self.sink.lock:
-                number = len(self.sink.compilations)
-                self.sink.compilations.append(row)
-                for entry in passes:
-                    entry["compilation_id"] = number
-                    entry["specialization_id"] = row.get("specialization_id")
-                self.sink.passes.extend(passes)
-            self.sink.flush()
+            self.sink.add_compile(row, passes)
         except Exception as problem:
             self.sink.swallow(FRAMEWORK, problem)
 
@@ -229,7 +222,7 @@ class CompileHooks:
             return  # kernels that depend on their launch configuration are kept in memory only
         try:
             note(row, attributes, held["_disk"], kernel.signature,
-                      self.modules.descriptor.mlir_target.target_context)
+                 self.modules.descriptor.mlir_target.target_context)
             if row["outcome"] == "disk":
                 others = other_options(dispatcher, kernel)
                 if others:

@@ -182,23 +182,15 @@ class Facts(NumbaFacts):
         return (tuple(chip) if chip else None), None if code is None else bytes(code)
 
     def _occupancy(self, specialization: int, configuration: int, device: int) -> None:
-        shape = self.sink.configurations.rows[configuration]
-        row = self.sink.devices.rows[device]
-        if None in (shape["blockdim_x"], shape["sharedmem_bytes"]):
-            return
-        threads = shape["blockdim_x"] * shape["blockdim_y"] * shape["blockdim_z"]
-        function = self._function(specialization, row["ordinal"])
-        if function is None:
-            return
-        error, active = self.modules.driver.binding.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            function, threads, shape["sharedmem_bytes"])
-        most = row["max_threads_per_multiprocessor"]
-        if not int(error):
-            self.sink.occupancies.append({
-                "specialization_id": specialization, "configuration_id": configuration, "device_id": device,
-                "active_blocks_per_multiprocessor": int(active),
-                "occupancy": min(1.0, int(active) * threads / most) if most else None,
-            })
+        def active(threads: int, shared: int) -> int | None:
+            function = self._function(specialization, self.sink.devices.rows[device]["ordinal"])
+            if function is None:
+                return None
+            error, blocks = self.modules.driver.binding.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                function, threads, shared)
+            return None if int(error) else int(blocks)
+
+        self.sink.add_occupancy(specialization, configuration, device, active)
 
     def _function(self, specialization: int, ordinal: int) -> Any:
         """A specialization's kernel, loaded until `describe` ends: the native launcher does not tell its own."""
@@ -256,9 +248,6 @@ def _config(key: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 # Nothing is compiled for it. MLIR is kept twice in one text, as MLIR tools write several modules: what the
 # function was lowered to, and what MLIR's own passes made of it. A kernel loaded from the disk cache has only the
 # second.
-
-#: Under which `Sink.stated` holds what could not be captured.
-STATED = f"{FRAMEWORK} code"
 
 _LOWERED = "// MLIR that the Python function was lowered to"
 _OPTIMIZED = "// MLIR after its passes, in the dialects llvm and nvvm"

@@ -7,17 +7,14 @@ does not see: a launch has no dimensions here, and the activities that belong to
 from __future__ import annotations
 
 import inspect
-import statistics
 import sys
-import threading
 from collections.abc import Iterable
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
-from kernelscope.clock import now
 from kernelscope.errors import ProbeUnavailableError
-from kernelscope.native.log import from_signal_handler
-from kernelscope.probes.base import ImportHook, Patches
+from kernelscope.probes.base import Patches, Probe, untried
+from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.quadrants.hooks import Hooks
 from kernelscope.probes.quadrants.kernels import FRAMEWORK, Facts
 from kernelscope.probes.sink import Sink
@@ -25,49 +22,46 @@ from kernelscope.probes.sink import Sink
 #: Versions that the probe was tried with.
 KNOWN_VERSIONS = ("1.3.3", "1.4.0")
 
-_FIX = "pip install 'quadrants==1.4.0'"
 _GETTERS = ("get_graph_total_builds", "get_graph_cache_size", "get_graph_cache_used_on_last_call",
             "get_graph_num_nodes_on_last_call", "get_graph_num_checkpoints_on_last_call")
 _ATTRIBUTES = ("materialized_kernels", "mapper", "arg_metas", "use_graph", "runtime", "_last_launch_key")
 
 
-class QuadrantsProbe:
+class QuadrantsProbe(Probe):
     """Hooks Quadrants where it is imported, or as soon as it is."""
 
     name = FRAMEWORK
+    fix = "pip install 'quadrants==1.4.0'"
 
     def __init__(self) -> None:
-        self._import_hook: ImportHook | None = None
-        self._patches = Patches()
-        # Another thread imports Quadrants while one uninstalls.
-        self._lock = threading.RLock()
-        self._installed = False
+        super().__init__()
         self._hooks: Hooks | None = None
-        self._sink: Sink | None = None
         self._impl: Any = None
 
-    def install(self, sink: Sink, detail: str) -> None:
-        """Hook Quadrants, or wait for its import. See `Probe.install`."""
-        self._installed = True
-        self._sink = sink
-        self._import_hook = ImportHook("quadrants", lambda module: self._imported(module, sink))
-        self._import_hook.arm()
+    @property
+    def is_hooked(self) -> bool:
+        """Whether anything was launched. See `Probe.is_hooked`."""
+        return self._hooks is not None and bool(self._hooks.targets)
 
-    def uninstall(self) -> None:
-        """Undo every hook. See `Probe.uninstall`."""
-        with self._lock:
-            self._installed = False
-            if self._import_hook is not None:
-                self._import_hook.disarm()
-            if self._hooks is not None:
-                self._hooks.enabled = False
-            self._patches.undo()
+    def unhook(self) -> None:
+        """Undo every hook. See `Probe.unhook`."""
+        if self._hooks is not None:
+            self._hooks.enabled = False
+        super().unhook()
+
+    def trial(self, sink: Sink, patches: Patches) -> Trial:
+        """Return two calls of a kernel. See `Probe.trial`."""
+        plain, hooked = _stand_in(), _stand_in()
+        hooks = Hooks(sink, Facts(sink))
+        hooks.targets[id(hooked.compiled)] = 0
+        hooks.install(patches, type(hooked), type(hooked.compiled), type(hooked.program))
+        return plain, hooked
 
     def synchronize(self) -> str | None:
-        """Wait for what Quadrants launched, if it launched anything. See `Probe.synchronize`."""
-        if self._hooks is None or self._sink is None or not self._hooks.targets:
+        """Wait for what Quadrants launched, if it launched anything. See `ProbeProtocol.synchronize`."""
+        if self.sink is None or not self.is_hooked:
             return None
-        if self._sink.is_capturing():
+        if self.sink.is_capturing():
             return "a stream is capturing a graph: synchronizing would break the capture"
         program = self._impl.get_runtime()._prog
         if program is None:
@@ -79,44 +73,22 @@ class QuadrantsProbe:
         return None
 
     def describe(self, sink: Sink, used: Iterable[tuple[int, int]]) -> None:
-        """Hand over what was seen of graphs. See `Probe.describe`."""
+        """Hand over what was seen of graphs. See `ProbeProtocol.describe`."""
         if self._hooks is not None:
             self._hooks.graphs.publish()
 
-    def attach(self, kernel: Any) -> str | None:
-        """Have nothing to attach to: everything is recorded. See `Probe.attach`."""
-        return None
-
-    def cost_per_launch_ns(self, detail: str) -> float | None:
-        """Measure the hooks around functions that do nothing. See `Probe.cost_per_launch_ns`."""
-        return None if self._hooks is None or not self._hooks.targets else measure_cost(detail)
-
-    def _imported(self, package: ModuleType, sink: Sink) -> None:
-        """Hook Quadrants, which has just been imported; what goes wrong is a fact for health, not for the user."""
-        try:
-            with self._lock:
-                if self._installed:
-                    self._hook(package, sink)
-        except ProbeUnavailableError as problem:
-            sink.health.append({"probe": self.name, "status": "unavailable", "message": str(problem), "fix": _FIX})
-        except Exception as problem:
-            self._patches.undo()
-            self._hooks = None
-            if from_signal_handler(problem):
-                raise
-            sink.swallow(self.name, problem)
-
-    def _hook(self, package: Any, sink: Sink) -> None:
-        version = str(getattr(package, "__version_str__", "unknown"))
+    def hook(self, module: Any, sink: Sink) -> None:
+        """Hook the calls of kernels, their compiles and their launches. See `Probe.hook`."""
+        version = str(getattr(module, "__version_str__", "unknown"))
         # `quadrants.lang.kernel` as an attribute is the decorator.
-        module, self._impl = sys.modules["quadrants.lang.kernel"], sys.modules["quadrants.lang.impl"]
-        kernel, compiled, program = module.Kernel, module.KernelCxx, self._impl.Program
+        kernels, self._impl = sys.modules["quadrants.lang.kernel"], sys.modules["quadrants.lang.impl"]
+        kernel, compiled, program = kernels.Kernel, kernels.KernelCxx, self._impl.Program
         problems = self_check(kernel, compiled, program)
         if problems:
             raise ProbeUnavailableError(
                 f"quadrants {version} is unknown: {'; '.join(problems)}; none of its launches is recorded")
         hooks = Hooks(sink, Facts(sink))
-        hooks.install(self._patches, kernel, compiled, program)
+        hooks.install(self.patches, kernel, compiled, program)
         self._hooks = hooks
         self._tell(sink, version, kernel, program)
 
@@ -127,15 +99,14 @@ class QuadrantsProbe:
         said = None
         if missing:
             self._hooks.graphs.missing = True
-            said = f"has no {', '.join(missing)}: its graphs are not recorded"
+            said = f"quadrants {version} has no {', '.join(missing)}: its graphs are not recorded"
         elif "_try_load_fastcache" not in vars(kernel):
-            said = "has no Kernel._try_load_fastcache: the time of its front end is not recorded"
+            said = (f"quadrants {version} has no Kernel._try_load_fastcache: the time of its front end is not "
+                    "recorded")
         elif version not in KNOWN_VERSIONS:
-            said = (f"was not tried, {' and '.join(KNOWN_VERSIONS)} were: its launches are recorded, and may lack "
-                    "something")
+            said = untried("quadrants", version, " and ".join(KNOWN_VERSIONS))
         if said is not None:
-            sink.health.append({"probe": self.name, "status": "degraded", "fix": _FIX,
-                                "message": f"quadrants {version} {said}"})
+            self.report(sink, said)
 
 
 def self_check(kernel: Any, compiled: Any, program: Any) -> list[str]:
@@ -156,56 +127,27 @@ def self_check(kernel: Any, compiled: Any, program: Any) -> list[str]:
     return problems + [f"{owner.__name__} has no {name}" for owner, name in needed if name not in vars(owner)]
 
 
-def measure_cost(detail: str, rounds: int = 20, launches: int = 200) -> float:
-    """Measure what the hooks add to one launch, in nanoseconds: the median of A B A B rounds."""
-    sink = Sink(detail=detail)
-    kernel = _Kernel()
-    differences: list[int] = []
-    for _ in range(rounds):
-        times: list[int] = []
-        for recorded in (False, True):
-            patches = Patches()
-            if recorded:
-                hooks = Hooks(sink, Facts(sink))
-                hooks.targets[id(kernel.compiled)] = 0
-                hooks.install(patches, _Kernel, _Compiled, _Program)
-            try:
-                start = now()
-                for _ in range(launches):
-                    kernel()
-                times.append(now() - start)
-            finally:
-                patches.undo()
-        differences.append(times[1] - times[0])
-    return max(0.0, statistics.median(differences) / launches)
+def _stand_in() -> Any:
+    """Return a kernel, of a class of its own: the calls between the hooks, and nothing else."""
+    class Program:
+        def launch_kernel(self, data: Any, context: Any) -> None:
+            other_work()
 
+        def compile_kernel(self, config: Any, capabilities: Any, kernel: Any) -> None:
+            return None
 
-class _Program:
-    """What `measure_cost` launches with."""
+    class Compiled:
+        def make_launch_context(self) -> None:
+            return None
 
-    def launch_kernel(self, data: Any, context: Any) -> None:
-        return None
+    class Kernel:
+        use_graph = False
 
-    def compile_kernel(self, config: Any, capabilities: Any, kernel: Any) -> None:
-        return None
+        def __init__(self) -> None:
+            self.compiled, self.program = Compiled(), Program()
 
+        def __call__(self, *py_args: Any, **kwargs: Any) -> Any:
+            context = self.compiled.make_launch_context()
+            self.program.launch_kernel(None, context)
 
-class _Compiled:
-    """What `measure_cost` has compiled."""
-
-    def make_launch_context(self) -> None:
-        return None
-
-
-class _Kernel:
-    """What `measure_cost` launches: the calls between the hooks, and nothing else."""
-
-    use_graph = False
-    program = _Program()
-
-    def __init__(self) -> None:
-        self.compiled = _Compiled()
-
-    def __call__(self, *py_args: Any, **kwargs: Any) -> Any:
-        context = self.compiled.make_launch_context()
-        self.program.launch_kernel(None, context)
+    return Kernel()

@@ -98,14 +98,9 @@ class Compiles:
         phases = [("front end", under_way.start, under_way.front_end_end)]
         if under_way.code is not None:
             phases.append(("code", *under_way.code))
-        with self._sink.lock:
-            position = len(self._sink.compilations)
-            self._sink.compilations.append(row)
-        self._sink.passes.extend(
-            {"compilation_id": position, "specialization_id": specialization, "kind": "phase", "name": name,
-             "start_ns": start, "duration_ns": end - start}
-            for name, start, end in phases if end is not None and end > start)
-        self._sink.flush()
+        self._sink.add_compile(row, (
+            {"kind": "phase", "name": name, "start_ns": start, "duration_ns": end - start}
+            for name, start, end in phases if end is not None and end > start))
 
     def _reason(self, under_way: Compile, outcome: str, kernel: Any, key: Any) -> dict[str, str]:
         """Reasons that the arguments' types do not tell; what they tell is found out when recording has ended."""

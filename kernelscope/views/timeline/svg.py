@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelscope.analysis.columns import Bools, Floats, Ints
-from kernelscope.palette import PHASE_COLORS, UNSPLIT_COLOR
+from kernelscope.palette import OTHER_COLOR, PHASE_COLORS
 from kernelscope.units import counted, duration
 from kernelscope.views.base import EXACT_LETTERS, drawn_width, escape, fitted
 from kernelscope.views.timeline.model import (
@@ -183,11 +183,11 @@ class _Launches:
             if not there.all():
                 start, until = start[there], until[there]
             if len(start):
-                spans.setdefault(PHASE_COLORS.get(segment.name, UNSPLIT_COLOR), []).append((start, until))
+                spans.setdefault(PHASE_COLORS.get(segment.name, OTHER_COLOR), []).append((start, until))
         seen = slices.end[which]
         later = (end > seen) & ~captured
         if later.any():
-            spans.setdefault(UNSPLIT_COLOR, []).append((seen[later], end[later]))
+            spans.setdefault(OTHER_COLOR, []).append((seen[later], end[later]))
         if captured.any():
             spans[CAPTURED_COLOR] = [(slices.start[which][captured], end[captured])]
         # Most colors have one pair of arrays, which stay what they are: neighbors share a boundary's.

@@ -3,7 +3,7 @@
 # ruff: noqa: RUF001 - the sign of multiplication is meant
 from __future__ import annotations
 
-from drawn_graphs import chain, independent, script, tangle
+from drawn_graphs import chain, independent, tangle
 
 from kernelscope.recording.model import Recording
 from kernelscope.views.graph.layout import Band, drawing_of, group, mostly
@@ -40,9 +40,3 @@ def test_times_add_up() -> None:
 def test_the_most_frequent_are_named() -> None:
     drawing = drawing_of(chain(7))
     assert mostly(drawing.graph, group(drawing, 1)[0]) == "axpy × 7"
-
-
-def test_a_graph_without_nodes_has_no_bands() -> None:
-    made = script()
-    made.graph()
-    assert grouped(made.recording()) == []

@@ -48,9 +48,3 @@ def test_names_are_escaped() -> None:
     dot = to_dot(made.recording())
     assert 'label="a\\"];\\\\nn1 -> n2 \\\\\\"\\nkernel"' in dot
     assert len(re.findall(r"n\d+ \[", skeleton(dot))) == 1
-
-
-def test_a_graph_without_nodes_is_empty() -> None:
-    made = script()
-    made.graph()
-    assert skeleton(to_dot(made.recording())).count("n0") == 0

@@ -84,18 +84,6 @@ def test_long_names_are_shortened() -> None:
     assert max(map(len, texts(graph_svg(strange())))) < 120
 
 
-def test_a_dry_run_says_so() -> None:
-    assert "dry run: kernels did not execute" in texts(graph_svg(chain(3, dry_run=True)))
-
-
-def test_a_graph_without_nodes_says_so() -> None:
-    made = script()
-    made.graph()
-    assert texts(graph_svg(made.recording())) == ["graph 0 · 0 nodes, 0 edges · nothing to draw"]
-    assert texts(small(made.recording())) == ["graph 0 · 0 nodes, 0 edges · nothing to draw"]
-
-
-
 @pytest.mark.parametrize("nodes", [1, 14, MOST_SMALL, MOST_SMALL + 1, 2_000])
 def test_a_small_picture_fits_a_card(nodes: int) -> None:
     root = ElementTree.fromstring(small(tangle(nodes)))

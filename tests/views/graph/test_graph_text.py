@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from drawn_graphs import chain, every_kind, nested, script, strange, tangle
+from drawn_graphs import chain, every_kind, nested, strange, tangle
 
 from kernelscope.views.graph.text import graph_text
 
@@ -64,13 +64,3 @@ def test_names_do_no_harm() -> None:
     assert "\x1b" not in said
     assert "\u202e" not in said
     assert "1 edge closes a cycle" in said
-
-
-def test_a_dry_run_says_so() -> None:
-    assert graph_text(chain(2, dry_run=True)).startswith("*** dry run: kernels did not execute ***\n")
-
-
-def test_a_graph_without_nodes_is_one_line() -> None:
-    made = script()
-    made.graph()
-    assert graph_text(made.recording()) == "graph 0 · 0 nodes, 0 edges"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,12 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import ipywidgets
-import nbformat
 import numpy as np
 import pytest
 from inspected import SOURCE, inspected, many
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_notebook
 
 from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recording.model import Recording
@@ -25,7 +20,6 @@ from kernelscope.views import widget
 from kernelscope.views.inspector import widget as inspector_widget
 from kernelscope.views.inspector.model import Kernel, inspect_kernels, specialization_keys
 from kernelscope.views.inspector.widget import InspectorWidget, RecordingSource
-from kernelscope.views.widget import front_end
 
 ROOT = Path(__file__).resolve().parents[3]
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -319,48 +313,3 @@ def test_only_the_kernels_of_the_source_are_shown(sent: Sent) -> None:
     assert [each["name"] for each in facts_of(sent[0])["kernels"]] == ["demo.plain"]
     with pytest.raises(KernelScopeError):
         shown.answer({"what": "compiles", "specialization": key_of(shown.recording)})
-
-
-def test_its_state_is_small_and_the_front_end_is_one_model() -> None:
-    shown = [InspectorWidget(RecordingSource(inspected(3_000))) for _ in range(3)]
-    state = json.dumps({name: str(value) for name, value in shown[0].get_state().items()})
-    assert len(state) < 12_000
-    assert {each.front_end for each in shown} == {shown[0].front_end}
-    assert shown[0].front_end.source == front_end("inspector")
-
-
-def test_facts_of_many_specializations_are_small(sent: Sent) -> None:
-    InspectorWidget(RecordingSource(many(200))).send_data()
-    assert len(sent[0][1][0]) < 60_000
-
-
-def test_it_needs_no_framework_and_no_kernel(tmp_path: Path) -> None:
-    path = inspected().save(tmp_path / "inspected.kscope")
-    code = ("import sys; sys.modules.update(numba=None, cuda=None, cupti=None); import kernelscope; "
-            f"shown = kernelscope.inspect({str(path)!r}, 'scale'); print(type(shown).__name__, shown.kernel); "
-            f"print('def scale' in shown.twin()[1]); kernelscope.inspect(3)")
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120,
-                         env={"PATH": "/usr/bin:/bin"})
-    assert ran.stdout == "InspectorWidget demo.scale\nTrue\n", ran.stderr
-    assert "TypeError: a value of type int cannot be inspected: give a kernel made by @cuda.jit" in ran.stderr
-
-
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
-    """A notebook with an inspector, executed and saved with its widgets' state."""
-    folder = tmp_path_factory.mktemp("notebook")
-    inspected(400).save(folder / "inspected.kscope")
-    notebook = new_notebook(cells=[new_code_cell(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport kernelscope\nkernelscope.inspect('inspected.kscope')")])
-    NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=True,
-                   resources={"metadata": {"path": str(folder)}}).execute()
-    return notebook
-
-
-def test_a_saved_notebook_holds_the_twin_and_no_data_twice(executed: nbformat.NotebookNode) -> None:
-    view, twin = executed.cells[0].outputs
-    assert VIEW in view.data
-    assert "demo.scale" in twin.data["text/html"]
-    state = json.dumps(executed.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"])
-    assert "demo.scale" not in state
-    assert len(state) < len(front_end("inspector")) * 1.2 + 30_000

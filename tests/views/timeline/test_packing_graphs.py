@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from graph_stories import GraphScript, rebuilt, with_builds
+from graph_stories import GraphScript, rebuilt
 from handmade import Script
 from unpack import packed, unpacked
 
@@ -43,18 +43,6 @@ def test_what_has_no_start_is_not_drawn_and_shifts_nothing() -> None:
     assert back.col("events", "id").tolist() == [1, 2, 3]
     assert back.col("launches", "capture").tolist() == [0]
     assert back.col("events", "rebuild_of").tolist() == [-1, -1, -1]
-
-
-def test_builds_are_spans_of_their_thread() -> None:
-    made = with_builds(GraphScript())
-    back = unpacked(made.recording())
-    assert back.words("builds", "name") == [
-        "build reduce_into", "found reduce_into", "build reduce_into", "wait for merge_sort"]
-    assert back.words("builds", "reason")[2] == "only the operator's name `add2` differs"
-    tracks = {track["track"]: lane["label"] for lane in back.header["lanes"] for track in lane["tracks"]}
-    assert {tracks[at] for at in back.col("builds", "track").tolist()} == {"MainThread"}
-    # A hidden launch configuration has no line in a tooltip.
-    assert "grid" not in back.texts["configurations"][-1]
 
 
 def test_events_that_overlap_or_have_no_end() -> None:

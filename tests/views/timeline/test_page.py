@@ -11,7 +11,6 @@ from everything import everything
 from handmade import Script
 from unpack import Unpacked, packed
 
-from kernelscope.errors import RecordingFileError
 from kernelscope.recording.model import Recording
 from kernelscope.recording.redact import shareable
 from kernelscope.views import page as views_page
@@ -26,15 +25,6 @@ def test_to_html_returns_the_path(tmp_path: Path, given: str, made: str) -> None
     assert everything().to_html(tmp_path / given) == tmp_path / made
     assert everything().to_html(str(tmp_path / given)) == tmp_path / made
     assert [each.name for each in tmp_path.iterdir()] == [made]
-
-
-def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
-    recording = everything()
-    held = recording.save(tmp_path / "mine.kscope")
-    before = held.read_bytes()
-    with pytest.raises(RecordingFileError, match=r"'mine\.kscope' is a recording's name"):
-        recording.to_html(held)
-    assert held.read_bytes() == before
 
 
 def test_what_fails_leaves_the_earlier_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,10 +72,6 @@ def test_only_its_own_script_may_run() -> None:
     assert policy.startswith("default-src 'none';")
     assert "connect-src" not in policy
     assert "unsafe-eval" not in policy
-
-
-def test_a_dry_run_says_so() -> None:
-    assert "dry run: kernels did not execute" in page(everything(dry_run=True))
 
 
 def test_an_empty_recording_has_a_page_too() -> None:

@@ -14,7 +14,6 @@ from perfetto_trace import Read, Slice, odd, written
 
 from kernelscope import Recording, load
 from kernelscope.analysis.launches import PHASES, launch_phases
-from kernelscope.views.timeline.model import short_name
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "notebooks" / "recordings"
 
@@ -72,34 +71,6 @@ def test_every_phase(pair: tuple[Recording, Read]) -> None:
         assert np.array_equal(found[name], expected), name
 
 
-def test_every_activity(pair: tuple[Recording, Read]) -> None:
-    recording, trace = pair
-    slices = by([each for each in trace.slices if "activity" in each.arguments], "activity")
-    names = [row["name"] for row in recording.rows("dispatchers")]
-    kernels = [row["dispatcher_id"] for row in recording.rows("specializations")]
-    for row in recording.rows("activities"):
-        if row["start_ns"] is None:
-            assert row["activity_id"] not in slices
-            continue
-        found = slices.pop(row["activity_id"])
-        ours = row["specialization_id"] is not None
-        waits = row["kind"] == "sync"
-        expected = row["name"] if waits else short_name(row["name"])
-        expected = names[kernels[row["specialization_id"]]] if ours else expected
-        assert (found.name, found.category, found.start, found.end) == (
-            expected, "wait" if waits else row["kind"], row["start_ns"], row["end_ns"])
-        if waits:
-            assert "Host" in found.track
-            continue
-        assert found.arguments.get("function") == (row["name"] if ours or expected != row["name"] else None)
-        assert found.arguments.get("bytes") == row["size_bytes"]
-        assert found.arguments.get("cupti_graph_id") == row["cupti_graph_id"]
-        assert "Host" not in found.track
-        assert found.arguments.get("launched by") == (
-            "other" if row["kind"] == "kernel" and row["launch_id"] is None and row["cupti_graph_id"] is None else None)
-    assert not slices
-
-
 def test_every_flow_leads_from_a_launch_to_its_kernel(pair: tuple[Recording, Read]) -> None:
     recording, trace = pair
     begun = {flow: each for each in trace.slices for flow in each.flows}
@@ -112,39 +83,6 @@ def test_every_flow_leads_from_a_launch_to_its_kernel(pair: tuple[Recording, Rea
     for flow, source in begun.items():
         same = "launch" if source.category == "launch" else "correlation_id"
         assert ended[flow].arguments[same] == source.arguments[same]
-
-
-def test_every_range(pair: tuple[Recording, Read]) -> None:
-    recording, trace = pair
-    slices = by([each for each in trace.slices if "range" in each.arguments], "range")
-    assert len(slices) == recording.arrow("ranges").num_rows
-    for row in recording.rows("ranges"):
-        found = slices[row["range_id"]]
-        assert found.track[1:3] == ("NVTX ranges", f"domain {row['domain']}" if row["domain"] else "default domain")
-        assert found.name == row["name"] and found.category == (row["category"] or "nvtx")
-        assert found.instant is (row["kind"] == "mark")
-        assert found.end == row["end_ns"]
-        assert found.arguments.get("color") == row["color"]
-        if row["start_ns"] is None:
-            assert found.arguments["start"] == "before recording, or not measured"
-        else:
-            assert found.start == row["start_ns"]
-        if row["kind"] == "push_pop" and row["parent_range_id"] is not None:
-            assert found.parent is slices[row["parent_range_id"]]
-
-
-def test_every_compile_and_pass(pair: tuple[Recording, Read]) -> None:
-    recording, trace = pair
-    slices = by(trace.of("compile"), "compilation")
-    for row in recording.rows("compilations"):
-        found = slices.pop(row["compilation_id"])
-        assert (found.start, found.end) == (row["start_ns"], row["end_ns"])
-        assert found.arguments["signature"] == row["signature"]
-        assert found.arguments.get("reason") == row["reason"] and found.arguments.get("fix") == row["fix"]
-    assert not slices
-    shown = [(each.name, each.end - each.start) for each in trace.slices
-             if each.category in ("pass", "compile phase") and each.end is not None]
-    assert sorted(shown) == sorted((row["name"], row["duration_ns"]) for row in recording.rows("passes"))
 
 
 def test_slices_lie_inside_each_other(pair: tuple[Recording, Read]) -> None:
@@ -203,14 +141,6 @@ def test_a_graph_launch_spans_its_kernels(tmp_path: Path) -> None:
     assert (found.start, found.end) == (min(each.start for each in nodes), max(each.end or 0 for each in nodes))
     call, = (each for each in trace.slices if each.name == "cuGraphLaunch")
     assert call.flows == found.arriving
-
-
-def test_every_driver_call(pair: tuple[Recording, Read]) -> None:
-    recording, trace = pair
-    expected = [(row["name"], row["start_ns"], row["end_ns"]) for row in recording.rows("api_calls")]
-    expected += {(row["api"], row["submit_start_ns"], row["submit_end_ns"]) for row in recording.rows("activities")
-                 if row["launch_id"] is None and row["submit_start_ns"] is not None and row["kind"] != "sync"}
-    assert sorted((each.name, each.start, each.end) for each in trace.of("driver call")) == sorted(expected)
 
 
 def test_a_driver_call_leads_to_what_it_made(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 from perfetto_trace import odd, written
 
-from kernelscope import Recording, RecordingFileError
+from kernelscope import Recording
 from kernelscope.views.timeline import perfetto, protobuf
 from kernelscope.views.timeline.perfetto import to_perfetto
 
@@ -103,11 +103,6 @@ def test_ctrl_c_leaves_nothing_and_harms_nothing(tmp_path: Path) -> None:
         to_perfetto(odd(), tmp_path / "trace", progress=interrupt)
     assert [path.name for path in tmp_path.iterdir()] == ["trace.pftrace"]
     assert (tmp_path / "trace.pftrace").read_text() == "the earlier one"
-
-
-def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
-    with pytest.raises(RecordingFileError, match=r"'a.kscope' is a recording's name"):
-        to_perfetto(odd(), tmp_path / "a.kscope")
 
 
 def test_without_the_package_it_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

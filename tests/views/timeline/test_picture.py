@@ -14,7 +14,7 @@ from handmade import MS, US, Script, many_launches
 from unpack import unpacked
 
 import kernelscope
-from kernelscope.palette import COPY_COLOR, KERNEL_COLORS, PHASE_COLORS, RANGE_COLOR, UNSPLIT_COLOR
+from kernelscope.palette import COPY_COLOR, KERNEL_COLORS, OTHER_COLOR, PHASE_COLORS, RANGE_COLOR
 from kernelscope.views.timeline.build import timeline_of
 from kernelscope.views.timeline.svg import (
     CAPTURED_COLOR,
@@ -93,7 +93,7 @@ def test_a_launch_without_phases_or_end_reaches_to_the_end() -> None:
     made.now += 500 * US
     made.launch(phases=None, end_ns=None)
     drawn = picture(timeline_of(made.recording()), width=LEFT + 1000)
-    assert (UNSPLIT_COLOR, [(500, 1000)]) in strokes(drawn)
+    assert (OTHER_COLOR, [(500, 1000)]) in strokes(drawn)
 
 
 def test_what_is_too_short_for_a_pixel_is_seen() -> None:
@@ -146,17 +146,6 @@ def test_kernels_have_the_colors_that_they_have_in_the_timeline() -> None:
     (_, quick_until), = drawn[KERNEL_COLORS[1]]
     (slow_from, _), = drawn[KERNEL_COLORS[0]]
     assert quick_until < slow_from
-
-
-def test_two_devices_are_told_apart() -> None:
-    made = script()
-    made.device(ordinal=0)
-    made.device(ordinal=3)
-    made.activity(device_id=0)
-    made.activity(device_id=1, stream=None)
-    said = texts(picture(timeline_of(made.recording())))
-    assert "GPU 0, stream 7" in said
-    assert "GPU 3" in said
 
 
 @pytest.mark.parametrize(("wall_ns", "first", "second"), [

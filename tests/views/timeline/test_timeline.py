@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
-import subprocess
-import sys
-import warnings
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import ipywidgets
-import nbformat
 import pytest
 from handmade import Script
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_notebook
 from unpack import packed
 
 import kernelscope
@@ -26,7 +19,6 @@ from kernelscope.commands import output as commands_output
 from kernelscope.views import widget
 from kernelscope.views.timeline import widget as timeline_widget
 from kernelscope.views.timeline.widget import TimelineWidget
-from kernelscope.views.widget import FrontEnd, front_end
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDING = ROOT / "notebooks" / "recordings" / "threads.kscope"
@@ -116,23 +108,6 @@ def test_a_problem_is_sent_as_what_it_says(recording: Any, published: Any, sent:
     assert len(published) == 2
 
 
-def test_its_state_is_small_and_the_front_end_is_one_model(recording: Any) -> None:
-    shown = [kernelscope.timeline(recording) for _ in range(3)]
-    state = json.dumps({name: str(value) for name, value in shown[0].get_state().items()})
-    assert len(state) < 10_000
-    assert {each.front_end for each in shown} == {shown[0].front_end}
-    assert shown[0].front_end.source == front_end("timeline")
-    assert shown[0].get_state()["front_end"] == f"IPY_MODEL_{shown[0].front_end.model_id}"
-
-
-def test_the_front_end_s_model_is_made_anew_when_it_was_closed(recording: Any) -> None:
-    first = kernelscope.timeline(recording).front_end
-    ipywidgets.Widget.close_all()
-    second = kernelscope.timeline(recording).front_end
-    assert isinstance(second, FrontEnd)
-    assert second is not first
-
-
 def test_running_a_cell_again_closes_what_it_had_shown(recording: Any, published: Any,
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     run_of(monkeypatch, "one", "run 1")
@@ -170,57 +145,6 @@ def test_the_running_cell_is_what_the_front_end_says(monkeypatch: pytest.MonkeyP
     assert widget._running_cell() == ("c1", "m1", ["c0"])
     monkeypatch.setattr(widget, "get_ipython", lambda: None)
     assert widget._running_cell() == (None, "", [])
-
-
-def test_it_needs_no_framework_and_no_kernel() -> None:
-    code = ("import sys; sys.modules.update(numba=None, cuda=None, cupti=None); import kernelscope; "
-            f"print(type(kernelscope.timeline(kernelscope.load({str(RECORDING)!r}))).__name__)")
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120,
-                         env={"PATH": "/usr/bin:/bin"})
-    assert ran.stdout == "TimelineWidget\n", ran.stderr
-
-
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> nbformat.NotebookNode:
-    """A notebook with two timelines, executed and saved with its widgets' state."""
-    folder = tmp_path_factory.mktemp("notebook")
-    notebook = new_notebook(cells=[
-        new_code_cell(f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport kernelscope\n"
-                      f"recording = kernelscope.load({str(RECORDING)!r})\nkernelscope.timeline(recording)"),
-        new_code_cell("from IPython.display import display\ndisplay(kernelscope.timeline(recording, height=200))"),
-    ])
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
-            patch.setenv(name, str(folder / name))
-        NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
-    return notebook
-
-
-@pytest.mark.slow
-def test_a_saved_notebook_holds_pictures_and_no_data(executed: nbformat.NotebookNode) -> None:
-    for cell in executed.cells:
-        view, picture = cell.outputs
-        assert [output.output_type for output in cell.outputs] == ["display_data", "display_data"]
-        assert VIEW in view.data
-        assert "data:image/svg+xml;base64," in picture.data["text/html"]
-    state = executed.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
-    kinds = [each["model_name"] for each in state.values()]
-    assert kinds.count("AnyModel") == 2
-    assert kinds.count("WidgetModel") == 1
-    assert len(json.dumps(state)) < len(front_end("timeline")) * 1.2 + 30_000
-
-
-def test_nbconvert_shows_the_picture(executed: nbformat.NotebookNode) -> None:
-    from nbconvert import HTMLExporter
-
-    plain = nbformat.from_dict(json.loads(json.dumps(executed)))
-    del plain.metadata["widgets"]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        html, _ = HTMLExporter().from_notebook_node(plain)
-    assert [str(each.message) for each in caught if "not able to be represented" in str(each.message)] == []
-    assert html.count("data-ks-picture=") == 2
-    assert html.count('alt="KernelScope timeline') == 2
 
 
 def test_a_terminal_gets_one_line(recording: Any, capsys: pytest.CaptureFixture[str]) -> None:
