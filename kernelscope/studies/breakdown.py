@@ -365,7 +365,7 @@ class AnatomyResult:
 
     Parameters
     ----------
-    breakdown : Dissected
+    breakdown : MeasuredBreakdown
         What was measured.
     """
 
@@ -588,14 +588,14 @@ class BreakdownRun(Run):
     ----------
     plan, members, on_progress
         As `Run` takes them.
-    breakdown : Dissected
+    breakdown : MeasuredBreakdown
         Where the results go.
     """
 
     def __init__(self, plan: Plan, members: list[Member], breakdown: MeasuredBreakdown,
                  on_progress: Progress) -> None:
         super().__init__(plan, members, breakdown.measured, on_progress)
-        self._dissected = breakdown
+        self._breakdown = breakdown
         self._cases = {case.name: case for case in plan.cases}
 
     def _turn(self, running: Running, member: Member, case: str, number: int) -> None:
@@ -626,15 +626,15 @@ class BreakdownRun(Run):
         times: dict[str, float] = answer["parts_ns"]
         reports = [PartReport(label, case, **{name: part.get(name) for name in _PART_FIELDS})
                    for part in answer["parts"]]
-        known = self._dissected.parts
+        known = self._breakdown.parts
         # A part that one process could not time stays without an interval.
         lost = {part.key: part for part in known
                 if (part.target, part.case) == (label, case) and part.reason is not None}
         known[:] = [part for part in known if (part.target, part.case) != (label, case)]
         known += [lost.get(part.key, part) for part in reports]
         where = (label, case, self._generation, number)
-        self._dissected.times += [(*where, LAUNCH, bare_ns, 0.0)]
-        self._dissected.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
+        self._breakdown.times += [(*where, LAUNCH, bare_ns, 0.0)]
+        self._breakdown.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
                                   for key, value in times.items()]
         self.measured.batches.append((label, case, self._generation, number, self._place, begun, loops,
                                       max(1, round(bare_ns * loops)), 0, 0, 0))

@@ -221,7 +221,7 @@ def from_json(text: str | bytes) -> Measured | MeasuredBreakdown:
         where.
     """
     content = _parsed(text)
-    return _dissected(content) if content["format"] == ANATOMY_FORMAT else _study(content)
+    return _breakdown(content) if content["format"] == ANATOMY_FORMAT else _study(content)
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _study(content: dict[str, Any]) -> Measured:
     return measured
 
 
-def _dissected(content: dict[str, Any]) -> MeasuredBreakdown:
+def _breakdown(content: dict[str, Any]) -> MeasuredBreakdown:
     from kernelscope.studies.breakdown import MeasuredBreakdown, PartReport
 
     _version(content, ANATOMY_VERSION)

@@ -113,7 +113,7 @@ def test_it_suits_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_is_taken_away_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(runner, "suitable", lambda: TerminalBar(terminal, Clock()))
+    monkeypatch.setattr(runner, "default_bar", lambda: TerminalBar(terminal, Clock()))
     with pytest.raises(KeyboardInterrupt), runner.showing_progress(None) as tell:
         tell(0.5, "half")
         raise KeyboardInterrupt
