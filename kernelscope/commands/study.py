@@ -371,7 +371,7 @@ def cases_text() -> str:
     """Return the built-in cases, by group, with what each is compared with."""
     from kernelscope import studies
 
-    known = studies.catalogue()
+    known = studies.built_in_cases()
     width = max(map(len, known), default=0)
     lines: list[str] = []
     for group in dict.fromkeys(each.group for each in known.values()):
@@ -395,7 +395,7 @@ def cleaned_text() -> str:
 
     folder = environments.environments_folder()
     try:
-        removed = environments.forget()
+        removed = environments.remove_unused()
         left = sorted(each.name for each in folder.iterdir() if each.is_dir()
                       and not each.name.startswith(".")) if folder.is_dir() else []
     except OSError as problem:

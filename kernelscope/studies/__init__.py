@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kernelscope.studies.breakdown import anatomy as anatomy
     from kernelscope.studies.calibration import calibrate as calibrate
     from kernelscope.studies.cases import Case as Case
+    from kernelscope.studies.cases import built_in_cases as built_in_cases
     from kernelscope.studies.cases import case as case
-    from kernelscope.studies.cases import catalogue as catalogue
     from kernelscope.studies.cases import select as select
     from kernelscope.studies.compare import compare as compare
     from kernelscope.studies.environments import Workspace as Workspace
@@ -50,7 +50,7 @@ _HOMES = {
     "anatomy": "breakdown",
     "calibrate": "calibration",
     "case": "cases",
-    "catalogue": "cases",
+    "built_in_cases": "cases",
     "compare": "compare",
     "judge": "statistics",
     "launch_overhead": "overhead",

@@ -28,7 +28,16 @@ from kernelscope.studies.files import SUFFIX, anatomy_to_json, write
 from kernelscope.studies.files import without_paths as without_paths_of
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError
 from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured, TargetReport
-from kernelscope.studies.runner import Member, Plan, Run, Running, Tell, as_data, homeless, showing
+from kernelscope.studies.runner import (
+    Member,
+    Plan,
+    Progress,
+    Run,
+    Running,
+    as_data,
+    showing_progress,
+    without_home,
+)
 from kernelscope.studies.statistics import Column, Part, Values, intervals
 from kernelscope.studies.target import Target, check_paths, check_settings, shown
 from kernelscope.studies.text import difference as difference_text
@@ -60,7 +69,7 @@ if TYPE_CHECKING:
 # value of a part is the median of its rounds' times less the median of what the stamps took. An estimate is the
 # mean over the processes, because means add up: the parts and what is left over make the whole launch.
 
-#: The columns of `Dissected.times`, each with its dtype. A row is one part in one round; times are of one launch.
+#: The columns of `MeasuredBreakdown.times` with their dtypes. A row is one part in one round; times are of one launch.
 TIME = {
     "target": "str",  # the target's label
     "case": "str",  # the case's name
@@ -81,20 +90,21 @@ _LEAST_SCALE = 0.05
 
 @dataclass(frozen=True)
 class PartReport:
-    """A part of a launch, as a target has it.
+    """A part of a launch in one target.
 
     Attributes
     ----------
     target, case, key : str
-        Which. Keys are ``configure``, ``dispatch``, ``set-up``, ``argument 0`` and on, ``configuration object``,
-        ``submit``, ``finish``, and ``other`` for the time between two boundaries whose parts cannot be told apart.
+        The target's label, the case's name and the part's key: ``configure``, ``dispatch``, ``set-up``,
+        ``argument 0`` and on, ``configuration object``, ``submit``, ``finish``, and ``other`` for the time between two
+        boundaries whose parts cannot be separated.
     begin, end : str
-        The boundaries that it lies between; of a part that cannot be told apart inside of another one, that one's;
-        empty where nothing is known.
+        The boundaries of the part. A part that cannot be separated from an enclosing part has the boundaries of that
+        part. Empty where nothing is known.
     note : str
-        What it is, such as the type of an argument.
+        A description, such as the type of an argument.
     reason : str or None
-        Why it cannot be timed.
+        Why the part cannot be timed.
     """
 
     target: str
@@ -107,8 +117,8 @@ class PartReport:
 
 
 @dataclass
-class Dissected:
-    """Everything that an anatomy measured.
+class MeasuredBreakdown:
+    """The measurements of an anatomy.
 
     Attributes
     ----------
@@ -128,7 +138,7 @@ class Dissected:
 
 @dataclass(frozen=True)
 class PartTime:
-    """What a part of a launch costs in a target.
+    """The time of one part of a launch in one target.
 
     Attributes
     ----------
@@ -157,14 +167,14 @@ class PartTime:
 
 @dataclass(frozen=True)
 class PartDifference:
-    """What a part costs more in a target than in the baseline.
+    """The difference of one part's time between a target and the baseline.
 
     Attributes
     ----------
     target, case, baseline : str
-        Which.
+        The labels of both targets and the case's name.
     label : str
-        The part. Where the two have not the same parts between two boundaries that both have, it names all of them.
+        The part. Where the targets have different parts between two common boundaries, the names of all of them.
     difference_us, low_us, high_us : float
         Positive is slower than the baseline; the intervals of all differences hold together with 95 %.
     verdict : str
@@ -181,32 +191,32 @@ class PartDifference:
     verdict: str
 
 
-def estimates(dissected: Dissected) -> tuple[PartTime, ...]:
-    """Return each part's time, with the whole launch and what is left over, by case and target."""
+def estimates(breakdown: MeasuredBreakdown) -> tuple[PartTime, ...]:
+    """Return the times of all parts, of the whole launch and of the unattributed rest, by case and target."""
     found: list[PartTime] = []
-    values = _values(dissected)
-    for case in dissected.measured.cases:
-        for target in dissected.measured.targets:
-            found += _estimates_of(dissected, values, target.label, case.name)
+    values = _values(breakdown)
+    for case in breakdown.measured.cases:
+        for target in breakdown.measured.targets:
+            found += _estimates_of(breakdown, values, target.label, case.name)
     return tuple(found)
 
 
-def differences(dissected: Dissected) -> tuple[PartDifference, ...]:
-    """Return what each part costs more than in the first target that was measured, the baseline.
+def differences(breakdown: MeasuredBreakdown) -> tuple[PartDifference, ...]:
+    """Return the differences of all parts from the baseline, which is the first target that was measured.
 
-    Parts are compared where both targets have them. Where they have not the same parts between two boundaries that both
-    have, what lies between those is compared as a whole.
+    Parts are compared where both targets have them. Where the targets have different parts between two common
+    boundaries, the sums of the parts between these boundaries are compared.
     """
-    values = _values(dissected)
+    values = _values(breakdown)
     keys: list[tuple[str, str, str, str]] = []
     columns: list[Column] = []
     launches: list[float] = []
-    for case in dissected.measured.cases:
-        labels = [each.label for each in dissected.measured.targets if (each.label, case.name, LAUNCH) in values]
+    for case in breakdown.measured.cases:
+        labels = [each.label for each in breakdown.measured.targets if (each.label, case.name, LAUNCH) in values]
         for target in labels[1:]:
             baseline = labels[0]
             launch = float(np.mean(list(values[baseline, case.name, LAUNCH].values()))) / 1e3
-            pairs = _comparable(_all(dissected, baseline, case.name), _all(dissected, target, case.name))
+            pairs = _comparable(_all(breakdown, baseline, case.name), _all(breakdown, target, case.name))
             for label, ours, theirs in [*pairs, (LAUNCH, [LAUNCH], [LAUNCH])]:
                 column = _column(_sum(values, baseline, case.name, ours), _sum(values, target, case.name, theirs),
                                  launch)
@@ -220,19 +230,19 @@ def differences(dissected: Dissected) -> tuple[PartDifference, ...]:
         for key, middle, half, launch in zip(keys, middles, halves, launches, strict=True))
 
 
-def unseen(dissected: Dissected, target: str, case: str) -> dict[str, list[str]]:
+def unseen(breakdown: MeasuredBreakdown, target: str, case: str) -> dict[str, list[str]]:
     """Return the parts that cannot be timed in a target, by the reason."""
     reasons: dict[str, list[str]] = {}
-    for part in dissected.parts:
+    for part in breakdown.parts:
         if (part.target, part.case) == (target, case) and part.reason is not None:
             reasons.setdefault(part.reason, []).append(part.key)
     return reasons
 
 
-def _values(dissected: Dissected) -> dict[tuple[str, str, str], dict[int, float]]:
-    """Each process's value of each part, in nanoseconds, by target, case and key; then by process."""
+def _values(breakdown: MeasuredBreakdown) -> dict[tuple[str, str, str], dict[int, float]]:
+    """Return each process's value of each part, in nanoseconds, by target, case and key; then by process."""
     rows: dict[tuple[str, str, str], dict[int, tuple[list[float], list[float]]]] = {}
-    for target, case, process, _, key, part_ns, stamps_ns in dissected.times:
+    for target, case, process, _, key, part_ns, stamps_ns in breakdown.times:
         times, stamps = rows.setdefault((target, case, key), {}).setdefault(process, ([], []))
         times.append(part_ns)
         stamps.append(stamps_ns)
@@ -240,11 +250,11 @@ def _values(dissected: Dissected) -> dict[tuple[str, str, str], dict[int, float]
             for key, by in rows.items()}
 
 
-def _all(dissected: Dissected, target: str, case: str) -> list[PartReport]:
-    return [part for part in dissected.parts if (part.target, part.case) == (target, case)]
+def _all(breakdown: MeasuredBreakdown, target: str, case: str) -> list[PartReport]:
+    return [part for part in breakdown.parts if (part.target, part.case) == (target, case)]
 
 
-def _estimates_of(dissected: Dissected, values: dict[tuple[str, str, str], dict[int, float]], target: str,
+def _estimates_of(breakdown: MeasuredBreakdown, values: dict[tuple[str, str, str], dict[int, float]], target: str,
                   case: str) -> Iterable[PartTime]:
     launch = values.get((target, case, LAUNCH))
     if not launch:
@@ -252,7 +262,7 @@ def _estimates_of(dissected: Dissected, values: dict[tuple[str, str, str], dict[
     whole = float(np.mean(list(launch.values()))) / 1e3
     attributed = 0.0
     left_over = dict(launch)
-    for part in dissected.parts:
+    for part in breakdown.parts:
         if (part.target, part.case) != (target, case):
             continue
         by_process = values.get((target, case, part.key), {})
@@ -277,11 +287,11 @@ def _estimate(part: PartTime, by_process: dict[int, float], whole_us: float) -> 
 
 def _comparable(all_ours: Sequence[PartReport], all_theirs: Sequence[PartReport],
                 ) -> Iterable[tuple[str, list[str], list[str]]]:
-    """Yield what can be compared: a label, and the keys of the parts on both sides that are summed for it."""
+    """Yield the comparisons: a label, and the keys of the parts of both targets that are summed for it."""
     ours, theirs = _seen(all_ours), _seen(all_theirs)
     shared = {part.begin for part in ours} & {part.begin for part in theirs}
-    # A part that one of them has inside of another part, and not before it, makes that one hold more.
-    shared -= _holding(all_ours, theirs) | _holding(all_theirs, ours)
+    # Where one target cannot separate a part from the enclosing one, the enclosing parts are not comparable.
+    shared -= _coarser_boundaries(all_ours, theirs) | _coarser_boundaries(all_theirs, ours)
     pieces = _cut(theirs, shared)
     for begin, mine in _cut(ours, shared).items():
         other = pieces[begin]
@@ -298,14 +308,14 @@ def _seen(parts: Sequence[PartReport]) -> list[PartReport]:
     return [part for part in parts if part.reason is None]
 
 
-def _holding(parts: Sequence[PartReport], others: Sequence[PartReport]) -> set[str]:
-    """Where parts begin that hold others, which cannot be told apart there, while the other side has those by name."""
+def _coarser_boundaries(parts: Sequence[PartReport], others: Sequence[PartReport]) -> set[str]:
+    """Return the boundaries of parts that include others, which only the other target times separately."""
     begins, known = {part.begin for part in _seen(parts)}, {_short(part.key) for part in others}
     return {part.begin for part in parts if part.reason is not None and part.begin in begins and part.key in known}
 
 
 def _cut(parts: Sequence[PartReport], boundaries: set[str]) -> dict[str, list[PartReport]]:
-    """Cut the parts in pieces, each of which begins at one of some boundaries."""
+    """Return the parts grouped by the last of `boundaries` before them."""
     pieces: dict[str, list[PartReport]] = {}
     begin = ""
     for part in parts:
@@ -317,7 +327,7 @@ def _cut(parts: Sequence[PartReport], boundaries: set[str]) -> dict[str, list[Pa
 
 
 def _has_gap(parts: Sequence[PartReport]) -> bool:
-    """Whether a part between them cannot be timed; the arguments have the same two boundaries."""
+    """Return whether a part between them cannot be timed; all arguments have the same two boundaries."""
     return any(part.begin not in (before.begin, before.end) for before, part in itertools.pairwise(parts))
 
 
@@ -333,7 +343,7 @@ def _sum(values: dict[tuple[str, str, str], dict[int, float]], target: str, case
 
 
 def _column(ours: dict[int, float], theirs: dict[int, float], launch_us: float) -> Column | None:
-    """The differences of the processes of one generation, in microseconds."""
+    """Return the differences of the processes of the same generations, in microseconds."""
     places = sorted(ours.keys() & theirs.keys())
     if not places:
         return None
@@ -355,17 +365,17 @@ class AnatomyResult:
 
     Parameters
     ----------
-    dissected : Dissected
+    breakdown : MeasuredBreakdown
         What was measured.
     """
 
-    def __init__(self, dissected: Dissected) -> None:
-        self.dissected = without_paths(dissected)
+    def __init__(self, breakdown: MeasuredBreakdown) -> None:
+        self.breakdown = without_paths(breakdown)
 
     @property
     def measured(self) -> Measured:
         """Targets, cases, host, GPU and settings; its batches are the launches without stamps."""
-        return self.dissected.measured
+        return self.breakdown.measured
 
     @property
     def is_dry_run(self) -> bool:
@@ -375,12 +385,12 @@ class AnatomyResult:
     @cached_property
     def parts(self) -> tuple[PartTime, ...]:
         """The time of each part, in microseconds of the host, with what is left over and the whole launch."""
-        return estimates(self.dissected)
+        return estimates(self.breakdown)
 
     @cached_property
     def differences(self) -> tuple[PartDifference, ...]:
         """What each part costs more than in the baseline."""
-        return differences(self.dissected)
+        return differences(self.breakdown)
 
     def of(self, target: str, case: str) -> dict[str, PartTime]:
         """Return the parts of one target's launch, by key, in the order in which a launch passes them."""
@@ -440,7 +450,7 @@ class AnatomyResult:
 
     def to_json(self) -> str:
         """Return everything that was measured, as JSON."""
-        return anatomy_to_json(self.dissected)
+        return anatomy_to_json(self.breakdown)
 
     def save(self, path: str | Path) -> Path:
         """Write everything that was measured to a JSON file, and return its path; `load` reads it.
@@ -450,7 +460,7 @@ class AnatomyResult:
         StudyFileError
             It cannot be written there.
         """
-        return write(path, anatomy_to_json(self.dissected).encode("ascii"), SUFFIX)
+        return write(path, anatomy_to_json(self.breakdown).encode("ascii"), SUFFIX)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the card and the figures to one page, which needs no network, and return its path.
@@ -471,11 +481,11 @@ class AnatomyResult:
     __repr__ = __str__
 
 
-def without_paths(dissected: Dissected) -> Dissected:
-    """Return an anatomy without paths of this machine: see `kernelscope.studies.files.without_paths`."""
+def without_paths(breakdown: MeasuredBreakdown) -> MeasuredBreakdown:
+    """Return a copy without paths of this machine: see `kernelscope.studies.files.without_paths`."""
     parts = [dataclasses.replace(part, note=shareable_values(part.note), reason=shareable_values(part.reason))
-             for part in dissected.parts]
-    return Dissected(without_paths_of(dissected.measured), parts, dissected.times)
+             for part in breakdown.parts]
+    return MeasuredBreakdown(without_paths_of(breakdown.measured), parts, breakdown.times)
 
 
 # Anatomy of a launch: what each part of it costs, in several targets, and where one spends more than the baseline.
@@ -484,8 +494,8 @@ def without_paths(dissected: Dissected) -> Dissected:
 SHORTER = 20
 #: As few launches as a batch has where their number is not given: what is around a batch would show in fewer.
 LEAST_LOOPS = 10
-_OF_A_PART = ("key", "begin", "end", "note", "reason")
-#: What is taken apart where nothing else is said.
+_PART_FIELDS = ("key", "begin", "end", "note", "reason")
+#: The cases of an anatomy by default.
 DEFAULT_CASES = tuple(select(None, ("4 args", "configured each time"), references=False))
 
 
@@ -495,14 +505,14 @@ def anatomy(
     processes: int = 8, limit_s: float | None = None, find_links: str | Path | Iterable[str | Path] = (),
     no_index: bool = False,
     install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
-    seed: int | None = None, timeout_s: float = 120.0, progress: Tell | Literal[False] | None = None,
+    seed: int | None = None, timeout_s: float = 120.0, progress: Progress | Literal[False] | None = None,
 ) -> AnatomyResult:
-    """Measure what each part of a launch costs the host, in each of several targets.
+    """Measure the host time of each part of a launch, in one or several targets.
 
-    A part is timed in batches of its own, with a reading of the clock where it begins and one where it ends, and what
-    the two readings cost is measured in the same places and taken off. The launch is timed without any reading as well:
-    what it takes less its parts is in the result, as ``unattributed``. As in a study, several fresh processes of each
-    target are started, and they are what the intervals are of.
+    Each part is timed in separate batches, with one reading of the clock where the part begins and one where it ends.
+    The cost of the two readings is measured in the same places and subtracted. The launch is also timed without any
+    reading; the difference between it and the sum of its parts is reported as ``unattributed``. As in a study, several
+    new processes of each target are started, and the intervals are computed from their values.
 
     Parameters
     ----------
@@ -542,14 +552,14 @@ def anatomy(
     wanted = overhead.targets_of(targets, str(repo))
     chosen = _cases(case)
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    reports = [TargetReport(each.label, each.kind, homeless(str(each))) for each in wanted]
+    reports = [TargetReport(each.label, each.kind, without_home(str(each))) for each in wanted]
     settings = {
         "targets": [report.source for report in reports], "cases": [each.name for each in chosen], "loops": loops,
         "repeats": repeats, "processes": processes, "limit_s": limit_s, "install": install, "pin": pin, "seed": seed,
         "timeout_s": timeout_s}
     measured = Measured(reports, [overhead.report_of(each) for each in chosen], settings=settings,
                         created=datetime.now(UTC).isoformat(timespec="seconds"))
-    dissected = Dissected(measured)
+    breakdown = MeasuredBreakdown(measured)
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
     # A run's batches are a study's until it knows the loops; here they are given as a study's would be.
     given = None if loops is None else {each.name: loops * SHORTER for each in chosen}
@@ -559,32 +569,33 @@ def anatomy(
                 batch_ms=SHORTER * 0.5)
     measured.host.update(studies_process.describe(plan.cores))
     try:
-        with showing(progress) as tell, Workspace() as workspace:
-            members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
+        with showing_progress(progress) as on_progress, Workspace() as workspace:
+            members = overhead.members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
                                           find_links=links)
-            Dissection(plan, members, dissected, tell).run()
+            BreakdownRun(plan, members, breakdown, on_progress).run()
     except KeyboardInterrupt:
         measured.ended = "interrupted"
         overhead.done(measured)
-        raise overhead.StudyInterrupted(AnatomyResult(dissected) if dissected.times else None) from None
+        raise overhead.StudyInterrupted(AnatomyResult(breakdown) if breakdown.times else None) from None
     overhead.done(measured)
-    return AnatomyResult(dissected)
+    return AnatomyResult(breakdown)
 
 
-class Dissection(Run):
-    """An anatomy that is under way: a study whose batches are the parts of a launch.
+class BreakdownRun(Run):
+    """A running anatomy: a study whose batches are the parts of a launch.
 
     Parameters
     ----------
-    plan, members, tell
+    plan, members, on_progress
         As `Run` takes them.
-    dissected : Dissected
+    breakdown : MeasuredBreakdown
         Where the results go.
     """
 
-    def __init__(self, plan: Plan, members: list[Member], dissected: Dissected, tell: Tell) -> None:
-        super().__init__(plan, members, dissected.measured, tell)
-        self._dissected = dissected
+    def __init__(self, plan: Plan, members: list[Member], breakdown: MeasuredBreakdown,
+                 on_progress: Progress) -> None:
+        super().__init__(plan, members, breakdown.measured, on_progress)
+        self._breakdown = breakdown
         self._cases = {case.name: case for case in plan.cases}
 
     def _turn(self, running: Running, member: Member, case: str, number: int) -> None:
@@ -613,17 +624,17 @@ class Dissection(Run):
         if not _is_whole(answer):
             raise process.failure("answered what is no anatomy of a launch")
         times: dict[str, float] = answer["parts_ns"]
-        reports = [PartReport(label, case, **{name: part.get(name) for name in _OF_A_PART})
+        reports = [PartReport(label, case, **{name: part.get(name) for name in _PART_FIELDS})
                    for part in answer["parts"]]
-        known = self._dissected.parts
-        # The last process' word holds: what one of them could not time is in no interval.
+        known = self._breakdown.parts
+        # A part that one process could not time stays without an interval.
         lost = {part.key: part for part in known
                 if (part.target, part.case) == (label, case) and part.reason is not None}
         known[:] = [part for part in known if (part.target, part.case) != (label, case)]
         known += [lost.get(part.key, part) for part in reports]
         where = (label, case, self._generation, number)
-        self._dissected.times += [(*where, LAUNCH, bare_ns, 0.0)]
-        self._dissected.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
+        self._breakdown.times += [(*where, LAUNCH, bare_ns, 0.0)]
+        self._breakdown.times += [(*where, key, float(value), float(answer["stamps_ns"][key]))
                                   for key, value in times.items()]
         self.measured.batches.append((label, case, self._generation, number, self._place, begun, loops,
                                       max(1, round(bare_ns * loops)), 0, 0, 0))
@@ -635,19 +646,19 @@ def _cases(case: str | Case | Iterable[str | Case] | None) -> list[Case]:
     for each in chosen:
         if each.is_live:
             raise StudyArgumentError(
-                f"case {each.name!r} is a callable, and a launch is taken apart in processes of its "
-                "own: give the case as text, studies.case('k[1, 1](a)', setup='...')")
+                f"case {each.name!r} is a callable, which an anatomy cannot measure, as it starts new processes: give "
+                "the case as text, studies.case('k[1, 1](a)', setup='...')")
     return chosen
 
 
 def _is_whole(answer: dict[str, Any]) -> bool:
-    """Whether an answer has parts, and their times as numbers."""
+    """Return whether an answer has parts, and their times as finite numbers."""
     parts, times, stamps = answer.get("parts"), answer.get("parts_ns"), answer.get("stamps_ns")
     if not isinstance(parts, list) or not isinstance(times, dict) or not isinstance(stamps, dict):
         return False
     rows: list[Any] = parts
     numbers: list[Any] = [*times.values(), *stamps.values()]
-    return (all(isinstance(part, dict) and all(isinstance(part.get(name), str) for name in _OF_A_PART[:-1])
+    return (all(isinstance(part, dict) and all(isinstance(part.get(name), str) for name in _PART_FIELDS[:-1])
                 and isinstance(part.get("reason"), str | None) for part in rows)
             and times.keys() == stamps.keys()
             and all(isinstance(value, int | float) and math.isfinite(value) for value in numbers))
@@ -662,14 +673,14 @@ MEANINGS = {
     "configuration object": "cuda.core's LaunchConfig",
     "submit": "the driver call",
     "finish": "until the statement is over: host arrays are copied back",
-    "other": "between two boundaries whose parts cannot be told apart in this version",
+    "other": "between two boundaries whose parts cannot be separated in this version",
     UNATTRIBUTED: "the launch without stamps less its parts: what stamps cost beyond what was taken off is negative",
 }
 _LABEL_WIDTH, _COMPARED_WIDTH, _NAME_WIDTH = 46, 64, 24
 
 
 def text(result: AnatomyResult, width: int | None = None) -> str:
-    """Return the anatomy as lines of text: where a target differs, the times, and what there is to know.
+    """Return the anatomy as lines of text: the differences between targets, the times, and notes.
 
     Sentences keep to `width` columns, by default the terminal's, between 80 and 120; tables are as wide as they are.
     """
@@ -697,11 +708,11 @@ def title(result: AnatomyResult) -> str:
 
 
 def sentences(result: AnatomyResult) -> list[str]:
-    """Return what there is to say besides the times."""
+    """Return the notes: conclusions, explanations of the parts, warnings and the method."""
     said = conclusions(result)
     for case in result.measured.cases:
         for target in result.measured.targets:
-            for reason, keys in unseen(result.dissected, target.label, case.name).items():
+            for reason, keys in unseen(result.breakdown, target.label, case.name).items():
                 of = f" in {studies_text.name(case.name)}" if len(result.measured.cases) > 1 else ""
                 said.append(f"{studies_text.name(target.label)}, not to be seen{of}: {_listed(keys)} "
                             f"({studies_text.name(reason)}).")

@@ -1,7 +1,7 @@
-"""`calibrate`: what recording costs a launch on this machine, measured on real launches and stored.
+"""`calibrate` measures the overhead of recording a launch on this machine, on real launches, and stores it.
 
-Recorders, details and not recording take turns in one process, in another order each round; what is compared is of one
-round. *Not recording* has two turns: between them no difference should be seen.
+Recording with each detail and not recording alternate in one process, in a new random order in each round; only batches
+of the same round are compared. Each round has two batches without recording, which should show no difference.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kernelscope.studies.bench.main import Bench
 from kernelscope.studies.bench.timing import TimedCase, freeze_garbage
 from kernelscope.studies.overhead import is_dry_run, refuse_simulator
 from kernelscope.studies.process import BenchProcess, ProcessError, RefusedError, kill_all
-from kernelscope.studies.runner import CpuNoise, Tell, showing
+from kernelscope.studies.runner import CpuNoise, Progress, showing_progress
 from kernelscope.studies.statistics import Values, median_interval
 from kernelscope.studies.target import check_settings
 
@@ -51,15 +51,15 @@ _LABEL = "calibration"
 _COMMAND = "from kernelscope.studies.calibration import main; import sys; main(*map(int, sys.argv[1:]))"
 
 
-class Way(NamedTuple):
-    """How launches of a batch are recorded.
+class Mode(NamedTuple):
+    """How the launches of a batch are recorded.
 
     Attributes
     ----------
     detail : str or None
         ``launch`` or ``phases``; None where they are not recorded.
     again : bool
-        Which of the two turns without a recorder.
+        Whether it is the second of the two batches without a recorder.
     """
 
     detail: str | None
@@ -67,42 +67,42 @@ class Way(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What one batch took, in nanoseconds.
+    """The times of one batch, in nanoseconds.
 
     Attributes
     ----------
     launch_ns : float
-        A launch of those that were timed together.
+        The mean of the launches that were timed together.
     singles : sequence of int
-        Each of those that were timed alone.
+        The launches that were timed one by one.
     """
 
     launch_ns: float
     singles: Sequence[int]
 
 
-class Asked(Protocol):
-    """What measures: a `BenchProcess`."""
+class BatchSource(Protocol):
+    """A process that measures batches: a `BenchProcess`."""
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Send a request and return the answer."""
         ...
 
 
-#: The batches of one round, by number of arguments and way.
-Round = dict[tuple[int, Way], Batch]
+#: The batches of one round, by number of arguments and mode.
+Round = dict[tuple[int, Mode], Batch]
 
-_PLAIN, _AGAIN = Way(None), Way(None, True)
+_UNRECORDED, _UNRECORDED_AGAIN = Mode(None), Mode(None, True)
 
 
 def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: bool = True, seed: int | None = None,
               save: bool = True, path: Path | None = None,
-              progress: Tell | Literal[False] | None = None) -> tuple[Calibration, ...]:
-    """Measure what recording a launch costs on this machine, and store it for the recordings to come.
+              progress: Progress | Literal[False] | None = None) -> tuple[Calibration, ...]:
+    """Measure the overhead of recording a launch on this machine, and store it for later recordings.
 
-    Launches of numba-cuda are measured, of a kernel without arguments and of one with 4 device arrays, with each
-    detail. Recordings of the same Python, GPU and versions state this cost from then
-    on, in processes that end their first recording later.
+    Launches of numba-cuda are measured with each detail, of a kernel without arguments and of one with 4 device
+    arrays. Later recordings with the same Python, GPU and versions report this overhead, in processes that have not
+    yet ended a recording.
 
     Parameters
     ----------
@@ -134,30 +134,32 @@ def calibrate(*, seconds: float = SECONDS, dry_run: bool | None = None, pin: boo
     check_settings(seconds=seconds, seed=seed, dry_run=dry_run, pin=pin, progress=progress)
     refuse_simulator()
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    with measuring(path), showing(progress) as tell:
-        tell(0.0, "starting")
-        found = _measured(seconds, dry_run, studies_process.choose_cores() if pin else (), random.Random(seed), tell)
+    with measuring(path), showing_progress(progress) as on_progress:
+        on_progress(0.0, "starting")
+        cores = studies_process.choose_cores() if pin else ()
+        found = _measured(seconds, dry_run, cores, random.Random(seed), on_progress)
     if save:
         store(found, path)
     return found
 
 
-def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, order: random.Random, tell: Tell,
-                   cores: Sequence[int] = (), clock: Callable[[], float] = time.monotonic) -> tuple[list[Round], bool]:
+def measure_rounds(process: BatchSource, hello: Mapping[str, Any], seconds: float, order: random.Random,
+                   on_progress: Progress, cores: Sequence[int] = (), clock: Callable[[], float] = time.monotonic,
+                   ) -> tuple[list[Round], bool]:
     """Measure rounds until the time is over, and return them, the quiet ones if there are enough of those.
 
     Parameters
     ----------
-    process
-        What is asked for batches.
+    process : BatchSource
+        Measures the batches.
     hello : mapping
         Its answer to ``hello``.
     seconds : float
         How long; at least `LEAST_ROUNDS` are measured.
     order : random.Random
         For the order of the batches.
-    tell : callable
-        Told of the progress.
+    on_progress : callable
+        Called with the share that is done and a line of text.
     cores : sequence of int
         What the process may be put on.
     clock : callable
@@ -172,19 +174,19 @@ def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, ord
     """
     cpu_noise = CpuNoise(cores)
     cpu_noise.learn(_LABEL, int(hello["best_ns"]))
-    ways = [_PLAIN, _AGAIN, *map(Way, DETAILS)]
-    turns = [(arguments, way) for arguments in ARGUMENTS for way in ways]
-    for arguments, way in turns:  # what a first batch takes, compiling and importing, is no measurement
-        tell(0.0, f"warming up: {_named(arguments, way)}")
-        _ask(process, cpu_noise, arguments, way)
+    modes = [_UNRECORDED, _UNRECORDED_AGAIN, *map(Mode, DETAILS)]
+    turns = [(arguments, mode) for arguments in ARGUMENTS for mode in modes]
+    for arguments, mode in turns:  # what a first batch takes, compiling and importing, is no measurement
+        on_progress(0.0, f"warming up: {_named(arguments, mode)}")
+        _ask(process, cpu_noise, arguments, mode)
     begun = last = clock()
     rounds: list[tuple[Round, bool]] = []
     while len(rounds) < _MOST_ROUNDS:
         cpu_noise.next_round()
         made: Round = {}
-        for arguments, way in order.sample(turns, len(turns)):
-            tell(min((clock() - begun) / seconds, 1.0), f"round {len(rounds) + 1}: {_named(arguments, way)}")
-            made[arguments, way] = _ask(process, cpu_noise, arguments, way)
+        for arguments, mode in order.sample(turns, len(turns)):
+            on_progress(min((clock() - begun) / seconds, 1.0), f"round {len(rounds) + 1}: {_named(arguments, mode)}")
+            made[arguments, mode] = _ask(process, cpu_noise, arguments, mode)
         rounds.append((made, cpu_noise.is_quiet))
         now = clock()
         if len(rounds) >= LEAST_ROUNDS and now - begun + (now - last) > seconds:
@@ -194,8 +196,8 @@ def measure_rounds(process: Asked, hello: Mapping[str, Any], seconds: float, ord
     return (quiet, True) if len(quiet) >= LEAST_ROUNDS else ([made for made, _ in rounds], False)
 
 
-def cost(rounds: Sequence[Round], arguments: int, way: Way) -> Cost:
-    """Return what recording in one way adds to launches with so many arguments.
+def cost(rounds: Sequence[Round], arguments: int, mode: Mode) -> Cost:
+    """Return the overhead that recording in one mode adds to launches with `arguments` arguments.
 
     Parameters
     ----------
@@ -206,7 +208,8 @@ def cost(rounds: Sequence[Round], arguments: int, way: Way) -> Cost:
     way : Way
         With a recorder.
     """
-    plain, again, recorded = ([made[arguments, each] for made in rounds] for each in (_PLAIN, _AGAIN, way))
+    plain, again, recorded = ([made[arguments, each] for made in rounds]
+                              for each in (_UNRECORDED, _UNRECORDED_AGAIN, mode))
     first, second, third = (np.array([batch.launch_ns for batch in part]) for part in (plain, again, recorded))
     without = (first + second) / 2
     singles, with_recorder = (
@@ -246,7 +249,7 @@ def tail(without: Sequence[Values], recorded: Sequence[Values], seed: int = 0) -
 
 
 def _percentiles(rounds: Sequence[Values], counts: np.ndarray) -> Values:
-    """The 99th percentile where each round counts so many times, one value a row of `counts`."""
+    """Return the 99th percentile with the rounds weighted by `counts`, one value for each row of `counts`."""
     values = np.concatenate(list(rounds))
     places = np.repeat(np.arange(len(rounds)), [len(each) for each in rounds])
     order = np.argsort(values)
@@ -259,20 +262,20 @@ def _percentiles(rounds: Sequence[Values], counts: np.ndarray) -> Values:
 
 
 def _measured(seconds: float, dry_run: bool | None, cores: Sequence[int], order: random.Random,
-              tell: Tell) -> tuple[Calibration, ...]:
+              on_progress: Progress) -> tuple[Calibration, ...]:
     process, hello = _started(dry_run, list(cores))
     try:
-        rounds, is_quiet = measure_rounds(process, hello, seconds, order, tell, cores)
+        rounds, is_quiet = measure_rounds(process, hello, seconds, order, on_progress, cores)
         process.close()
     except (ProcessError, RefusedError) as error:
-        raise CalibrationError(f"recording cannot be calibrated here: {error}") from error
+        raise CalibrationError(f"recording cannot be calibrated: {error}") from error
     finally:
         process.kill()
-    tell(1.0, "comparing")
+    on_progress(1.0, "comparing")
     now = datetime.now(UTC).replace(microsecond=0)
     return tuple(
         Calibration(overhead.setting(hello["gpu"], detail), now,
-                    tuple(cost(rounds, arguments, Way(detail)) for arguments in ARGUMENTS), is_quiet)
+                    tuple(cost(rounds, arguments, Mode(detail)) for arguments in ARGUMENTS), is_quiet)
         for detail in DETAILS)
 
 
@@ -295,22 +298,22 @@ def _greeted(fields: Mapping[str, Any], cores: list[int]) -> tuple[BenchProcess,
         kill_all(started)
         if isinstance(error, RefusedError) and not fields:
             raise
-        raise CalibrationError(f"recording cannot be calibrated here: {error}") from error
+        raise CalibrationError(f"recording cannot be calibrated: {error}") from error
     except BaseException:
         kill_all(started)
         raise
 
 
-def _ask(process: Asked, cpu_noise: CpuNoise, arguments: int, way: Way) -> Batch:
-    answer = process.ask({"do": "batch", "arguments": arguments, "detail": way.detail,
+def _ask(process: BatchSource, cpu_noise: CpuNoise, arguments: int, mode: Mode) -> Batch:
+    answer = process.ask({"do": "batch", "arguments": arguments, "detail": mode.detail,
                           "launches": LAUNCHES, **cpu_noise.request(_LABEL)}, _TIMEOUT_S)
     cpu_noise.took(_LABEL, answer["core"], int(answer["reference_ns"]))
     return Batch(answer["host_ns"] / LAUNCHES, answer["singles"])
 
 
-def _named(arguments: int, way: Way) -> str:
+def _named(arguments: int, mode: Mode) -> str:
     launch = f"{arguments} device arrays" if arguments else "no argument"
-    return f"{launch}, {f'detail {way.detail!r}' if way.detail else 'not recorded'}"
+    return f"{launch}, {f'detail {mode.detail!r}' if mode.detail else 'not recorded'}"
 
 
 #: Launches after a hook has come or gone, before any is timed.
@@ -327,7 +330,7 @@ held = kernel[1, 1]
 
 # The process that `calibrate` measures in: real launches, recorded and not, one batch at a time.
 #
-# It speaks the protocol of `bench.main` with two requests of its own:
+# It uses the protocol of `bench.main` with two other requests:
 #
 # ===== =============================================== ================================================================
 # do    asks with                                       answers with
@@ -341,7 +344,7 @@ held = kernel[1, 1]
 # interpreter adapt its instructions anew, so that each batch comes after some launches that are not timed.
 
 class Calibrator(Bench):
-    """What answers in that process: the framework, and the kernels by number of arguments."""
+    """Answers the requests in that process; has the framework, and the kernels by number of arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -356,7 +359,7 @@ class Calibrator(Bench):
                 "is_dry_run": found.is_dry_run, "best_ns": self.quiet.best_ns()}
 
     def batch(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Time launches together, and as many one by one, with a recorder of its own or none."""
+        """Time launches together, and as many one by one, with a new recorder or without one."""
         together, alone, singles = self._kernel(int(request["arguments"]))
         moved = self.quiet.seek(request.get("core"), request.get("quiet_ns"))
         launches = int(request["launches"])
@@ -409,7 +412,7 @@ def _recording(detail: str | None) -> Any:
         recorder.stop()
     if not len(recorder.recording.launches):
         messages = "; ".join(str(row["message"]) for row in recorder.recording.rows("health") if row["message"])
-        raise RuntimeError(f"launches are not recorded here: {messages or 'none was seen'}")
+        raise RuntimeError(f"launches are not recorded on this machine: {messages or 'none was seen'}")
 
 
 def main(requests: int, answers: int) -> None:

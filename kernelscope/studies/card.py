@@ -58,7 +58,7 @@ _EDGE = 9.0
 
 @dataclass(frozen=True)
 class Axis:
-    """Percent on a line: its ends, and where numbers stand on it."""
+    """A horizontal axis of percent: its ends and its ticks."""
 
     low: float
     high: float
@@ -92,7 +92,7 @@ def axis(differences: Iterable[Difference]) -> Axis:
 
 
 def forest_head(scale: Axis) -> str:
-    """Return the axis' numbers as a picture for the table's head."""
+    """Return the axis' ticks as an SVG for the table's head."""
     zero = scale.ticks.index(0)
     # A narrow table has no room for many numbers.
     crowded = len(scale.ticks) > _MOST_NARROW
@@ -104,7 +104,7 @@ def forest_head(scale: Axis) -> str:
 
 
 def row(scale: Axis, each: Difference, color: str) -> str:
-    """Return a difference with its interval as a picture: hollow where no difference is established."""
+    """Return a difference with its interval as an SVG: hollow where no difference is established."""
     low, high = scale.place(each.low_percent), scale.place(each.high_percent)
     middle = scale.place(each.percent)
     dashes = ' stroke-dasharray="3 3"' if each.verdict == TOO_NOISY else ""
@@ -120,14 +120,14 @@ def row(scale: Axis, each: Difference, color: str) -> str:
 
 
 def baseline_row(scale: Axis) -> str:
-    """Return the baseline's picture: it is at zero."""
+    """Return the SVG of the baseline, a mark at zero."""
     zero = scale.place(0.0)
     mark = f'<path d="M0 -5 L5 0 L0 5 L-5 0 Z" fill="{TARGET_COLORS[0]}"/>'
     return f'<svg aria-hidden="true">{_grid(scale)}<svg x="{zero:.2f}%" y="50%">{mark}</svg></svg>'
 
 
 def empty_row(scale: Axis) -> str:
-    """Return the picture of a row without a difference."""
+    """Return the SVG of a row without a difference."""
     return f'<svg aria-hidden="true">{_grid(scale)}</svg>'
 
 
@@ -142,13 +142,13 @@ def _grid(scale: Axis) -> str:
 
 
 def _end(place: float, is_cut: bool, color: str, side: int) -> str:
-    """An interval's end: a bar, or an arrow where it goes on beyond the axis."""
+    """Return the SVG of an interval's end: a bar, or an arrow where the interval exceeds the axis."""
     shape = f"M{-7 * side} -4 L0 0 L{-7 * side} 4" if is_cut else "M0 -4 L0 4"
     return f'<svg x="{place:.2f}%" y="50%"><path d="{shape}" fill="none" stroke="{color}" stroke-width="2"/></svg>'
 
 
 def _ticks(low: float, high: float) -> tuple[float, ...]:
-    """Round numbers from `low` to `high`, zero among them."""
+    """Return round numbers from `low` to `high`, including zero."""
     step = _round_up((high - low) / _MOST_TICKS)
     return tuple(step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1))
 
@@ -159,7 +159,7 @@ def _round_up(value: float) -> float:
 
 
 def _anchor(place: float) -> str:
-    """Where a number's letters go: at the ends not over the next column's heading."""
+    """Return the text anchor of a tick, so that the labels at the ends stay inside the column."""
     return "start" if place < _EDGE else "end" if place > 100 - _EDGE else "middle"
 
 
@@ -356,13 +356,13 @@ def _within(result: StudyResult) -> str:
 
 
 def _case_row(name: str, scale: Axis | None, columns: int) -> str:
-    """The row above those of a case's targets; its name has the `columns` before the picture."""
+    """Return the heading row of a case; its name spans the `columns` before the chart."""
     cells = f'<td class="ks-forest">{empty_row(scale)}</td><td></td><td></td>' if scale is not None else ""
     return f' class="ks-first"><td class="ks-left" colspan="{columns}">{name}</td>{cells}'
 
 
 def _drawn(columns: Sequence[tuple[str, str, str]], rows: Sequence[str], scale: Axis | None) -> str:
-    """A table with the axis in the head of its pictures; rows bring their own attributes."""
+    """Return a table whose chart column has the axis in its head; rows have their own attributes."""
     html = table_of(columns, []).replace("<tbody></tbody>", "<tbody>" + "".join(f"<tr{row}</tr>" for row in rows)
                                          + "</tbody>")
     if scale is None:
@@ -392,7 +392,7 @@ def _foot(result: StudyResult) -> str:
 
 
 def _kept(sentence: str) -> str:
-    """A sentence whose numbers keep their units on their line."""
+    """Return a sentence with no-break spaces between numbers and units."""
     return _UNIT.sub("\\1\u00a0", escape(sentence))
 
 

@@ -1,4 +1,4 @@
-"""The cases that a study knows: ways of launching, declared as data, and a line for one of one's own."""
+"""The cases of a study: the built-in launches, declared as data, and `case`, which makes a user's own."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kernelscope.suggestions import did_you_mean
 
 @dataclass(frozen=True)
 class Case:
-    """One way of launching, as source text that the process of a target runs, or as a callable of this process.
+    """One launch to measure, as source text that the process of a target runs, or as a callable of this process.
 
     The texts run in one namespace, which has ``cuda`` (``numba.cuda``, or ``numba_cuda_mlir.cuda``), ``np``, and
-    ``Unavailable``, an exception whose text says why the case cannot be had in this target.
+    ``Unavailable``, an exception whose text says why the case cannot run in this target.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ except Exception as error:
 """
 
 
-# Cases that tell ways of launching apart, with the same four device arrays: configured, streams, graphs, recorded.
+# Cases that compare launches of the same four device arrays: configured, on streams, in graphs, recorded.
 
 _REFERENCE = args_name(ARRAYS)
 _LAUNCH = empty(ARRAYS).statement
@@ -385,16 +385,16 @@ if len(seen.launches) != 1:
 """
 
 
-# The cases that a study knows, which of them are meant, and a line for one of one's own.
+# The built-in cases, the selection of cases for a study, and cases of the user.
 
-#: The numbers of arguments that are measured where nothing else is said.
+#: The numbers of arguments that are measured by default.
 DEFAULT_ARGS = "0-4"
 
 #: A kernel's parameters take at most 4 KiB on older devices, a device array of one dimension 56 bytes of them.
 MOST_ARGS = 64
 
 
-def catalogue() -> dict[str, Case]:
+def built_in_cases() -> dict[str, Case]:
     """Return the built-in cases by name: the empty kernel with 0 to 4 arguments, and the other groups.
 
     `empty` makes more of the first, `graph` and `launches` more of the group ``graph``.
@@ -405,13 +405,13 @@ def catalogue() -> dict[str, Case]:
 
 def groups() -> tuple[str, ...]:
     """Return the names of the groups of built-in cases, in their order."""
-    return tuple(dict.fromkeys(one.group for one in catalogue().values()))
+    return tuple(dict.fromkeys(one.group for one in built_in_cases().values()))
 
 
 def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None, *, args: int | None = None,
          against: str | None = None, before: str = "", after: str = "", most_loops: int | None = None,
          needs: Iterable[str] = ()) -> Case:
-    """Return a case of one's own.
+    """Return a case made from source text or from a callable.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ def case(what: str | Callable[[], Any], setup: str = "", name: str | None = None
 
 def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[str | Case | Callable[[], Any]] = (), *,
            references: bool = True) -> list[Case]:
-    """Return the cases that are meant, each once, in the order of the tables.
+    """Return the selected cases, without duplicates, in the order of the tables.
 
     Parameters
     ----------
@@ -488,7 +488,7 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
         raise StudyArgumentError(f"cases={shown(names)} are no names and no cases; names are {', '.join(groups())}")
     wanted = [names] if isinstance(names, (str, Case)) or callable(names) else list(names)
     counts = parse_args(DEFAULT_ARGS if args is None and not wanted else args)
-    known = catalogue()
+    known = built_in_cases()
     chosen: dict[str, Case] = {}
     found = [*(empty(count) for count in counts), *(one for what in wanted for one in _named(what, known))]
     own = {one.name: one for one in found if one.name not in known}
@@ -510,7 +510,7 @@ def select(args: str | int | Iterable[int] | None = None, names: str | Iterable[
 
 
 def parse_args(args: str | int | Iterable[int] | None) -> list[int]:
-    """Return the numbers of arguments that `args` means, each once, in its order.
+    """Return the numbers of arguments that `args` selects, without duplicates, in its order.
 
     Raises
     ------
@@ -582,7 +582,7 @@ def _add(chosen: dict[str, Case], one: Case) -> None:
 
 
 def _check_fields(name: str | None, args: int | None, against: str | None, most_loops: int | None) -> None:
-    """Refuse what a case cannot be called, have, be compared with or hold."""
+    """Raise `StudyArgumentError` for an invalid name, reference, number of arguments or number of loops."""
     for what, given in (("name", name), ("against", against)):
         if given is not None:
             check_text(what, given, "name of a case")
@@ -612,7 +612,7 @@ def _refuse_unfinished(function: Callable[[], Any]) -> None:
 
 
 def _name_of(function: Callable[[], Any]) -> str:
-    """Return what to call a callable: its name, or the text of a lambda."""
+    """Return the name of a callable, or the text of a lambda."""
     name: str = getattr(function, "__name__", "") or type(function).__name__
     code: object = getattr(function, "__code__", None)
     if name != "<lambda>" or not isinstance(code, CodeType):
@@ -644,5 +644,18 @@ def _shortened(text: str) -> str:
     return line if len(line) <= 60 else line[:59] + "…"
 
 
-__all__: Sequence[str] = ("DEFAULT_ARGS", "MOST_ARGS", "args_name", "case", "catalogue", "empty", "graph", "groups",
-                          "launches", "parse_args", "recorded", "select", "unrecorded")
+__all__: Sequence[str] = (
+    "DEFAULT_ARGS",
+    "MOST_ARGS",
+    "args_name",
+    "built_in_cases",
+    "case",
+    "empty",
+    "graph",
+    "groups",
+    "launches",
+    "parse_args",
+    "recorded",
+    "select",
+    "unrecorded",
+)

@@ -44,7 +44,7 @@ _MOST_TEXT = 60
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two studies, by the names of their targets and cases. Displaying it shows a card.
+    """The differences between two studies, by targets and cases. Displaying it shows a card.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ def _study(given: StudyResult | str | Path, name: str) -> StudyResult:
 
 
 def _file_names(*given: StudyResult | str | Path) -> tuple[str, str]:
-    """What files are called, with their folders only where nothing else tells them apart."""
+    """Return the names of the files, with their folders where the names are equal."""
     paths = [None if isinstance(each, StudyResult) else Path(each).absolute() for each in given]
     names = ["" if each is None else each.name for each in paths]
     if names[0] == names[1]:
@@ -264,7 +264,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _dates(comparison: Comparison) -> list[str]:
-    """When each was measured: the day, and what more of the time tells them apart; empty where nothing does."""
+    """Return the dates of both studies, as precise as needed to distinguish them; empty if they are equal."""
     whens: list[datetime | None] = []
     for study in (comparison.old, comparison.new):
         try:
@@ -302,7 +302,7 @@ def _sections(comparison: Comparison) -> list[tuple[str, list[str]]]:
 
 
 def _missing(old: StudyResult, new: StudyResult, found: Sequence[Difference]) -> dict[str, str]:
-    """What the old study has and the comparison does not: by target where that lacks all of it."""
+    """Return what the old study has and the comparison lacks, by target or by target and case."""
     compared = {(each.target, each.case) for each in found}
     errors = {each.label: each.error for each in new.targets}
     missing: dict[str, str] = {}

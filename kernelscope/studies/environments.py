@@ -47,7 +47,7 @@ COLORS = ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "PY_COLORS")
 
 
 class Finished(NamedTuple):
-    """How a command ended: its exit status, and what it wrote."""
+    """The exit status and the output of a command."""
 
     status: int
     output: str
@@ -56,7 +56,7 @@ class Finished(NamedTuple):
 
 def run(command: Sequence[str | Path], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None,
         timeout_s: float | None = None) -> Finished:
-    """Run a command to its end, in a process group of its own.
+    """Run a command in a new process group, and return how it ended.
 
     An exception meanwhile, such as Ctrl-C's, ends the whole group before it goes on.
 
@@ -84,7 +84,7 @@ def run(command: Sequence[str | Path], *, cwd: Path | None = None, environ: Mapp
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End a process that leads a group, and all of the group; first asked, then killed."""
+    """End a process group: SIGTERM first, then SIGKILL."""
     _signal(process, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE_S)
@@ -97,7 +97,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def interrupts_postponed() -> Generator[None]:
-    """Hold a Ctrl-C back until the block is over, so that what it starts is known to somebody who ends it."""
+    """Delay a Ctrl-C until the end of the block, so that what the block starts is registered and can be ended."""
     came: list[tuple[int, Any]] = []
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -114,7 +114,7 @@ def interrupts_postponed() -> Generator[None]:
         before[came[0][0]](*came[0])
 
 
-def to_the_end(action: Callable[[], object]) -> None:
+def run_uninterrupted(action: Callable[[], object]) -> None:
     """Do what must be done however impatient the user is: after a Ctrl-C once more, and what was raised is raised then.
 
     One that is held down comes 30 times a second. `action` must be one that goes on where it was interrupted.
@@ -130,7 +130,7 @@ def to_the_end(action: Callable[[], object]) -> None:
         raise interrupted
 
 
-def last_words(finished: Finished) -> str:
+def error_line(finished: Finished) -> str:
     """Return the one line of a failed command's output that says best why it failed."""
     written = _COLOR.sub("", f"{finished.output}\n{finished.errors}")
     lines = [line.strip() for line in written.splitlines() if line.strip()]
@@ -161,7 +161,7 @@ _LONGEST_NAME = 80
 
 
 class Workspace:
-    """A temporary folder with everything that a study makes: worktrees, environments, working folders.
+    """A temporary folder for everything that a study makes: worktrees, environments, working folders.
 
     A context manager: leaving it removes the folder, and git's records of the worktrees in it, also after Ctrl-C or
     another exception. What a study that was killed has left is removed by the next one.
@@ -200,7 +200,7 @@ class Workspace:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None) -> None:
-        to_the_end(self.close)
+        run_uninterrupted(self.close)
 
     def close(self) -> None:
         """Remove everything."""
@@ -292,12 +292,12 @@ def add(repo: Path, ref: str, slot: Path) -> tuple[Path, str]:
     # The user's hooks are for the user's checkouts.
     finished = _git(repo, "-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", str(tree), commit)
     if finished.status:
-        raise StudyError(f"git cannot make a worktree of {ref!r}: {last_words(finished)}")
+        raise StudyError(f"git cannot make a worktree of {ref!r}: {error_line(finished)}")
     return tree, commit
 
 
 def remove(slot: Path) -> None:
-    """Remove the worktree in a slot, or what there is of it, and git's record of it. Never fails."""
+    """Remove the worktree in a slot, complete or not, and git's record of it. Never fails."""
     tree, note = slot / _TREE, slot / _REPOSITORY
     with contextlib.suppress(OSError):
         records = Path(note.read_text(encoding="utf-8")) / "worktrees"
@@ -338,7 +338,7 @@ def revision(folder: Path) -> str | None:
 
 
 def leaves_out_changes(folder: Path, commit: str) -> bool:
-    """Whether a folder has this commit checked out with changes, which a worktree of the commit has not."""
+    """Return whether a folder has this commit checked out with changes that are not committed."""
     head = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
     status = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return head.output.strip() == commit and not status.status and bool(status.output.strip())
@@ -350,7 +350,7 @@ def short(commit: str) -> str:
 
 
 def _belongs(record: Path, tree: Path) -> bool:
-    """Whether a record of git is that of a worktree."""
+    """Return whether one of git's records belongs to a worktree."""
     try:
         written = record / (record / "gitdir").read_text(encoding="utf-8").strip()  # absolute, or relative to it
     except OSError:
@@ -361,7 +361,7 @@ def _belongs(record: Path, tree: Path) -> bool:
 def _asked(repo: Path, *arguments: str) -> str:
     finished = _git(repo, *arguments)
     if finished.status:
-        raise StudyError(f"git cannot use {str(repo)!r}: {last_words(finished)}")
+        raise StudyError(f"git cannot use {str(repo)!r}: {error_line(finished)}")
     return finished.output.strip()
 
 
@@ -377,10 +377,10 @@ FOLDER = "KERNELSCOPE_STUDY_ENVIRONMENTS"
 """The environment variable that names the folder of the environments that are kept."""
 
 # An environment that no study has used for so long is removed by the next one that makes one.
-_FORGOTTEN_S = 30 * 24 * 3600
+_UNUSED_S = 30 * 24 * 3600
 _MAKING = ".making-"
 # Of one that is not kept, as somebody else could change what is.
-_ALONE = "kernelscope-environment-"
+_TEMPORARY_PREFIX = "kernelscope-environment-"
 _STAMP = "used"
 # What pip says where it cannot reach its index. A requirement that does not exist has a list of versions after "from".
 _OFFLINE = re.compile(r"NewConnectionError|ConnectTimeout|ProxyError|NameResolutionError|from versions: none|"
@@ -401,7 +401,7 @@ def make(where: Path) -> Path:
     finished = run([sys.executable, "-m", "venv", *options, where])
     if finished.status:
         hint = "; on Debian and Ubuntu: apt-get install python3-venv" if "ensurepip" in _all(finished) else ""
-        raise StudyError(f"{sys.executable} cannot make a virtual environment: {last_words(finished)}{hint}")
+        raise StudyError(f"{sys.executable} cannot make a virtual environment: {error_line(finished)}{hint}")
     return where / "bin" / "python"
 
 
@@ -433,13 +433,13 @@ def install(python: Path, requirements: Sequence[str], *, scratch: Path, find_li
     finished = run([*pip, *options, "install", *(["--no-index"] if no_index else []), *links, *requirements],
                    cwd=scratch, environ=_environ_of_pip(scratch))
     if finished.status:
-        raise StudyError(f"pip cannot install {_named(requirements)}: {last_words(finished)}"
+        raise StudyError(f"pip cannot install {_named(requirements)}: {error_line(finished)}"
                          f"{_next_step(finished, no_index, requirements)}")
 
 
-def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held: ExitStack,
-         progress: Callable[[str], None]) -> Path:
-    """Return the folder of an environment that is kept, which is made where there is none yet.
+def cached_environment(name: str, request: Sequence[str], build: Callable[[Path], None], held: ExitStack,
+                       progress: Callable[[str], None]) -> Path:
+    """Return the folder of a cached environment, which is made if there is none yet.
 
     It is kept only where nobody but the user can change it; else it goes with `held`, and `progress` is told why.
     It is made under another name, and renamed when it is complete, so that none is left half-made. It is locked as long
@@ -466,12 +466,12 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
         try:
             make_private(folder)
         except OSError as problem:
-            raise _cannot_be_kept(folder, problem) from problem
+            raise _cache_error(folder, problem) from problem
         # Again, as somebody else may have made one of that name; and what is run from it must be the user's as well.
         why = why_not_private(folder) or why_not_private(made) or why_not_private(made / "bin")
     if why is not None:
         progress(f"making the environment of {name} for this study only: {why}")
-        alone = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=_ALONE))) / "environment"
+        alone = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=_TEMPORARY_PREFIX))) / "environment"
         build(alone)
         return alone
 
@@ -479,10 +479,10 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
         progress(f"waiting for another study that makes the environment of {name}")
 
     try:
-        forget(older_than_s=_FORGOTTEN_S, but=made)
+        remove_unused(older_than_s=_UNUSED_S, but=made)
         lock = held.enter_context(_shared(folder / f"{made.name}.lock", waiting))
     except OSError as problem:
-        raise _cannot_be_kept(folder, problem) from problem
+        raise _cache_error(folder, problem) from problem
     if not _is_usable(made):
         _lock(lock, fcntl.LOCK_EX, waiting)
         if not _is_usable(made):  # nobody else has made it meanwhile
@@ -492,13 +492,13 @@ def kept(name: str, request: Sequence[str], build: Callable[[Path], None], held:
     return made
 
 
-def _cannot_be_kept(folder: Path, problem: OSError) -> StudyError:
+def _cache_error(folder: Path, problem: OSError) -> StudyError:
     return StudyError(f"environments cannot be kept in {str(folder)!r}: {problem.strerror}; set {FOLDER} to another "
                       "folder")
 
 
-def forget(older_than_s: float = 0.0, but: Path | None = None) -> list[Path]:
-    """Remove kept environments that no study uses now, or none has used for so long; return their folders."""
+def remove_unused(older_than_s: float = 0.0, but: Path | None = None) -> list[Path]:
+    """Remove cached environments that no study uses, or has used for that time; return their folders."""
     folder, removed = environments_folder(), list[Path]()
     if not folder.is_dir():
         return removed
@@ -521,7 +521,7 @@ def forget(older_than_s: float = 0.0, but: Path | None = None) -> list[Path]:
 
 
 def environments_folder() -> Path:
-    """Return the folder of the environments that are kept: one in the user's cache, or what `FOLDER` names."""
+    """Return the folder of the cached environments: in the user's cache, or what `FOLDER` names."""
     chosen = os.environ.get(FOLDER)
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -543,7 +543,7 @@ def _build(made: Path, build: Callable[[Path], None]) -> None:
 
 @contextmanager
 def _shared(path: Path, waiting: Callable[[], None]) -> Generator[IO[Any]]:
-    """Lock a file against removing what it stands for."""
+    """Yield a shared lock on a file, which protects its environment from removal."""
     while True:
         with path.open("a") as lock:
             _lock(lock, fcntl.LOCK_SH, waiting)
@@ -562,7 +562,7 @@ def _lock(file: IO[Any], how: int, waiting: Callable[[], None]) -> None:
 
 
 def _is_usable(made: Path) -> bool:
-    """Whether it is there and its interpreter runs: that which it was made with may be gone."""
+    """Return whether it exists and its interpreter runs: the interpreter it was made with may be gone."""
     python = made / "bin" / "python"
     if not python.exists():
         return False
@@ -570,7 +570,7 @@ def _is_usable(made: Path) -> bool:
 
 
 def _pip_of_this() -> str | None:
-    """The version of this environment's pip, if it has one that can install into another environment."""
+    """Return the version of this environment's pip, None if it cannot install into another environment."""
     try:
         version = metadata.version("pip")
     except metadata.PackageNotFoundError:
@@ -580,7 +580,7 @@ def _pip_of_this() -> str | None:
 
 
 def _environ_of_pip(scratch: Path) -> dict[str, str]:
-    """What pip inherits of this process's environment: no settings that would install elsewhere."""
+    """Return the environment variables for pip, without settings that would install elsewhere."""
     dropped = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_REQUIREMENT", "PIP_EDITABLE", "PYTHONPATH",
                "PYTHONHOME", "VIRTUAL_ENV", *COLORS)
     environ = {name: value for name, value in os.environ.items() if name not in dropped}
@@ -598,7 +598,7 @@ def _next_step(finished: Finished, no_index: bool, requirements: Sequence[str]) 
 
 
 def _named(requirements: Sequence[str]) -> str:
-    """What was to be installed, in words: a checkout's folder may be a worktree that nobody knows."""
+    """Return a description of the requirements; the folder of a worktree would tell the user nothing."""
     return "the checkout" if requirements[0] == "--editable" else " ".join(requirements)
 
 
@@ -627,7 +627,7 @@ _OLDEST = (3, 9)
 
 @dataclass
 class Prepared:
-    """A target that can be started.
+    """A target whose processes can be started.
 
     Attributes
     ----------
@@ -656,7 +656,7 @@ class Prepared:
     expected: Path | None = None
 
     def check_module(self, module: str | Path) -> None:
-        """Refuse a process that imported another numba-cuda than the target's.
+        """Raise `StudyError` if a process imported another numba-cuda than the target's.
 
         Parameters
         ----------
@@ -708,7 +708,7 @@ def prepare(target: Target, workspace: Workspace, *, install: bool = True, find_
     Raises
     ------
     StudyError
-        It cannot be had; the message begins with the label and says why.
+        The target cannot be prepared; the message begins with the label and says why.
     """
     request = _Request(target, workspace, install, _links(find_links), no_index,
                        cuda_extra() if extra is None else extra, tuple(also), progress or _silent)
@@ -739,7 +739,7 @@ def cuda_extra() -> str:
 
 
 def add_version_warnings(reports: Sequence[TargetReport]) -> None:
-    """Tell each target what else than the framework differs from the baseline, the first, once versions are known."""
+    """Add a warning to each target with other versions than the first, besides the framework's."""
     known = [report for report in reports if report.versions]
     for report in known[1:]:
         ours, baseline = _normalized(report.versions), _normalized(known[0].versions)
@@ -760,7 +760,7 @@ def shortened(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Request:
-    """What `prepare` was asked for."""
+    """The arguments of `prepare`."""
 
     target: Target
     workspace: Workspace
@@ -774,7 +774,7 @@ class _Request:
     def prepared(self, python: Path, environ: dict[str, str], *, revision: str | None = None,
                  warnings: Sequence[str] = (), package: Package | None = None, framework: str | None = None,
                  expected: Path | None = None) -> Prepared:
-        """Put a target together; with `package`, the framework is that and must come from there."""
+        """Return the prepared target; with `package`, the framework must be imported from there."""
         target = self.target
         home = self.workspace.folder("processes", target.label)
         for name in ("empty", "cache"):
@@ -790,7 +790,7 @@ class _Request:
         return Prepared(target, python, environ, home / "empty", report, framework, expected)
 
     def venv(self, *requirements: str, where: Path | None = None) -> Path:
-        """An environment with these requirements and NumPy, in the workspace or in a folder; its interpreter."""
+        """Make an environment with these requirements and NumPy, and return its interpreter."""
         where = where or self.workspace.folder("environments", self.target.label) / "venv"
         python = make(where)
         install(python, [*requirements, *self.also], find_links=self.find_links, no_index=self.no_index,
@@ -813,7 +813,7 @@ def _python(request: _Request) -> Prepared:
     version = re.fullmatch(r"Python (\d+)\.(\d+)", finished.output.strip())
     if finished.status or version is None:
         raise StudyError(f"{shortened(str(python))!r} is no Python interpreter, or does not start: "
-                         f"{last_words(finished)}")
+                         f"{error_line(finished)}")
     if (int(version[1]), int(version[2])) < _OLDEST:
         raise StudyError(f"{shortened(str(python))!r} is {version[0]}, and a study measures in Python "
                          f"{'.'.join(map(str, _OLDEST))} or newer")
@@ -833,7 +833,8 @@ def _requirement(request: _Request) -> Prepared:
         def build(where: Path) -> None:
             request.venv(*wanted, where=where)
 
-        python = kept(framework, sources, build, request.workspace.held, request.progress) / "bin" / "python"
+        folder = cached_environment(framework, sources, build, request.workspace.held, request.progress)
+        python = folder / "bin" / "python"
     else:
         python = request.venv(*wanted)
     return request.prepared(python, _environ(own=True, isolated=True), framework=framework,
@@ -856,7 +857,7 @@ def _ref(request: _Request) -> Prepared:
 
 
 def _source(request: _Request, folder: Path, revision: str | None, warnings: Sequence[str] = ()) -> Prepared:
-    """A folder with source, installed or as it is."""
+    """Prepare a folder with source, installed or as it is."""
     package = find_package(folder)
     if package is None:
         raise StudyError("it has not the source of numba-cuda or numba-cuda-mlir: there is no numba_cuda, "
@@ -877,7 +878,7 @@ def _source(request: _Request, folder: Path, revision: str | None, warnings: Seq
 
 
 def _environ(*, own: bool, isolated: bool = False) -> dict[str, str]:
-    """What a target's process inherits of this one's environment.
+    """Return the environment variables of a target's process.
 
     Parameters
     ----------
@@ -897,7 +898,7 @@ def _environ(*, own: bool, isolated: bool = False) -> dict[str, str]:
 
 
 def _with_extra(requirement: str, extra: str) -> str:
-    """A requirement with the extra that brings CUDA's compilers, if it names none of its own."""
+    """Return a requirement with the extra that brings CUDA's compilers, unless it names an extra."""
     if not extra:
         return requirement
     path = requirement.split("[")[0]
@@ -910,7 +911,7 @@ def _with_extra(requirement: str, extra: str) -> str:
 
 
 def _bounds(framework: str, text: str) -> list[str]:
-    """What a version of a framework needs besides what its metadata says; from its requirement, wheel or version."""
+    """Return the requirements that a framework's metadata lacks, from its requirement, wheel or version."""
     found = re.search(r"(?:==\s*|-|^)(\d+)\.(\d+)(?:\.(\d+))?", text.split("[")[0] if ".whl" in text else text)
     version = tuple(int(number or 0) for number in found.groups()) if found else None
     moved = framework == "numba-cuda" and version is not None and version < _NUMBA_MOVED
@@ -918,7 +919,7 @@ def _bounds(framework: str, text: str) -> list[str]:
 
 
 def _links(find_links: Sequence[str | Path]) -> tuple[str, ...]:
-    """Folders of wheels as absolute paths, since pip runs elsewhere; addresses as they are."""
+    """Return folders of wheels as absolute paths, since pip runs elsewhere; addresses unchanged."""
     found = list[str]()
     for link in map(str, find_links):
         if "://" not in link:
@@ -931,7 +932,7 @@ def _links(find_links: Sequence[str | Path]) -> tuple[str, ...]:
 
 
 def _wheels(find_links: Sequence[str]) -> list[str]:
-    """What is in the folders of wheels: another build of the same version is another environment."""
+    """Return the contents of the folders of wheels: another build of the same version is another environment."""
     found = list[str]()
     for link in map(Path, find_links):
         found.append(str(link))
@@ -952,4 +953,4 @@ def _normalized(versions: dict[str, str]) -> dict[str, str]:
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Ignore the progress."""

@@ -40,7 +40,7 @@ _DRY_RUN = "dry run: the driver call is a stub"
 
 @dataclass(frozen=True)
 class Look:
-    """How a target is drawn.
+    """The color and symbol of a target.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def study_figure(
 
 
 def _joined(said: Iterable[str]) -> list[str]:
-    """As few lines as fit on a narrow page."""
+    """Return the lines, joined as far as they fit on a narrow page."""
     lines: list[str] = []
     for each in said:
         if lines and len(lines[-1]) + len(each) < _LETTERS:
@@ -153,7 +153,7 @@ def heading(figure: go.Figure, text: str, x: float, y: float) -> None:
 
 @dataclass
 class Samples:
-    """What was measured of one case in one target: a value a process, and where in the study it lies.
+    """The measurements of one case in one target: a value for each process, and its time in the study.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ def drift(result: StudyResult, cases: Sequence[str] | None = None) -> go.Figure:
 
 
 def _shown(result: StudyResult, cases: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """The cases to show, and what there is to say of the others."""
+    """Return the cases to show, and a note on the others."""
     known = cases_of(result, cases)
     if cases is not None or len(known) <= MOST_CASES:
         return known, []
@@ -299,7 +299,7 @@ def _grid(
     title: str, about: Sequence[str], cases: Sequence[str], looks: Mapping[str, Look], result: StudyResult, height: int,
     *, has_legend: bool = True,
 ) -> tuple[go.Figure, Iterator[tuple[int, str, list[float]]]]:
-    """A figure with a part a case, named above it; each with its number and its place: left, right, bottom, top."""
+    """Return a figure with a subplot for each case, and their numbers and places: left, right, bottom, top."""
     columns = 1 if len(cases) == 1 else 2 if len(cases) in (2, 4) else 3
     lines = math.ceil(len(cases) / columns)
     whole = lines * height + (lines - 1) * _BATCHES_BETWEEN
@@ -321,7 +321,7 @@ def _grid(
 def _strip(
     figure: go.Figure, samples: Samples, look: Look, place: int, case: str, number: int, *, with_points: bool,
 ) -> None:
-    """A target's box and its points."""
+    """Add a target's box and its points."""
     values = samples.us
     low, middle, high = (statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3)
     red, green, blue = (int(look.color[at:at + 2], 16) for at in (1, 3, 5))
@@ -342,7 +342,7 @@ def _strip(
 def _thinned(
     samples: Mapping[tuple[str, str], Samples],
 ) -> tuple[str, dict[tuple[str, str], list[tuple[float, float]]]]:
-    """What a mark is, and the marks: when and µs a launch; not more than 2,000 of them."""
+    """Return what one mark stands for, and at most 2,000 marks: time and µs a launch."""
     processes = [each for of in samples.values() for each in of.batches]
     together = 1
     while sum(math.ceil(len(each) / together) for each in processes) > MOST_MARKS and len(processes) <= MOST_MARKS:
@@ -358,13 +358,13 @@ def _thinned(
 
 
 def _medians(marks: Sequence[tuple[float, float]], together: int) -> list[tuple[float, float]]:
-    """Marks that follow each other, as many as that together, as one: their middle in time and their median."""
+    """Return groups of successive marks as one mark each: their mean time and their median."""
     parts = [marks[at:at + together] for at in range(0, len(marks), together)]
     return [(statistics.fmean(at for at, _ in part), statistics.median(us for _, us in part)) for part in parts]
 
 
 def _limit(targets: Sequence[Sequence[Any]]) -> float:
-    """The most that is drawn in its place: the upper edge."""
+    """Return the upper edge: what is above it is drawn there."""
     highest = 0.0
     for values in targets:
         middle = statistics.median(values)
@@ -444,7 +444,7 @@ KINDS = {"intervals": intervals, "distributions": distributions, "drift": drift}
 
 
 def _by_args(result: StudyResult, cases: Sequence[str]) -> dict[str, int] | None:
-    """The number of arguments of each case, where that tells them apart and they are near to another."""
+    """Return the number of arguments of each case; empty where these are not unique or far from each other."""
     counts = {each.name: each.args for each in result.measured.cases if each.name in cases and each.args is not None}
     values = sorted(counts.values())
     is_axis = (len(counts) == len(cases) > 1 and len({*values}) == len(values)
@@ -498,7 +498,7 @@ def _lines(result: StudyResult, by_args: Mapping[str, int], looks: Mapping[str, 
 
 
 def _beside(numbers: Sequence[int], targets: Sequence[str]) -> tuple[dict[str, float], list[float]]:
-    """How far from its number of arguments each target is drawn, and the ends of the axis.
+    """Return the offset of each target from its number of arguments, and the ends of the axis.
 
     Targets lie as near to each other as marks can, and never so far away as to be taken for the next number's.
     """
@@ -511,7 +511,7 @@ def _beside(numbers: Sequence[int], targets: Sequence[str]) -> tuple[dict[str, f
 
 
 def _scale(result: StudyResult, cases: Sequence[str]) -> dict[str, Any]:
-    """An axis of medians: logarithmic where only the longest would be seen, from zero where that costs little."""
+    """Return an axis of medians: logarithmic for a wide range of values, from zero where that needs little space."""
     values = [each.median_us for each in result.estimates if each.case in cases]
     if min(values) > 0 and max(values) > _LOG_FROM * min(values):
         decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
@@ -577,7 +577,7 @@ def _percent_axis() -> dict[str, Any]:
 
 
 def _row_axis(count: int, texts: Sequence[str] | None = None) -> dict[str, Any]:
-    """Rows from above, named by their place: two may have one name, and names may look like dates."""
+    """Return an axis of rows from the top, by index: two may have the same name, and names may look like dates."""
     axis: dict[str, Any] = {"range": [count - 0.5, -0.5], "tickmode": "array", "showgrid": False, "zeroline": False,
                             "tickvals": list(range(count)), "ticksuffix": " ", "fixedrange": True,
                             # A line between rows: what belongs to one must not be read as the next one's.
@@ -598,7 +598,7 @@ def _marks(
     figure: go.Figure, found: Sequence[Difference], look: Look, places: Sequence[float], *, number: int, upright: bool,
     group: str,
 ) -> None:
-    """Differences with their intervals: hollow where none was seen."""
+    """Add differences with their intervals, with hollow marks where no difference was seen."""
     if not found:
         return
     values = [each.percent for each in found]
@@ -615,7 +615,7 @@ def _marks(
 
 
 def _sides(middle: float, low: float, high: float) -> tuple[float, float]:
-    """How far an interval reaches below and above; 0 for what is not known."""
+    """Return how far an interval reaches below and above; 0 where that is not known."""
     below, above = middle - low, high - middle
     return (below if math.isfinite(below) and below > 0 else 0.0, above if math.isfinite(above) and above > 0 else 0.0)
 
@@ -663,7 +663,7 @@ def _is_known(*values: float) -> bool:
 
 
 def _folded(text: str, width: int = 60) -> list[str]:
-    """A sentence as lines of a hover, which Plotly does not fold."""
+    """Return a sentence wrapped for a hover text, which Plotly does not wrap."""
     lines: list[str] = []
     for word in label(text).split():
         if lines and len(lines[-1]) + len(word) < width:

@@ -38,7 +38,7 @@ from kernelscope.suggestions import did_you_mean_file
 from kernelscope.views.base import whole_file
 
 if TYPE_CHECKING:
-    from kernelscope.studies.breakdown import Dissected
+    from kernelscope.studies.breakdown import MeasuredBreakdown
 
 FORMAT, ANATOMY_FORMAT = "kernelscope-study", "kernelscope-anatomy"
 VERSION, ANATOMY_VERSION = 2, 1
@@ -50,7 +50,7 @@ MOST_PARTS = 100_000
 
 
 def _with_noise(content: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 tells neither what was taken off the batches nor how fast the core was: 0 stands for not known."""
+    """Return a file of version 1 with the columns ``waited_ns`` and ``reference_ns``, where 0 means not known."""
     batches: Any = content.get("batches")
     if isinstance(batches, dict) and isinstance(batches.get("host_ns"), list):  # else it is refused later
         unknown = [0] * len(batches["host_ns"])
@@ -104,7 +104,7 @@ def write(path: str | Path, content: bytes, suffix: str) -> Path:
     return target.expanduser()
 
 
-def load(path: str | Path) -> Measured | Dissected:
+def load(path: str | Path) -> Measured | MeasuredBreakdown:
     """Read a study or an anatomy from a JSON file, or refuse it.
 
     Raises
@@ -166,15 +166,15 @@ def to_json(measured: Measured, found: Found | None = None) -> str:
     return f'{json.dumps(content, indent=1, allow_nan=False)[:-2]},\n "batches": {{\n{batches}\n }}\n}}\n'
 
 
-def anatomy_to_json(dissected: Dissected) -> str:
+def anatomy_to_json(breakdown: MeasuredBreakdown) -> str:
     """Return an anatomy as JSON, in ASCII."""
-    columns = _columns_of(dissected.times, _TIMES, dissected.measured)
+    columns = _columns_of(breakdown.times, _TIMES, breakdown.measured)
     for name in ("part_ns", "stamps_ns"):
         columns[name] = [round(value, 3) for value in columns[name]]
     content = {"format": ANATOMY_FORMAT, "version": ANATOMY_VERSION, "kernelscope": kernelscope.__version__,
-               "parts": shareable_values([dataclasses.asdict(part) for part in dissected.parts],
+               "parts": shareable_values([dataclasses.asdict(part) for part in breakdown.parts],
                                          ("target", "case", "key")),
-               "times": columns, "study": json.loads(to_json(dissected.measured))}
+               "times": columns, "study": json.loads(to_json(breakdown.measured))}
     # A key a line: with everything in one line, nothing could be found.
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, separators=(',', ':'), allow_nan=False)}"
                        for name, value in content.items())
@@ -211,7 +211,7 @@ def without_paths(measured: Measured) -> Measured:
         **cut(measured, "host", "gpu", "settings", "ended", "notes"))
 
 
-def from_json(text: str | bytes) -> Measured | Dissected:
+def from_json(text: str | bytes) -> Measured | MeasuredBreakdown:
     """Return the study or the anatomy that JSON holds, or refuse it.
 
     Raises
@@ -221,7 +221,7 @@ def from_json(text: str | bytes) -> Measured | Dissected:
         where.
     """
     content = _parsed(text)
-    return _dissected(content) if content["format"] == ANATOMY_FORMAT else _study(content)
+    return _breakdown(content) if content["format"] == ANATOMY_FORMAT else _study(content)
 
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
@@ -262,8 +262,8 @@ def _study(content: dict[str, Any]) -> Measured:
     return measured
 
 
-def _dissected(content: dict[str, Any]) -> Dissected:
-    from kernelscope.studies.breakdown import Dissected, PartReport
+def _breakdown(content: dict[str, Any]) -> MeasuredBreakdown:
+    from kernelscope.studies.breakdown import MeasuredBreakdown, PartReport
 
     _version(content, ANATOMY_VERSION)
     measured = _study(_object(content.get("study"), "'study'"))
@@ -275,7 +275,7 @@ def _dissected(content: dict[str, Any]) -> Dissected:
     for place, part in enumerate(parts):
         if (part.target, part.case) not in places or not part.key:
             raise StudyFileError(f"'parts[{place}]' is of no target and case of its study; {_ADVICE}")
-    return Dissected(measured, parts, _rows(content.get("times"), "times", _TIMES, measured))
+    return MeasuredBreakdown(measured, parts, _rows(content.get("times"), "times", _TIMES, measured))
 
 
 def _refuse_constant(name: str) -> Any:
@@ -317,7 +317,7 @@ def _rows(content: Any, where: str, limits: Mapping[str, tuple[type, float, floa
 
 
 def _build(kind: type[_Kind], content: Any, checks: Mapping[str, _Check], where: str) -> _Kind:
-    """An object of a dataclass from JSON: what it does not know is left out, what may be missing has its default."""
+    """Return an object of a dataclass from JSON: unknown fields are ignored, missing ones have their defaults."""
     held = _object(content, where)
     prefix = "" if kind is Measured else f"{where}."
     values: dict[str, Any] = {}
@@ -381,7 +381,7 @@ def _texts(content: Any, where: str) -> dict[str, str]:
 
 
 def _any_json(content: Any, where: str, depth: int = 0) -> Any:
-    """Whatever JSON holds, in the bounds of what a table can show."""
+    """Return any JSON value, checked for size and depth."""
     if depth > _MAX_DEPTH:
         raise StudyFileError(f"'{where}' is nested too deeply; {_ADVICE}")
     if isinstance(content, dict):
@@ -401,7 +401,7 @@ def _json_object(content: Any, where: str) -> dict[str, Any]:
 
 
 def _distinct(kind: type[Any], checks: Mapping[str, _Check], name: str) -> _Check:
-    """A list of objects of a dataclass, which are told apart by `name`."""
+    """Return a list of objects of a dataclass, which must have different values of `name`."""
     def check(content: Any, where: str) -> list[Any]:
         built = [_build(kind, each, checks, f"{where}[{place}]") for place, each in enumerate(_list(content, where))]
         seen: set[str] = set()
@@ -416,7 +416,7 @@ def _distinct(kind: type[Any], checks: Mapping[str, _Check], name: str) -> _Chec
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: what is no finite number becomes null, what JSON does not know becomes text."""
+    """Return a value for JSON: numbers that are not finite become null, unknown types become text."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

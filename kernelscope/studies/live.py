@@ -17,7 +17,7 @@ from kernelscope.studies.bench.main import Framework, find
 from kernelscope.studies.bench.timing import CaseError, TimedCase, Unavailable, frozen_garbage, warm_up
 from kernelscope.studies.cases import Case
 from kernelscope.studies.result import Measured
-from kernelscope.studies.runner import LEAST_GENERATIONS, Plan, Stop, Tell, as_data
+from kernelscope.studies.runner import LEAST_GENERATIONS, Plan, Progress, Stop, as_data
 from kernelscope.studies.statistics import quiet_share
 from kernelscope.views.base import clean, shorten
 
@@ -26,7 +26,7 @@ _CONFIGS = ("numba.core.config", "numba.cuda.core.config", "numba_cuda_mlir.numb
 _ADVICE = ("CUDA_LOW_OCCUPANCY_WARNINGS", "CUDA_WARN_ON_IMPLICIT_COPY")
 
 
-def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None = None) -> None:
+def measure(plan: Plan, measured: Measured, on_progress: Progress, is_enough: Stop | None = None) -> None:
     """Measure cases in this process, in turn, as a benchmark process does.
 
     There are as many rounds as all processes of a study have together; each is of one batch of each case.
@@ -37,8 +37,8 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
         What to do.
     measured : Measured
         Where the results go; its first target is this process.
-    tell : callable
-        Told the share that is done, and a line of text.
+    on_progress : callable
+        Called with the share that is done and a line of text.
     is_enough : callable, optional
         Given `measured` now and then, says whether it is.
 
@@ -62,9 +62,9 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
                          sees_waits=timing.counts_waits())
     try:
         with frozen_garbage(), _without_advice():
-            prepared = _prepare(plan, measured, framework, tell)
+            prepared = _prepare(plan, measured, framework, on_progress)
             report.processes = 1
-            _rounds(plan, measured, prepared, tell, is_enough, begun_ns)
+            _rounds(plan, measured, prepared, on_progress, is_enough, begun_ns)
     except KeyboardInterrupt:
         measured.ended = "interrupted"
         raise
@@ -73,13 +73,14 @@ def measure(plan: Plan, measured: Measured, tell: Tell, is_enough: Stop | None =
         measured.host["quiet"] = quiet_share(measured)
 
 
-def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -> list[tuple[TimedCase, int]]:
-    """Warm each case up; return those that can be run, with how many loops a batch has."""
+def _prepare(plan: Plan, measured: Measured, framework: Framework,
+             on_progress: Progress) -> list[tuple[TimedCase, int]]:
+    """Warm up the cases and return those that can be run, with the loops of a batch."""
     report = measured.targets[0]
     prepared: list[tuple[TimedCase, int]] = []
     problem: Exception | None = None
     for case in plan.cases:
-        tell(0.0, f"preparing {shorten(clean(case.name), 40)}")
+        on_progress(0.0, f"preparing {shorten(clean(case.name), 40)}")
         try:
             timed = TimedCase(as_data(case), framework.names(), framework.synchronize, case.function)
             timed.set_up()
@@ -97,7 +98,8 @@ def _prepare(plan: Plan, measured: Measured, framework: Framework, tell: Tell) -
     return prepared
 
 
-def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]], tell: Tell, is_enough: Stop | None,
+def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]], on_progress: Progress,
+            is_enough: Stop | None,
             begun_ns: int) -> None:
     label = measured.targets[0].label
     chance = random.Random(plan.seed)
@@ -114,7 +116,7 @@ def _rounds(plan: Plan, measured: Measured, prepared: list[tuple[TimedCase, int]
             return
         left_s = (time.perf_counter_ns() - started_ns) / 1e9 / max(number, 1) * (rounds - number)
         left = f", {left_s:.0f} s left at most" if number else ""
-        tell(number / rounds, f"round {number + 1} of {rounds}{left}")
+        on_progress(number / rounds, f"round {number + 1} of {rounds}{left}")
         for timed, loops in chance.sample(prepared, len(prepared)):
             at_ns = time.perf_counter_ns() - begun_ns
             try:
@@ -139,7 +141,7 @@ def _framework() -> Framework:
 
 @contextmanager
 def _without_advice() -> Generator[None]:
-    """What small grids and host arrays are warned of costs microseconds a launch; benchmark processes have it off."""
+    """Disable the warnings about small grids and host arrays, which cost microseconds a launch."""
     configs = [sys.modules[name] for name in _CONFIGS if name in sys.modules]
     before = [(config, name, getattr(config, name)) for config in configs for name in _ADVICE if hasattr(config, name)]
     for config, name, _ in before:
@@ -153,7 +155,7 @@ def _without_advice() -> Generator[None]:
 
 @contextmanager
 def _same_environment() -> Generator[None]:
-    """Finding the framework sets variables for its import, which in this process are the user's."""
+    """Restore the environment variables that finding the framework sets."""
     before = dict(os.environ)
     try:
         yield

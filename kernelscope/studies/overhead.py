@@ -24,11 +24,11 @@ from kernelscope.studies.runner import (
     Member,
     Narrow,
     Plan,
+    Progress,
     Run,
-    Tell,
-    homeless,
     parse_loops,
-    showing,
+    showing_progress,
+    without_home,
 )
 from kernelscope.studies.target import Target, check_paths, check_settings, parse_targets, shown
 
@@ -42,12 +42,12 @@ Targets = str | Path | Target | Iterable[str | Path | Target] | Mapping[str, str
 
 
 class StudyInterrupted(KeyboardInterrupt):
-    """A study was interrupted: a `KeyboardInterrupt` that has what was measured until then.
+    """Raised when a study is interrupted: a `KeyboardInterrupt` with the result so far.
 
     Attributes
     ----------
     result : StudyResult, AnatomyResult or None
-        Of what was measured; None if nothing was.
+        The result of what was measured; None if nothing was.
     """
 
     def __init__(self, result: StudyResult | AnatomyResult | None) -> None:
@@ -62,12 +62,12 @@ def launch_overhead(
     repeats: int = REPEATS, processes: int = PROCESSES, half_width: float | None = HALF_WIDTH,
     limit_s: float | None = None, find_links: str | Path | Iterable[str | Path] = (), no_index: bool = False,
     install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
-    seed: int | None = None, timeout_s: float = 120.0, progress: Tell | Literal[False] | None = None,
+    seed: int | None = None, timeout_s: float = 120.0, progress: Progress | Literal[False] | None = None,
 ) -> StudyResult:
-    """Measure what a launch costs the host, in each of several targets.
+    """Measure the host time of a launch, in one or several targets.
 
-    Several fresh processes of each target are started, as two processes of one version differ by more than the batches
-    within one do. The n-th process of all targets run side by side; one is timed at a time, in turn.
+    Several new processes of each target are started, because two processes of the same version differ more than the
+    batches of one process do. The n-th processes of all targets run side by side and are timed in turn, one at a time.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def launch_overhead(
     no_index : bool
         Whether pip uses `find_links` alone.
     install : bool
-        Whether a checkout or ref is installed into an environment of its own; else its source is used as it is.
+        Whether a checkout or ref is installed into a new environment; else its source is used as it is.
     repo : str or Path
         The repository that ``git:REF`` means.
     dry_run : bool, optional
@@ -137,7 +137,7 @@ def launch_overhead(
     if is_live:
         _refuse_other_processes(wanted, chosen)
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    reports = [TargetReport(each.label, each.kind, homeless(str(each))) for each in wanted]
+    reports = [TargetReport(each.label, each.kind, without_home(str(each))) for each in wanted]
     settings = {
         "targets": [report.source for report in reports], "cases": [case.name for case in chosen], "loops": by_name,
         "repeats": repeats, "processes": processes, "half_width": half_width, "limit_s": limit_s, "install": install,
@@ -150,19 +150,19 @@ def launch_overhead(
                 hello=hello_of(chosen, dry_run and not is_live))
     measured.host.update(process.describe(plan.cores))
     try:
-        with showing(progress) as tell:
+        with showing_progress(progress) as on_progress:
             if is_live:
                 from kernelscope.studies.live import measure
 
-                measure(plan, measured, tell, Narrow(half_width))
+                measure(plan, measured, on_progress, Narrow(half_width))
             else:
                 with Workspace() as workspace:
-                    members = members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
+                    members = members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
                                          find_links=links)
                     if not dry_run:
-                        for member in members:  # what is asked for counts, and not what this process was told
+                        for member in members:  # the argument overrides the environment of this process
                             member.environ.pop("KERNELSCOPE_DRYRUN", None)
-                    Run(plan, members, measured, tell, Narrow(half_width)).run()
+                    Run(plan, members, measured, on_progress, Narrow(half_width)).run()
     except KeyboardInterrupt:
         measured.ended = "interrupted"
         raise StudyInterrupted(StudyResult(done(measured)) if measured.batches else None) from None
@@ -170,7 +170,7 @@ def launch_overhead(
 
 
 def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
-    """Measure what a launch costs the host in several git refs of one repository; the first is the baseline.
+    """Measure the host time of a launch in several git refs of one repository; the first is the baseline.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
     Returns
     -------
     StudyResult
-        As from `launch_overhead`, which says what is raised as well.
+        As from `launch_overhead`, which also documents the exceptions.
     """
     if len(refs) < 2:
         raise StudyArgumentError(
@@ -199,21 +199,24 @@ def against(*refs: str, repo: str | Path = ".", **options: Any) -> StudyResult:
     return launch_overhead(targets, **options)
 
 
-def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspace, tell: Tell, **how: Any,
-             ) -> list[Member]:
-    """Make each target's environment. One that cannot be made is told in its report; the baseline's is an error."""
+def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspace, on_progress: Progress,
+               **how: Any) -> list[Member]:
+    """Make the targets' environments and return the members of the study.
+
+    An environment that cannot be made is an error in its target's report; for the baseline it is raised.
+    """
     members: list[Member] = []
     for place, target in enumerate(targets):
         def say(text: str, label: str = target.label) -> None:
-            tell(0.0, f"{label}: {text}")
+            on_progress(0.0, f"{label}: {text}")
 
         say("making its environment")
         try:
             prepared = prepare(target, workspace, progress=say, **how)
         except StudyError as error:
             if not members:
-                raise StudyError(f"the baseline cannot be had: {error}") from error
-            measured.targets[place].error = homeless(str(error)).removeprefix(f"target {target.label!r}: ")
+                raise StudyError(f"the baseline cannot be prepared: {error}") from error
+            measured.targets[place].error = without_home(str(error)).removeprefix(f"target {target.label!r}: ")
             members.append(Member(measured.targets[place]))
         else:
             measured.targets[place] = prepared.report
@@ -226,7 +229,7 @@ def members_of(targets: Sequence[Target], measured: Measured, workspace: Workspa
 
 
 def targets_of(targets: Targets, repo: str) -> tuple[Target, ...]:
-    """Return the targets that are meant; see `launch_overhead`."""
+    """Return the targets that `launch_overhead` was given, parsed."""
     if isinstance(targets, Mapping):
         for label, text in cast("Mapping[object, object]", targets).items():
             if not (isinstance(label, str) and isinstance(text, str | Path)):

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import kernelscope
 from kernelscope.errors import StudyError
 from kernelscope.recorder.environment import processor
-from kernelscope.studies.environments import interrupts_postponed, to_the_end
+from kernelscope.studies.environments import interrupts_postponed, run_uninterrupted
 from kernelscope.views.base import clean, shorten
 
 _SAMPLE_S = 0.1
@@ -109,7 +109,7 @@ def idle_times(root: Path = Path("/")) -> dict[int, int]:
 
 
 def _node(core: int, root: Path) -> set[int] | None:
-    """The cores of a core's NUMA node, or None where the system does not tell."""
+    """Return the cores of a core's NUMA node, or None where that is not known."""
     for path in sorted((root / "sys/devices/system/node").glob("node[0-9]*/cpulist")):
         held: set[int] = set()
         for part in (_read(path) or "").split(","):
@@ -139,11 +139,11 @@ BENCH = Path(__file__).parent / "bench"
 
 
 class Startable(Protocol):
-    """What a command needs of a target that is prepared."""
+    """The attributes of a prepared target that `command` uses."""
 
     @property
     def python(self) -> Path:
-        """The interpreter."""
+        """Return the interpreter."""
         ...
 
 
@@ -216,11 +216,11 @@ _LONGEST_WAIT_S = 1e6  # as much as the system takes
 
 
 class ProcessError(StudyError):
-    """A benchmark process crashed, hangs or answers nonsense: it is of no more use, and it has been ended."""
+    """Raised when a benchmark process crashed, hung or answered nonsense; the process has been ended."""
 
 
 class RefusedError(StudyError):
-    """A benchmark process says that it cannot do what it was asked for; it goes on.
+    """Raised when a benchmark process refuses a request; the process goes on.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ class BenchProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process' id, which is that of its group too; None if it was not started."""
+        """Return the process's id, which is also that of its group; None if it was not started."""
         return None if self._process is None else self._process.pid
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -398,7 +398,7 @@ class BenchProcess:
             raise self.failure(f"gave no answer within {self._timeout_s:g} s while {self._doing()}, and was stopped")
 
     def _doing(self) -> str:
-        """Return what it was asked for last, in words."""
+        """Return a description of the last request."""
         what, case = self._request.get("do"), self._request.get("case")
         name: Any = case.get("name") if isinstance(case, Mapping) else case
         words = {"hello": "starting", "prepare": "preparing", "batch": "timing", "noise": "measuring the noise",
@@ -419,7 +419,7 @@ class BenchProcess:
         return self.failure(f"{how} while {self._doing()}")
 
     def _gone_within(self, seconds: float) -> bool:
-        """Whether the process ends in that time. It stays a zombie: its number, and its group's, stay its own."""
+        """Return whether the process ends in that time. It stays a zombie, so that its id is not reused."""
         until = time.monotonic() + seconds
         while not self._state():
             if time.monotonic() > until:
@@ -428,7 +428,7 @@ class BenchProcess:
         return True
 
     def _state(self) -> Any:
-        """What the system says of the process if it has ended, else None."""
+        """Return the system's information on the process if it has ended, else None."""
         if self._process is None or self._process.returncode is not None:
             return True
         try:
@@ -453,7 +453,7 @@ class BenchProcess:
 
 def ask_all(requests: Mapping[BenchProcess, Mapping[str, Any]], timeout_s: float,
             ) -> dict[BenchProcess, dict[str, Any] | ProcessError | RefusedError]:
-    """Ask several processes side by side and return each one's answer, or its error."""
+    """Send requests to several processes side by side and return the answers or errors."""
     answers: dict[BenchProcess, dict[str, Any] | ProcessError | RefusedError] = {}
     for process, request in requests.items():
         try:
@@ -491,7 +491,7 @@ def kill_all(processes: Sequence[BenchProcess]) -> None:
         for process in processes:
             process.kill()
 
-    to_the_end(kill)
+    run_uninterrupted(kill)
 
 
 def _one_line(text: str, width: int = 300) -> str:

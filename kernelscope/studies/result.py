@@ -46,7 +46,7 @@ BatchRow = tuple[str, str, int, int, int, int, int, int, int, int, int]
 
 @dataclass
 class TargetReport:
-    """What became of a target.
+    """The report on one target: its source, versions, warnings and errors.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class TargetReport:
 
 @dataclass
 class CaseReport:
-    """A case as it was measured: `Case` without its callable."""
+    """The description of a measured case: `Case` without its callable."""
 
     name: str
     statement: str
@@ -96,7 +96,7 @@ class CaseReport:
 
 @dataclass
 class Measured:
-    """Everything that a study measured.
+    """The measurements of a study.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ TOO_NOISY = "too noisy"
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one launch of a case costs in one target, in microseconds of the host.
+    """The host time of a launch of one case in one target, in microseconds.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """How a case differs from the baseline, or from another case of the same target.
+    """The difference of a case from the baseline, or from another case of the same target.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a study found, of all its cases and targets.
+    """The estimates and differences of all cases and targets of a study.
 
     Attributes
     ----------
@@ -297,7 +297,7 @@ _NAME_WIDTH = 60
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """What a limit on slowdowns came to. Its text says so in lines.
+    """The outcome of a limit on slowdowns. ``str()`` of it lists the differences.
 
     Attributes
     ----------
@@ -401,7 +401,7 @@ def _about(each: Difference) -> str:
 # All of it in one object.
 
 class StudyResult:
-    """What a study measured, and what was found in it.
+    """The measurements of a study, with the estimates and differences computed from them.
 
     Parameters
     ----------
@@ -426,17 +426,17 @@ class StudyResult:
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
-        """What a launch of each case costs in each target, in microseconds of the host."""
+        """The host time of a launch of each case in each target, in microseconds."""
         return tuple(self._found.estimates)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """How each case differs from the baseline's, and, with ``within``, from another case of the same target."""
+        """The differences from the baseline, and, with ``within``, from another case of the same target."""
         return tuple(self._found.differences)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know about all that was found, besides ``measured.notes``."""
+        """The notes on all estimates and differences, besides ``measured.notes``."""
         return tuple(shareable_values(list(self._found.notes)))
 
     @property
@@ -456,12 +456,12 @@ class StudyResult:
 
     @property
     def host(self) -> dict[str, Any]:
-        """What is known about the machine; see `Measured`."""
+        """The description of the machine; see `Measured`."""
         return self.measured.host
 
     @property
     def gpu(self) -> dict[str, Any]:
-        """What is known about the GPU; see `Measured`."""
+        """The description of the GPU; see `Measured`."""
         return self.measured.gpu
 
     @property
@@ -519,7 +519,7 @@ class StudyResult:
 
     @property
     def not_compared(self) -> dict[str, str]:
-        """What was to be compared with the baseline and was not, and why, by target or by target and case."""
+        """The reasons why something was not compared with the baseline, by target or by target and case."""
         missing: dict[str, str] = {}
         for place, target in enumerate(self.targets):
             if target.error is not None:

@@ -43,7 +43,7 @@ LEAST_GENERATIONS = 8
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure, and how.
+    """The plan of a study: what to measure, and how.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Plan:
 
 @dataclass(eq=False)
 class Member:
-    """A target of a study: how its processes are started, and what became of it.
+    """A target of a study: how its processes are started, and its report.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ _MOST_LOOPS = 10**9
 
 
 class Turn(NamedTuple):
-    """One batch: in which round, of which case, in which target."""
+    """The round, the case and the target of one batch."""
 
     round: int
     case: str
@@ -218,7 +218,7 @@ def _spread(first: int, last: int, count: int) -> list[int]:
 # When a study has measured enough.
 
 class Narrow:
-    """Whether every interval of a difference is narrow enough; without differences, those of the medians.
+    """A stopping rule: all intervals of differences, or else those of medians, are narrow enough.
 
     It looks at the intervals' widths and never at where they are: a study that stops when it has found what it looked
     for finds too much.
@@ -243,15 +243,15 @@ class Narrow:
 
 # How far a study is: a line on a terminal, a bar in a notebook, nothing elsewhere; gone when it is over.
 
-Tell = Callable[[float, str], None]
+Progress = Callable[[float, str], None]
 _BAR_WIDTH = 20
 # A notebook gets a message for each change; between two batches there are some milliseconds.
 _TERMINAL_S, _NOTEBOOK_S = 0.1, 0.4
 
 
 @contextlib.contextmanager
-def showing(progress: Tell | Literal[False] | None) -> Generator[Tell]:
-    """Give what is told of the progress.
+def showing_progress(progress: Progress | Literal[False] | None) -> Generator[Progress]:
+    """Yield the callable that is called with the progress.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def showing(progress: Tell | Literal[False] | None) -> Generator[Tell]:
     if progress is not None and progress is not False:
         yield progress
         return
-    bar = None if progress is False else suitable()
+    bar = None if progress is False else default_bar()
     if bar is None:
         yield lambda done, text: None
         return
@@ -272,7 +272,7 @@ def showing(progress: Tell | Literal[False] | None) -> Generator[Tell]:
         bar.close()
 
 
-def suitable() -> TerminalBar | NotebookBar | None:
+def default_bar() -> TerminalBar | NotebookBar | None:
     """Return the bar for where this runs, None where nobody would see one."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None and "text/html" in getattr(shell.display_formatter, "active_types", ()):
@@ -284,7 +284,7 @@ def suitable() -> TerminalBar | NotebookBar | None:
 
 
 class TerminalBar:
-    """One line that is written over and over.
+    """A progress bar on one line of a terminal.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ class TerminalBar:
 
 
 class NotebookBar:
-    """An output of the running cell that is replaced, and in the end empty: a saved notebook shows nothing of it.
+    """A progress bar in the output of the running cell, which is empty in the end and in the saved notebook.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ LOUD = 0.25
 
 
 class CpuNoise:
-    """What is known of the cores while a study is under way.
+    """The state of the processor cores during a study.
 
     All processes are on one core, so that what is compared is timed in the same place. Before each round the process
     that is first looks for a quiet one, and the others follow it there.
@@ -402,7 +402,7 @@ class CpuNoise:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the batches of this round, or all but a few, were at quiet moments."""
+        """Return whether all but a few batches of this round were at quiet moments."""
         return self._loud <= LOUD * self._batches
 
     def learn(self, target: str, best_ns: int) -> None:
@@ -462,7 +462,7 @@ Stop = Callable[[Measured], bool]
 
 
 class Run:
-    """A study that is under way; `measured` has at any time what was measured so far.
+    """A running study; `measured` has at any time what was measured so far.
 
     Parameters
     ----------
@@ -472,18 +472,18 @@ class Run:
         The targets; the first is the baseline. Those whose report has an error take no part.
     measured : Measured
         Where the results go.
-    tell : callable
-        Told the share that is done, and a line of text.
+    on_progress : callable
+        Called with the share that is done and a line of text.
     is_enough : callable, optional
         Given `measured` after a generation, says whether it is.
     """
 
-    def __init__(self, plan: Plan, members: list[Member], measured: Measured, tell: Tell,
+    def __init__(self, plan: Plan, members: list[Member], measured: Measured, on_progress: Progress,
                  is_enough: Stop | None = None) -> None:
         self.measured = measured
         self._plan = plan
         self._members = members
-        self._tell = tell
+        self._on_progress = on_progress
         self._is_enough = is_enough
         self._chance = random.Random(plan.seed)
         self._loops: dict[str, int] = {}
@@ -695,7 +695,7 @@ class Run:
 
     def _ask(self, *asks: tuple[Running, Mapping[Member, dict[str, Any]]],
              ) -> list[tuple[Member, BenchProcess, dict[str, Any] | RefusedError]]:
-        """Ask side by side, in generations each of its targets; one whose process fails is dropped, without answer."""
+        """Send the requests side by side and return the answers; targets whose process fails are dropped."""
         owners = {running[member]: member for running, requests in asks for member in requests if member in running}
         requested = {running[member]: request for running, requests in asks for member, request in requests.items()
                      if member in running}
@@ -713,7 +713,7 @@ class Run:
             return  # its process of another generation has said so
         done = member.report.processes
         where = f"process {done + 1}: " if done else ""
-        member.report.error = homeless(f"{where}{error}")
+        member.report.error = without_home(f"{where}{error}")
         for running in (*self._ready, *generations):
             process = running.pop(member, None)
             if process is not None:
@@ -721,7 +721,7 @@ class Run:
 
     def _without_case(self, member: Member, case: str, error: RefusedError, *generations: Running) -> None:
         text = str(error) if error.kind == "unavailable" else f"failed: {error}"
-        member.report.unavailable[case] = homeless(text)
+        member.report.unavailable[case] = without_home(text)
         if all(each.name in member.report.unavailable for each in self._plan.cases):
             why = next(iter(member.report.unavailable.values()))
             self._drop(member, StudyError(f"none of the cases can be run; the first {why}"
@@ -778,7 +778,7 @@ class Run:
         return (time.perf_counter_ns() - self._begun_ns) / 1e9
 
     def _say(self, within: float, text: str) -> None:
-        """Tell of the progress: `within` is the share of this generation that is done."""
+        """Report the progress: `within` is the share of this generation that is done."""
         plan = self._plan
         done = (self._generation + within) / plan.processes
         left = ""
@@ -788,11 +788,11 @@ class Run:
                 seconds = max(0.0, min(seconds, plan.limit_s - self._elapsed_s()))
                 done = max(done, min(1.0, self._elapsed_s() / plan.limit_s))
             left = f", {_duration(seconds)} left at most"
-        self._tell(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
+        self._on_progress(min(done, 1.0), f"process {self._generation + 1} of {plan.processes}: {text}{left}")
 
 
 def _wrong_module(module: object, expected: Path | None) -> str | None:
-    """Say what is wrong where the framework does not come from the folder that it must come from."""
+    """Return an error message if the framework was not imported from the expected folder, else an empty text."""
     if expected is None or not isinstance(module, str):
         return None
     if Path(module).resolve().is_relative_to(expected.resolve()):
@@ -801,7 +801,7 @@ def _wrong_module(module: object, expected: Path | None) -> str | None:
             "for a .pth file, a sitecustomize or an editable installation that comes first")
 
 
-def homeless(text: str) -> str:
+def without_home(text: str) -> str:
     """Return text with the user's home folder as ``~``: results are passed on to others."""
     home = str(Path.home())
     return text.replace(home, "~") if len(home) > 1 else text

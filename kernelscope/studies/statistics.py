@@ -67,12 +67,12 @@ class Sample:
 
     @property
     def batches(self) -> int:
-        """How many there are."""
+        """Return the number of batches."""
         return sum(len(rounds) for rounds in self.processes.values())
 
     @property
     def device_share(self) -> float:
-        """The median of `waits`."""
+        """Return the median of `waits`."""
         return statistics.median(self.waits)
 
     def counted(self, process: int) -> list[float]:
@@ -240,7 +240,7 @@ _AT_ONCE = 4_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """Values of one sample.
+    """The values of one sample, by process.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Column:
-    """What an interval is asked for: the middle of one sample, or the difference of the middles of two.
+    """The request for one interval: of the middle of one sample, or of the difference between the middles of two.
 
     Attributes
     ----------
@@ -274,12 +274,12 @@ class Column:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Its samples, one or two."""
+        """Return the samples, one or two."""
         return (self.first,) if self.minus is None else (self.first, self.minus)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each of them has."""
+        """Return the number of values of each sample."""
         return tuple(len(part.values) for part in self.parts)
 
 
@@ -485,7 +485,7 @@ _OFTEN = 0.5
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known about a difference besides its interval.
+    """The circumstances of a difference, besides its interval.
 
     Attributes
     ----------
@@ -510,7 +510,7 @@ class Situation:
 
 
 def ruled_out(situation: Situation) -> str:
-    """Say what difference there cannot be."""
+    """Return which difference is ruled out."""
     most = max(-situation.low_percent, situation.high_percent)
     # Rounded up: what is written is outside of the interval.
     steps = 1000 if most < 9.9 else 100
@@ -518,7 +518,7 @@ def ruled_out(situation: Situation) -> str:
 
 
 def device_bound(situation: Situation) -> str:
-    """Say that the host waited for the device, if it did; else nothing."""
+    """Return a note that the host waited for the device, or an empty text."""
     if situation.device_share < _DEVICE_BOUND:
         return ""
     return (f"the wait for the device after a batch was {percent(situation.device_share)} of the batch: "
@@ -526,7 +526,7 @@ def device_bound(situation: Situation) -> str:
 
 
 def what_would_help(situation: Situation, host: dict[str, Any]) -> str:
-    """Say what would make the interval narrower.
+    """Return what would make the interval narrower.
 
     Parameters
     ----------
@@ -553,7 +553,7 @@ def what_would_help(situation: Situation, host: dict[str, Any]) -> str:
 
 
 def noise(host: dict[str, Any]) -> list[str]:
-    """Say what makes a host noisy.
+    """Return the reasons why the host is noisy.
 
     Parameters
     ----------
@@ -677,7 +677,7 @@ def judge_unpaired(old: Measured, new: Measured, *, confidence: float = 0.95, re
 
 @dataclass(frozen=True)
 class _Asked:
-    """A comparison: of which target and case, with what, and the batches of both."""
+    """A comparison of one target and case with a baseline, and the batches of both."""
 
     target: str
     case: str

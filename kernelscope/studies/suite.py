@@ -22,7 +22,7 @@ from kernelscope.studies import runner as studies_runner
 from kernelscope.studies.environments import Workspace
 from kernelscope.studies.process import BenchProcess, close_all
 from kernelscope.studies.result import BatchRow, CaseReport, Measured, TargetReport
-from kernelscope.studies.runner import Member, Tell, showing
+from kernelscope.studies.runner import Member, Progress, showing_progress
 from kernelscope.studies.target import Target, check_paths, check_settings
 from kernelscope.views.base import clean, shorten
 
@@ -44,7 +44,7 @@ _MOST_NS = 10**18
 
 @dataclass
 class BenchmarkFile:
-    """What a study needs of one file of pytest-benchmark.
+    """The contents of one file of pytest-benchmark.
 
     Attributes
     ----------
@@ -312,7 +312,7 @@ def _notes(files: Sequence[BenchmarkFile]) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """A value of a file in a message."""
+    """Return a value of a file, shortened for a message."""
     try:
         return shorten(clean(repr(value)), 60)
     except ValueError:  # a whole number of thousands of digits
@@ -350,7 +350,7 @@ _FOR_MLIR = (
 
 @dataclass
 class _Runner:
-    """A target that runs the benchmarks, and what it has written so far."""
+    """A target that runs the benchmarks, and its files so far."""
 
     member: Member
     folder: Path = Path()
@@ -367,7 +367,7 @@ def suite(
     processes: int = 8, max_time_s: float = 0.25, find_links: str | Path | Iterable[str | Path] = (),
     no_index: bool = False,
     install: bool = True, repo: str | Path = ".", dry_run: bool | None = None, pin: bool = True,
-    timeout_s: float = 600.0, progress: Tell | Literal[False] | None = None,
+    timeout_s: float = 600.0, progress: Progress | Literal[False] | None = None,
 ) -> StudyResult:
     """Run numba-cuda's benchmarks of launches (``numba.cuda.tests.benchmarks``) in each target, and compare them.
 
@@ -412,7 +412,7 @@ def suite(
     wanted = overhead.targets_of(targets, str(repo))
     dry_run = overhead.is_dry_run() if dry_run is None else dry_run
     cores = studies_process.choose_cores()[:1] if pin else ()
-    reports = [TargetReport(each.label, each.kind, studies_runner.homeless(str(each))) for each in wanted]
+    reports = [TargetReport(each.label, each.kind, studies_runner.without_home(str(each))) for each in wanted]
     measured = Measured(reports, [],
                         host={**studies_process.describe(cores), "pinned_to": list(cores) or None},
                         settings={"suite": keyword or "all", "processes": processes, "max_time_s": max_time_s,
@@ -421,15 +421,15 @@ def suite(
     began = time.monotonic()
     runners: list[_Runner] = []
     try:
-        with showing(progress) as tell, Workspace() as workspace:
-            members = overhead.members_of(wanted, measured, workspace, tell, install=install, no_index=no_index,
+        with showing_progress(progress) as on_progress, Workspace() as workspace:
+            members = overhead.members_of(wanted, measured, workspace, on_progress, install=install, no_index=no_index,
                                         find_links=links, also=TOOLS)
             dry: dict[str, Any] = dict(studies_process.dry_run_fields()) if dry_run else {}
             runners += [_Runner(member) for member in members]
             _introduce(runners, measured, dry, timeout_s)
             _lay_out(runners, measured, workspace,
                      {"core": cores[0] if cores else None, "dryrun": None, "library": None, **dry})
-            _run(runners, _options(keyword, max_time_s), processes, timeout_s, tell)
+            _run(runners, _options(keyword, max_time_s), processes, timeout_s, on_progress)
     except KeyboardInterrupt:
         _collect(measured, runners, began)
         measured.ended = "interrupted"
@@ -441,7 +441,7 @@ def suite(
 
 
 def _introduce(runners: Sequence[_Runner], measured: Measured, dry: Mapping[str, Any], timeout_s: float) -> None:
-    """Ask each target what it is, and whether it has what runs benchmarks."""
+    """Fill in the targets' versions, and check that they have the tools that run benchmarks."""
     for runner in runners:
         member, report = runner.member, runner.member.report
         if report.error is not None:
@@ -459,7 +459,7 @@ def _introduce(runners: Sequence[_Runner], measured: Measured, dry: Mapping[str,
                 raise StudyError(f"it has no {' and no '.join(sorted(missing)).replace('_', '-')}: install them there, "
                                  f"{Path(member.command[0]).name} -m pip install pytest pytest-benchmark")
         except (StudyError, ValueError, IndexError) as error:
-            report.error = studies_runner.homeless(str(error))
+            report.error = studies_runner.without_home(str(error))
             continue
         runner.own = Path(found["folder"]) if found.get("folder") else None
         report.framework = str(answer.get("framework") or "")
@@ -479,7 +479,7 @@ def _hello(member: Member, dry: Mapping[str, Any], timeout_s: float) -> dict[str
 
 
 def _lay_out(runners: Sequence[_Runner], measured: Measured, workspace: Workspace, settings: Mapping[str, Any]) -> None:
-    """Put the same benchmarks into a folder of each target."""
+    """Copy the same benchmarks to a folder of each target."""
     whose, source = next(((repr(runner.report.label), runner.own) for runner in runners if runner.own is not None),
                          ("this environment", _of_this_environment()))
     if source is None:
@@ -520,8 +520,9 @@ def _options(keyword: str | None, max_time_s: float) -> list[str]:
     return [*options, "-k", keyword] if keyword else options
 
 
-def _run(runners: Sequence[_Runner], options: Sequence[str], processes: int, timeout_s: float, tell: Tell) -> None:
-    """Let the targets take turns, each time beginning with another one."""
+def _run(runners: Sequence[_Runner], options: Sequence[str], processes: int, timeout_s: float,
+         on_progress: Progress) -> None:
+    """Run the benchmarks in the targets in turn, each round beginning with another one."""
     began = time.monotonic()
     for number in range(processes):
         able = [runner for runner in runners if runner.report.error is None]
@@ -529,13 +530,13 @@ def _run(runners: Sequence[_Runner], options: Sequence[str], processes: int, tim
         for place, runner in enumerate(able[turn:] + able[:turn]):
             done = (number + place / len(able)) / processes
             left = (time.monotonic() - began) * (1 - done) / done if done else None
-            tell(done, f"run {number + 1} of {processes}, {clean(runner.report.label)}"
+            on_progress(done, f"run {number + 1} of {processes}, {clean(runner.report.label)}"
                        + (f", about {left:.0f} s left" if left is not None else ""))
             try:
                 runner.files.append(_one_run(runner, options, timeout_s))
                 runner.report.processes += 1
             except StudyError as error:
-                runner.report.error = studies_runner.homeless(str(error))
+                runner.report.error = studies_runner.without_home(str(error))
 
 
 def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> BenchmarkFile:
@@ -559,7 +560,7 @@ def _one_run(runner: _Runner, options: Sequence[str], timeout_s: float) -> Bench
             runner.report.unavailable[name] = shorten(clean(f"{how}: {why}"), 300)
     if not written.exists():
         why = next(iter(outcome["failed"].values()), None) or next(iter(outcome["skipped"].values()), None)
-        raise StudyError(f"no benchmark ran: {shorten(clean(why), 300) if why else environments.last_words(finished)}")
+        raise StudyError(f"no benchmark ran: {shorten(clean(why), 300) if why else environments.error_line(finished)}")
     return read_file(written)
 
 

@@ -32,7 +32,7 @@ def shown(value: object) -> str:
 
 
 def check_settings(**given: object) -> None:
-    """Refuse settings that no study has.
+    """Raise `StudyArgumentError` for settings of a wrong type or out of range.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ def check_text(name: str, given: object, expected: str = "text") -> str:
 
 
 def is_number(value: object, least: float, most: float = math.inf) -> bool:
-    """Whether it is a finite number, and not a truth value, from `least` to `most`."""
+    """Return whether it is a finite number from `least` to `most`, and not a bool."""
     return (isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
             and least <= value <= most)
 
 
 def is_whole(value: object, least: float, most: float = math.inf) -> bool:
-    """Whether it is a whole number, and not a truth value, from `least` to `most`."""
+    """Return whether it is a whole number from `least` to `most`, and not a bool."""
     return isinstance(value, int) and is_number(value, least, most)
 
 
@@ -175,7 +175,7 @@ class Package:
 
     @property
     def version(self) -> str | None:
-        """What its file ``VERSION`` says, if it has one."""
+        """Return the contents of its file ``VERSION``, None if it has none."""
         file = self.path / "VERSION"
         return file.read_text(encoding="utf-8").strip() if file.is_file() else None
 
@@ -239,7 +239,7 @@ def usable_as_is(package: Package, scratch: Path) -> tuple[Package, list[str]]:
 
 
 def _compare_sources(package: Package, installed: Package) -> list[str]:
-    """Refuse extensions of other sources than the checkout's; what else there is to know about them."""
+    """Return notes on the installed extensions; raise `StudyError` if their sources are not the checkout's."""
     ours, theirs = _sources(package.path), _sources(installed.path)
     known = f"those of the installed {installed.framework} {installed.version or ''}".rstrip()
     if ours and theirs:
@@ -255,19 +255,19 @@ def _compare_sources(package: Package, installed: Package) -> list[str]:
 
 
 def _compiled(package: Path) -> list[str]:
-    """The extensions of a package that this Python loads, relative to it."""
+    """Return the extensions of a package that this Python loads, relative to it."""
     return sorted(name for name in _files(package) if name.endswith(tuple(EXTENSION_SUFFIXES)))
 
 
 def _sources(package: Path) -> dict[str, bytes]:
-    """The C and C++ sources of a package's extensions, relative to it."""
+    """Return the C and C++ sources of a package's extensions, relative to it."""
     # Those beside or under an extension's folder: other headers are for kernels.
     return {name: (package / name).read_bytes() for name in _files(package)
             if name.endswith(_NATIVE) and "cext" in Path(name).parts and not {*Path(name).parts} & {*_NOT_COMPILED}}
 
 
 def _to_borrow(installed: Path, checkout: Path, missing: list[str]) -> Iterator[str]:
-    """The missing extensions, and all files of folders that building the extensions makes."""
+    """Return the missing extensions, and all files of folders that building the extensions makes."""
     made = {entry.name for entry in os.scandir(installed)
             if entry.is_dir() and entry.name not in ("tests", "__pycache__") and not (checkout / entry.name).exists()}
     yield from missing
@@ -303,7 +303,7 @@ _LONGEST_SPEC = 4000  # no path may have more
 
 @dataclass(frozen=True)
 class Target:
-    """A label, and one of: this environment, a checkout, a git ref, a requirement, an interpreter.
+    """A target of a study: a label, and an environment, checkout, git ref, requirement or interpreter.
 
     Attributes
     ----------
@@ -427,7 +427,7 @@ def _repo(given: object) -> str:
 
 
 def _read(spec: str, repo: str) -> tuple[str, str, str | None]:
-    """The kind, the value, and the repository of what a target's text says."""
+    """Return the kind, the value and the repository of a target's text."""
     if spec == "current":
         return "current", "", None
     if spec.startswith(_GIT):
@@ -447,7 +447,7 @@ def _read(spec: str, repo: str) -> tuple[str, str, str | None]:
 
 
 def _ref(text: str, repo: str, spec: str) -> tuple[str, str]:
-    """Split ``FOLDER@REF`` where FOLDER exists, as a ref may have an ``@`` of its own; or it is a ref of `repo`."""
+    """Split ``FOLDER@REF`` where FOLDER exists; else it is a ref of `repo`, which may contain an ``@``."""
     at = text.find("@")
     while at > 0:
         if Path(text[:at]).expanduser().is_dir():
@@ -488,7 +488,7 @@ def _kind_of_file(file: Path) -> str:
 
 
 def _called(kind: str, value: str) -> str:
-    """What to call a target that has no label."""
+    """Return the default label of a target."""
     if kind in ("checkout", "python"):
         path = Path(value).expanduser().absolute()
         venv = path.parent.parent

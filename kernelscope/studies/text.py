@@ -86,7 +86,7 @@ def _rounded(value: float, decimals: int, signed: bool) -> str:
 
 
 def _decimals(scale: float) -> int:
-    """Two, and more where the interval, of which a tenth is to be seen, or the value is small."""
+    """Return the number of decimals: two, or more so that a tenth of the interval, or of a small value, is visible."""
     if not math.isfinite(scale) or scale >= 0.1 or scale <= 0:
         return 2
     return min(2 + math.ceil(math.log10(0.1 / scale)), 5)
@@ -145,7 +145,7 @@ def name(text: object) -> str:
 
 
 def conclusions(result: StudyResult) -> list[tuple[str, str]]:
-    """Return for each target but the baseline its label, and in words how it compares with the baseline."""
+    """Return the label of each target but the baseline, and a sentence that compares it with the baseline."""
     said: list[tuple[str, str]] = []
     for target in result.targets[1:]:
         found = [each for each in result.differences if each.target == target.label and not each.within]
@@ -157,7 +157,7 @@ def conclusions(result: StudyResult) -> list[tuple[str, str]]:
 
 
 def conclusion(found: Sequence[Difference]) -> str:
-    """Return in words how a target compares with its baseline, from its differences by case."""
+    """Return a sentence that compares a target with its baseline, from its differences by case."""
     parts: list[str] = []
     for verdict in (SLOWER, FASTER, NO_DIFFERENCE, TOO_NOISY):
         same = [each for each in found if each.verdict == verdict]
@@ -333,12 +333,12 @@ def _from_to(values: Iterable[int]) -> str:
 
 
 def _number(value: Any) -> float | None:
-    """A number, where the file has one that makes sense."""
+    """Return a number, or None where the file has no valid one."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else None
 
 
 def _said(value: Any) -> str:
-    """A fact as text, whatever a file has there."""
+    """Return a value from a file as text, whatever its type."""
     if value is None or value == "":
         return ""
     return name(value if isinstance(value, str | int | float) else json.dumps(value, default=str))
@@ -469,7 +469,7 @@ def differences_table(
 
 
 def _grouped_rows(differences: Sequence[Difference]) -> list[Difference]:
-    """Those of one target beside each other, and of these those that are compared with the same."""
+    """Return the differences grouped by target, and then by the case they are compared with."""
     targets = list(dict.fromkeys(each.target for each in differences))
     places = {place: number for number, place in enumerate(dict.fromkeys(
         (each.target, each.baseline) for each in differences))}
@@ -477,7 +477,7 @@ def _grouped_rows(differences: Sequence[Difference]) -> list[Difference]:
 
 
 def _advice(each: Difference) -> str:
-    """What there is to say below a row; of no difference first comes what is ruled out, which its interval says too."""
+    """Return the note below a row, without the difference that is ruled out, which the interval shows."""
     return each.advice.partition("; ")[2] if each.verdict == NO_DIFFERENCE else each.advice
 
 
@@ -523,7 +523,7 @@ def _sections(result: StudyResult, width: int) -> str:
 
 
 def _blocks(targets: Sequence[str], widths: Sequence[int], room: int) -> list[list[str]]:
-    """The targets in as many tables as the room asks for; each begins with the baseline."""
+    """Return the targets split into tables that fit the width; each begins with the baseline."""
     blocks: list[list[str]] = [list(targets[:1])]
     taken = sum(widths[:1])
     for target, width in zip(targets[1:], widths[1:], strict=True):
@@ -542,7 +542,7 @@ def _line(first: str, cells: Sequence[str], width: int, widths: Sequence[int]) -
 
 
 def _digits(estimates: Sequence[Estimate]) -> int:
-    """Two decimals, as the field has it; more where a launch takes less than a microsecond."""
+    """Return a value with two decimals, as is usual, or more below one microsecond."""
     smallest = min((each.median_us for each in estimates if each.median_us > 0), default=1.0)
     return 2 if smallest >= 1 else 3 if smallest >= 0.1 else 4
 
@@ -557,6 +557,6 @@ def _short(name: str) -> str:
 
 
 def _ascii(name: str) -> str:
-    """A name that is not too wide for the field's table, which has no ellipsis."""
+    """Return a name shortened to the column's width, without an ellipsis."""
     shown = clean(name)
     return shorten(shown, _LONGEST_NAME - 1).replace("…", "..") if width_of(shown) > _LONGEST_NAME else shown

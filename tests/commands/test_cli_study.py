@@ -17,7 +17,7 @@ from kernelscope import studies
 from kernelscope.commands.cli import main
 from kernelscope.errors import StudyError
 from kernelscope.studies import environments
-from kernelscope.studies.breakdown import AnatomyResult, Dissected
+from kernelscope.studies.breakdown import AnatomyResult, MeasuredBreakdown
 from kernelscope.studies.result import StudyResult
 from kernelscope.studies.runner import BATCH_MS, HALF_WIDTH
 
@@ -220,7 +220,7 @@ def test_show(asked: Studies, tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_show_an_anatomy(tmp_path: Path, capsys: Captured) -> None:
-    result = AnatomyResult(Dissected(StudyResult(measured({"base": {4: 5.0}, "v2": {4: 6.0}})).measured))
+    result = AnatomyResult(MeasuredBreakdown(StudyResult(measured({"base": {4: 5.0}, "v2": {4: 6.0}})).measured))
     saved = result.save(tmp_path / "a.json")
     assert main(["study", "show", str(saved)]) == 0
     assert capsys.readouterr().out == f"{result}\n"
@@ -307,8 +307,8 @@ def test_list_cases(asked: Studies, capsys: Captured) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "empty:"
     names = {line.split("  against")[0].strip() for line in lines if line.startswith("  ")}
-    assert names == {*studies.catalogue()}
-    assert any(f"  against {each.against}" in line for each in studies.catalogue().values() if each.against
+    assert names == {*studies.built_in_cases()}
+    assert any(f"  against {each.against}" in line for each in studies.built_in_cases().values() if each.against
                for line in lines)
     assert not asked.asked
 

@@ -56,6 +56,6 @@ def test_wrong_values_are_one_line_and_code_2_also_where_the_study_finds_them(
 
 def test_a_target_that_cannot_be_had_is_code_1(tmp_path: Path, cli: Any) -> None:
     ran = cli("study", "launch", "-t", "git:HEAD", "--repo", str(tmp_path), code=1)
-    assert ran.stderr.startswith("kernelscope: the baseline cannot be had: ") and ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith("kernelscope: the baseline cannot be prepared: ") and ran.stderr.count("\n") == 1
     ran = cli("study", "show", "none.json", code=1)
     assert "none.json" in ran.stderr

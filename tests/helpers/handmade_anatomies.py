@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kernelscope.studies.breakdown import LAUNCH, Dissected, PartReport
+from kernelscope.studies.breakdown import LAUNCH, MeasuredBreakdown, PartReport
 from kernelscope.studies.result import CaseReport, Measured, TargetReport
 
 #: A launch with two arguments: each part's boundaries, and its time in nanoseconds.
@@ -28,7 +28,7 @@ CASE = "2 arrays"
 
 def anatomy(targets: Mapping[str, Mapping[str, float]], processes: int = 8, *, noise_ns: float = 10.0,
             left_over_ns: float = 50.0, native: Sequence[str] = (), unseen: Mapping[str, str] | None = None,
-            case: str = CASE, is_dry_run: bool = False) -> Dissected:
+            case: str = CASE, is_dry_run: bool = False) -> MeasuredBreakdown:
     """Make an anatomy.
 
     Parameters
@@ -52,7 +52,7 @@ def anatomy(targets: Mapping[str, Mapping[str, float]], processes: int = 8, *, n
          for label in targets],
         [CaseReport(case, "held(a, b)", "held = k[1, 1]", 2)], is_dry_run=is_dry_run,
         gpu={"name": "NVIDIA H100"}, host={"cores": 4, "pinned_to": [2], "noise": 0.01}, seconds=12.0)
-    made = Dissected(measured)
+    made = MeasuredBreakdown(measured)
     for place, (label, more) in enumerate(targets.items()):
         hidden = (unseen or {}) if place == len(targets) - 1 else {}
         parts = NATIVE if label in native else PARTS

@@ -31,7 +31,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import TABLES
 from kernelscope.studies import files as study_files
-from kernelscope.studies.breakdown import AnatomyResult, Dissected, PartReport
+from kernelscope.studies.breakdown import AnatomyResult, MeasuredBreakdown, PartReport
 from kernelscope.studies.result import StudyResult
 from kernelscope.views.card.html import page
 from kernelscope.views.card.text import launches_table
@@ -256,10 +256,10 @@ def test_a_study_has_no_path(tmp_path: Path, work: Path) -> None:
              "file": result.save(tmp_path / "study.json"), "page": result.to_html(tmp_path / "study.html"),
              "frames": result.to_frame().to_csv() + result.batches.to_csv()}
     target, case = held.targets[0].label, held.cases[0].name
-    anatomy = AnatomyResult(Dissected(held, [PartReport(target, case, "dispatch", note=f"from {far}/x.py",
+    anatomy = AnatomyResult(MeasuredBreakdown(held, [PartReport(target, case, "dispatch", note=f"from {far}/x.py",
                                                         reason=f"{far}/y.py has another line")]))
     shown |= {"anatomy, json": anatomy.to_json(), "anatomy, text": str(anatomy), "anatomy, html": anatomy._repr_html_(),
-              "anatomy, file": study_files.anatomy_to_json(anatomy.dissected)}
+              "anatomy, file": study_files.anatomy_to_json(anatomy.breakdown)}
     assert {name: leaks(text) for name, text in shown.items() if leaks(text)} == {}
     assert result.cases[0].setup == "x = np.load('./x.npy')"
     assert result.targets[1].source == "numba-cuda"

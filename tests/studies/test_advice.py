@@ -21,13 +21,6 @@ def test_it_says_how_many_processes_would_do():
     assert "more processes alone would not do" in what_would_help(situation(40), {})
 
 
-@pytest.mark.parametrize(("pairs", "text"), [(1, "one process of each cannot tell"), (3, "3 processes are few")])
-def test_few_processes_are_said_to_be_few(pairs, text):
-    said = what_would_help(situation(10, pairs), {})
-    assert text in said
-    assert "at least 8" in said
-
-
 def test_a_live_study_has_blocks():
     assert "blocks of batches" in what_would_help(situation(is_live=True), {})
 

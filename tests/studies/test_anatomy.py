@@ -12,8 +12,8 @@ import pytest
 from handmade_anatomies import anatomy as handmade
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.breakdown import DEFAULT_CASES, LAUNCH, Dissected, Dissection, anatomy
-from kernelscope.studies.cases import Case, catalogue
+from kernelscope.studies.breakdown import DEFAULT_CASES, LAUNCH, BreakdownRun, MeasuredBreakdown, anatomy
+from kernelscope.studies.cases import Case
 from kernelscope.studies.overhead import StudyInterrupted
 from kernelscope.studies.process import ProcessError
 from kernelscope.studies.result import FASTER, SLOWER, Measured, TargetReport
@@ -87,21 +87,6 @@ def test_the_launches_of_the_default_cases_are_taken_apart() -> None:
     assert result.differences == ()
 
 
-def test_the_launches_that_are_taken_apart_are_the_catalogue_s() -> None:
-    assert (catalogue()["4 args"], catalogue()["configured each time"]) == DEFAULT_CASES
-
-
-def test_what_cannot_be_asked_for_is_refused_before_anything_is_made() -> None:
-    with pytest.raises(StudyError, match="is a callable, and a launch is taken apart in processes of its own"):
-        anatomy(case=Case("mine", function=lambda: None))
-    with pytest.raises(StudyError, match="loops=0 is no number"):
-        anatomy(loops=0)
-    with pytest.raises(StudyError, match="processes=0 is no number"):
-        anatomy(processes=0)
-    with pytest.raises(StudyError, match="nothing"):
-        anatomy(case="nothing of that name")
-
-
 def test_a_case_that_fails_in_the_baseline_is_an_error_with_its_line() -> None:
     case = Case("wrong", "held(1, 2)", "held = None[1, 1]")
     with pytest.raises(StudyError, match=r"held = None\[1, 1\]"):
@@ -143,10 +128,10 @@ ANSWER: dict[str, Any] = {"loops": 5, "bare_ns": 900.0, "parts": [PART], "parts_
                           "stamps_ns": {"submit": 60.0}}
 
 
-def dissection() -> Dissection:
-    made = Dissected(Measured([TargetReport("old", "current", "here")], []))
+def breakdown_run() -> BreakdownRun:
+    made = MeasuredBreakdown(Measured([TargetReport("old", "current", "here")], []))
     case = Case("x", "k()")
-    return Dissection(Plan((case,)), [Member(made.measured.targets[0])], made, lambda done, text: None)
+    return BreakdownRun(Plan((case,)), [Member(made.measured.targets[0])], made, lambda done, text: None)
 
 
 @pytest.mark.parametrize("change", [
@@ -156,16 +141,7 @@ def dissection() -> Dissection:
 ])
 def test_an_answer_that_is_no_anatomy_ends_the_process(change: dict[str, Any]) -> None:
     with pytest.raises(ProcessError, match="no anatomy of a launch"):
-        dissection()._enter(Lying(), "old", "x", 0, 0, {**ANSWER, **change})  # type: ignore[arg-type]
-
-
-def test_what_one_process_could_not_time_stays_so() -> None:
-    run = dissection()
-    lost = {**ANSWER, "parts": [{**PART, "reason": "passed 0 times"}], "parts_ns": {}, "stamps_ns": {}}
-    for answer in (ANSWER, lost, ANSWER):
-        run._enter(Lying(), "old", "x", 0, 0, answer)  # type: ignore[arg-type]
-    assert [part.reason for part in run._dissected.parts] == ["passed 0 times"]
-    assert len(run.measured.batches) == 3
+        breakdown_run()._enter(Lying(), "old", "x", 0, 0, {**ANSWER, **change})  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -178,4 +154,4 @@ a, b = cuda.device_array(1, np.float32), cuda.device_array(1, np.float32)
 held = k[1, 1]
 """), processes=1, repeats=1, dry_run=True, progress=False)
     stand_in = [(part.key, part.begin, part.end, part.note) for part in handmade({"current": {}}).parts]
-    assert [(part.key, part.begin, part.end, part.note) for part in result.dissected.parts] == stand_in
+    assert [(part.key, part.begin, part.end, part.note) for part in result.breakdown.parts] == stand_in

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from handmade_anatomies import anatomy
 
-from kernelscope.studies.breakdown import AnatomyResult, Dissected, card
-from kernelscope.studies.result import Measured
+from kernelscope.studies.breakdown import AnatomyResult, MeasuredBreakdown, card
 
 
-def html_of(made: Dissected) -> str:
+def html_of(made: MeasuredBreakdown) -> str:
     return card(AnatomyResult(made))
 
 
@@ -55,13 +54,6 @@ def test_names_of_any_kind_are_escaped(name: str) -> None:
     html = html_of(made)
     assert "<script" not in html and "<img" not in html and "‮" not in html
     closed(html)
-
-
-def test_a_target_without_times_has_no_column() -> None:
-    made = anatomy({"old": {}, "new": {}})
-    made.times = [row for row in made.times if row[0] == "old"]
-    assert "new" not in re.sub(r"<style>.*?</style>", "", html_of(made)).split("<table")[1].split("</table>")[0]
-    closed(html_of(Dissected(Measured([], []))))
 
 
 def test_a_page_has_the_figures_and_needs_no_network(tmp_path: Path) -> None:

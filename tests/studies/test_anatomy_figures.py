@@ -8,7 +8,7 @@ import pytest
 from handmade_anatomies import CASE, PARTS, anatomy
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.breakdown import AnatomyResult, Dissected
+from kernelscope.studies.breakdown import AnatomyResult, MeasuredBreakdown
 from kernelscope.studies.result import Measured
 
 
@@ -47,7 +47,8 @@ def test_another_target_and_case_can_be_asked_for_and_an_unknown_one_is_told() -
 
 
 def test_without_anything_to_show_a_sentence_says_so() -> None:
-    assert "Nothing was measured" in AnatomyResult(Dissected(Measured([], []))).plot().layout.annotations[0].text
+    nothing = AnatomyResult(MeasuredBreakdown(Measured([], [])))
+    assert "Nothing was measured" in nothing.plot().layout.annotations[0].text
     one = AnatomyResult(anatomy({"old": {}}))
     assert "No part was compared" in one.plot("difference").layout.annotations[0].text
 

@@ -9,7 +9,7 @@ from kernelscope.studies.breakdown import (
     LAUNCH,
     UNATTRIBUTED,
     AnatomyResult,
-    Dissected,
+    MeasuredBreakdown,
     PartReport,
     differences,
     estimates,
@@ -18,11 +18,11 @@ from kernelscope.studies.breakdown import (
 from kernelscope.studies.result import FASTER, NO_DIFFERENCE, SLOWER, TOO_NOISY, Measured
 
 
-def by_key(made: Dissected, target: str = "old") -> dict[str, float]:
+def by_key(made: MeasuredBreakdown, target: str = "old") -> dict[str, float]:
     return {each.key: each.us or 0.0 for each in estimates(made) if each.target == target}
 
 
-def verdicts(made: Dissected) -> dict[str, str]:
+def verdicts(made: MeasuredBreakdown) -> dict[str, str]:
     return {each.label: each.verdict for each in differences(made)}
 
 
@@ -52,19 +52,19 @@ def test_what_a_target_spends_more_is_found_in_its_part_and_nowhere_else() -> No
     found = differences(anatomy({"old": {}, "new": {"argument 1": 2000.0}}))
     assert {each.label: each.verdict for each in found} == {
         **dict.fromkeys(PARTS, NO_DIFFERENCE), "argument 1": SLOWER, LAUNCH: SLOWER}
+    assert verdicts(anatomy({"old": {}, "new": {"dispatch": -500.0}}))["dispatch"] == FASTER
     part = next(each for each in found if each.label == "argument 1")
     assert part.low_us < 2.0 < part.high_us
     assert part.difference_us == pytest.approx(2.0, abs=0.05)
     assert (part.target, part.baseline, part.case) == ("new", "old", CASE)
 
 
-def test_what_a_target_spends_less_is_faster() -> None:
-    assert verdicts(anatomy({"old": {}, "new": {"dispatch": -500.0}}))["dispatch"] == FASTER
-
-
 def test_two_of_the_same_do_not_differ_and_noise_is_called_noise() -> None:
     assert set(verdicts(anatomy({"old": {}, "new": {}})).values()) == {NO_DIFFERENCE}
     assert TOO_NOISY in verdicts(anatomy({"old": {}, "new": {}}, processes=4, noise_ns=3000.0)).values()
+    one_process = anatomy({"old": {}, "new": {"dispatch": 5000.0}}, processes=1)
+    assert set(verdicts(one_process).values()) == {TOO_NOISY}
+    assert by_key(one_process)["dispatch"] == pytest.approx(2.5, abs=0.1)
 
 
 def test_intervals_of_all_parts_hold_together() -> None:
@@ -73,12 +73,6 @@ def test_intervals_of_all_parts_hold_together() -> None:
         made = anatomy({"old": {}, "new": {}}, noise_ns=30.0 + seed)
         missed += any(each.verdict in (SLOWER, FASTER) for each in differences(made))
     assert missed <= 5
-
-
-def test_one_process_of_each_says_nothing_but_its_times() -> None:
-    made = anatomy({"old": {}, "new": {"dispatch": 5000.0}}, processes=1)
-    assert set(verdicts(made).values()) == {TOO_NOISY}
-    assert by_key(made)["dispatch"] == pytest.approx(2.5, abs=0.1)
 
 
 def test_parts_that_only_one_has_are_compared_together_with_what_lies_beside_them() -> None:
@@ -127,7 +121,7 @@ def test_a_target_without_a_case_is_left_out() -> None:
     made.times = [row for row in made.times if row[0] == "old"]
     assert {each.target for each in estimates(made)} == {"old"}
     assert differences(made) == ()
-    assert estimates(Dissected(Measured([], []))) == ()
+    assert estimates(MeasuredBreakdown(Measured([], []))) == ()
 
 
 def test_a_frame_has_a_row_a_part_with_the_difference_beside_it() -> None:

@@ -11,7 +11,7 @@ import toy_launches
 from bench_process import Bench
 from toy_launches import SOURCE, TAKES, toy
 
-from kernelscope.studies.bench.breakdown import Anatomy
+from kernelscope.studies.bench.breakdown import LaunchTimer
 
 STATEMENT = "k[1](1, 2)"
 SETUP = """\
@@ -24,8 +24,8 @@ held = empty[1, 1]
 """
 
 
-def taken(statement: str, names: dict[str, Any], clock: toy_launches.Clock, **more: Any) -> Anatomy:
-    return Anatomy(statement, names, "toy", clock=clock, **more)
+def taken(statement: str, names: dict[str, Any], clock: toy_launches.Clock, **more: Any) -> LaunchTimer:
+    return LaunchTimer(statement, names, "toy", clock=clock, **more)
 
 
 def net(answer: dict[str, Any]) -> dict[str, float]:
@@ -38,19 +38,6 @@ def test_every_part_takes_what_it_takes_and_the_readings_are_taken_off(tmp_path:
     assert net(answer) == pytest.approx(TAKES)
     assert answer["bare_ns"] == pytest.approx(sum(TAKES.values()))
     assert set(answer["stamps_ns"].values()) == {40, 80}  # two readings for the first argument: the loop's start is its
-
-
-def test_what_one_argument_takes_more_is_found_there_and_nowhere_else(tmp_path: Path) -> None:
-    with toy(tmp_path, argument_1=3500) as (_, clock, names):
-        answer = taken(STATEMENT, names, clock).round(20)
-    assert net(answer) == pytest.approx({**TAKES, "argument 1": 3500})
-
-
-def test_the_arguments_are_named_by_their_types(tmp_path: Path) -> None:
-    with toy(tmp_path) as (_, clock, names):
-        parts = taken(STATEMENT, names, clock).parts
-    assert [part["key"] for part in parts] == list(TAKES)
-    assert [part["note"] for part in parts if part["key"].startswith("argument")] == ["int64", "float32"]
 
 
 def test_a_launch_without_arguments_has_no_such_part(tmp_path: Path) -> None:
@@ -122,25 +109,6 @@ def test_a_configuration_that_is_not_made_is_no_part(tmp_path: Path) -> None:
     assert {part["reason"] for part in anatomy.parts} == {None, "_Kernel.launch makes none"}
 
 
-def test_a_driver_call_that_is_returned_is_stamped_too(tmp_path: Path) -> None:
-    changed = SOURCE.replace("        launch(0, config, self, *kernelargs)\n        work(\"finish\")",
-                             "        work(\"finish\")\n        return launch(0, config, self, *kernelargs)")
-    assert changed != SOURCE
-    with toy(tmp_path, changed) as (_, clock, names):
-        answer = taken(STATEMENT, names, clock).round(5)
-    assert net(answer)["submit"] == pytest.approx(TAKES["submit"])
-
-
-def test_a_part_that_is_not_passed_in_each_launch_is_given_up_with_the_reason(tmp_path: Path) -> None:
-    with toy(tmp_path) as (_, clock, names):
-        names["times"] = iter(range(10**9))
-        anatomy = taken("if next(times) % 2: k[1](1, 2)", names, clock)
-        answer = anatomy.round(10)
-    reasons = {part["key"]: part["reason"] for part in anatomy.parts}
-    assert reasons["dispatch"] == "the statement launches not once: 5 launches in 10 runs of it"
-    assert "dispatch" not in answer["parts_ns"]
-
-
 def test_a_statement_that_launches_more_than_once_is_not_taken_apart(tmp_path: Path) -> None:
     with toy(tmp_path) as (_, clock, names):
         anatomy = taken("k[1](1, 2); k[1](1, 2)", names, clock)
@@ -209,9 +177,3 @@ def test_what_launches_nothing_has_no_parts_but_their_reasons(bench: Bench) -> N
     assert answer["parts_ns"] == {}
     assert "the statement launches not once: no launch in 20 runs of it" in {
         part["reason"] for part in answer["parts"]}
-
-
-def test_an_error_of_a_case_is_an_answer_and_the_process_goes_on(bench: Bench) -> None:
-    answer = bench.ask("anatomy", case={"name": "wrong", "statement": "held(1)", "setup": SETUP}, loops=20)
-    assert not answer["ok"]
-    assert bench.must("anatomy", case={"name": "y", "statement": "held(a, a)", "setup": SETUP}, loops=5)["bare_ns"] > 0

@@ -12,12 +12,6 @@ import pytest
 from kernelscope.studies.bench import timing as machine
 
 
-def test_the_clock_s_resolution_and_cost_are_measured() -> None:
-    resolution_ns, read_ns = machine.clock()
-    assert resolution_ns >= 1
-    assert read_ns > 1
-
-
 @pytest.mark.parametrize(("jump_ns", "lost"), [(0, 0.0), (20_000_000, 20 / 60), (45_000_000, 45 / 60)])
 def test_noise_is_the_share_of_time_that_others_took(monkeypatch: pytest.MonkeyPatch, jump_ns: int,
                                                      lost: float) -> None:
@@ -30,10 +24,6 @@ def test_noise_is_the_share_of_time_that_others_took(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(machine, "_now", clock)
     assert machine.noise(60) == pytest.approx(lost, abs=0.002)
-
-
-def test_noise_of_a_very_short_time() -> None:
-    assert 0 <= machine.noise(0.001) < 1
 
 
 def test_what_was_waited_is_unknown_without_the_kernel_s_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,13 +48,13 @@ def test_what_other_threads_have_had_is_counted_and_this_one_s_is_not() -> None:
         while time.thread_time() < until:
             pass
 
-    before = machine.others_ns()
+    before = machine.other_threads_ns()
     spin()
-    assert machine.others_ns() - before < 20e6
+    assert machine.other_threads_ns() - before < 20e6
     other = threading.Thread(target=spin)
     other.start()
     other.join()
-    assert machine.others_ns() - before > 45e6
+    assert machine.other_threads_ns() - before > 45e6
 
 
 def test_trying_a_core_leaves_no_trace() -> None:

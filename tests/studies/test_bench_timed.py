@@ -162,21 +162,12 @@ def test_what_is_no_statement_is_refused_before_anything_runs(fields: dict[str, 
     assert said in str(caught.value)
 
 
-def test_a_star_import_in_a_statement() -> None:
-    made, _ = case("from math import *")
-    with pytest.raises(CaseError, match=r"statement, line 1 \(from math import \*\): SyntaxError"):
-        made.batch(1)
-
-
-def test_unavailable_is_told_apart() -> None:
+def test_what_a_target_lacks_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match="^no graphs before 0.30$"):
         case(setup="raise Unavailable('no graphs before 0.30')")
     with pytest.raises(Unavailable, match="^needs no_such_module: ModuleNotFoundError: No module named"):
         case(needs=["no_such_module"])
     assert case(needs=["math"])[0].batch(1)
-
-
-def test_a_module_whose_import_fails_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "breaks_on_import.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(Unavailable, match="whose import raised ZeroDivisionError: division by zero"):
@@ -359,32 +350,23 @@ Thread(target=work, daemon=True).start()
     assert batch.host_ns > 0.9 * sum(made.names["took_ns"][-20:])
 
 
-def test_a_wait_on_a_core_that_an_own_thread_has_is_not_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = case()
-    waits, clocks, others = iter((0, 6_000_000)), iter((0, 10_100_000)), iter((1_000_000, 5_000_000))
-    monkeypatch.setattr(timed, "time_waited_ns", lambda: next(waits))
-    monkeypatch.setattr(timed, "others_ns", lambda: next(others))
-    monkeypatch.setattr(timed.time, "perf_counter_ns", lambda: next(clocks))
-    assert made._timed(lambda *_: 10_000_000, [], 1) == (8_000_000, 2_000_000)
-
-
-@pytest.mark.parametrize(("passed", "readings", "outer", "host", "waited"), [
-    (10_000_000, (0, 4_000_000), 10_100_000, 6_000_000, 4_000_000),
+@pytest.mark.parametrize(("waits", "own_threads", "outer", "expected"), [
+    ((0, 4_000_000), (5, 5), 10_100_000, (6_000_000, 4_000_000)),
     # 3 ms of the 4 were waited outside of the loops.
-    (10_000_000, (0, 4_000_000), 13_300_000, 9_000_000, 1_000_000),
-    (10_000_000, (0, 4_000_000), 14_900_000, 10_000_000, 0),
-    (10_000_000, (0, 0), 10_100_000, 10_000_000, 0),
-    (10_000_000, (5, 5), 99_000_000, 10_000_000, 0),
+    ((0, 4_000_000), (5, 5), 13_300_000, (9_000_000, 1_000_000)),
+    ((0, 4_000_000), (5, 5), 14_900_000, (10_000_000, 0)),
+    ((0, 0), (5, 5), 10_100_000, (10_000_000, 0)),
+    ((5, 5), (5, 5), 99_000_000, (10_000_000, 0)),
+    # The process's own threads had the core for 4 ms of the 6.
+    ((0, 6_000_000), (1_000_000, 5_000_000), 10_100_000, (8_000_000, 2_000_000)),
 ])
-def test_what_was_waited_outside_of_the_loops_is_not_taken_off(
-        monkeypatch: pytest.MonkeyPatch, passed: int, readings: tuple[int, int], outer: int, host: int,
-        waited: int) -> None:
+def test_only_waits_in_the_loops_for_other_processes_are_subtracted(
+        monkeypatch: pytest.MonkeyPatch, waits: tuple[int, int], own_threads: tuple[int, int], outer: int,
+        expected: tuple[int, int]) -> None:
     made, _ = case()
-    waits, clocks = iter(readings), iter((0, outer))
-    monkeypatch.setattr(timed, "time_waited_ns", lambda: next(waits))
-    monkeypatch.setattr(timed, "others_ns", lambda: 5)
-    monkeypatch.setattr(timed, "_now", lambda: next(clocks))
-    assert made._timed(lambda *_: passed, [], 1) == (host, waited)
+    for name, readings in (("time_waited_ns", waits), ("other_threads_ns", own_threads), ("_now", (0, outer))):
+        monkeypatch.setattr(timed, name, iter(readings).__next__)
+    assert made._timed(lambda *_: 10_000_000, [], 1) == expected
 
 
 def test_a_case_that_replaces_the_clock_is_still_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_launches_that_are_not_recorded_are_no_cost(calibrator: Calibrator, monk
     monkeypatch.setattr("kernelscope.probes.numba_cuda.self_check", lambda module: ["it is another one"])
     found = batch(calibrator, "phases")
     assert not found["ok"]
-    assert found["error"].startswith("launches are not recorded here: it is another one")
+    assert found["error"].startswith("launches are not recorded on this machine: it is another one")
 
 
 @pytest.mark.parametrize(("request_", "said"), [

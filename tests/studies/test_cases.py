@@ -16,8 +16,8 @@ from kernelscope.recorder import options
 from kernelscope.studies.cases import (
     DETAILS,
     Case,
+    built_in_cases,
     case,
-    catalogue,
     empty,
     graph,
     groups,
@@ -104,10 +104,11 @@ def run(cases: list[Case], *flags: str) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def ran() -> dict[str, dict]:
-    return run(list(catalogue().values()), "fakes")
+    return run(list(built_in_cases().values()), "fakes")
 
 
-@pytest.mark.parametrize("name", [name for name, one in catalogue().items() if one.group not in ("capture", "graph")])
+@pytest.mark.parametrize("name", [name for name, one in built_in_cases().items()
+                                  if one.group not in ("capture", "graph")])
 def test_every_launch_is_a_launch(ran: dict[str, dict], name: str) -> None:
     assert ran[name]["launches"] == 3
     assert not ran[name]["captured_launches"] and not ran[name]["graph_launches"]
@@ -134,7 +135,7 @@ def test_what_makes_a_case_is_there(ran: dict[str, dict]) -> None:
 
 @pytest.mark.slow
 def test_cases_that_cannot_be_had_say_why() -> None:
-    cases = [one for one in catalogue().values() if set(one.needs) & {"torch", "cupy"}]
+    cases = [one for one in built_in_cases().values() if set(one.needs) & {"torch", "cupy"}]
     said = run([*cases, empty(0)], "fakes", "blind")
     assert said["4 torch tensors"] == {"unavailable": "torch is there, and sees no GPU"}
     assert said["4 cupy arrays"] == {
@@ -162,7 +163,7 @@ def test_details_are_those_that_there_are() -> None:
 
 
 def test_the_catalogue_is_whole() -> None:
-    known = catalogue()
+    known = built_in_cases()
     assert all(name == one.name and not one.is_live for name, one in known.items())
     assert set(groups()) == {"empty", "arguments", "many", "signature", "configure", "stream", "callbacks", "capture",
                              "launch-config", "graph", "recording"}
@@ -211,8 +212,8 @@ def test_selection() -> None:
     assert names(None, "graph of 50 kernels") == ["50 launches", "graph of 50 kernels"]
     assert names(None, "graph")[-2:] == ["20 launches", "graph of 20 kernels"]
     assert [one.against for one in select(None, "capture")] == [None, "explicit stream"]
-    assert set(names(None, "all")) == set(catalogue())
-    assert len(names("0-4", "all")) == len(catalogue())
+    assert set(names(None, "all")) == set(built_in_cases())
+    assert len(names("0-4", "all")) == len(built_in_cases())
 
 
 def test_selection_of_one_s_own() -> None:

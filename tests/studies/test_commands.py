@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.studies.environments import Finished, last_words, run, to_the_end
+from kernelscope.studies.environments import Finished, error_line, run, run_uninterrupted
 
 
 def is_alive(process: int) -> bool:
@@ -75,9 +75,9 @@ def test_what_must_be_done_is_done_however_often_it_is_interrupted() -> None:
             raise KeyboardInterrupt(f"number {len(calls)}")
 
     with pytest.raises(KeyboardInterrupt, match="number 29"):
-        to_the_end(impatient)
+        run_uninterrupted(impatient)
     assert len(calls) == 30
-    to_the_end(impatient)
+    run_uninterrupted(impatient)
     assert len(calls) == 31
 
 
@@ -110,4 +110,4 @@ def test_what_takes_too_long_is_ended() -> None:
     ("x" * 1000, "x" * 299 + "…"),
 ])
 def test_last_words_say_why(output: str, line: str) -> None:
-    assert last_words(Finished(7, "", output)) == line
+    assert error_line(Finished(7, "", output)) == line

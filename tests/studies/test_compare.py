@@ -38,15 +38,6 @@ def test_what_became_slower_is_found(slower: Comparison) -> None:
     assert slower.changes == () and slower.missing == {}
 
 
-def test_the_frame(slower: Comparison) -> None:
-    frame = slower.to_frame()
-    assert list(frame.columns) == [
-        "target", "case", "old_us", "new_us", "difference_us", "low_us", "high_us", "percent", "low_percent",
-        "high_percent", "verdict", "advice"]
-    row = frame[(frame.target == "v2") & (frame.case == "0 args")].iloc[0]
-    assert row.new_us - row.old_us == pytest.approx(row.difference_us, abs=0.1)
-
-
 def test_json_for_programs(slower: Comparison) -> None:
     found = json.loads(slower.to_json())
     assert (found["format"], found["version"], found["is_dry_run"]) == ("kernelscope-study-comparison", 1, False)

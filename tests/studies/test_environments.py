@@ -282,11 +282,13 @@ def test_changes_that_a_ref_has_not_are_told(workspace: Workspace, wheels: Path,
     assert warned("HEAD") and not warned("HEAD~")
 
 
-def test_folder_without_a_framework(workspace: Workspace, tmp_path: Path) -> None:
+def test_folders_that_cannot_be_measured(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="target 'x': it has not the source of numba-cuda"):
         prepare(Target("x", "checkout", str(tmp_path)), workspace)
     with pytest.raises(StudyError, match="target 'x': there is no folder"):
         prepare(Target("x", "checkout", str(tmp_path / "nowhere")), workspace)
+    with pytest.raises(StudyError, match="which PYTHONPATH cannot have"):
+        prepare(Target("wt", "checkout", str(copy_numba_cuda(tmp_path / "a:b"))), workspace, install=False)
 
 
 IMPORTED = "import numba.cuda, numba.cuda.dispatcher as d; print(numba.cuda.__file__); print(hasattr(d, '_spin_clock'))"
@@ -326,12 +328,6 @@ def test_checkout_as_it_is_may_have_changes(workspace: Workspace, tmp_path: Path
     assert not list(folder.rglob("__pycache__"))
 
 
-def test_folder_that_a_path_cannot_have(workspace: Workspace, tmp_path: Path) -> None:
-    folder = copy_numba_cuda(tmp_path / "a:b")
-    with pytest.raises(StudyError, match="which PYTHONPATH cannot have"):
-        prepare(Target("wt", "checkout", str(folder)), workspace, install=False)
-
-
 @pytest.mark.parametrize(("installed", "smi", "extra"), [
     ("12.9.1", "", "cu12"), ("13.5.0", "CUDA Version: 12.8", "cu13"), (None, "CUDA Version: 12.8", "cu12"),
     (None, "CUDA UMD Version : 13.0", "cu13"), (None, None, "cu13"),
@@ -361,15 +357,6 @@ def test_extra_is_that_of_the_installed_cuda_or_of_the_driver(
 ])
 def test_extra_is_added_to_requirements_without_one(requirement: str, extra: str, expected: str) -> None:
     assert environments._with_extra(requirement, extra) == expected
-
-
-@pytest.mark.parametrize(("framework", "text", "bounded"), [
-    ("numba-cuda", "numba-cuda==0.29.0", True), ("numba-cuda", "0.30.3", True), ("numba-cuda", "0.30.4", False),
-    ("numba-cuda", "numba_cuda-0.24.0-cp311-cp311-linux.whl", True), ("numba-cuda", "numba-cuda", False),
-    ("numba-cuda", "numba-cuda>=0.29", False), ("numba-cuda", "1.0", False), ("numba-cuda-mlir", "0.6.0", False),
-])
-def test_old_releases_get_a_numba_that_they_can_import(framework: str, text: str, bounded: bool) -> None:
-    assert ("numba<0.66" in environments._bounds(framework, text)) is bounded
 
 
 def test_other_versions_than_the_baselines_are_told() -> None:

@@ -149,11 +149,6 @@ def test_drift_marks_what_lies_far_above_at_the_edge() -> None:
     assert f"{row[7] / row[6] / 1000:.1f} µs" in trace.customdata[7]
 
 
-def test_a_case_that_the_first_part_lacks_is_in_the_legend_once() -> None:
-    result = judged(measured({"one": {"a": 4.0, "b": 5.0}, "two": {"b": 5.0}}))
-    assert [trace.name for trace in figures.drift(result).data if trace.showlegend] == ["one", "two"]
-
-
 @pytest.mark.parametrize("kind", figures.KINDS)
 def test_at_most_two_thousand_marks(kind: str) -> None:
     for result in (ways(6, processes=60), ways(6, 30, processes=12, repeats=7)):
@@ -161,19 +156,6 @@ def test_at_most_two_thousand_marks(kind: str) -> None:
         assert 0 < marks(figure) <= MOST_MARKS
         if kind != "intervals" and len(result.measured.cases) == 30:
             assert "the first 12 of 30 cases" in figure.layout.title.text
-
-
-def test_many_batches_become_one_mark() -> None:
-    assert "the median of 3 processes" in figures.drift(ways(6, processes=60)).layout.title.text
-    assert "a mark is a batch," in figures.drift(ways(2, 10, processes=20)).layout.title.text
-    result = ways(2, 12, processes=20)
-    figure = figures.drift(result)
-    assert "the median of 2 batches" in figure.layout.title.text
-    # Three of five batches of a process: two, two, and the one that is left.
-    first = next(each for each in figure.data if each.name == "target 0")
-    batches = sorted(row[7] / row[6] / 1_000 for row in result.measured.batches
-                     if row[:3] == ("target 0", "way 0", 0) and row[3] < 2)
-    assert len(first.x) == 60 and first.y[0] == pytest.approx(statistics.fmean(batches))
 
 
 @pytest.mark.parametrize("kind", figures.KINDS)

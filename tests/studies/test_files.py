@@ -251,19 +251,3 @@ def test_what_json_does_not_know_is_written_all_the_same() -> None:
             "path": Path("a")}
     held = files.from_json(files.to_json(handmade.measured(processes=1, host=host)))
     assert held.host == {"noise": None, "cores": 4, "pinned_to": [1, 2], "load": 0.5, "path": "a"}
-
-
-def test_one_process_has_endless_intervals_and_a_file_all_the_same() -> None:
-    result = StudyResult(handmade.measured(processes=1))
-    held = json.loads(result.to_json())
-    assert held["found"]["estimates"][0]["low_us"] is None
-    assert held["found"]["differences"][0]["verdict"] == result.differences[0].verdict
-
-
-def test_the_file_is_compact_and_can_be_read_by_people() -> None:
-    text = StudyResult(handmade.measured()).to_json()
-    assert len(text) < 100_000
-    assert text.isascii()
-    lines = text.splitlines()
-    assert lines[1] == ' "format": "kernelscope-study",'
-    assert sum(line.startswith('  "host_ns": [') for line in lines) == 1

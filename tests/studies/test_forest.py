@@ -33,13 +33,6 @@ def test_an_axis_holds_everything_and_zero(spans: list[tuple[float, float, float
         assert all(0 <= axis.place(value) <= 100 for value in span)
 
 
-def test_places_are_in_order() -> None:
-    axis = card.axis([difference(-10, 0, 30)])
-    assert 0 < axis.place(-10) < axis.place(0) < axis.place(30) < 100
-    assert axis.place(-1000) == 0 and axis.place(INF) == 100
-    assert axis.place(float("nan")) == axis.place(0)
-
-
 def test_noise_of_a_tenth_does_not_fill_the_axis() -> None:
     axis = card.axis([difference(-0.1, 0.0, 0.1)])
     assert axis.low <= -1 and axis.high >= 1
@@ -56,10 +49,3 @@ def test_what_is_too_noisy_makes_no_room_where_others_tell_more() -> None:
     assert card.axis([noisy]).high > 500
     little = difference(-6, 1, 7, TOO_NOISY)
     assert card.axis([difference(-4, 0, 4), little]).high > 7
-
-
-def test_targets_have_colors_of_their_own() -> None:
-    colors = [card.color_of(place) for place in range(8)]
-    assert len(set(colors)) == 8
-    # With more targets colors come again, but not the baseline's.
-    assert card.color_of(0) not in [card.color_of(place) for place in range(1, 40)]

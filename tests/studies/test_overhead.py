@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -69,15 +68,6 @@ def test_a_study_says_what_it_measured_and_how(fakes: dict[str, Any]) -> None:
     assert not fakes["workspace"].exists()
 
 
-def test_cases_are_names_groups_and_one_s_own(fakes: dict[str, Any]) -> None:
-    own = Case("mine", "k()", setup="k = None")
-    result = study(args="0", cases=["1 args", own])
-    assert [case.name for case in result.cases] == ["0 args", "1 arg", "mine"]
-    assert result.cases[-1].setup == "k = None"
-    with pytest.raises(StudyError, match="no case"):
-        study(cases="nothing of the kind")
-
-
 def test_the_same_seed_measures_in_the_same_order(fakes: dict[str, Any], tmp_path: Path) -> None:
     orders = []
     for number, seed in enumerate((3, 3, None)):
@@ -100,16 +90,11 @@ def test_what_was_asked_for_is_passed_on(fakes: dict[str, Any], tmp_path: Path) 
     assert hello == {"do": "hello", "framework": None, "pin": None, "dryrun": folder}
 
 
-def test_without_a_dry_run_none_is_asked_for(fakes: dict[str, Any], tmp_path: Path) -> None:
-    study("current", dry_run=False)
-    hello = next(row["request"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
-    assert set(hello) == {"do", "framework", "pin"}
-    assert {row["dry_run"] for row in fake_bench.done(tmp_path)} == {None}
-
-
-def test_this_process_s_dry_run_is_the_default(fakes: dict[str, Any], tmp_path: Path) -> None:
-    study("current")
-    assert all(row["request"]["dryrun"] for row in fake_bench.done(tmp_path) if row["do"] == "hello")
+@pytest.mark.parametrize(("options", "is_dry"), [({"dry_run": False}, False), ({}, True)])
+def test_the_dry_run_of_this_process_is_the_default(fakes: dict[str, Any], tmp_path: Path, options: dict[str, Any],
+                                                    is_dry: bool) -> None:
+    study("current", **options)
+    assert {bool(row["request"].get("dryrun")) for row in fake_bench.done(tmp_path) if row["do"] == "hello"} == {is_dry}
 
 
 def test_cases_that_record_can_import_kernelscope(fakes: dict[str, Any], tmp_path: Path) -> None:
@@ -133,7 +118,7 @@ def test_a_target_that_cannot_be_installed_is_told_and_the_others_are_measured(f
 
 def test_a_baseline_that_cannot_be_installed_is_an_error(fakes: dict[str, Any]) -> None:
     fakes["baseline"] = StudyError("target 'baseline': pip finds no numba-cuda==9")
-    with pytest.raises(StudyError, match="^the baseline cannot be had: target 'baseline': pip finds no numba-cuda==9$"):
+    with pytest.raises(StudyError, match="^the baseline cannot be prepared: target 'baseline': pip finds no"):
         study("baseline=current", "v2=current")
     assert not fakes["workspace"].exists()
     assert len(fakes["asked"]) == 1
@@ -196,26 +181,11 @@ def test_against_compares_refs(fakes: dict[str, Any], tmp_path: Path) -> None:
     assert {difference.target for difference in result.differences} == {"HEAD", "HEAD~ (2)"}
 
 
-@pytest.mark.parametrize(("refs", "said"), [
-    (("HEAD",), "needs two git refs or more"), ((), "needs two"), (("HEAD", "--force"), "'--force' is no git ref"),
-    (("HEAD", ""), "'' is no git ref")])
-def test_against_needs_two_refs(refs: tuple[str, ...], said: str) -> None:
-    with pytest.raises(StudyError, match=said):
-        studies.against(*refs)
-
-
 def test_it_stops_when_the_intervals_are_narrow(fakes: dict[str, Any]) -> None:
-    random.seed(1)
     fakes["v2"] = {"noise": [0.0001, 0.0001]}
     result = study("baseline=current", "v2=current", processes=40)
     assert result.measured.ended == "narrow enough"
     assert result.measured.targets[0].processes == 8
-
-
-def test_it_goes_on_while_they_are_wide(fakes: dict[str, Any]) -> None:
-    fakes["v2"] = {"noise": [0.1, 0.1]}
-    result = study("baseline=current", "v2=current", processes=10)
-    assert result.measured.ended == "all processes"
 
 
 def test_importing_the_package_imports_no_framework(run_python: Callable[..., Any]) -> None:
@@ -233,8 +203,3 @@ def test_a_folder_may_be_a_path_and_one_folder_of_wheels_a_text(fakes: dict[str,
         studies.launch_overhead(targets, args=0, processes=1, repeats=1, progress=False, find_links=str(tmp_path))
     assert [(target.value, how["find_links"]) for target, how in fakes["asked"]] == [
         (str(checkout), [str(tmp_path)])] * 2
-
-
-def test_a_ref_is_a_text() -> None:
-    with pytest.raises(StudyError, match="1 is no git ref"):
-        studies.against(1, 2)  # type: ignore[arg-type]

@@ -15,23 +15,22 @@ import numpy as np
 import pytest
 from calibrations import FakeProcess
 
-from kernelscope.errors import CalibrationError, KernelScopeError, StudyArgumentError
+from kernelscope.errors import CalibrationError, KernelScopeError
 from kernelscope.recorder.overhead import stored
 from kernelscope.studies import calibrate, calibration
 from kernelscope.studies.calibration import (
     ARGUMENTS,
     LEAST_ROUNDS,
     Batch,
+    Mode,
     Round,
-    Way,
     cost,
     measure_rounds,
-    middle,
     tail,
 )
 from kernelscope.studies.process import ProcessError, RefusedError
 
-PLAIN, AGAIN, RECORDED = Way(None), Way(None, True), Way("phases")
+PLAIN, AGAIN, RECORDED = Mode(None), Mode(None, True), Mode("phases")
 HELLO = {"gpu": None, "best_ns": 100}
 
 
@@ -42,7 +41,7 @@ def rounds_of(added_ns: float, rounds: int = 60, noise: float = 40.0, drift: flo
         middle_ns = 5000.0 + drift * number + extra + chance.normal(0, noise)
         return Batch(middle_ns, [round(each) for each in chance.normal(middle_ns, 100, 100)])
 
-    return [{(0, way): batch(number, added_ns * (way == RECORDED)) for way in (PLAIN, AGAIN, RECORDED)}
+    return [{(0, mode): batch(number, added_ns * (mode == RECORDED)) for mode in (PLAIN, AGAIN, RECORDED)}
             for number in range(rounds)]
 
 
@@ -55,11 +54,6 @@ def test_a_cost_is_the_median_of_paired_differences() -> None:
     assert 60 < found.tail.added.middle_ns < 140
 
 
-def test_what_drifts_from_round_to_round_does_not_matter() -> None:
-    found = cost(rounds_of(100.0, drift=50.0), 0, RECORDED)
-    assert 80 < found.added.middle_ns < 120 and found.added.high_ns - found.added.low_ns < 60
-
-
 def test_nothing_is_no_difference() -> None:
     found = cost(rounds_of(0.0), 0, RECORDED)
     assert not found.added.is_seen
@@ -70,11 +64,6 @@ def test_an_outlier_is_not_a_cost() -> None:
     made = rounds_of(0.0)
     made[7][0, RECORDED] = Batch(5_000_000.0, [5_000_000])
     assert not cost(made, 0, RECORDED).added.is_seen
-
-
-def test_an_interval_holds_its_middle() -> None:
-    found = middle(np.array([3.0, 3.0, 3.0]))
-    assert (found.low_ns, found.middle_ns, found.high_ns) == (3.0, 3.0, 3.0)
 
 
 def test_the_tail_is_that_of_all_launches_together() -> None:
@@ -112,8 +101,8 @@ def test_all_take_turns_in_another_order_each_round() -> None:
     assert sorted(warm_up, key=str) == sorted(first, key=str) == sorted(second, key=str)
     assert first != second
     assert first.count((4, None)) == 2
-    assert all(set(made) == {(arguments, way) for arguments in ARGUMENTS for way in (
-        PLAIN, AGAIN, Way("launch"), RECORDED)} for made in rounds)
+    assert all(set(made) == {(arguments, mode) for arguments in ARGUMENTS for mode in (
+        PLAIN, AGAIN, Mode("launch"), RECORDED)} for made in rounds)
     assert quiet and told == sorted(told) and told[-1] <= 1.0
 
 
@@ -180,10 +169,10 @@ def test_what_was_measured_need_not_be_stored(process: Process, tmp_path: Path) 
     assert not (tmp_path / "c.json").exists()
 
 
-@pytest.mark.parametrize("failure", [ProcessError("it crashed"), RefusedError("launches are not recorded here")])
+@pytest.mark.parametrize("failure", [ProcessError("it crashed"), RefusedError("launches are not recorded")])
 def test_a_process_that_fails_stores_nothing(process: Process, tmp_path: Path, failure: Exception) -> None:
     process.failure = failure
-    with pytest.raises(CalibrationError, match=f"recording cannot be calibrated here: {failure}"):
+    with pytest.raises(CalibrationError, match=f"recording cannot be calibrated: {failure}"):
         calibrate(path=tmp_path / "c.json", progress=False)
     assert process.is_killed and not (tmp_path / "c.json").exists()
 
@@ -218,12 +207,6 @@ def test_two_at_once(process: Process, tmp_path: Path) -> None:
     assert len(stored(tmp_path / "c.json").calibrations) == 2
 
 
-@pytest.mark.parametrize("settings", [{"seconds": 0}, {"seconds": "5"}, {"pin": 1}, {"dry_run": "no"}, {"seed": 0.5}])
-def test_wrong_settings(settings: dict[str, Any]) -> None:
-    with pytest.raises(StudyArgumentError, match=f"{next(iter(settings))}="):
-        calibrate(**settings)
-
-
 def test_the_simulator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
     with pytest.raises(KernelScopeError, match="the CUDA simulator is on"):
@@ -236,7 +219,7 @@ def test_without_a_gpu_it_is_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> Non
     def greeted(fields: dict[str, Any], cores: list[int]) -> Any:
         asked.append(fields)
         if not fields:
-            raise RefusedError("there is no CUDA GPU to be had here")
+            raise RefusedError("no CUDA GPU is available")
         return Process(), HELLO
 
     monkeypatch.setattr(calibration, "_greeted", greeted)

@@ -67,12 +67,6 @@ def test_an_exit_is_told_with_its_code(start: Start) -> None:
     with pytest.raises(ProcessError, match=r"^ended with exit code 7 while preparing 'odd'; it printed last: "
                                            r"Traceback \(most recent call last\): \| RuntimeError: no more$"):
         process.ask({"do": "prepare", "case": {"name": "odd"}}, 20)
-
-
-def test_one_that_is_gone_before_it_is_asked(start: Start) -> None:
-    process = start(fails=[["leave", "hello", None, None]])
-    with pytest.raises(ProcessError, match="exit code 7 while starting"):
-        process.ask(HELLO, 20)
     with pytest.raises(ProcessError, match="it has ended"):
         process.ask(HELLO, 20)
 

@@ -1,6 +1,5 @@
 """From batches to values of processes and differences of pairs."""
 
-import numpy as np
 import pytest
 import study_noise
 
@@ -59,10 +58,6 @@ def test_batches_that_measured_nothing_are_left_out():
     assert samples(study)["a", "k"].processes == {0: {0: 4.0}}
 
 
-def test_the_wait_for_the_device_is_a_share_of_the_launches():
-    assert samples(measured([("a", 0, 0, 100)]))["a", "k"].device_share == pytest.approx(0.05)
-
-
 @pytest.mark.parametrize(("rounds", "blocks"), [(80, 16), (16, 16), (5, 5), (1, 1), (17, 9), (100, 15)])
 def test_the_running_process_is_divided_into_blocks(rounds, blocks):
     found = samples(measured([("a", 0, number, 4000) for number in range(rounds)], live=True))["a", "k"]
@@ -70,11 +65,6 @@ def test_the_running_process_is_divided_into_blocks(rounds, blocks):
     assert found.batches == rounds
     # Those of a block followed one another.
     assert all(max(block) - min(block) == len(block) - 1 for block in found.processes.values())
-
-
-def test_blocks_that_there_are_stay():
-    found = samples(measured([("a", process, number, 4000) for process in range(3) for number in range(4)], live=True))
-    assert np.shape(found["a", "k"].medians()) == (3,)
 
 
 def beside(rows):

@@ -46,11 +46,6 @@ def test_the_same_seed_makes_the_same_schedule() -> None:
     assert rounds(seed=3) != rounds(seed=4)
 
 
-def test_no_target_and_no_case_make_no_turns() -> None:
-    assert rounds(2, targets=[]) == [[], []]
-    assert runner.generation(["A"], [], 1, random.Random(0)) == [[]]
-
-
 @pytest.mark.parametrize(("loops", "found"), [
     (None, None),
     (5000, [5000] * 4),
@@ -64,11 +59,7 @@ def test_no_target_and_no_case_make_no_turns() -> None:
 def test_loops_are_read(loops: Any, found: list[int] | None) -> None:
     parsed = runner.parse_loops(loops, CASES)
     assert parsed == (None if found is None else dict(zip(CASES, found, strict=True)))
-
-
-def test_of_one_case_the_first_number_counts() -> None:
     assert runner.parse_loops("100,...,10", ["only"]) == {"only": 100}
-    assert runner.parse_loops("100,...,10", []) == {}
 
 
 @pytest.mark.parametrize(("loops", "said"), [

@@ -85,7 +85,7 @@ def test_a_target_whose_import_fails_is_told(repository: Path, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_without_a_gpu_and_a_dry_run_it_says_what_to_do() -> None:
-    with pytest.raises(StudyError, match=r"the baseline 'current' failed: there is no CUDA GPU.*dry_run=True"):
+    with pytest.raises(StudyError, match=r"the baseline 'current' failed: no CUDA GPU is available.*dry_run=True"):
         studies.launch_overhead(dry_run=False, **{**QUICK, "processes": 1})
 
 

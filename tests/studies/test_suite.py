@@ -166,13 +166,3 @@ def test_imports_are_changed_for_numba_cuda_mlir() -> None:
         text = pattern.sub(other, text)
     assert text == ("from numba_cuda_mlir import cuda\nfrom numba_cuda_mlir.numba_cuda.core import config\n"
                     "from numba_cuda_mlir.cuda import types\nimport numba_cuda_mlir.numba_cuda.x\nskipif(False)\n")
-
-
-@pytest.mark.parametrize(("options", "said"), [
-    ({"max_time_s": 0}, "max_time_s=0 is no number of seconds above 0"),
-    ({"processes": 0}, "processes=0 is no number from 1 to"),
-    ({"targets": ["a=current", "a=current"]}, "two targets are called 'a'"),
-])
-def test_settings_that_are_none(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(StudyError, match=said):
-        run(**options)

@@ -15,7 +15,6 @@ from kernelscope.studies.result import (
     Difference,
     Estimate,
     Judgement,
-    Measured,
     StudyResult,
 )
 from kernelscope.studies.text import overhead, text
@@ -130,21 +129,8 @@ def test_a_dry_run_says_so_first() -> None:
     assert "***" not in text(StudyResult(handmade.measured()), 100)
 
 
-def test_a_live_study_says_so() -> None:
-    said = " ".join(text(StudyResult(handmade.measured(processes=1, is_live=True)), 100).split())
-    assert "Everything was measured in one process" in said
-    assert "side by side, and its interval" not in said
-
-
 def test_hostile_names_break_no_line() -> None:
     said = text(StudyResult(handmade.hostile()), 100)
     assert not set(said) & set("\x1b\u202e\t\r")
     assert len([line for line in said.splitlines() if line.startswith("two\\nlines")]) >= 2
     assert max(map(width_of, said.splitlines())) <= 100
-
-
-def test_nothing_at_all() -> None:
-    assert text(StudyResult(Measured([], [])), 80).startswith("Launch overhead (us/launch):")
-    study = handmade.measured({"a": {0: 4.0}})
-    study.batches = []
-    assert "0     -\n" in text(StudyResult(study), 80)

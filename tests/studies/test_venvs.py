@@ -53,7 +53,7 @@ class Builder:
 def keep(build: Callable[[Path], None], *request: str, held: ExitStack | None = None,
          progress: Callable[[str], None] = print) -> Path:
     with contextlib.ExitStack() as stack:
-        return environments.kept("toy", request, build, held or stack, progress)
+        return environments.cached_environment("toy", request, build, held or stack, progress)
 
 
 def names(folder: Path) -> list[str]:
@@ -108,19 +108,14 @@ def test_python_that_cannot_make_environments(tmp_path: Path, monkeypatch: pytes
 
 def test_environment_is_made_once(folder: Path) -> None:
     build = Builder()
-    made = keep(build, "a", "b")
+    with ExitStack() as held:  # one study may use an environment twice
+        made = keep(build, "a", "b", held=held)
+        assert keep(build, "a", "b", held=held) == made
     assert keep(build, "a", "b") == made
     assert len(build.calls) == 1
     assert made.parent == folder and (made / "bin" / "python").exists()
     assert keep(build, "a", "c") != made
     assert len(build.calls) == 2
-
-
-def test_one_study_may_use_an_environment_twice(folder: Path) -> None:
-    build = Builder()
-    with ExitStack() as held:
-        assert keep(build, held=held) == keep(build, held=held)
-    assert len(build.calls) == 1
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, StudyError])
@@ -145,7 +140,7 @@ def test_environment_whose_interpreter_is_gone_is_made_again(folder: Path) -> No
 def test_what_a_killed_study_left_half_made_goes(folder: Path) -> None:
     code = ("import os, pathlib, signal, contextlib\nfrom kernelscope.studies import environments as venvs\n"
             "def build(where):\n    where.mkdir()\n    (where / 'half').touch()\n    os.kill(os.getpid(), 9)\n"
-            "venvs.kept('toy', [], build, contextlib.ExitStack(), print)\n")
+            "venvs.cached_environment('toy', [], build, contextlib.ExitStack(), print)\n")
     ran = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     assert ran.returncode == -signal.SIGKILL
     assert any(name.startswith(".making-") for name in names(folder))
@@ -177,17 +172,14 @@ def test_environment_that_nobody_used_is_removed(folder: Path) -> None:
 
 
 def test_forgetting_leaves_what_is_in_use(folder: Path) -> None:
+    assert environments.remove_unused() == []
     with ExitStack() as held:
         used, free = keep(Builder(), "used", held=held), keep(Builder(), "free")
-        assert environments.forget() == [free]
+        assert environments.remove_unused() == [free]
         assert used.exists() and not free.exists()
-    assert environments.forget() == [used]
+    assert environments.remove_unused() == [used]
     assert names(folder) == []
-    assert environments.forget() == []
-
-
-def test_forgetting_where_nothing_was_ever_kept() -> None:
-    assert environments.forget() == []
+    assert environments.remove_unused() == []
 
 
 def test_lock_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ _RESULT = "_kernelscope_result"
 
 
 class Boundaries:
-    """The boundaries that a version of a framework has.
+    """The boundaries of a launch in one version of a framework.
 
     Parameters
     ----------
@@ -95,19 +95,19 @@ class Boundaries:
         return source, tree
 
     def lose(self, key: str, reason: str) -> None:
-        """Say why a part cannot be timed in this case: it is passed more than once a launch, or not in each."""
+        """Mark a part as not timed in this case: it is passed more than once a launch, or not in each."""
         for part in self.parts:
             if part["key"] == key or (key == ARGUMENTS and part["begin"] == "preparing"):
                 part["reason"] = reason
 
     def lose_all(self, reason: str) -> None:
-        """Say why no part can be timed in this case."""
+        """Mark all parts as not timed in this case."""
         for part in self.parts:
             if part["begin"] in self.places:
                 part["reason"] = reason
 
     def is_once_a_launch(self, key: str) -> bool:
-        """Whether a part begins where a launch passes once, whatever its dispatcher."""
+        """Return whether every launch passes the beginning of a part once."""
         begins = {part["key"]: part["begin"] for part in self.parts}
         return begins.get(key) in ("launched", "prepared", "submit", "submitted")
 
@@ -207,7 +207,7 @@ CONFIGURATION = "configuration object"
 
 
 class Path(NamedTuple):
-    """Where one framework's launch passes: the functions with boundaries in them.
+    """The functions that a framework's launch passes, with the boundaries in them.
 
     Attributes
     ----------
@@ -245,11 +245,11 @@ PATHS = {
 
 
 class UnseenError(Exception):
-    """A function cannot be looked into."""
+    """Raised when the source of a function cannot be read."""
 
 
 class Source:
-    """A function of the framework, and its syntax tree to put stamps into."""
+    """A function of the framework and its syntax tree, into which stamps are inserted."""
 
     def __init__(self, function: Any) -> None:
         code = getattr(function, "__code__", None)
@@ -411,7 +411,7 @@ def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        What `Anatomy.round` returns; ``core``, on which it ended; and ``parts``: each with its ``key``, where it begins
+        What `LaunchTimer.round` returns; ``core``, on which it ended; and ``parts``: the ``key``, where the part begins
         and ends, a ``note``, and the ``reason`` where it cannot be timed.
     """
     fields = request["case"]
@@ -419,9 +419,9 @@ def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
     if name not in bench.cases:
         bench.prepare(request)
     case = bench.cases[name]
-    taken: dict[int, Anatomy] = bench.__dict__.setdefault("anatomies", {})
+    taken: dict[int, LaunchTimer] = bench.__dict__.setdefault("anatomies", {})
     if id(case) not in taken:
-        taken[id(case)] = Anatomy(
+        taken[id(case)] = LaunchTimer(
             fields["statement"], case.names, bench.framework.name, fields.get("before") or "",
             fields.get("after") or "", fields.get("most_loops"), bench.framework.synchronize)
     anatomy = taken[id(case)]
@@ -431,8 +431,8 @@ def answer(bench: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {**times, "core": bench.quiet.core, "parts": anatomy.parts}
 
 
-class Anatomy:
-    """One case's launch, taken apart.
+class LaunchTimer:
+    """Times the parts of one case's launch.
 
     Parameters
     ----------
@@ -525,11 +525,11 @@ class Anatomy:
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """The parts of the launch, in order, and those that cannot be seen, each with the ``reason``."""
+        """Return the parts of the launch, in order, and those that cannot be timed, with the ``reason``."""
         return self._boundaries.parts
 
     def _look(self) -> list[str]:
-        """Launch once, and return what the arguments are."""
+        """Launch once, and return the types of the arguments."""
         seen: list[list[str]] = []
         source = self._boundaries.functions.get("launched")
         if source is not None:
@@ -648,7 +648,7 @@ class Anatomy:
                 before_ns = time_reference_ns()
                 done.append((self._run(function, loops), tuple(self._cell), tuple(self._stamps)))
                 references.append(max(before_ns, time_reference_ns()))
-            return _quietest(done, references)
+            return _least_disturbed(done, references)
         finally:
             for name, code in own.items():
                 functions[name].__code__ = code
@@ -668,7 +668,7 @@ class Anatomy:
             self._synchronize()
 
 
-def _quietest(batches: list[Batch], references: list[int]) -> list[Batch]:
+def _least_disturbed(batches: list[Batch], references: list[int]) -> list[Batch]:
     """Return the batches that are the most quiet ones, half of them, in their order."""
     slowest = sorted(references)[(len(references) - 1) // 2]
     return [batch for batch, reference in zip(batches, references) if reference <= slowest]

@@ -63,7 +63,7 @@ from .timing import CaseError, Quiet, TimedCase, Unavailable, freeze_garbage, wa
 
 
 class Bench:
-    """What a benchmark process has: the framework, and the cases that are prepared."""
+    """The state of a benchmark process: the framework and the prepared cases."""
 
     def __init__(self) -> None:
         self.framework: Framework | None = None
@@ -71,7 +71,7 @@ class Bench:
         self.quiet = Quiet(None)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what a request asks for.
+        """Return the answer to a request.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class Bench:
             return _refusal("error", error)
 
     def hello(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Find the framework and the GPU, and say what they are."""
+        """Find the framework and the GPU, and return their description."""
         if request.get("kernelscope"):
             offer_kernelscope(request["kernelscope"])
         self.framework = found = find(request.get("framework"), request.get("dryrun"), request.get("library"))
@@ -209,7 +209,7 @@ _MATTER = ("numba", "llvmlite", "cuda-core", "cuda-bindings", "cuda-pathfinder",
 
 @dataclass
 class Framework:
-    """A framework that is imported and has a device.
+    """An imported framework with a device.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class Framework:
 
     @property
     def synchronize(self) -> Callable[[], object]:
-        """What waits for the device."""
+        """Return the function that waits for the device."""
         return self.cuda.synchronize
 
     def names(self) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def offer_kernelscope(folder: str) -> None:
 
 
 class _OnePackage:
-    """A finder that knows one package; its modules are found in its folder as always."""
+    """A finder of one package; its modules are found in its folder as usual."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec) -> None:
         self._spec = spec
@@ -353,12 +353,12 @@ def _check_device(cuda: Any) -> None:
         cuda.current_context()
     except Exception as error:
         text = " ".join(str(error).split())
-        raise RuntimeError(f"there is no CUDA GPU to be had here ({type(error).__name__}: {text[:300]}); a dry run "
+        raise RuntimeError(f"no CUDA GPU is available ({type(error).__name__}: {text[:300]}); a dry run "
                            "(dry_run=True, or --dryrun) measures the host side without one") from error
 
 
 def _has_null_driver() -> bool:
-    """Whether the CUDA driver that this process has loaded is the null driver."""
+    """Return whether the CUDA driver that this process has loaded is the null driver."""
     try:
         return hasattr(ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW), "kernelscope_dryrun_interface")
     except OSError:

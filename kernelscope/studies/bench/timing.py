@@ -29,7 +29,7 @@ _FEW_LOOPS = 32
 
 
 class Warm(NamedTuple):
-    """What warming up found.
+    """The result of warming up.
 
     Attributes
     ----------
@@ -131,15 +131,15 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Unavailable(Exception):
-    """A case cannot be had in this target; the text says why."""
+    """Raised when a case cannot run in this target; the message says why."""
 
 
 class CaseError(Exception):
-    """A case's text raised; the message is one line that says where, and the cause is what was raised."""
+    """Raised when a case's text raises; the message is one line with the place, the cause is the exception."""
 
 
 class Batch(NamedTuple):
-    """What a batch took.
+    """The times of a batch.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class TimedCase:
 
     @property
     def has_frame(self) -> bool:
-        """Whether something comes before or after each batch."""
+        """Return whether something runs before or after each batch."""
         return bool(self._codes["before"] or self._codes["after"])
 
     def set_up(self) -> None:
@@ -257,7 +257,7 @@ class TimedCase:
 
     def _timed(self, function: Callable[..., int], values: list[Any], loops: int) -> tuple[int, int]:
         """Return the host's time of the loops, and how long another process had the processor meanwhile."""
-        own_ns = others_ns()
+        own_ns = other_threads_ns()
         # Nothing else between the clock and this: a wait there would count as one outside of the loops.
         outer_ns, waited_ns = _now(), time_waited_ns()
         try:
@@ -268,7 +268,7 @@ class TimedCase:
         # The loops have not waited what was waited for between the two readings and the loops.
         outside_ns = _now() - outer_ns - passed_ns - _READING_NS
         # What threads of this process did meanwhile is the target's own doing, on whichever core it was.
-        own_ns = others_ns() - own_ns
+        own_ns = other_threads_ns() - own_ns
         waited_ns = min(max(0, waited_ns - max(0, outside_ns) - max(0, own_ns)), passed_ns)
         return passed_ns - waited_ns, waited_ns
 
@@ -344,7 +344,7 @@ class TimedCase:
 
 @contextlib.contextmanager
 def frozen_garbage() -> Any:
-    """Keep what exists now out of the collector's sight, so that collecting before each batch costs microseconds.
+    """Freeze all existing objects, so that collecting garbage before each batch takes microseconds.
 
     With numba loaded a collection takes some 50 ms, fifty times as long as a batch. What somebody else has frozen is
     left as it is.
@@ -360,7 +360,7 @@ def frozen_garbage() -> Any:
 
 
 def freeze_garbage() -> None:
-    """Collect, and keep what is left out of the collector's sight for good."""
+    """Collect garbage and freeze all remaining objects permanently."""
     gc.collect()
     gc.freeze()
 
@@ -438,11 +438,11 @@ def time_waited_ns() -> int:
 
 
 def counts_waits() -> bool:
-    """Whether `time_waited_ns` is told: where it is not, the time that this thread had the processor is 0 as well."""
+    """Return whether the kernel counts `time_waited_ns`; otherwise this thread's processor time is 0 as well."""
     return any(_schedstat()[:1])
 
 
-def others_ns() -> int:
+def other_threads_ns() -> int:
     """Return how long this process' other threads had a processor, since it began."""
     return time.process_time_ns() - time.thread_time_ns()
 
@@ -490,7 +490,7 @@ def gpu(is_dry_run: bool) -> dict[str, Any]:
 
 
 def _schedstat() -> list[int]:
-    """What the kernel counts of this thread: nanoseconds that it ran, and that it waited to run; empty if not."""
+    """Return the kernel's counters of this thread: nanoseconds it ran and waited to run; empty if not available."""
     try:
         descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     except OSError:
@@ -580,7 +580,7 @@ def time_reference_ns() -> int:
 
 
 class Quiet:
-    """The processor cores that this thread may be on, one at a time.
+    """The processor cores that this thread may run on, one at a time.
 
     Parameters
     ----------
@@ -593,7 +593,7 @@ class Quiet:
         self.core: int | None = None
 
     def go(self, core: int | None) -> None:
-        """Be on a core from now on; None: where it was, or on the first one."""
+        """Move to a core; None: stay on the current one, or move to the first."""
         if not self._cores:
             return
         wanted = core if core in self._cores else self._cores[0] if self.core is None else self.core
