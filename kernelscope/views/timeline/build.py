@@ -798,4 +798,4 @@ def _pass_look(read: Reader, rows: Ints, kind: str) -> Look:
 
 
 def _graph_look(names: Ints, words: Sequence[str]) -> Look:
-    return Look(Words(names, words), _always("graph launch", names), _always(GRAPH_COLOR, names))
+    return Look(Words(names, list(words)), _always("graph launch", names), _always(GRAPH_COLOR, names))

@@ -303,7 +303,7 @@ class _Tables:
         if column.of == "ranges":
             paths = self._timeline.range_paths
             return Words(np.append(paths.codes, UNKNOWN)[column.values], paths.values)
-        return Words(column.values, self._timeline.words(column.of) if column.of else column.words or ())
+        return Words(column.values, self._timeline.words(column.of) if column.of else column.words or [])
 
     def _facts(self, table: str) -> list[Arguments]:
         """Return the fields of each row of a small table, by label."""
