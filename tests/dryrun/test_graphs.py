@@ -278,7 +278,8 @@ def test_a_drawing(driver, graph, add_kernel, tmp_path) -> None:
     driver.do("cuGraphDebugDotPrint", graph, str(path).encode(), 0)
     text = path.read_text()
     assert text.startswith("digraph dot {") and text.count("KERNEL\\nnothing") == 2 and text.count("->") == 1
-    assert driver.code("cuGraphDebugDotPrint", graph, b"/nonexistent/graph.dot", 0) == "OPERATING_SYSTEM"
+    nowhere = str(tmp_path / "no" / "folder.dot").encode()
+    assert driver.code("cuGraphDebugDotPrint", graph, nowhere, 0) == "OPERATING_SYSTEM"
 
 
 def test_a_graph_may_be_destroyed_by_another_thread_while_it_runs(driver, graph, context, stream) -> None:

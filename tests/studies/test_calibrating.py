@@ -43,6 +43,7 @@ def test_a_batch_is_recorded_as_it_was_asked_for(calibrator: Calibrator, monkeyp
             made.append(how)
             super().__init__(name, **how)
 
+    batch(calibrator)  # the first one with so many arguments prepares them, and records that
     monkeypatch.setattr("kernelscope.recorder.recorder.Recorder", Watched)
     batch(calibrator)
     assert made == []
