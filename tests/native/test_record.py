@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kernelscope.native import core, record
 from kernelscope.recording.build import LAUNCH_COLUMNS
 from kernelscope.schema import RECORD_VERSION
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def test_the_header_is_that_of_the_declaration() -> None:
-    assert record.HEADER.read_text() == record.c_header(), f"run  {record._COMMAND}  and compile the extension anew"
+    header = ROOT / "kernelscope" / "native" / "csrc" / "record.h"
+    assert header.read_text() == record.c_header(), f"run  {record._COMMAND}  and compile the extension anew"
 
 
 def test_the_extension_has_it() -> None:
