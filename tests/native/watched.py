@@ -49,7 +49,8 @@ def build(folder: Path, tool: str) -> None:
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    shutil.copytree(ROOT / "kernelscope" / "native" / "csrc", folder / "kernelscope" / "native" / "csrc", dirs_exist_ok=True)
+    sources = Path("kernelscope", "native", "csrc")
+    shutil.copytree(ROOT / sources, folder / sources, dirs_exist_ok=True)
 
 
 def sanitized(folder: Path) -> dict[str, str]:
