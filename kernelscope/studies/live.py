@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import random
 import sys
@@ -133,8 +132,7 @@ def _loops(plan: Plan, case: Case, found: int) -> int:
 
 def _framework() -> Framework:
     try:
-        with _same_environment():
-            return find(None)
+        return find(None)
     except RuntimeError as error:
         raise StudyError(str(error)) from error
 
@@ -151,15 +149,3 @@ def _without_advice() -> Generator[None]:
     finally:
         for config, name, value in before:
             setattr(config, name, value)
-
-
-@contextmanager
-def _same_environment() -> Generator[None]:
-    """Restore the environment variables that finding the framework sets."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -92,6 +94,29 @@ def test_advice_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     result = measure(studies.case(lambda: nothing[1, 1](on_host)), processes=1)  # a warning would be an error
     assert result.measured.targets[0].unavailable == {}
     assert (config.CUDA_LOW_OCCUPANCY_WARNINGS, config.CUDA_WARN_ON_IMPLICIT_COPY) == (1, 1)
+
+
+_STUDY_BEFORE_NUMBA = """
+import warnings
+from kernelscope import dryrun, studies
+dryrun.enable()
+studies.launch_overhead(cases=[lambda: None], processes=1, repeats=3, progress=False)
+import numpy as np
+from numba import cuda
+kernel = cuda.jit(lambda array: None)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    kernel[1, 1](np.zeros(1))
+print(sorted({warning.message.args[0].split(" ")[0] for warning in caught}))
+"""
+
+
+@pytest.mark.slow
+def test_advice_is_as_before_where_a_study_imported_numba() -> None:
+    ran = subprocess.run([sys.executable, "-c", _STUDY_BEFORE_NUMBA], capture_output=True, text=True, timeout=120,
+                         env={name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")})
+    assert ran.returncode == 0, ran.stderr
+    assert "Host" in ran.stdout and "Grid" in ran.stdout
 
 
 def test_other_targets_cannot_run_them(launched: Any) -> None:

@@ -162,6 +162,7 @@ def main(requests: int, answers: int, bench: Bench | None = None) -> None:
     bench
         What answers.
     """
+    os.environ.update(_QUIET)
     faulthandler.enable()  # a crash in native code says where, in the output that the study shows
     for descriptor in (requests, answers):
         os.set_inheritable(descriptor, False)
@@ -260,7 +261,6 @@ def find(name: str | None, dryrun: str | None = None, library: str | None = None
     RuntimeError
         If it cannot be imported, if it is the CUDA simulator, or if there is no device; the message says what to do.
     """
-    os.environ.update(_QUIET)
     if dryrun:
         _enable_dry_run(dryrun, library)
     name = name or _installed()

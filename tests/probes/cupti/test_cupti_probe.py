@@ -60,7 +60,8 @@ def test_launch_detail_joins_too(gpu, kernels, array):
     assert recorder.recording.activities.launch_id.tolist() == list(range(5))
     assert launches.execute_ns.tolist() == [5_000] * 5
     assert launches.submit_end_ns.isna().all()
-    assert (launches.queue_ns == 2_000).all()  # from the end of the driver call
+    # From the end of the driver call; the two clocks agree to the nanosecond that is rounded off.
+    assert launches.queue_ns.between(1_999, 2_001).all()
 
 
 def test_threads_keep_their_kernels(gpu, kernels, array):
