@@ -35,11 +35,9 @@ def case(statement: str = "log('loop')", **fields: Any) -> tuple[TimedCase, list
 
 def test_what_runs_when() -> None:
     made, log = case(setup="log('setup')", before="log('before')", after="log('after')")
-    host_ns, sync_ns, *_ = made.batch(2)
+    made.batch(2)
     # The wait comes after `after`: a stream that captures cannot be waited for.
     assert log == ["setup", "wait", "before", "loop", "loop", "after", "wait"]
-    assert host_ns > 0
-    assert sync_ns > 0
 
 
 def test_a_batch_without_a_frame_brings_its_caches_back_first() -> None:
