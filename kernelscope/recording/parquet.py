@@ -429,7 +429,7 @@ def _row_bytes(name: str) -> int:
 
 
 def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
-    """Return the table called `name` from the bytes of a Parquet file.
+    """Return the table called `name` from the bytes of a Parquet file; a column that was added since reads as null.
 
     Parameters
     ----------
@@ -445,23 +445,30 @@ def decode(name: str, data: memoryview, rows: int, budget: Budget) -> pa.Table:
     Raises
     ------
     RecordingFileError
-        Anything about it is not as `encode` writes it. The message names the table, not the file.
+        A column without nulls is missing, or anything else is not as `encode` writes it. The message names the table,
+        not the file.
     """
     footer = _footer(name, data)
     try:
-        _check_schema(name, footer)
+        columns = _stored_columns(name, footer)
         if footer[3] != rows:
             raise RecordingFileError(f"table {name!r} has {footer[3]} rows; the manifest says {rows}")
-        _check_chunks(name, data, footer, budget)
+        _check_chunks(name, columns, data, footer, budget)
     except (LookupError, ValueError) as error:
         raise RecordingFileError(f"table {name!r} has a damaged footer") from error
-    text = [column.name for column in TABLES[name].columns if column.dtype in _TEXT]
+    text = [column.name for column in columns if column.dtype in _TEXT]
     try:
         # Text is read as dictionaries: a row costs an index, however often a hostile page repeats a long string.
         with pq.ParquetFile(pa.py_buffer(data), read_dictionary=text) as file:
             table = file.read()
-        arrays = [_text(column.dtype, table.column(column.name), budget) if column.dtype in _TEXT
-                  else table.column(column.name) for column in TABLES[name].columns]
+        arrays: list[Any] = []
+        for column in TABLES[name].columns:
+            if column not in columns:
+                arrays.append(_nulls(_ARROW_TYPES[column.dtype], rows, _zeros))
+            elif column.dtype in _TEXT:
+                arrays.append(_text(column.dtype, table.column(column.name), budget))
+            else:
+                arrays.append(table.column(column.name))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(name))
     except RecordingFileError:
         raise
@@ -489,14 +496,15 @@ def _footer(name: str, data: memoryview) -> dict[int, Any]:
     return footer
 
 
-def _check_schema(name: str, footer: dict[int, Any]) -> None:
+def _stored_columns(name: str, footer: dict[int, Any]) -> tuple[Column, ...]:
+    """Return the columns that a file has, in the schema's order: all but nullable ones that were added after it."""
     root, *elements = footer[2]
-    columns = TABLES[name].columns
     names = [element[4].decode() for element in elements]
-    for column in columns:
-        if column.name not in names:
+    columns = tuple(column for column in TABLES[name].columns if column.name in names)
+    for column in TABLES[name].columns:
+        if not column.nullable and column not in columns:
             raise RecordingFileError(f"table {name!r} has no column {column.name!r}")
-    if tuple(names) != TABLES[name].names:
+    if names != [column.name for column in columns]:
         extra = [found for found in names if found not in TABLES[name].names] or names
         raise RecordingFileError(f"table {name!r} has a column {extra[0][:60]!a} too many or out of its place")
     if root.get(5) != len(elements) or [element for element in elements if 5 in element]:
@@ -508,11 +516,12 @@ def _check_schema(name: str, footer: dict[int, Any]) -> None:
         if element.get(3) != (_OPTIONAL if column.nullable else _REQUIRED):
             allowed = "may be null" if column.nullable else "may not be null"
             raise RecordingFileError(f"column {name}.{column.name} {allowed}, and the file says otherwise")
+    return columns
 
 
-def _check_chunks(name: str, data: memoryview, footer: dict[int, Any], budget: Budget) -> None:
+def _check_chunks(name: str, columns: Sequence[Column], data: memoryview, footer: dict[int, Any],
+                  budget: Budget) -> None:
     """Check that the column chunks lie one after the other and hold the pages and rows that they claim."""
-    columns = TABLES[name].columns
     end, rows = len(_MAGIC), 0
     for group in footer[4]:
         rows += group[3]

@@ -97,6 +97,10 @@ from kernelscope.recording.merge import merge
 both = merge([recording, recording])
 assert both.compilations.caller.tolist() == ["_compile_for_args"] * 2
 assert "_compile_for_args" in (recording.to_csv("tables") / "compilations.csv").read_text()
+""" + f"""
+older = kernelscope.load({str(ROOT / "notebooks" / "recordings" / "quickstart.kscope")!r})
+assert len(older.compilations) and older.compilations.caller.isna().all()
+assert kernelscope.load(older.save("older.kscope")).rows("compilations") == older.rows("compilations")
 """)
 BOUNDARY = Change("a boundary of a launch", 5, (
     ("schema.py", '    Field("submit_start_ns"',
