@@ -1,18 +1,12 @@
-"""Recordings made by hand, for the tests of the analysis."""
+"""A recording to be made by hand, for the tests of the analysis."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from handmade import Script, many_launches
+from handmade import Script
 
 
 @pytest.fixture
-def script() -> type[Script]:
-    return Script
-
-
-@pytest.fixture
-def many() -> Any:
-    return many_launches
+def made() -> Script:
+    """Return an empty one."""
+    return Script()

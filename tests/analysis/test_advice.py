@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from graph_stories import GraphScript, rebuilt, with_builds
 from handmade import MS, US, Script
 
-from kernelscope.analysis.advice import RULES
+from kernelscope.analysis.advice import RULES, find_churn, graph_kernels, longest_rounds, repetition
 from kernelscope.views.card.model import overview
 
 
@@ -106,16 +107,22 @@ def _one_long(made: Script) -> Script:
     return made
 
 
-def _loop(wall_ns: int = 2 * MS, **metadata: Any) -> Script:
-    made = Script(**metadata)
+def _loop(wall_ns: int = 2 * MS, rounds: int = 30, kernels: int = 3, **launch: Any) -> Script:
+    made = Script(gpu=launch.pop("gpu", None))
     made.cell(wall_ns=wall_ns)
-    for at in range(3):
+    for at in range(kernels):
         made.kernel(f"k{at}")
         made.specialization(at)
     made.configuration((400,))
-    for _ in range(30):
-        for at in range(3):
-            made.launch(at, specialization=at)
+    for _ in range(rounds):
+        for at in range(kernels):
+            made.launch(at, specialization=at, **launch)
+    return made
+
+
+def _each_another_configuration(made: Script) -> Script:
+    for row in made.rows["launches"]:
+        row["configuration_id"] = made.configuration()
     return made
 
 
@@ -161,16 +168,16 @@ def _fifty_times() -> GraphScript:
     return made
 
 
-def _graph_kernel(because: str | None) -> Script:
-    """Four launches of a graph kernel of Quadrants, without a graph launch."""
+def _graph_kernel(because: str | None, launches: int = 4, **launch: Any) -> Script:
+    """Launches of a graph kernel of Quadrants, without a graph launch."""
     made = Script()
     made.cell()
     made.kernel("step", framework="quadrants", options='{"graph": true}')
     held = {"graph": True, "do_while": [{"while": "count", "inside": None}], "plain_because": because}
     made.specialization(0, attributes=json.dumps(held))
     made.configuration()
-    for _ in range(4):
-        made.launch()
+    for _ in range(launches):
+        made.launch(**launch)
     return made
 
 
@@ -305,6 +312,11 @@ SAID: list[tuple[str, Callable[[], Script], str]] = [
 SILENT: list[tuple[str, Callable[[], Script]]] = [
     ("argument_types", lambda: _numbers("int64", "int32", "int8")),
     ("repeated_scalars", lambda: _compiled("(int64,)", "(int32,)", "(int8,)", "(float32,)")),  # argument_types says it
+    ("recreated", lambda: _defined(1)),
+    ("recreated", lambda: _changed(_defined(2), "compilations", 1, signature="(int64,)")),
+    ("recreated", lambda: _changed(_defined(2), "dispatchers", 1, code_sha256="b")),
+    ("recreated", lambda: _changed(_defined(2), "compilations", 1, outcome="disk")),
+    ("same_code", lambda: _changed(_defined(2, attributes='{"owner": "library"}'), "dispatchers", 1, name="copy")),
     ("no_disk_cache", lambda: _compiled("(int64,)", duration_ns=150 * MS, cache_file="x.nbi")),
     ("no_disk_cache", lambda: _compiled("(int64,)", duration_ns=10 * MS)),
     ("launch_bound", lambda: _bound(9_000)),
@@ -319,7 +331,13 @@ SILENT: list[tuple[str, Callable[[], Script]]] = [
     ("graph_launched_once", _kept),
     ("graph_launched_once", rebuilt),  # rebuilt_graph says more
     ("repeated_sequence", lambda: _loop(20 * MS)),
+    ("repeated_sequence", lambda: _loop(rounds=19)),
+    ("repeated_sequence", lambda: _loop(rounds=100, kernels=1)),
+    ("repeated_sequence", lambda: _loop(capture_event_id=0)),
+    ("repeated_sequence", lambda: _loop(phases=None, end_ns=None)),
+    ("repeated_sequence", lambda: _each_another_configuration(_loop())),
     ("graph_fell_back", lambda: _graph_kernel(None)),  # graphs were not watched
+    ("graph_fell_back", lambda: _graph_kernel("the backend x64 makes no graphs", error="RuntimeError")),
 ]
 
 
@@ -426,3 +444,63 @@ def test_the_parts_of_a_long_launch_add_up() -> None:
     assert told["repeated_sequence"].weight_ns == 476 * 216_000
     # That all launches take 88 % of the wall time is nothing that a graph could spare.
     assert found.host_share == pytest.approx(0.88, abs=0.005)
+
+
+def test_types_from_before_and_from_the_disk_count_but_take_no_time() -> None:
+    made = _numbers("int64")
+    made.rows["compilations"][0]["attributes"] = json.dumps({"known_signatures": ["(array(float32, 1d, C), int8)"]})
+    for dtype, origin in (("int32", "before"), ("int16", "disk")):
+        made.specialization(0, f"(array(float32, 1d, C), {dtype})", origin=origin)
+    found, = find_churn(made.recording())
+    assert (found.code, found.argument, len(found.types), found.compiles, found.spent_ns) == (
+        "argument_types", "n", 4, 1, 50 * MS)
+    made.compilation(0, 7 * MS, signature="(array(float32, 1d, C), int64)", trigger="specialize")
+    made.compilation(0, 7 * MS, signature="(array(int8, 1d, C), uint8)")
+    assert find_churn(made.recording()) == [found], "what has a dispatcher of its own, or differs elsewhere too"
+    del made.rows["compilations"]
+    assert find_churn(made.recording()) == []
+
+
+@pytest.mark.parametrize("code", ["a", None])
+def test_a_kernel_that_is_defined_again_and_again(code: str | None) -> None:
+    made = _defined(3, code_sha256=code)
+    made.compilation(0, 40 * MS, attributes='{"another_dispatcher": true}')  # a function that is jitted twice
+    found, = find_churn(made.recording())
+    assert (found.code, found.dispatchers, found.compiles, found.spent_ns, found.cells) == (
+        "recreated", (0, 1, 2), 4, 160 * MS, 1)
+
+
+@pytest.mark.parametrize(("keys", "found"), [
+    ([], (0, 0, 0)), ([1], (0, 0, 0)), ([1, 2, 3], (0, 0, 0)), ([7] * 5, (0, 1, 5)),
+    ([1, 2] * 4, (0, 2, 4)), ([9, 1, 2, 3, 1, 2, 3, 1, 2, 3, 5], (1, 3, 3)), ([1, 2, 1, 2, 1], (0, 2, 2)),
+    ([1, 1, 2, 1, 1, 2, 1, 1, 2], (0, 3, 3)),
+])
+def test_rounds(keys: list[int], found: tuple[int, int, int]) -> None:
+    assert longest_rounds(np.array(keys, dtype=np.int64)) == found
+
+
+def test_threads_are_looked_at_one_by_one_and_rounds_that_waited_are_summed_by_themselves() -> None:
+    made = _loop(rounds=60)
+    for at, row in enumerate(made.rows["launches"]):
+        row["thread_id"] = at % 2
+        row["compile_ns"] = 500 if at < 2 else 0
+        row["end_ns"] += 7_000_000 if at in (40, 41) else 0
+    found = repetition(made.recording())
+    assert found is not None
+    assert (found.dispatchers, found.rounds, found.cell_id) == ((0, 2, 1), 30, 0)
+    assert (found.usual_rounds, found.usual_ns, found.long_ns) == (29, 29 * 30_000 - 500, 7_030_000)
+
+
+def test_launches_of_a_graph_kernel_are_told_apart() -> None:
+    made = _graph_kernel("the backend x64 makes no graphs", launches=2)
+    made.launch(made.kernel("plain", framework="quadrants"))
+    made.specialization(0, attributes='{"graph": true}')
+    made.graph_event("instantiate", None)
+    for thread in (0, 0, 0, 1):  # a graph launch of another thread is not its own
+        now = made.now
+        made.graph_event("launch", None, 1_000, start_ns=now + 8_000, exec_id=0, thread_id=thread)
+        made.now = now
+        made.launch(specialization=1, thread_id=0)
+    found, = graph_kernels(made.recording())
+    assert (found.name, found.launches, found.replayed, found.plain, found.loops) == ("step", 6, 3, 2, 1)
+    assert (found.plain_ns, found.because) == (20_000, ("the backend x64 makes no graphs",))

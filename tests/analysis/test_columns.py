@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from handmade import Script
 
 from kernelscope.analysis import columns
+from kernelscope.analysis.columns import Intervals, joined, union
 from kernelscope.recording.model import Recording
 
 GROUPS = np.array([0, 2, 0, -1, 2, 2, 0])
@@ -55,11 +58,9 @@ def test_union_counts_an_overlap_once_in_a_thread_and_twice_in_two() -> None:
     assert columns.union_ns(start[:0], end[:0], start[:0]) == 0
 
 
-def test_columns_of_tables(script: Any) -> None:
-    made = script()
-    made.kernel()
-    made.specialization()
-    made.configuration()
+def test_columns_of_tables() -> None:
+    made = Script()
+    made.launchable()
     made.launch(cache="disk")
     made.launch(cache=None)
     recording = made.recording()
@@ -69,13 +70,13 @@ def test_columns_of_tables(script: Any) -> None:
     assert columns.matches(recording, "launches", "cache", "memory").tolist() == [False, False]
     assert columns.ints(recording, "launches", "parent_launch_id").tolist() == [-1, -1]
     assert columns.row_count(recording, "launches") == 2
-    assert columns.codes(script().recording(), "launches", "cache")[0].tolist() == []
+    assert columns.codes(Script().recording(), "launches", "cache")[0].tolist() == []
 
 
-def test_categories_of_several_chunks_share_their_codes(script: Any) -> None:
+def test_categories_of_several_chunks_share_their_codes() -> None:
     tables: list[Any] = []
     for cache in ("disk", "memory", "disk"):
-        made = script()
+        made = Script()
         made.kernel()
         made.configuration()
         made.launch(cache=cache, specialization=None)
@@ -86,8 +87,8 @@ def test_categories_of_several_chunks_share_their_codes(script: Any) -> None:
     assert columns.matches(recording, "launches", "cache", "disk").tolist() == [True, False, True]
 
 
-def test_with_columns_leaves_the_recording_as_it_was(script: Any) -> None:
-    made = script(name="kept")
+def test_with_columns_leaves_the_recording_as_it_was() -> None:
+    made = Script(name="kept")
     made.kernel()
     recording = made.recording()
     changed = columns.with_columns(recording, "dispatchers", {"name": ["other"]})
@@ -98,3 +99,75 @@ def test_with_columns_leaves_the_recording_as_it_was(script: Any) -> None:
 @pytest.mark.parametrize("text", [None, "", "{", "[1]", "3"])
 def test_json_that_is_no_object_is_an_empty_one(text: str | None) -> None:
     assert columns.json_object(text) == {}
+
+
+LAST = 120
+
+
+def intervals(*pairs: tuple[int, int]) -> Intervals:
+    return union(np.array([a for a, _ in pairs], dtype=np.int64), np.array([b for _, b in pairs], dtype=np.int64))
+
+
+def pairs(intervals: Intervals) -> list[tuple[int, int]]:
+    return list(zip(intervals.start.tolist(), intervals.end.tolist(), strict=True))
+
+
+def moments(intervals: Intervals) -> set[int]:
+    return {at for first, last in pairs(intervals) for at in range(first, last)}
+
+
+def random_pairs(random: np.random.Generator, most: int) -> list[tuple[int, int]]:
+    starts = random.integers(0, LAST, int(random.integers(0, most)))
+    return [(start, start + length) for start, length in
+            zip(starts.tolist(), random.integers(0, 12, len(starts)).tolist(), strict=True)]
+
+
+def is_proper(intervals: Intervals) -> bool:
+    found = pairs(intervals)
+    return all(a < b for a, b in found) and all(b < c for (_, b), (c, _) in pairwise(found))
+
+
+def test_union_joins_what_overlaps_or_touches() -> None:
+    assert pairs(intervals((5, 9), (0, 3), (3, 4), (6, 7), (20, 20), (8, 12))) == [(0, 4), (5, 12)]
+    assert pairs(intervals()) == []
+    assert pairs(intervals((4, 4))) == []
+
+
+def test_complement_between_and_span() -> None:
+    held = intervals((5, 10), (20, 30))
+    assert pairs(held.complement(0, 40)) == [(0, 5), (10, 20), (30, 40)]
+    assert pairs(held.complement(7, 25)) == [(10, 20)]
+    assert pairs(held.between()) == [(10, 20)]
+    assert pairs(held.span) == [(5, 30)]
+    assert pairs(intervals().complement(3, 8)) == [(3, 8)]
+    assert (len(held), held.total_ns, intervals().total_ns) == (2, 15, 0)
+
+
+def test_times_are_exact_where_a_float_is_not() -> None:
+    base = 1_700_000_000_000_000_001
+    held = intervals(*((base + 10 * at, base + 10 * at + 3) for at in range(100)))
+    assert held.common(np.array([base + 11]), np.array([base + 500])).tolist() == [2 + 3 * 48]
+    assert held.common(np.arange(base, base + 300), np.arange(base, base + 300) + 10).tolist() == [3.0] * 300
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_as_sets_of_moments(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    # Of both sizes: few among many take other ways.
+    left, right = (intervals(*random_pairs(random, most)) for most in ((60, 4), (4, 60), (20, 20))[seed % 3])
+    assert is_proper(left)
+    assert is_proper(right)
+    for result, expected in (
+        (left.within(right), moments(left) & moments(right)),
+        (left.minus(right), moments(left) - moments(right)),
+        (joined(left, right), moments(left) | moments(right)),
+        (left.complement(10, 90), set(range(10, 90)) - moments(left)),
+    ):
+        assert is_proper(result) or result is left.within(right)
+        assert moments(result) == expected
+    assert left.common_ns(right) == right.common_ns(left) == len(moments(left) & moments(right))
+    for count in (3, 400):
+        start = np.sort(random.integers(-5, LAST + 20, count))
+        end = start + random.integers(0, 30, count)
+        expected_ns = [len(moments(left) & set(range(a, b))) for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+        assert left.common(start, end).tolist() == expected_ns

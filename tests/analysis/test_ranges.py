@@ -19,9 +19,7 @@ from kernelscope.views.card.model import overview
 def recording_of(ranges: list[dict[str, Any]], launches: list[tuple[int, int]]) -> Recording:
     """Ranges by hand, and launches of 1 ns at (time, thread)."""
     script = Script()
-    script.kernel()
-    script.specialization()
-    script.configuration()
+    script.launchable()
     for start, thread in launches:
         script.launch(start_ns=start, thread_id=thread, phases=None, end_ns=start + 1)
     for row in ranges:
@@ -95,9 +93,7 @@ def test_as_brute_force_does(seed: int) -> None:
 def story() -> Recording:
     script = Script()
     script.cell()
-    script.kernel()
-    script.specialization()
-    script.configuration()
+    script.launchable()
     begin = script.now
     script.launch()
     first = script.now
@@ -170,9 +166,7 @@ def test_many_launches_are_attributed_in_arrays() -> None:
 def gpu_story() -> Recording:
     """A launch in a range, its kernel after the range's end; a kernel of another library; copies; a start/end range."""
     script = Script(gpu={"source": "cupti"})
-    script.kernel()
-    script.specialization()
-    script.configuration()
+    script.launchable()
     script.range("outer", start_ns=0, end_ns=1_000)
     script.range("inner", start_ns=100, end_ns=200, parent_range_id=0, depth=1)
     script.range("other thread", start_ns=100, end_ns=900, thread_id=1)
@@ -228,9 +222,7 @@ def test_gpu_time_that_is_not_known_is_none() -> None:
 
 def test_launches_timed_with_events_have_gpu_time() -> None:
     script = Script(gpu={"source": "events"})
-    script.kernel()
-    script.specialization()
-    script.configuration()
+    script.launchable()
     script.range("r", start_ns=0)
     script.launch(execute_ns=500)
     only = by_range(script.recording())[0]

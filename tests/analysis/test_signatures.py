@@ -2,7 +2,23 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope.analysis.signatures import declaration, parse_signature, parse_type, record_fields
+from kernelscope.analysis.signatures import (
+    SEVERITY,
+    Shape,
+    ShapeIndex,
+    SignatureIndex,
+    argument_name,
+    argument_names,
+    declaration,
+    differences,
+    known_name,
+    named_arguments,
+    parse_signature,
+    parse_type,
+    record_fields,
+    short_arguments,
+    short_type,
+)
 
 RECORD = "Record(a[type=int32;offset=0],b[type=nestedarray(float64, (2,));offset=4];20;False)"
 
@@ -90,3 +106,155 @@ def test_fields_of_records() -> None:
 def test_reading_never_fails_and_a_text_equals_itself(text: str) -> None:
     assert parse_signature(text) == parse_signature(text)
     declaration(text)
+
+
+PACKED = "Record(a[type=int8;offset=0],b[type=float32;offset=1];5;False)"
+ALIGNED = "Record(a[type=int8;offset=0],b[type=float32;offset=4];8;True)"
+OTHER = "Record(a[type=int8;offset=0],b[type=float64;offset=8];16;True)"
+
+
+@pytest.mark.parametrize(("wanted", "known", "aspects"), [
+    ("array(float64, 1d, C)", "array(float32, 1d, C)", ["new_dtype"]),
+    ("array(float32, 1d, A)", "array(float32, 1d, C)", ["new_layout"]),
+    ("readonly array(float32, 1d, C)", "array(float32, 1d, C)", ["new_access"]),
+    ("unaligned array(float32, 1d, C)", "array(float32, 1d, C)", ["new_alignment"]),
+    ("readonly array(float64, 2d, A)", "array(float32, 1d, C)",
+     ["new_dimensions", "new_dtype", "new_layout", "new_access"]),
+    (f"array({ALIGNED}, 1d, C)", f"unaligned array({PACKED}, 1d, C)", ["new_alignment"]),
+    (f"array({OTHER}, 1d, C)", f"unaligned array({PACKED}, 1d, C)", ["new_dtype"]),
+    (ALIGNED, PACKED, ["new_alignment"]),
+    (OTHER, PACKED, ["new_dtype"]),
+    ("int64", "float64", ["new_scalar"]),
+    ("int32", "bool", ["new_scalar"]),
+    ("int64", "array(int64, 1d, C)", ["new_type"]),
+    ("none", "int64", ["optional"]),
+    ("array(int64, 1d, C)", "none", ["optional"]),
+    ("int64", "OptionalType(int64)", ["optional"]),
+    ("Literal[int](1)", "int64", ["literal"]),
+    ("UniTuple(int64 x 3)", "UniTuple(int64 x 2)", ["tuple_arity"]),
+    ("Tuple(int64, float32, int8)", "UniTuple(int64 x 2)", ["tuple_arity"]),
+    ("Q(int64 x 2)", "P(int64 x 2)", ["new_type"]),
+    ("UniTuple(int64 x 2)", "P(int64 x 2)", ["new_type"]),
+    ("IntEnum<int64>(Color)", "int64", ["new_type"]),
+])
+def test_how_two_arguments_differ(wanted: str, known: str, aspects: list[str]) -> None:
+    found, = differences(parse_signature(f"(int8, {wanted})"), parse_signature(f"(int8, {known})"))
+    assert (found.position, found.path, list(found.aspects)) == (1, (), aspects)
+    assert (found.wanted.text, found.known.text, found.code) == (wanted, known, aspects[0])
+
+
+def test_tuples_of_one_length_differ_in_their_elements() -> None:
+    found = differences(parse_signature("(Tuple(int64, Tuple(float32, UniTuple(int64 x 3))),)"),
+                        parse_signature("(Tuple(int32, Tuple(float32, UniTuple(int64 x 2))),)"))
+    assert [(each.position, each.path, each.code) for each in found] == [
+        (0, (1, 1), "tuple_arity"), (0, (0,), "new_scalar")]
+    found, = differences(parse_signature("(P(int64, float32),)"), parse_signature("(P(int64 x 2),)"))
+    assert (found.path, found.code) == ((1,), "new_scalar")
+
+
+def test_the_worst_comes_first_and_then_the_first() -> None:
+    wanted = "(readonly array(int8, 1d, C), float32, array(int8, 2d, C), float32)"
+    known = "(array(int8, 1d, C), int64, array(int8, 1d, C), int64)"
+    found = differences(parse_signature(wanted), parse_signature(known))
+    assert [each.position for each in found] == [2, 1, 3, 0]
+    assert [each.rank for each in found] == sorted((each.rank for each in found), reverse=True)
+    assert SEVERITY[found[0].rank] == "new_dimensions"
+
+
+def test_other_numbers_of_arguments_and_other_spellings() -> None:
+    found, = differences(parse_signature("(int64,)"), parse_signature("(int64, int64)"))
+    assert (found.position, found.code, found.wanted.text, found.known.text) == (
+        -1, "argument_count", "1 argument", "2 arguments")
+    assert differences(parse_signature("(Array(float32, 1, 'C', False, aligned=True),)"),
+                       parse_signature("(array(float32, 1d, C),)")) == ()
+
+
+def _nearest(wanted: str, known: list[str]) -> str | None:
+    index = SignatureIndex()
+    for each in known:
+        index.add(each)
+    return index.nearest(wanted)
+
+
+@pytest.mark.parametrize(("wanted", "known", "nearest"), [
+    # The slightest way to differ, worst ones last.
+    ("(array(float32, 1d, C), int64)",
+     ["(int64, int64)", "(array(float32, 2d, C), int64)", "(array(float64, 1d, C), int64)", "(int8,)"],
+     "(array(float64, 1d, C), int64)"),
+    ("(array(int8, 1d, C),)", ["(array(int8, 1d, A),)", "(readonly array(int8, 1d, C),)", "(array(int16, 1d, C),)"],
+     "(readonly array(int8, 1d, C),)"),
+    ("(UniTuple(int64 x 2),)", ["(int64,)", "(UniTuple(int64 x 3),)"], "(UniTuple(int64 x 3),)"),
+    # One argument that differs altogether is nearer than two that differ a little.
+    ("(int64, int64)", ["(int32, int32)", "(none, int64)"], "(none, int64)"),
+    # The latest of equally near ones; the same one; other numbers of arguments.
+    ("(int64,)", ["(int8,)", "(int16,)"], "(int16,)"),
+    ("(int64,)", ["(int64,)", "(int16,)"], "(int64,)"),
+    ("(int64,)", ["(int64, int64)", "(int64, int8)"], "(int64, int8)"),
+    ("(int64, int8)", ["(int64, int64)", "(int8,)"], "(int64, int64)"),
+    ("()", ["()"], "()"),
+    ("(int64,)", [], None),
+])
+def test_the_nearest_signature(wanted: str, known: list[str], nearest: str | None) -> None:
+    assert _nearest(wanted, known) == nearest
+
+
+def test_many_signatures_are_found_among_many() -> None:
+    known = [f"(array(float32, {at}d, C), int64, UniTuple(int64 x {at}))" for at in range(1, 40)]
+    assert _nearest("(array(float64, 7d, C), int64, UniTuple(int64 x 7))", known) == known[6]
+    index = SignatureIndex()
+    for each in [*known, *known]:
+        index.add(each)
+    assert len(index) == 39
+    assert known[3] in index
+    assert "(int64,)" not in index
+
+
+def test_the_nearest_launch_configuration() -> None:
+    index = ShapeIndex()
+    assert index.nearest(Shape("1", "32", 0)) is None
+    for shape in (Shape("1", "32", 0), Shape("2", "64", 0), Shape("9", "(16, 16)", 64)):
+        index.add(shape)
+    index.add(Shape("1", "32", 0))
+    assert len(index) == 3
+    assert Shape("2", "64", 0) in index
+    assert index.nearest(Shape("2", "32", 0)) == Shape("2", "64", 0), "the latest of two that differ in one"
+    assert index.nearest(Shape("2", "64", 8)) == Shape("2", "64", 0)
+    assert index.nearest(Shape("9", "32", 8)) == Shape("9", "(16, 16)", 64), "the grid is the same"
+    assert index.nearest(Shape("7", "7", 7)) == Shape("9", "(16, 16)", 64)
+    assert index.last(2) == [Shape("2", "64", 0), Shape("9", "(16, 16)", 64)]
+    assert str(Shape("9", "(16, 16)", 4096)) == "[9, (16, 16), 4,096 B shared]"
+
+
+@pytest.mark.parametrize(("text", "names"), [
+    ("x, y, *rest", ("x", "y", "*rest")), ("x", ("x",)), ("", ()), (None, ()),
+])
+def test_names_are_read(text: str | None, names: tuple[str, ...]) -> None:
+    assert argument_names(text) == names
+
+
+def test_names_by_position() -> None:
+    names = ("x", "*rest")
+    assert [known_name(names, at) for at in range(4)] == ["x", "rest[0]", "rest[1]", "rest[2]"]
+    assert known_name(("x",), 1) is None
+    assert argument_name(("x",), 1) == "argument 1"
+    assert named_arguments("(int64, float32)", ("x",)) == (("x", "int64"), ("argument 1", "float32"))
+
+
+@pytest.mark.parametrize(("text", "short"), [
+    ("array(float32, 1d, C)", "float32[:] C"),
+    ("array(float64, 3d, A)", "float64[:, :, :] A"),
+    ("readonly unaligned array(int8, 2d, F)", "int8[:, :] F readonly unaligned"),
+    ("array(int8, 0d, C)", "int8[] C"),
+    ("array(int8, 9d, C)", "int8[9d] C"),
+    ("array(Record(a[type=int32;offset=0];4;False), 1d, C)", "Record(a[type=int32;offset=0];4;False)[:] C"),
+    ("int64", "int64"),
+    ("UniTuple(int64 x 2)", "UniTuple(int64 x 2)"),
+    ("", ""),
+])
+def test_short_type(text: str, short: str) -> None:
+    assert short_type(text) == short
+
+
+def test_short_arguments() -> None:
+    assert short_arguments((("x", "array(float32, 1d, C)"), ("n", "int64"))) == "x: float32[:] C, n: int64"
+    assert short_arguments(()) == "no arguments"

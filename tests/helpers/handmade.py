@@ -49,6 +49,13 @@ class Script:
         dims |= dict(zip(("blockdim_x", "blockdim_y", "blockdim_z"), (*block, 1, 1), strict=False))
         return self._add("configurations", "configuration_id", dims | {"sharedmem_bytes": 0, "stream": 0} | row)
 
+    def launchable(self, name: str = "axpy", **row: Any) -> int:
+        """Add a kernel with one specialization and one launch configuration."""
+        kernel = self.kernel(name, **row)
+        self.specialization(kernel)
+        self.configuration()
+        return kernel
+
     def launch(
         self, dispatcher: int = 0, phases: tuple[int, int, int, int, int] | None = (3_000, 0, 4_000, 2_000, 1_000),
         specialization: int | None = 0, configuration: int = 0, **row: Any,

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from handmade import Script
 
 from kernelscope.analysis.caches import CODES, disk_hit, failed_in_cache, fix_for_cache, with_disk
 from kernelscope.analysis.compiles import REASON_CODES, explain
@@ -12,8 +13,8 @@ FLOAT32 = "(array(float32, 1d, C), int64)"
 NONE: dict[str, Any] = {}
 
 
-def _explained(script: Any, attributes: dict[str, Any], **row: Any) -> dict[str, Any]:
-    made = script()
+def _explained(attributes: dict[str, Any], **row: Any) -> dict[str, Any]:
+    made = Script()
     made.kernel("axpy")
     made.compilation(attributes=json.dumps(attributes), **({"signature": FLOAT32, "cache_file": "axpy.nbi"} | row))
     return explain(made.recording()).rows("compilations")[0]
@@ -51,8 +52,8 @@ def _explained(script: Any, attributes: dict[str, Any], **row: Any) -> dict[str,
     ({"state": "launch_config"}, "launch_config", "for other ones, not for this one", "fewer distinct"),
     ({"marker_unwritable": True}, "cache_unwritable", "without saying so", "NUMBA_CACHE_DIR"),
 ])
-def test_states_of_the_index(script: Any, disk: dict[str, Any], code: str, words: str, fix: str) -> None:
-    found = _explained(script, {"disk": disk})
+def test_states_of_the_index(disk: dict[str, Any], code: str, words: str, fix: str) -> None:
+    found = _explained({"disk": disk})
     assert found["reason_code"] == code
     assert words in found["reason"]
     assert fix in found["fix"]
@@ -71,30 +72,30 @@ def test_states_of_the_index(script: Any, disk: dict[str, Any], code: str, words
     ({"key_error": "PicklingError: Cannot serialize kernels"}, "cache_unwritable",
      "could not make the disk cache's key for it", "leave cache=True out"),
 ])
-def test_failures_of_the_cache(script: Any, disk: dict[str, Any], code: str, words: str, fix: str) -> None:
-    found = _explained(script, {"disk": disk}, outcome="failed", error="E: e")
+def test_failures_of_the_cache(disk: dict[str, Any], code: str, words: str, fix: str) -> None:
+    found = _explained({"disk": disk}, outcome="failed", error="E: e")
     assert found["reason_code"] == code
     assert words in found["reason"]
     assert "the compile failed" not in found["reason"]
     assert fix in found["fix"]
 
 
-def test_another_failure_keeps_its_words(script: Any) -> None:
-    found = _explained(script, {"disk": {"state": "absent"}}, outcome="failed", error="TypingError: no")
+def test_another_failure_keeps_its_words() -> None:
+    found = _explained({"disk": {"state": "absent"}}, outcome="failed", error="TypingError: no")
     assert found["reason_code"] == "cache_absent"
     assert found["reason"].endswith("; the compile failed: TypingError: no")
     assert "correct what the error names" in found["fix"]
     assert not failed_in_cache({"disk": {"state": "absent"}})
 
 
-def test_other_types_in_memory_stay_the_reason(script: Any) -> None:
-    found = _explained(script, {"known_signatures": ["(array(float64, 1d, C), int64)"], "disk": {"state": "absent"}})
+def test_other_types_in_memory_stay_the_reason() -> None:
+    found = _explained({"known_signatures": ["(array(float64, 1d, C), int64)"], "disk": {"state": "absent"}})
     assert found["reason_code"] == "new_dtype"
     assert found["reason"].endswith("; the disk cache had nothing of this kernel yet")
 
 
-def test_a_redefinition_would_have_been_a_hit(script: Any) -> None:
-    found = _explained(script, {"redefined": True, "disk": {"state": "source", "source": "text"}})
+def test_a_redefinition_would_have_been_a_hit() -> None:
+    found = _explained({"redefined": True, "disk": {"state": "source", "source": "text"}})
     assert found["reason_code"] == "cache_stale"
     assert found["reason"].startswith("the definition ran again, and the function's text differs")
 
@@ -119,20 +120,20 @@ def test_without_a_disk_cache_nothing_is_added() -> None:
      "pass what changes (SCALE) as an argument"),
     ({"unsafe": {"options": 3, "captured": {}}}, "disk", "these types", None),
 ])
-def test_hits(script: Any, attributes: dict[str, Any], code: str, words: str, fix: str | None) -> None:
-    found = _explained(script, attributes, outcome="disk")
+def test_hits(attributes: dict[str, Any], code: str, words: str, fix: str | None) -> None:
+    found = _explained(attributes, outcome="disk")
     assert found["reason_code"] == code == disk_hit(attributes)[0]
     assert words in found["reason"]
     assert found["fix"] is None if fix is None else fix in found["fix"]
 
 
-def test_another_device(script: Any) -> None:
+def test_another_device() -> None:
     device = {"ordinal": 1, "compute_capability": "9.0", "compiled_for": ["8.6"]}
-    found = _explained(script, {"device": device}, trigger="device")
+    found = _explained({"device": device}, trigger="device")
     assert found["reason_code"] == "new_device"
     assert found["reason"].startswith("device 1 is of compute capability 9.0; it had been compiled for 8.6")
     assert "once on device 1" in found["fix"]
-    assert "compiled for another one" in _explained(script, {}, trigger="device")["reason"]
+    assert "compiled for another one" in _explained({}, trigger="device")["reason"]
 
 
 def test_every_code_has_an_answer_on_fixes() -> None:

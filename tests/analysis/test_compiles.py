@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 from counting import lines_run
+from handmade import Script
 
-from kernelscope.analysis.compiles import REASON_CODES, explain
+from kernelscope.analysis.compiles import REASON_CODES, compilations, compile_ns, explain
 
 FLOAT32 = "(array(float32, 1d, C), int64)"
 PACKED = "Record(a[type=int8;offset=0],b[type=float32;offset=1];5;False)"
 ALIGNED = "Record(a[type=int8;offset=0],b[type=float32;offset=4];8;True)"
 
 
-def _explained(script: Any, known: list[str] | None = None, **row: Any) -> dict[str, Any]:
-    made = script()
+def _explained(known: list[str] | None = None, **row: Any) -> dict[str, Any]:
+    made = Script()
     made.kernel("axpy", arguments=row.pop("arguments", "x, n"))
     made.configuration((1,), (64,))
     made.configuration((2,), (64,))
@@ -29,13 +30,13 @@ def _explained(script: Any, known: list[str] | None = None, **row: Any) -> dict[
     return explained
 
 
-def test_a_first_use(script: Any) -> None:
-    found = _explained(script)
+def test_a_first_use() -> None:
+    found = _explained()
     assert found["reason_code"] == "first_use"
     assert found["reason"] == "the kernel had no specialization yet: this is its first"
     assert '@cuda.jit(["void(float32[::1], int64)"])' in found["fix"]
     assert "cache=True" in found["fix"]
-    assert "cache=True" not in _explained(script, cache_file="axpy.nbi")["fix"]
+    assert "cache=True" not in _explained(cache_file="axpy.nbi")["fix"]
 
 
 HAS = "; the nearest known specialization has "
@@ -77,9 +78,9 @@ HAS = "; the nearest known specialization has "
      "as many arguments"),
 ])
 def test_new_types_name_the_argument_and_both_types(
-    script: Any, signature: str, code: str, reason: str, fix: str
+    signature: str, code: str, reason: str, fix: str
 ) -> None:
-    found = _explained(script, [FLOAT32], signature=signature)
+    found = _explained([FLOAT32], signature=signature)
     assert (found["reason_code"], found["reason"]) == (code, reason)
     assert fix in found["fix"]
     assert found["nearest_signature"] == FLOAT32
@@ -110,18 +111,18 @@ def test_new_types_name_the_argument_and_both_types(
     ("(" + "int64, " * 6 + ")", "(" + "int32, " * 6 + ")",
      "`x[1]` (int64 to int32), `x[2]` (int64 to int32), `x[3]` (int64 to int32) and 2 more differ too"),
 ])
-def test_what_an_argument_is_and_was(script: Any, known: str, signature: str, words: str) -> None:
-    found = _explained(script, [known], signature=signature, arguments="*x" if "x[1]" in words and len(
+def test_what_an_argument_is_and_was(known: str, signature: str, words: str) -> None:
+    found = _explained([known], signature=signature, arguments="*x" if "x[1]" in words and len(
         signature) > 40 else "x, n")
     assert words in found["reason"]
 
 
-def test_arguments_without_a_name_have_their_position_and_long_ones_are_cut(script: Any) -> None:
-    found = _explained(script, ["(int64, UniTuple(int64 x 2))"], arguments=None,
+def test_arguments_without_a_name_have_their_position_and_long_ones_are_cut() -> None:
+    found = _explained(["(int64, UniTuple(int64 x 2))"], arguments=None,
                        signature="(int64, Tuple(int64, float64))")
     assert found["reason"].startswith("argument 1[1] is float64")
     assert found["argument"] is None
-    found = _explained(script, [f"({'Big' * 200},)"], arguments="x" * 300, signature=f"({'Large' * 200},)")
+    found = _explained([f"({'Big' * 200},)"], arguments="x" * 300, signature=f"({'Large' * 200},)")
     assert len(found["reason"]) < 500
     assert found["argument"] == "x" * 300
 
@@ -141,12 +142,12 @@ def test_arguments_without_a_name_have_their_position_and_long_ones_are_cut(scri
     ("(UniTuple(int64 x 2),)", "(UniTuple(int64 x 3),)", "an array takes any number"),
     (f"(array({PACKED}, 1d, C),)", "(array(int32, 1d, C),)", "array.astype(dtype)"),
 ])
-def test_fixes_follow_what_is_known(script: Any, known: str, signature: str, fix: str) -> None:
-    assert fix in _explained(script, [known], signature=signature)["fix"]
+def test_fixes_follow_what_is_known(known: str, signature: str, fix: str) -> None:
+    assert fix in _explained([known], signature=signature)["fix"]
 
 
-def test_a_failed_compile_for_the_wrong_number_of_arguments(script: Any) -> None:
-    found = _explained(script, signature="(int64,)", outcome="failed", error="TypeError: Signature mismatch")
+def test_a_failed_compile_for_the_wrong_number_of_arguments() -> None:
+    found = _explained(signature="(int64,)", outcome="failed", error="TypeError: Signature mismatch")
     assert found["reason_code"] == "argument_count"
     assert found["reason"] == ("the kernel was given 1 argument and takes 2: `x`, `n`; the compile failed: TypeError: "
                                "Signature mismatch")
@@ -175,15 +176,15 @@ def test_a_failed_compile_for_the_wrong_number_of_arguments(script: Any) -> None
     ({"outcome": "failed", "error": "TypingError: no"}, "first_use", "the compile failed: TypingError: no",
      "each launch tries again"),
 ])
-def test_other_causes(script: Any, row: dict[str, Any], code: str, reason: str, fix: str | None) -> None:
-    found = _explained(script, **row)
+def test_other_causes(row: dict[str, Any], code: str, reason: str, fix: str | None) -> None:
+    found = _explained(**row)
     assert found["reason_code"] == code
     assert reason in found["reason"]
     assert found["fix"] is None if fix is None else fix in found["fix"]
 
 
-def test_a_redefinition_with_known_signatures_is_about_types(script: Any) -> None:
-    found = _explained(script, ["(int8, int64)"], attributes={"redefined": True})
+def test_a_redefinition_with_known_signatures_is_about_types() -> None:
+    found = _explained(["(int8, int64)"], attributes={"redefined": True})
     assert found["reason_code"] == "new_type"
 
 
@@ -193,9 +194,8 @@ def test_a_redefinition_with_known_signatures_is_about_types(script: Any) -> Non
     (("1", None), "the definition ran again:", "out of the cell"),
 ])
 def test_a_redefinition_says_whether_the_code_is_the_same(
-    script: Any, codes: tuple[str, str | None], words: str, fix: str | None
+    made: Script, codes: tuple[str, str | None], words: str, fix: str | None
 ) -> None:
-    made = script()
     for code in codes:
         made.compilation(made.kernel(code_sha256=code), attributes='{"redefined": true}')
     row = explain(made.recording()).rows("compilations")[1]
@@ -204,8 +204,7 @@ def test_a_redefinition_says_whether_the_code_is_the_same(
     assert row["fix"] is None if fix is None else fix in row["fix"]
 
 
-def test_specialize_and_forall_compare_with_their_own_kind(script: Any) -> None:
-    made = script()
+def test_specialize_and_forall_compare_with_their_own_kind(made: Script) -> None:
     made.kernel(arguments="x")
     for signature, trigger in (("(int64,)", "specialize"), ("(float32,)", "specialize"), ("(int64,)", "launch"),
                                ("(int64,)", "specialize"), ("(float32,)", "launch")):
@@ -218,23 +217,22 @@ def test_specialize_and_forall_compare_with_their_own_kind(script: Any) -> None:
     assert "had compiled the same types already" in rows[3]["reason"]
 
 
-def test_a_launch_configuration_that_was_noted_as_json(script: Any) -> None:
+def test_a_launch_configuration_that_was_noted_as_json() -> None:
     tried = [{"griddim": [1, 1, 1], "blockdim": [64, 1, 1], "sharedmem_bytes": 0}]
     row = {"launch_config_sensitive": True, "configuration_id": 1, "attributes": {"known_configurations": tried}}
-    found = _explained(script, **row)
+    found = _explained(**row)
     assert found["reason_code"] == "launch_config"
     assert found["reason"] == ("the kernel depends on its launch configuration (LC-S); [2, 64] is new for these types: "
                                "griddim 2 instead of 1, against the nearest known [1, 64]")
     assert found["nearest_signature"] == FLOAT32
     assert "fewer distinct configurations" in found["fix"]
     noted = row | {"attributes": {"known_configurations": [json.dumps(tried[0]), "odd"]}}
-    assert _explained(script, **noted)["reason"] == found["reason"]
+    assert _explained(**noted)["reason"] == found["reason"]
     nowhere = row | {"configuration_id": None}
-    assert "this one is new for these types, compiled before: [1, 64]" in _explained(script, **nowhere)["reason"]
+    assert "this one is new for these types, compiled before: [1, 64]" in _explained(**nowhere)["reason"]
 
 
-def test_launch_configurations_are_remembered_from_earlier_compiles(script: Any) -> None:
-    made = script()
+def test_launch_configurations_are_remembered_from_earlier_compiles(made: Script) -> None:
     made.kernel()
     for blocks in (1, 2, 3, 4, 5):
         made.configuration((blocks,), (16, 16), sharedmem_bytes=64)
@@ -246,8 +244,7 @@ def test_launch_configurations_are_remembered_from_earlier_compiles(script: Any)
     assert rows[4]["reason"].endswith("and 1 more")
 
 
-def test_each_part_of_a_launch_configuration_can_differ(script: Any) -> None:
-    made = script()
+def test_each_part_of_a_launch_configuration_can_differ(made: Script) -> None:
     made.kernel()
     for grid, block, shared in ((1, 32, 0), (1, 64, 0), (1, 64, 2048), (2, 32, 2048)):
         made.configuration((grid,), (block,), sharedmem_bytes=shared)
@@ -259,8 +256,7 @@ def test_each_part_of_a_launch_configuration_can_differ(script: Any) -> None:
     assert ": griddim 2 instead of 1, blockdim 32 instead of 64, against" in rows[3]["reason"]
 
 
-def test_signatures_are_remembered_from_before_and_from_earlier_compiles(script: Any) -> None:
-    made = script()
+def test_signatures_are_remembered_from_before_and_from_earlier_compiles(made: Script) -> None:
     made.kernel()
     made.specialization(0, "(int32,)", origin="before")
     made.compilation(signature="(int64,)")
@@ -273,21 +269,21 @@ def test_signatures_are_remembered_from_before_and_from_earlier_compiles(script:
         "argument 0 is np.float32; the nearest known specialization has int64, as a Python int is")
 
 
-def test_reasons_of_a_probe_are_kept_and_explaining_twice_changes_nothing(script: Any) -> None:
-    made = script()
+def test_reasons_of_a_probe_are_kept_and_explaining_twice_changes_nothing() -> None:
+    made = Script()
     made.kernel()
     made.compilation(reason_code="eager", reason="said so", fix=None)
     made.compilation()
     explained = explain(made.recording())
     assert explained.rows("compilations")[0]["reason"] == "said so"
     assert explain(explained) is explained
-    assert explain(script().recording()).rows("compilations") == []
+    assert explain(Script().recording()).rows("compilations") == []
 
 
-def test_the_work_grows_with_the_compilations_and_little_faster(script: Any) -> None:
+def test_the_work_grows_with_the_compilations_and_little_faster() -> None:
     """All of one kernel, whose known signatures grow, and half of them its launch configurations."""
     def recording(compilations: int) -> Any:
-        made = script()
+        made = Script()
         made.kernel(arguments="x, y, t, n")
         dtypes = ("int8", "int16", "int32", "int64", "float16", "float32", "float64")
         for at in range(compilations):
@@ -304,15 +300,13 @@ def test_the_work_grows_with_the_compilations_and_little_faster(script: Any) -> 
 
 
 @pytest.mark.parametrize("attributes", ["{", "[]", '{"known_signatures": 3, "known_configurations": {}}'])
-def test_attributes_that_make_no_sense_are_ignored(script: Any, attributes: str) -> None:
-    made = script()
+def test_attributes_that_make_no_sense_are_ignored(made: Script, attributes: str) -> None:
     made.kernel()
     made.compilation(attributes=attributes, launch_config_sensitive=True)
     assert explain(made.recording()).rows("compilations")[0]["reason_code"] == "first_use"
 
 
-def test_a_thread_that_waited_and_had_asked_before_is_no_reason(script: Any) -> None:
-    made = script()
+def test_a_thread_that_waited_and_had_asked_before_is_no_reason(made: Script) -> None:
     made.kernel("axpy", arguments="x, n")
     # It asked for the lock before the thread that compiled, got it after that one, and found what it had made.
     made.compilation(signature=FLOAT32, outcome="wait", start_ns=100, end_ns=1_000, wait_ns=890, thread_id=0,
@@ -324,8 +318,7 @@ def test_a_thread_that_waited_and_had_asked_before_is_no_reason(script: Any) -> 
 
 @pytest.mark.parametrize("kernel", [{"filename": "<string>"}, {"filename": "<stdin>"},
                                     {"options": '{"link": "[\'helper.cu\']"}'}])
-def test_no_disk_cache_is_advised_where_there_can_be_none(script: Any, kernel: dict[str, str]) -> None:
-    made = script()
+def test_no_disk_cache_is_advised_where_there_can_be_none(made: Script, kernel: dict[str, str]) -> None:
     made.kernel("axpy", arguments="x, n", **kernel)
     made.compilation(signature=FLOAT32)
     made.compilation(signature=FLOAT32, attributes=json.dumps({"redefined": True}))
@@ -341,8 +334,7 @@ def test_no_disk_cache_is_advised_where_there_can_be_none(script: Any, kernel: d
 
 @pytest.mark.parametrize(("framework", "is_numba"), [("numba-cuda", True), ("numba-cuda-mlir", True),
                                                      ("quadrants", False), ("toy", False)])
-def test_cuda_jit_is_advised_to_who_has_it(script: Any, framework: str, is_numba: bool) -> None:
-    made = script()
+def test_cuda_jit_is_advised_to_who_has_it(made: Script, framework: str, is_numba: bool) -> None:
     made.kernel("axpy", arguments="x, n", framework=framework)
     made.compilation(signature="(array(float32, 1d, A), int64)")
     made.compilation(signature=FLOAT32)
@@ -356,16 +348,16 @@ def test_cuda_jit_is_advised_to_who_has_it(script: Any, framework: str, is_numba
         assert waited == "launch once in one thread before the others start"
 
 
-def test_no_declaration_is_advised_for_a_launch_config_sensitive_kernel(script: Any) -> None:
-    found = _explained(script, launch_config_sensitive=True, configuration_id=0)
+def test_no_declaration_is_advised_for_a_launch_config_sensitive_kernel() -> None:
+    found = _explained(launch_config_sensitive=True, configuration_id=0)
     assert found["reason_code"] == "first_use"
     assert found["fix"] == "cache=True in @cuda.jit keeps it on disk for the next session"
 
 
 @pytest.mark.parametrize("types", [("int64", "IntEnum<int64>(Color)"), ("IntEnum<int64>(Color)", "int64"),
                                    ("Enum<int64>(A)", "IntEnum<int64>(B)")])
-def test_a_number_for_the_member_of_an_enum(script: Any, types: tuple[str, str]) -> None:
-    found = _explained(script, [f"({types[0]},)"], signature=f"({types[1]},)")
+def test_a_number_for_the_member_of_an_enum(types: tuple[str, str]) -> None:
+    found = _explained([f"({types[0]},)"], signature=f"({types[1]},)")
     assert found["fix"] == ("pass argument `x` as a number in every launch; member.value is that of an enum's member")
 
 
@@ -380,22 +372,22 @@ def test_a_number_for_the_member_of_an_enum(script: Any, types: tuple[str, str])
     ("other", "float32, 1d, C", "float64, 1d, A", "with one dtype and one layout in every launch"),
     (None, "float32, 1d, C", "float64, 1d, C", "a device array is made so on the host, before it goes to the device"),
 ])
-def test_a_fix_is_for_what_was_passed(script: Any, passed: str | None, known: str, signature: str, fix: str) -> None:
-    found = _explained(script, [f"(array({known}),)"], signature=f"(array({signature}),)",
+def test_a_fix_is_for_what_was_passed(passed: str | None, known: str, signature: str, fix: str) -> None:
+    found = _explained([f"(array({known}),)"], signature=f"(array({signature}),)",
                        attributes={"passed": [passed]})
     assert fix in found["fix"]
 
 
 @pytest.mark.parametrize("changes", [{"same_code": True, "options": 3}, {"options": {"debug": [1]}},
                                      {"captured": 3}, {}])
-def test_changes_of_a_definition_that_make_no_sense_are_ignored(script: Any, changes: dict[str, Any]) -> None:
-    found = _explained(script, attributes={"redefined": changes or True, "passed": {"x": 1}, "recompiled": 3})
+def test_changes_of_a_definition_that_make_no_sense_are_ignored(changes: dict[str, Any]) -> None:
+    found = _explained(attributes={"redefined": changes or True, "passed": {"x": 1}, "recompiled": 3})
     assert found["reason_code"] == "redefined"
     assert found["fix"]
 
 
-def _owned(script: Any, owner: str | None, **compilation: Any) -> dict[str, Any]:
-    made = script()
+def _owned(owner: str | None, **compilation: Any) -> dict[str, Any]:
+    made = Script()
     made.kernel("kernel", arguments="x, n", module="package.inner",
                 attributes=None if owner is None else json.dumps({"owner": owner, "function": "mine"}))
     made.compilation(**({"signature": FLOAT32} | compilation))
@@ -404,13 +396,33 @@ def _owned(script: Any, owner: str | None, **compilation: Any) -> dict[str, Any]
     return {row["compilation_id"]: row for row in explain(made.recording()).rows("compilations")}
 
 
-def test_kernels_that_the_user_did_not_write(script: Any) -> None:
+def test_kernels_that_the_user_did_not_write() -> None:
     for owner in ("ufunc", "reduce", "library"):
-        rows = _owned(script, owner)
+        rows = _owned(owner)
         assert [row["reason_code"] for row in rows.values()] == ["first_use", "new_dtype", "new_dtype"]
         texts = " ".join(f"{row['reason']} {row['fix']}" for row in rows.values())
         assert not [word for word in ("cuda.jit", "griddim", "forall", "cache=True") if word in texts], texts
         words = {"ufunc": "the ufunc `mine`", "reduce": "cuda.reduce of `mine`", "library": "is of package"}
         assert words[owner] in texts
-    unknown = _owned(script, None)
+    unknown = _owned(None)
     assert [row["reason_code"] for row in unknown.values()] == ["first_use", "new_dtype", "forall"], "as a user's"
+
+
+def test_compiles_come_longest_first_with_their_reasons(made: Script) -> None:
+    made.kernel("axpy")
+    made.compilation(duration_ns=5, specialization_id=None)
+    made.compilation(duration_ns=9, signature="(int64,)", cache_file="x.nbi", wait_ns=2)
+    first, second = compilations(made.recording())
+    assert (first.compilation_id, first.name, first.duration_ns, first.wait_ns, first.cached_on_disk) == (
+        1, "axpy", 9, 2, True)
+    assert (first.reason_code, second.reason_code) == ("new_type", "first_use")
+
+
+def test_a_compile_inside_another_is_counted_once() -> None:
+    made = Script()
+    made.kernel()
+    made.compilation(start_ns=10, end_ns=50)
+    made.compilation(start_ns=20, end_ns=30)
+    made.compilation(start_ns=20, end_ns=30, thread_id=1)
+    assert compile_ns(made.recording()) == 50
+    assert compile_ns(Script().recording()) == 0
