@@ -255,54 +255,54 @@ def test_waits_and_other_calls(made: Script) -> None:
     assert sum(found.values()) == 500
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_host_states_as_moment_by_moment(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    made, last = Script(), 900
-    made.kernel()
-    made.configuration()
-    overlapping, partly = seed % 2 == 1, seed % 4 == 3
-    at = 0
-    for _ in range(25):
-        at += int(random.integers(-25, 40) if overlapping else random.integers(0, 10))
-        at = max(at, 0)
-        phases = tuple(int(each) for each in random.integers(0, 8, 5))
-        phases = phases if random.random() < 0.3 else (phases[0], 0, *phases[2:])
-        row: dict[str, Any] = {"start_ns": at, "thread_id": int(random.integers(0, 2)) if overlapping else 0}
-        made.now = at
-        if partly and random.random() < 0.4:
-            row[str(random.choice(["submit_start_ns", "end_ns", "dispatch_end_ns"]))] = None
-        launch = made.launch(0, phases, None, **row)
-        held = made.rows["launches"][launch]
-        if phases[1] and random.random() < 0.5 and held["dispatch_end_ns"] is not None:
-            start = at + int(random.integers(0, phases[0] + 1))
-            made.compilation(start_ns=start, end_ns=start + phases[1], launch_id=launch)
-        if not overlapping:
-            at += sum(phases)
-    made.rows["launches"].sort(key=lambda row: row["start_ns"])
-    renumbered = {row["launch_id"]: number for number, row in enumerate(made.rows["launches"])}
-    for row in made.rows["launches"]:
-        row["launch_id"] = renumbered[row["launch_id"]]
-    for row in made.rows.get("compilations", []):
-        row["launch_id"] = renumbered[row["launch_id"]]
-    for _ in range(int(random.integers(0, 5))):
-        begun = int(random.integers(0, 400))
-        made.api_call(start_ns=begun, end_ns=begun + int(random.integers(1, 60)))
-        begun = int(random.integers(0, 400))
-        made.activity("sync", "stream", start_ns=begun, duration_ns=int(random.integers(0, 90)))
-    recording = made.recording()
-    states, found = one_by_one(recording, last), host_states(recording)
-    for start, end in [(0, last), *np.sort(random.integers(0, last, (12, 2)), axis=1).tolist()]:
-        assert found.time_in(spans((start, end))) == sums(states, start, end)
-    sets = []
-    for count in (3, 60):
-        windows = union(begun := random.integers(0, last - 20, count), begun + random.integers(0, 20, count))
-        pairs = zip(windows.start.tolist(), windows.end.tolist(), strict=True)
-        inside = [state for start, end in pairs for state in states[start:end]]
-        assert found.time_in(windows) == sums(inside, 0, len(inside))
-        sets.append(windows)
-    assert found.times_in(sets) == [found.time_in(windows) for windows in sets]
-    assert found.times_in([]) == []
+def test_host_states_as_moment_by_moment() -> None:
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        made, last = Script(), 900
+        made.kernel()
+        made.configuration()
+        overlapping, partly = seed % 2 == 1, seed % 4 == 3
+        at = 0
+        for _ in range(25):
+            at += int(random.integers(-25, 40) if overlapping else random.integers(0, 10))
+            at = max(at, 0)
+            phases = tuple(int(each) for each in random.integers(0, 8, 5))
+            phases = phases if random.random() < 0.3 else (phases[0], 0, *phases[2:])
+            row: dict[str, Any] = {"start_ns": at, "thread_id": int(random.integers(0, 2)) if overlapping else 0}
+            made.now = at
+            if partly and random.random() < 0.4:
+                row[str(random.choice(["submit_start_ns", "end_ns", "dispatch_end_ns"]))] = None
+            launch = made.launch(0, phases, None, **row)
+            held = made.rows["launches"][launch]
+            if phases[1] and random.random() < 0.5 and held["dispatch_end_ns"] is not None:
+                start = at + int(random.integers(0, phases[0] + 1))
+                made.compilation(start_ns=start, end_ns=start + phases[1], launch_id=launch)
+            if not overlapping:
+                at += sum(phases)
+        made.rows["launches"].sort(key=lambda row: row["start_ns"])
+        renumbered = {row["launch_id"]: number for number, row in enumerate(made.rows["launches"])}
+        for row in made.rows["launches"]:
+            row["launch_id"] = renumbered[row["launch_id"]]
+        for row in made.rows.get("compilations", []):
+            row["launch_id"] = renumbered[row["launch_id"]]
+        for _ in range(int(random.integers(0, 5))):
+            begun = int(random.integers(0, 400))
+            made.api_call(start_ns=begun, end_ns=begun + int(random.integers(1, 60)))
+            begun = int(random.integers(0, 400))
+            made.activity("sync", "stream", start_ns=begun, duration_ns=int(random.integers(0, 90)))
+        recording = made.recording()
+        states, found = one_by_one(recording, last), host_states(recording)
+        for start, end in [(0, last), *np.sort(random.integers(0, last, (12, 2)), axis=1).tolist()]:
+            assert found.time_in(spans((start, end))) == sums(states, start, end)
+        sets = []
+        for count in (3, 60):
+            windows = union(begun := random.integers(0, last - 20, count), begun + random.integers(0, 20, count))
+            pairs = zip(windows.start.tolist(), windows.end.tolist(), strict=True)
+            inside = [state for start, end in pairs for state in states[start:end]]
+            assert found.time_in(windows) == sums(inside, 0, len(inside))
+            sets.append(windows)
+        assert found.times_in(sets) == [found.time_in(windows) for windows in sets]
+        assert found.times_in([]) == []
 
 
 def test_building_for_a_cache_is_a_compile_and_what_is_done_for_graphs_a_call(made: Script) -> None:

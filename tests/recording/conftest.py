@@ -1,4 +1,4 @@
-"""Recordings made by hand: one with every column both null and filled, and one of a million launches."""
+"""Recordings made by hand: one with every column both null and filled, and one of 300,000 launches."""
 
 from __future__ import annotations
 
@@ -202,9 +202,9 @@ def full(rows: Rows, recording_of: Callable[..., Recording]) -> Recording:
 
 
 @pytest.fixture(scope="session")
-def million() -> Recording:
-    """A million launches as a real clock has them: microseconds with jitter, from two threads."""
-    count = 1_000_000
+def many() -> Recording:
+    """300,000 launches as a real clock has them: microseconds with jitter, from two threads."""
+    count = 300_000
     rng = np.random.default_rng(20)
     start = 5 * 10**12 + np.cumsum(rng.gamma(4, 2500, count).astype(np.int64) + 4000)
     dispatch_end = start + rng.gamma(6, 250, count).astype(np.int64)
@@ -212,9 +212,9 @@ def million() -> Recording:
     submit_end = submit_start + rng.gamma(8, 500, count).astype(np.int64)
     specialization = rng.integers(0, 3, count).astype(np.int32)
     compilation = np.full(count, -1, np.int32)
-    compilation[[0, 5, 900_000]] = [0, 1, 2]
+    compilation[[0, 5, 270_000]] = [0, 1, 2]
     launches = {
-        "launch_id": np.arange(count), "cell_id": (np.arange(count) // 250_000).astype(np.int32),
+        "launch_id": np.arange(count), "cell_id": (np.arange(count) // 75_000).astype(np.int32),
         "thread_id": rng.integers(0, 2, count).astype(np.int32), "dispatcher_id": np.minimum(specialization, 1),
         "specialization_id": specialization, "configuration_id": rng.integers(0, 5, count).astype(np.int32),
         "device_id": np.zeros(count, np.int32), "start_ns": start, "dispatch_end_ns": dispatch_end,
@@ -228,7 +228,7 @@ def million() -> Recording:
     }
     sizes = {"griddim_y": 1, "griddim_z": 1, "blockdim_x": 32, "blockdim_y": 1, "blockdim_z": 1, "sharedmem_bytes": 0}
     few: Rows = {
-        "cells": [{"cell_id": i, "start_ns": int(start[i * 250_000]), "end_ns": int(start[i * 250_000]) + 10**9,
+        "cells": [{"cell_id": i, "start_ns": int(start[i * 75_000]), "end_ns": int(start[i * 75_000]) + 10**9,
                    "status": "ok", "source": "axpy[1, 32](a)\n" * 20} for i in range(4)],
         "threads": [{"thread_id": i, "ident": 140_000 + i, "name": f"thread {i}"} for i in range(2)],
         "devices": [{"device_id": 0, "ordinal": 0, "name": "NVIDIA H100"}],
@@ -239,10 +239,10 @@ def million() -> Recording:
         "compilations": [{"compilation_id": i, "dispatcher_id": min(i, 1), "specialization_id": i, "thread_id": 0,
                           "launch_id": launch, "trigger": "launch", "signature": f"(float{i})",
                           "start_ns": int(start[launch]), "end_ns": int(start[launch]) + 10**6,
-                          "outcome": "compiled"} for i, launch in enumerate([0, 5, 900_000])],
+                          "outcome": "compiled"} for i, launch in enumerate([0, 5, 270_000])],
     }
     tables = {name: table_of_rows(name, records) for name, records in few.items()}
-    return Recording({**tables, "launches": make_table("launches", launches)}, {"name": "million"})
+    return Recording({**tables, "launches": make_table("launches", launches)}, {"name": "many"})
 
 
 @pytest.fixture

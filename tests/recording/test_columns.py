@@ -1,4 +1,8 @@
-"""Columns of one value, which take no memory, and lookups in parts."""
+"""Columns of one value, which take no memory, lookups in parts, and spans against a slow search."""
+
+from __future__ import annotations
+
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -6,8 +10,8 @@ import pytest
 
 from kernelscope.recorder.session import _made
 from kernelscope.recording import columns
-from kernelscope.recording.columns import cell_finder, looked_up
-from kernelscope.recording.parquet import integer_array, make_table
+from kernelscope.recording.columns import FOREVER, Spans, cell_finder, looked_up
+from kernelscope.recording.parquet import integer_array
 
 ROWS = 3 * columns._PART + 7
 
@@ -29,10 +33,6 @@ def test_what_is_the_same_in_all_rows_that_are_meant_takes_no_memory():
     assert found["other"].strides == (4,) and found["other"][4:7].tolist() == [5, 4, 5]
 
 
-def test_no_rows_find_nothing():
-    assert len(looked_up(np.empty(0, np.int32), {"any": np.empty(0, np.int32)})["any"]) == 0
-
-
 @pytest.mark.parametrize("value", [-1, 0, 6])
 @pytest.mark.parametrize("wanted", [pa.int32(), pa.int64()])
 def test_a_column_of_one_value_is_as_if_each_row_had_been_written(value, wanted):
@@ -41,20 +41,6 @@ def test_a_column_of_one_value_is_as_if_each_row_had_been_written(value, wanted)
     assert made.type == wanted
     assert made.equals(integer_array(np.full(100, value, np.int32), wanted))
     assert made.to_pylist() == [None if value == -1 else value] * 100
-
-
-def test_only_minus_one_is_null():
-    assert integer_array(np.array([-2, -1, 0, 1]), pa.int64()).to_pylist() == [-2, None, 0, 1]
-    assert integer_array(np.empty(0, np.int64), pa.int32()).to_pylist() == []
-
-
-def test_columns_that_are_left_out_are_nulls_of_their_types():
-    table = make_table("launches", {
-        name: np.zeros(50, np.int64) for name in ("launch_id", "thread_id", "dispatcher_id", "configuration_id",
-                                                  "start_ns")})
-    table.validate(full=True)
-    assert table.column("queue_ns").to_pylist() == table.column("cache").to_pylist() == [None] * 50
-    assert table.column("error").type == pa.dictionary(pa.int32(), pa.string())
 
 
 def test_a_cell_that_ran_all_the_time_takes_no_memory():
@@ -75,3 +61,44 @@ def test_launches_are_counted_by_what_they_launched(targets, configurations):
     expected = dict(zip(map(tuple, pairs.T.tolist()), counts.tolist(), strict=True))
     assert _made({"target": target, "configuration": configuration}) == expected
     assert _made({"target": target[:0], "configuration": configuration[:0]}) == {}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_as_the_slow_search(seed: int) -> None:
+    chance = random.Random(seed)
+    groups = [-1, 0, 7, 2**47]
+    spans = []
+    for _ in range(chance.randint(0, 30)):
+        start = chance.randint(0, 40)
+        spans.append((chance.choice(groups), start, chance.choice([start, start + chance.randint(0, 30), FOREVER])))
+    group, start, end = np.array(spans, np.int64).reshape(-1, 3).T
+    held = Spans(group, start, end)
+    asked = [(chance.choice([*groups, 3]), chance.randint(-5, 80)) for _ in range(200)]
+    of, time = np.array(asked, np.int64).T
+
+    def last(inside: bool, of: int, time: int) -> tuple[int, ...]:
+        found = [(begin, row) for row, (each, begin, done) in enumerate(spans)
+                 if each == of and begin <= time and (done >= time or not inside)]
+        return max(found, default=(-1, -1))
+
+    assert held.before(of, time).tolist() == [last(False, *each)[1] for each in asked]
+    assert held.around(of, time).tolist() == [last(True, *each)[1] for each in asked]
+    place = held.place(of, time)
+    for (group_asked, _), at, after, first in zip(
+            asked, place.tolist(), held.following(place).tolist(), held.first(of).tolist(), strict=True):
+        own = [row for row in held.rows.tolist() if spans[row][0] == group_asked]
+        if at >= 0:
+            behind = own[own.index(held.rows[at]) + 1:]
+            assert (held.rows[after] if after >= 0 else None) == (behind[0] if behind else None)
+        else:
+            assert after == -1
+        assert (held.rows[first] if first >= 0 else None) == (own[0] if own else None)
+
+
+def test_no_spans() -> None:
+    none = np.empty(0, np.int64)
+    held = Spans(none, none, none)
+    asked = np.array([1, 2])
+    for found in (held.place(asked, asked), held.before(asked, asked), held.around(asked, asked), held.first(asked)):
+        assert found.tolist() == [-1, -1]
+    assert held.around(none, none).tolist() == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernelscope.errors import RecordingFileError
-from kernelscope.recording.file import describe, read_members, write_members
+from kernelscope.recording.file import read_members, write_members
 
 MEMBERS = {"manifest.json": b'{"a": 1}', "cells.parquet": b"PAR1" * 50, "launches.parquet": b"", "x.json": b"zz"}
 
@@ -45,9 +45,29 @@ def test_members_come_back_and_zipfile_reads_them() -> None:
         assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
 
 
-def test_zip_without_members_is_refused() -> None:
-    with pytest.raises(RecordingFileError, match="does not begin as a zip does"):
-        _read(_zip({}))
+def _with_a_comment() -> bytes:
+    file = io.BytesIO(_zip())
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.comment = b"hello"
+    return file.getvalue()
+
+
+def _zip64() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive, archive.open("cells.parquet", "w", force_zip64=True) as member:
+        member.write(b"x")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    (_zip({}), "does not begin as a zip does"), (b"MZ" + _zip(), "zip"), (_zip() + b"x", "directory"),
+    (_zip() + bytes(30), "directory"), (_zip()[:38] + b"hidden" + _zip()[38:], "directory|damaged"), (_with_a_comment(), "directory"),
+    (_zip64(), "damaged"), (_made(("abcd.json", b"")).replace(b"abcd.json", b"a\0cd.json"), "name"),
+    (_zip({f"{first}{second}.json": b"" for first in "abcdefghijk" for second in "abcdefghijk"}), "121 members"),
+])
+def test_other_zips_are_refused(data: bytes, message: str) -> None:
+    with pytest.raises(RecordingFileError, match=message):
+        _read(data)
 
 
 def test_every_torn_length_is_refused() -> None:
@@ -85,13 +105,6 @@ def test_every_flipped_byte_is_refused_or_harmless(bits: int) -> None:
     assert harmless == len(MEMBERS) * 8
 
 
-def test_bytes_before_between_and_after_are_refused() -> None:
-    data = _zip()
-    for changed in (b"MZ" + data, data + b"x", data + bytes(30), data[:38] + b"hidden" + data[38:]):
-        with pytest.raises(RecordingFileError):
-            _read(changed)
-
-
 def test_directory_that_skips_a_member_is_refused() -> None:
     data = _zip()
     start = data.index(b"PK\x01\x02")
@@ -103,18 +116,14 @@ def test_directory_that_skips_a_member_is_refused() -> None:
 
 @pytest.mark.parametrize("name", [
     "../cells.parquet", "/etc/passwd.json", "a/b.json", "a\\b.json", "C:x.json", "cells", "Cells.parquet", "..json",
-    "cells.parquet\n", ".json", "x" * 41 + ".json", "cells.pkl", "ä.json", "manifest.json/",
+    "cells.parquet\n", ".json", "x" * 41 + ".json", "cells.pkl", "ä.json", "manifest.json/", "\x1b[31m" + "x" * 500,
 ])
 def test_names_that_no_recording_has_are_refused(name: str) -> None:
     with pytest.raises(RecordingFileError) as caught:
         _read(_made(("manifest.json", b"{}"), (name, b"")))
     assert "name" in str(caught.value)
+    assert "\x1b" not in str(caught.value)
     assert len(str(caught.value)) < 200
-
-
-def test_name_with_a_zero_byte_is_refused() -> None:
-    with pytest.raises(RecordingFileError, match="name"):
-        _read(_made(("abcd.json", b"")).replace(b"abcd.json", b"a\0cd.json"))
 
 
 def test_duplicate_member_is_refused() -> None:
@@ -144,14 +153,6 @@ def test_comments_and_extra_fields_are_refused(fields: Any) -> None:
         _read(_made(("cells.parquet", b"x"), **fields))
 
 
-def test_archive_comment_is_refused() -> None:
-    file = io.BytesIO(_zip())
-    with zipfile.ZipFile(file, "a") as archive:
-        archive.comment = b"hello"
-    with pytest.raises(RecordingFileError):
-        _read(file.getvalue())
-
-
 @pytest.mark.parametrize("size", [0, 7, 9, 2**31, 2**32 - 1])
 def test_false_size_is_refused(size: int) -> None:
     data = bytearray(_zip())
@@ -169,29 +170,3 @@ def test_members_that_overlap_are_refused() -> None:
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, 2 * len(entry), start, 0)
     with pytest.raises(RecordingFileError):
         _read(data[:start] + entry + entry.replace(b"cells", b"cellz") + end)
-
-
-def test_many_members_are_refused() -> None:
-    names = [f"{first}{second}.json" for first in "abcdefghijk" for second in "abcdefghijk"]
-    with pytest.raises(RecordingFileError, match="121 members"):
-        _read(_zip({name: b"" for name in names}))
-
-
-def test_zip64_is_refused() -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive, archive.open("cells.parquet", "w", force_zip64=True) as member:
-        member.write(b"x")
-    with pytest.raises(RecordingFileError):
-        _read(file.getvalue())
-
-
-def test_hostile_names_do_not_reach_the_terminal() -> None:
-    with pytest.raises(RecordingFileError) as caught:
-        _read(_made(("\x1b[31m" + "x" * 500, b"")))
-    assert "\x1b" not in str(caught.value)
-    assert len(str(caught.value)) < 200
-
-
-def test_describe_names_the_table() -> None:
-    assert [describe(name) for name in ("manifest.json", "cells.parquet", "x")] == \
-        ["the manifest", "table 'cells'", "member 'x'"]

@@ -70,11 +70,6 @@ def test_the_recording_says_what_it_is(tmp_path: Path) -> None:
         "mode": "grow", "notes": []}
 
 
-def test_one_launch_is_no_launches(tmp_path: Path) -> None:
-    made = Handmade([Launch(0)], rows=[*rows_of_axpy(), ("range_labels", 0, {"name": "epoch"})])
-    assert health(read_journal(made.write(tmp_path)))["message"].startswith("recovered 1 launch of process 999999, ")
-
-
 def test_the_card_names_what_was_under_way(tmp_path: Path) -> None:
     recording = read_journal(story().write(tmp_path))
     text, html = recording.summary(), recording._repr_html_()

@@ -24,8 +24,7 @@ damage = st.tuples(
     st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=300))
 
 
-@pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(damage, min_size=1, max_size=4))
 def test_damage_anywhere(tmp_path_factory: pytest.TempPathFactory, hits: list[tuple[str, str, float, bytes]]) -> None:
     base = tmp_path_factory.mktemp("fuzz")

@@ -153,12 +153,6 @@ def test_recording_with_itself_shares_everything_but_events(full: Recording) -> 
         assert merged.arrow(name).num_rows == times * full.arrow(name).num_rows, name
 
 
-def test_inputs_stay_as_they_are(full: Recording, other: Recording) -> None:
-    before = [{name: part.rows(name) for name in TABLES} for part in (full, other)]
-    merge([full, other])
-    assert [{name: part.rows(name) for name in TABLES} for part in (full, other)] == before
-
-
 def test_rows_that_one_recording_keeps_apart_stay_apart(rows: Rows, recording_of: Make) -> None:
     # A function that is defined again is another dispatcher, equal in all that is recorded of it.
     rows["dispatchers"][1] = {**rows["dispatchers"][0], "dispatcher_id": 1}
@@ -265,12 +259,12 @@ def test_times_of_the_same_or_an_unknown_clock_stay(clock: Any, rows: Rows, reco
     assert [row["start_ns"] for row in merged.rows("cells")] == [100, 100, 1000, 1000]
 
 
-def test_millions_merge_and_load(million: Recording, tmp_path: Path) -> None:
-    merged = merge([million, million])
+def test_many_launches_merge_and_load(many: Recording, tmp_path: Path) -> None:
+    merged = merge([many, many])
     _check(merged)
-    assert merged.arrow("launches").num_rows == 2_000_000
+    assert merged.arrow("launches").num_rows == 600_000
     for column in ("specialization_id", "configuration_id", "thread_id", "end_ns"):
-        assert np.array_equal(merged.column("launches", column), np.repeat(million.column("launches", column), 2))
+        assert np.array_equal(merged.column("launches", column), np.repeat(many.column("launches", column), 2))
     compiled = merged.column("launches", "compilation_id")
     assert compiled[compiled >= 0].tolist() == [0, 1, 2, 3, 4, 5]
     assert load(save(merged, tmp_path / "x")).arrow("cells").num_rows == 8

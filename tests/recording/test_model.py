@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-import types
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from kernelscope.recording.model import DRY_RUN_NOTICE, SIMULATOR_NOTICE, Recording
-from kernelscope.recording.parquet import table_of_rows
 from kernelscope.schema import TABLES, UNKNOWN
 
 
@@ -117,14 +114,3 @@ def test_unknown_and_wrong_tables_are_refused(full: Recording) -> None:
 def test_notice_says_what_is_not_real(metadata: Any, notice: str, dry: bool, simulated: bool) -> None:
     recording = Recording({}, metadata)
     assert (recording.notice, recording.is_dry_run, recording.is_simulated) == (notice, dry, simulated)
-
-
-def test_views_are_those_of_the_renderers(full: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, html = types.ModuleType("text"), types.ModuleType("html")
-    text.summary = lambda recording: f"text of {recording.name}"  # type: ignore[attr-defined]
-    html.card = lambda recording: f"<b>{recording.name}</b>"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kernelscope.views.card.text", text)
-    monkeypatch.setitem(sys.modules, "kernelscope.views.card.html", html)
-    recording = Recording({"threads": table_of_rows("threads", [])}, {"name": "demo"})
-    assert recording.summary() == repr(recording) == "text of demo"
-    assert recording._repr_html_() == "<b>demo</b>"

@@ -60,36 +60,38 @@ def test_every_column_of_numbers_has_a_range_and_no_other_has() -> None:
             assert not is_number or _hostile(column)
 
 
-@pytest.mark.parametrize(("table", "column"), [(table.name, column.name) for table, column in NUMBERS])
-def test_what_no_recorder_writes_is_refused_when_read_and_when_written(
-        table: str, column: str, full: Recording, path: Path, tmp_path: Path, rewrite: Callable[..., None]) -> None:
-    values = full.arrow(table).column(column).to_pylist()
-    for value in _hostile(TABLES[table].column(column)):
-        hostile = _with(full, table, column, [*values[:-1], value])
-        message = rf"column {table}\.{column} has {re.escape(str(value))} in row {len(values) - 1}\b"
-        rewrite(path, **{table: bytes(encode(table, hostile.arrow(table)))})
-        with pytest.raises(RecordingFileError, match=rf"^demo\.kscope: {message}"):
-            load(path)
-        with pytest.raises(RecordingFileError, match=rf"^other\.kscope was not written: {message}"):
-            save(hostile, tmp_path / "other.kscope")
-        assert not (tmp_path / "other.kscope").exists()
+@pytest.mark.parametrize("table", sorted({table.name for table, _ in NUMBERS}))
+def test_what_no_recorder_writes_is_refused_and_the_ends_of_a_range_are_in_it(table: str, full: Recording) -> None:
+    for column in [column for of, column in NUMBERS if of.name == table]:
+        values = full.arrow(table).column(column.name).to_pylist()
+        for value in _hostile(column):
+            made = _with(full, table, column.name, [*values[:-1], value])
+            with pytest.raises(RecordingFileError, match=rf"^column {table}\.{column.name} has {re.escape(str(value))} "
+                                                         rf"in row {len(values) - 1}\b"):
+                check_tables({name: made.arrow(name) for name in TABLES})
+        if column.name == own_id(table) or column.name in REFERENCES or table == "graphs" or column.name == "body":
+            continue  # they name or count rows
+        assert column.low is not None and column.high is not None
+        for value in [column.low, column.high] if column.name != "start_ns" else [column.low]:
+            # The first row, so that what is ordered by its start stays so.
+            value = float(value) if column.dtype == "float64" else value
+            made = _with(full, table, column.name, [value, *values[1:]])
+            check_tables({name: made.arrow(name) for name in TABLES})
 
 
-@pytest.mark.parametrize(("table", "column"), [
-    (table.name, column.name) for table, column in NUMBERS
-    if column.name != own_id(table.name) and column.name not in REFERENCES])
-def test_the_ends_of_a_range_are_in_it(table: str, column: str, full: Recording) -> None:
-    values = full.arrow(table).column(column).to_pylist()
-    found = TABLES[table].column(column)
-    ends = [found.low, found.high] if column != "start_ns" else [found.low]
-    if table == "graphs" or column == "body":
-        ends = []  # they count rows
-    if found.dtype == "float64":
-        ends = [float(found.low or 0), float(found.high or 0)]
-    for value in ends:
-        # The first row, so that what is ordered by its start stays so.
-        made = _with(full, table, column, [value, *values[1:]])
-        check_tables({name: made.arrow(name) for name in TABLES})
+@pytest.mark.parametrize(("table", "column", "value"), [
+    ("configurations", "griddim_y", -1), ("launches", "end_ns", 2**62), ("health", "cost_ns", math.nan)])
+def test_such_numbers_are_refused_when_read_and_when_written(
+        table: str, column: str, value: Any, full: Recording, path: Path, tmp_path: Path,
+        rewrite: Callable[..., None]) -> None:
+    hostile = _with(full, table, column, [value, *full.arrow(table).column(column).to_pylist()[1:]])
+    message = rf"column {table}\.{column} has {re.escape(str(value))} in row 0\b"
+    rewrite(path, **{table: bytes(encode(table, hostile.arrow(table)))})
+    with pytest.raises(RecordingFileError, match=rf"^demo\.kscope: {message}"):
+        load(path)
+    with pytest.raises(RecordingFileError, match=rf"^other\.kscope was not written: {message}"):
+        save(hostile, tmp_path / "other.kscope")
+    assert not (tmp_path / "other.kscope").exists()
 
 
 def test_times_that_add_up_to_too_much_are_refused(rows: Rows, recording_of: Callable[..., Recording]) -> None:
@@ -155,7 +157,7 @@ def _views(recording: Recording, folder: Path) -> Iterator[Callable[[], object]]
 
 def _odd(recording: Recording, chance: random.Random) -> Recording:
     """The recording with numbers that are allowed and that no recorder has ever written, as far as it still loads."""
-    for table, column in chance.sample(NUMBERS, 25):
+    for table, column in chance.sample(NUMBERS, 80):
         values = recording.arrow(table.name).column(column.name).to_pylist()
         if not values or column.name == own_id(table.name):
             continue
@@ -179,7 +181,7 @@ def _odd(recording: Recording, chance: random.Random) -> Recording:
     return recording
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(4))
 def test_whatever_loads_can_be_shown(seed: int, full: Recording, tmp_path: Path) -> None:
     chance = random.Random(seed)
     odd = _odd(everything(1) if seed % 2 else full, chance)

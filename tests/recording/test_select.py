@@ -101,17 +101,17 @@ def test_unknown_cell_names_the_known(cell_id: int, full: Recording) -> None:
         select_cell(Recording({}, {}), 0)
 
 
-def test_cells_together_have_every_launch_of_a_cell(million: Recording) -> None:
-    cells = [select_cell(million, number) for number in range(4)]
+def test_cells_together_have_every_launch_of_a_cell(many: Recording) -> None:
+    cells = [select_cell(many, number) for number in range(4)]
     for cell in cells:
         _check(cell)
     starts = np.concatenate([cell.column("launches", "start_ns") for cell in cells])
-    assert np.array_equal(starts, million.column("launches", "start_ns"))
+    assert np.array_equal(starts, many.column("launches", "start_ns"))
     merged = merge(cells)
     for name in ("cells", "launches", "specializations", "dispatchers"):
-        assert merged.arrow(name).num_rows == million.arrow(name).num_rows
+        assert merged.arrow(name).num_rows == many.arrow(name).num_rows
     for column in ("launch_id", "cell_id", "start_ns", "correlation_id"):
-        assert np.array_equal(merged.column("launches", column), million.column("launches", column))
+        assert np.array_equal(merged.column("launches", column), many.column("launches", column))
 
 
 def test_keep_used_leaves_out_what_nothing_names(rows: Rows, recording_of: Make, full: Recording) -> None:

@@ -24,7 +24,7 @@ import kernelscope
 from kernelscope.commands.cli import main
 from kernelscope.commands.inspect import inspect
 from kernelscope.pytest_plugin.checks import Report, entry
-from kernelscope.recording.file import load, save
+from kernelscope.recording.file import save
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.merge import merge
 from kernelscope.recording.model import Recording
@@ -42,7 +42,6 @@ from kernelscope.views.timeline.widget import timeline
 
 #: The folder's name. It is in no path of pytest's own.
 SECRET = "quillfeather"
-FILES = Path(__file__).parents[2] / "notebooks" / "recordings"
 MESSAGES = ("error", "reason", "fix", "message")
 
 _CODE = {
@@ -136,10 +135,9 @@ def full_of_paths(recording: Recording, work: Path) -> Recording:
     return Recording({name: table_of_rows(name, rows) for name, rows in tables.items()}, metadata)
 
 
-@pytest.fixture(params=["handmade", "graphs", "specializations", "cuda_compute"])
-def recording(request: pytest.FixtureRequest, work: Path) -> Recording:
-    made = everything(2) if request.param == "handmade" else load(FILES / f"{request.param}.kscope")
-    return full_of_paths(made, work)
+@pytest.fixture(params=["every column", "every view"])
+def recording(request: pytest.FixtureRequest, work: Path, full: Recording) -> Recording:
+    return full_of_paths(full if request.param == "every column" else everything(2), work)
 
 
 def exports(recording: Recording, folder: Path, **options: Any) -> dict[str, Path]:
@@ -155,7 +153,7 @@ def exports(recording: Recording, folder: Path, **options: Any) -> dict[str, Pat
 
 
 def test_no_export_has_a_path(recording: Recording, tmp_path: Path) -> None:
-    assert {name: leaks(path) for name, path in exports(recording, tmp_path).items() if leaks(path)} == {}
+    assert not any({name: leaks(path) for name, path in exports(recording, tmp_path).items()}.values())
     merged = save(merge([recording, recording]), tmp_path / "merged.kscope")
     assert leaks(merged) == []
 
@@ -191,7 +189,7 @@ def test_nothing_that_a_notebook_saves_has_a_path(recording: Recording, tmp_path
         made = widgets["graph"]
         assert leaks(made.to_html(tmp_path / "graph.html")) == []
         shown["graph, svg and dot"] = made.to_svg() + made.to_dot()
-    assert {name: leaks(text) for name, text in shown.items() if leaks(text)} == {}
+    assert not any({name: leaks(text) for name, text in shown.items()}.values())
 
 
 def test_nothing_that_the_command_line_writes_has_a_path(recording: Recording, tmp_path: Path,
@@ -260,7 +258,7 @@ def test_a_study_has_no_path(tmp_path: Path, work: Path) -> None:
                                                         reason=f"{far}/y.py has another line")]))
     shown |= {"anatomy, json": anatomy.to_json(), "anatomy, text": str(anatomy), "anatomy, html": anatomy._repr_html_(),
               "anatomy, file": study_files.anatomy_to_json(anatomy.breakdown)}
-    assert {name: leaks(text) for name, text in shown.items() if leaks(text)} == {}
+    assert not any({name: leaks(text) for name, text in shown.items()}.values())
     assert result.cases[0].setup == "x = np.load('./x.npy')"
     assert result.targets[1].source == "numba-cuda"
 
