@@ -14,6 +14,10 @@ MAX_SUM = 2**62
 MAX_COUNT = 2**31 - 1
 #: Above every address that a process can have, and so above every handle.
 MAX_HANDLE = 2**62
+#: How much of a launch is recorded: its two ends, or every phase boundary between them.
+DETAILS = ("launch", "phases")
+#: What a recorder keeps, in the order of a journal's numbers: all launches, the newest, the first.
+MODES = ("grow", "ring", "stop")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: Shown for a value that was not recorded.
 MISSING = "–"  # noqa: RUF001 - a dash, as tables print it
 
@@ -14,6 +16,15 @@ def count(value: float | None) -> str:
 def counted(value: int, noun: str, plural: str | None = None) -> str:
     """Return a count with its noun: ``1 launch``, ``1,234 launches``."""
     return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+
+
+def listed(texts: Sequence[str], most: int = 3, more: int | None = None) -> str:
+    """Return the first few of some texts and how many more there are: ``a, b, c and 2 more``.
+
+    `more` is the number left out where the texts are those to show already.
+    """
+    left = len(texts) - most if more is None else more
+    return ", ".join(texts[:most]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def duration(value: float | None) -> str:

@@ -16,6 +16,7 @@ from kernelscope.analysis.columns import (
     Ints,
     codes,
     count_by,
+    data_frame,
     ints,
     matches,
     percentiles_by,
@@ -116,24 +117,23 @@ class Activities:
 
 def gpu_activities(recording: Recording) -> Activities:
     """Return the activities of the GPU whose times are known."""
-    kind, words = codes(recording, "activities", "kind")
     start = ints(recording, "activities", "start_ns")
     end = ints(recording, "activities", "end_ns")
-    kernel, copy = _is(kind, words, KERNEL), _is(kind, words, COPY)
-    is_gpu = kernel | copy | _is(kind, words, SET)
+    kernel, copy, memset = (matches(recording, "activities", "kind", kind) for kind in (KERNEL, COPY, SET))
+    is_gpu = kernel | copy | memset
     source: Any = recording.arrow("activities")
     known = is_gpu
     if source.column("start_ns").null_count or source.column("end_ns").null_count:
         known = is_gpu & (start >= 0) & (end >= 0)
     forward = known & (start <= end)
-    rows = np.arange(len(kind)) if forward.all() else np.flatnonzero(forward)
-    begun = start if len(rows) == len(kind) else start[rows]
+    rows = np.arange(len(start)) if forward.all() else np.flatnonzero(forward)
+    begun = start if len(rows) == len(start) else start[rows]
     ordered = not bool((begun[1:] < begun[:-1]).any())
     if not ordered:
         rows = rows[np.argsort(begun, kind="stable")]
 
     def taken(values: Any) -> Any:
-        return values if ordered and len(rows) == len(kind) else values[rows]
+        return values if ordered and len(rows) == len(start) else values[rows]
 
     return Activities(
         row=rows, is_kernel=taken(kernel), is_copy=taken(copy),
@@ -179,12 +179,6 @@ def distinct(values: Ints) -> list[int]:
 def known_id(value: int) -> int | None:
     """Return an id, or None for `kernelscope.schema.UNKNOWN`."""
     return None if value == UNKNOWN else value
-
-
-def _is(kind: Ints, words: list[str], word: str) -> Bools:
-    if word not in words:
-        return np.zeros(len(kind), dtype=np.bool_)
-    return kind == words.index(word)
 
 
 # The join of both sides: each launch with the kernel that it made, and the kernels that no recorded launch made.
@@ -530,17 +524,9 @@ def busy_by_cell(recording: Recording, *, activities: Activities | None = None) 
 
 def busy_table(recording: Recording, within: Intervals | None = None) -> pd.DataFrame:
     """Return `busy` as a DataFrame: device_id, window_ns, busy_ns, busy_share, kernel_ns, kernel_share."""
-    import pandas as pd
-
-    rows = busy(recording, within)
-    return pd.DataFrame({
-        "device_id": pd.array([row.device_id for row in rows], dtype="Int64"),
-        "window_ns": pd.array([row.window_ns for row in rows], dtype="Int64"),
-        "busy_ns": pd.array([row.busy_ns for row in rows], dtype="Int64"),
-        "busy_share": pd.array([row.share for row in rows], dtype="Float64"),
-        "kernel_ns": pd.array([row.kernel_ns for row in rows], dtype="Int64"),
-        "kernel_share": pd.array([row.kernel_share for row in rows], dtype="Float64"),
-    })
+    return data_frame(busy(recording, within), {
+        "device_id": "Int64", "window_ns": "Int64", "busy_ns": "Int64", "busy_share": "Float64", "kernel_ns": "Int64",
+        "kernel_share": "Float64"}, {"busy_share": "share"})
 
 
 def _edges(first: int, last: int, bins: int) -> Ints:
@@ -662,19 +648,12 @@ def execution_table(recording: Recording) -> pd.DataFrame:
     Its columns are ``name``, ``dispatcher_id``, ``kernels``, ``launched``, ``in_graphs``, ``others``, and for execute
     and for queue ``_total_ns``, ``_p50_ns``, ``_p90_ns``, ``_p99_ns`` and ``_max_ns``.
     """
-    import pandas as pd
-
-    rows = by_execution(recording)
-    columns: dict[str, Any] = {"name": pd.Series([row.name for row in rows], dtype=object)}
-    for name in ("dispatcher_id", "kernels", "launched", "in_graphs", "others"):
-        columns[name] = pd.array([getattr(row, name) for row in rows], dtype="Int64")
-    for what in ("execute", "queue"):
-        held: list[Spread | None] = [getattr(row, what) for row in rows]
-        for name in ("total_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"):
-            columns[f"{what}_{name}"] = pd.array(
-                [None if each is None else getattr(each, name) for each in held],
-                dtype="Int64" if name == "total_ns" else "Float64")
-    return pd.DataFrame(columns)
+    counts = ("dispatcher_id", "kernels", "launched", "in_graphs", "others")
+    columns = {"name": "object", **dict.fromkeys(counts, "Int64")}
+    spreads = {f"{what}_{name}": f"{what}.{name}" for what in ("execute", "queue")
+               for name in ("total_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")}
+    columns |= {name: "Int64" if name.endswith("total_ns") else "Float64" for name in spreads}
+    return data_frame(by_execution(recording), columns, spreads)
 
 
 def spreads_by(groups: Ints, values: Ints, size: int) -> list[Spread | None]:
@@ -796,19 +775,9 @@ def overlap_table(recording: Recording) -> pd.DataFrame:
     Its columns are ``device_id``, ``direction``, ``copies``, ``size_bytes``, ``copy_ns``, ``hidden_ns``,
     ``hidden_share`` and ``bytes_per_second``.
     """
-    import pandas as pd
-
-    rows = overlap(recording)
-    columns: dict[str, Any] = {
-        name: pd.array([getattr(row, name) for row in rows], dtype=kind)
-        for name, kind in (
-            ("device_id", "Int64"), ("copies", "Int64"), ("size_bytes", "Int64"), ("copy_ns", "Int64"),
-            ("hidden_ns", "Int64"), ("hidden_share", "Float64"), ("bytes_per_second", "Float64"),
-        )
-    }
-    table: Any = pd.DataFrame(columns)
-    table.insert(1, "direction", pd.Series([row.direction for row in rows], dtype=object))
-    return cast("pd.DataFrame", table)
+    return data_frame(overlap(recording), {
+        "device_id": "Int64", "direction": "object", "copies": "Int64", "size_bytes": "Int64", "copy_ns": "Int64",
+        "hidden_ns": "Int64", "hidden_share": "Float64", "bytes_per_second": "Float64"}, {})
 
 
 def _known_sum(values: Ints) -> int | None:

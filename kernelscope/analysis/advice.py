@@ -32,10 +32,10 @@ from kernelscope.analysis.launches import (
     launch_phases,
     long_ones,
 )
-from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature
+from kernelscope.analysis.signatures import argument_name, argument_names, parse_signature, parse_type
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
-from kernelscope.units import counted, duration, percent, size
+from kernelscope.units import counted, duration, listed, percent, size
 
 #: An argument of more types than this is worth a word.
 FEW_TYPES = 3
@@ -215,8 +215,8 @@ def advise(evidence: Evidence) -> list[Advice]:
     for each in sorted(told, key=lambda each: (-each.weight_ns, each.code, each.kernel)):
         by_rule.setdefault(each.code, []).append(each)
     return [
-        replace(first, text=f"{first.text} The same goes for {listed([each.kernel for each in others])}.") if others
-        else first
+        replace(first, text=f"{first.text} The same goes for {listed([cut(each.kernel) for each in others])}.")
+        if others else first
         for first, *others in by_rule.values()
     ]
 
@@ -228,12 +228,11 @@ def advise(evidence: Evidence) -> list[Advice]:
       effect="one compile instead of one a type")
 def _argument_of_many_types(evidence: Evidence) -> Iterator[Found]:
     for churn, kernel in _churn_of(evidence, "argument_types"):
-        shown = [short(kind) for text in churn.types[:_LISTED] for kind in parse_signature(f"({text},)")]
-        more = f" and {len(churn.types) - _LISTED} more" if len(churn.types) > _LISTED else ""
+        types = [short(parse_type(text)) for text in churn.types]
         name = churn.argument if churn.argument.startswith("argument ") else f"argument `{cut(churn.argument)}`"
         yield kernel["name"], (
             f"{name} of {cut(kernel['name'])} took {len(churn.types):,} types while all others stayed as they were "
-            f"({', '.join(shown)}{more}): {churn.spent}. Pass it as one type."
+            f"({listed(types, _LISTED)}): {churn.spent}. Pass it as one type."
         ), churn.spent_ns
 
 
@@ -273,7 +272,7 @@ def _same_code(evidence: Evidence) -> Iterator[Found]:
         rows = [evidence.dispatchers[number] for number in churn.dispatchers]
         names = list(dict.fromkeys(str(row["name"]) for row in rows))
         options = {row["options"] or "none" for row in rows}
-        what = f"{listed(names)} have the same code" if len(names) > 1 else (
+        what = f"{listed([*map(cut, names)])} have the same code" if len(names) > 1 else (
             f"{cut(names[0])} has the same code in {len(rows)} dispatchers")
         if len(options) > 1:
             what += " with different options"
@@ -333,7 +332,7 @@ def _no_disk_cache(evidence: Evidence) -> Iterator[Found]:
     by_remedy: dict[str, dict[str, None]] = {}
     for each in slow:
         by_remedy.setdefault(_KEEPING.get(each.framework, "cache=True in @cuda.jit"), {})[each.name] = None
-    remedies = [f"{remedy} would spare the next session those of {listed([*held])}"
+    remedies = [f"{remedy} would spare the next session those of {listed([*map(cut, held)])}"
                 for remedy, held in by_remedy.items()]
     text = f"{counted(len(slow), 'compile')} took {duration(spent)} without a disk cache: {'; '.join(remedies)}."
     yield names.pop() if len(names) == 1 else "", text, spent
@@ -499,7 +498,6 @@ def _partial_warps(evidence: Evidence) -> Iterator[Found]:
 
 # Graphs and build caches: what was built for nothing, and what could be launched as a graph.
 
-_FEW_CHANGES = 3
 _DIFFERS = {
     "arguments": "arguments had changed", "configuration": "launch configurations or sizes had",
     "topology": "nodes or edges had",
@@ -550,8 +548,7 @@ def _times(count: int) -> str:
 def _named(changes: Sequence[str]) -> str:
     if not changes:
         return ""
-    more = f" and {len(changes) - _FEW_CHANGES:,} more" if len(changes) > _FEW_CHANGES else ""
-    return f" ({', '.join(changes[:_FEW_CHANGES])}{more})"
+    return f" ({listed(changes)})"
 
 
 @rule("graph_launched_once", "graphs that were launched once",
@@ -632,7 +629,7 @@ def _repeated_sequence(evidence: Evidence) -> Iterator[Found]:
     if any(share >= LOW_BUSY for share in shares):
         return
     rows = [evidence.dispatchers[at] for at in loop.dispatchers]
-    kernels = listed(list(dict.fromkeys(str(row["name"]) for row in rows)))
+    kernels = listed([cut(name) for name in dict.fromkeys(str(row["name"]) for row in rows)])
     long = loop.rounds - loop.usual_rounds
     spent = (f"{duration(loop.usual_ns)} of host time, {percent(loop.usual_ns / wall_ns)} of the wall time and "
              f"{duration(loop.usual_ns / loop.usual_rounds)} a round on average")
@@ -664,12 +661,6 @@ def _graph_fell_back(evidence: Evidence) -> Iterator[Found]:
             loops = counted(kernel.loops, "qd.graph.do_while loop")
             text += f" Its {loops} went through the host, which waits for the flag after each turn."
         yield kernel.name, text, kernel.plain_ns
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """Return the first few names, and how many more there are."""
-    shown = ", ".join(cut(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def cut(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from kernelscope.analysis.activities import Spread, spread
-from kernelscope.analysis.columns import json_object, with_columns
+from kernelscope.analysis.columns import data_frame, json_object, with_columns
 from kernelscope.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -99,18 +99,11 @@ def build_table(recording: Recording) -> pd.DataFrame:
     Its columns are ``framework``, ``algorithm``, ``requests``, ``hits``, ``misses``, ``waits``, ``failed``,
     ``host_ns``, ``build_ns``, ``miss_p50_ns``, ``hit_p50_ns`` and ``cubin_bytes``.
     """
-    import pandas as pd
-
-    rows = by_algorithm(recording)
-    columns: dict[str, Any] = {
-        name: pd.Series([getattr(row, name) for row in rows], dtype=object) for name in ("framework", "algorithm")}
-    for name in ("requests", "hits", "misses", "waits", "failed", "host_ns", "build_ns"):
-        columns[name] = pd.array([getattr(row, name) for row in rows], dtype="Int64")
-    for name in ("miss", "hit"):
-        spreads: list[Spread | None] = [getattr(row, name) for row in rows]
-        columns[f"{name}_p50_ns"] = pd.array([each and each.p50_ns for each in spreads], dtype="Float64")
-    columns["cubin_bytes"] = pd.array([row.cubin_bytes for row in rows], dtype="Int64")
-    return pd.DataFrame(columns)
+    return data_frame(by_algorithm(recording), {
+        "framework": "object", "algorithm": "object", "requests": "Int64", "hits": "Int64", "misses": "Int64",
+        "waits": "Int64", "failed": "Int64", "host_ns": "Int64", "build_ns": "Int64", "miss_p50_ns": "Float64",
+        "hit_p50_ns": "Float64", "cubin_bytes": "Int64",
+    }, {"miss_p50_ns": "miss.p50_ns", "hit_p50_ns": "hit.p50_ns"})
 
 
 def _summary(framework: str, algorithm: str, rows: list[dict[str, Any]]) -> BuildSummary:
@@ -178,8 +171,7 @@ def _duration(row: dict[str, Any]) -> int | None:
 #     The very same is known to be built, or the key is not known.
 #
 # A reason that a probe has already filled in is kept. The parts of a key are named by the argument and what of it
-# counts,
-# as in ``d_in dtype``: see `PART_KINDS`.
+# counts, as in ``d_in dtype``: see `PART_KINDS`.
 
 #: Every reason code.
 REASON_CODES = (
@@ -372,10 +364,8 @@ def _code(kinds: set[str]) -> str:
 def _sentence(code: str, differing: tuple[str, ...], parts: Mapping[str, str], others: Mapping[str, str]) -> str:
     # A part that only one of them has comes with another kind, which says it.
     told = [name for name in differing if name in parts and name in others] or list(differing)
-    changes = [_change(name, parts, others) for name in told[:3]]
-    if len(told) > 3:
-        changes.append(f"and {len(told) - 3} more")
-    text = "; ".join(changes)
+    more = [f"and {len(told) - 3} more"] if len(told) > 3 else []
+    text = "; ".join([*(_change(name, parts, others) for name in told[:3]), *more])
     if code == "new_operator_name":
         return f"only the operator's name is new ({text}): the code is the same, and all of it was built again"
     if code == "new_operator_value":

@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelscope.analysis.columns import json_object, owner_of
+from kernelscope.analysis.columns import items, json_object, mapping, owner_of, texts
+from kernelscope.analysis.signatures import noted_shape
+from kernelscope.units import listed
 
 #: Codes that another cause gives way to: without a hit on disk there would have been no compile.
 _GIVES_WAY = ("first_use", "redefined", "unknown")
 #: Codes whose fixes are here.
 CODES = ("disk", "disk_unsafe", "cache_absent", "cache_stale", "cache_unwritable", "new_device")
-_MOST = 3
 
 
 def is_cacheable(kernel: Mapping[str, Any]) -> bool:
@@ -43,24 +44,24 @@ def is_cacheable(kernel: Mapping[str, Any]) -> bool:
 def disk_hit(attributes: Mapping[str, Any]) -> tuple[str, str]:
     """Return code and sentence of a load from the disk cache."""
     sentence = "not compiled: the disk cache had these types"
-    unsafe = _mapping(attributes.get("unsafe"))
-    options, captured = _mapping(unsafe.get("options")), _texts(unsafe.get("captured"))
+    unsafe = mapping(attributes.get("unsafe"))
+    options, captured = mapping(unsafe.get("options")), texts(unsafe.get("captured"))
     parts = [_option(name, pair) for name, pair in options.items()]
     if captured:
-        parts.append(f"it was compiled with other values than its code would have now; captured: {_few(captured)}")
+        parts.append(f"it was compiled with other values than its code would have now; captured: {listed(captured)}")
     if parts:
         return "disk_unsafe", f"{sentence}, but {'; '.join(parts)} (the cache's key has neither options nor globals)"
     unchecked = attributes.get("captures_not_checked")
     if unchecked:
-        names = _few(_texts(attributes.get("captures")))
+        names = listed(texts(attributes.get("captures")))
         sentence += f"; whether the values that it captures ({names}) are still those was not checked: {unchecked}"
     return "disk", sentence
 
 
 def new_device(attributes: Mapping[str, Any]) -> tuple[str, str]:
     """Return code and sentence of a build for another device."""
-    device = _mapping(attributes.get("device"))
-    earlier = _few(_texts(device.get("compiled_for")))
+    device = mapping(attributes.get("device"))
+    earlier = listed(texts(device.get("compiled_for")))
     return "new_device", (
         f"device {device.get('ordinal', '?')} is of compute capability {device.get('compute_capability', '?')}; it had "
         f"been compiled for {earlier or 'another one'}, and code of one does not run on the other"
@@ -73,7 +74,7 @@ def with_disk(row: Mapping[str, Any], attributes: Mapping[str, Any], code: str, 
     A kernel that had other types in memory is compiled for its types: the cache's state is added to the sentence.
     Otherwise the cache's state is the cause.
     """
-    disk = _mapping(attributes.get("disk"))
+    disk = mapping(attributes.get("disk"))
     if not disk or row["outcome"] not in ("compiled", "failed"):
         return code, sentence
     problem = _problem(disk)
@@ -90,18 +91,18 @@ def with_disk(row: Mapping[str, Any], attributes: Mapping[str, Any], code: str, 
 
 def failed_in_cache(attributes: Mapping[str, Any]) -> bool:
     """Return whether a compile failed in the disk cache's own files."""
-    disk = _mapping(attributes.get("disk"))
+    disk = mapping(attributes.get("disk"))
     return not disk.keys().isdisjoint(("load_error", "save_error", "key_error"))
 
 
 def fix_for_cache(code: str, row: Mapping[str, Any], attributes: Mapping[str, Any] | None) -> str | None:
     """Return what would avoid a compile of one of `CODES`, or None where nothing should."""
     attributes = attributes or {}
-    disk = _mapping(attributes.get("disk"))
+    disk = mapping(attributes.get("disk"))
     if code == "disk_unsafe":
-        return _fix_unsafe(_mapping(attributes.get("unsafe")))
+        return _fix_unsafe(mapping(attributes.get("unsafe")))
     if code == "new_device":
-        ordinal = _mapping(attributes.get("device")).get("ordinal", "?")
+        ordinal = mapping(attributes.get("device")).get("ordinal", "?")
         return f"launch it once on device {ordinal} before it matters: each compute capability needs code of its own"
     if code == "cache_unwritable":
         return _fix_unwritable(disk)
@@ -144,10 +145,10 @@ def _state(disk: Mapping[str, Any]) -> tuple[str, str] | None:
             f"the disk cache has this kernel for {count} other signature{'' if count == 1 else 's'}, not for these "
             "types")
     if state == "launch_config":
-        known = [_configuration(each) for each in _items(disk.get("configurations"))]
+        known = [str(shape) for each in items(disk.get("configurations")) if (shape := noted_shape(each)) is not None]
         return "launch_config", (
             "the kernel depends on its launch configuration (LC-S); the disk cache has these types for "
-            f"{_few(known, last=True) or 'other ones'}, not for this one")
+            f"{listed(known[-3:], more=len(known) - 3) or 'other ones'}, not for this one")
     text = _stale(disk)
     return None if text is None else ("cache_stale", text)
 
@@ -176,7 +177,7 @@ def _stale(disk: Mapping[str, Any]) -> str | None:
             "the disk cache has these types by launch configuration (LC-S), but no .lcs marker: numba-cuda looked for "
             "code without one")
     if state == "keys":
-        return f"the disk cache has these types, but {_differs(_mapping(disk.get('differs')))}"
+        return f"the disk cache has these types, but {_differs(mapping(disk.get('differs')))}"
     return None
 
 
@@ -200,12 +201,12 @@ def _differs(differs: Mapping[str, Any]) -> str:
 
 
 def _moved(disk: Mapping[str, Any]) -> str:
-    lines, pythons = _texts(disk.get("lines")), _texts(disk.get("pythons"))
+    lines, pythons = texts(disk.get("lines")), texts(disk.get("pythons"))
     if lines:
-        return (f"; it has one of that name at line {_few(lines)}: a function that moves in its file, or one of two of "
-                "the same name, has an index of its own")
+        return (f"; it has one of that name at line {listed(lines)}: a function that moves in its file, or one of two "
+                "of the same name, has an index of its own")
     if pythons:
-        return f"; what it has is for Python {_few(pythons)}"
+        return f"; what it has is for Python {listed(pythons)}"
     if disk.get("other_text"):
         return "; what it has is for a function of that name in a cell of other text"
     return ""
@@ -217,13 +218,13 @@ def _option(name: str, pair: object) -> str:
 
 
 def _fix_unsafe(unsafe: Mapping[str, Any]) -> str:
-    captured = _texts(unsafe.get("captured"))
+    captured = texts(unsafe.get("captured"))
     # A device function that captures values cannot be passed; these can.
     values = [name for name in captured if not any(other.startswith(f"{name}.") for other in captured)]
     if unsafe.get("options"):
         return ("call recompile() once: it empties this kernel's disk cache and compiles with the present options; "
                 "kernels with different options need different names")
-    return (f"call recompile() once after such a change, or pass what changes ({_few(values)}) as an argument")
+    return (f"call recompile() once after such a change, or pass what changes ({listed(values)}) as an argument")
 
 
 def _fix_unwritable(disk: Mapping[str, Any]) -> str:
@@ -235,7 +236,7 @@ def _fix_unwritable(disk: Mapping[str, Any]) -> str:
 
 
 def _fix_stale(row: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
-    state, differs = disk.get("state"), _mapping(disk.get("differs"))
+    state, differs = disk.get("state"), mapping(disk.get("differs"))
     if "load_error" in disk or state == "unreadable":
         return f"delete {row['cache_file']}: numba-cuda writes it anew"
     if state == "source":
@@ -248,38 +249,6 @@ def _fix_stale(row: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
     return "none is needed: it is saved for the present versions and device now"
 
 
-def _configuration(value: object) -> str:
-    held = _mapping(value)
-    dims = [_items(held.get(name)) for name in ("griddim", "blockdim")]
-    shared = held.get("sharedmem_bytes")
-    return f"[{_dims(dims[0])}, {_dims(dims[1])}{f', {shared} B shared' if shared else ''}]"
-
-
-def _dims(dims: list[Any]) -> str:
-    padded = [*dims, 1, 1, 1][:3]
-    while len(padded) > 1 and padded[-1] == 1:
-        padded.pop()
-    return str(padded[0]) if len(padded) == 1 else f"({', '.join(str(each) for each in padded)})"
-
-
-def _few(texts: list[str], *, last: bool = False) -> str:
-    shown = texts[-_MOST:] if last else texts[:_MOST]
-    more = len(texts) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def _items(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
 def _pair(value: object) -> tuple[Any, Any]:
-    first, second, *_ = [*_items(value), None, None]
+    first, second, *_ = [*items(value), None, None]
     return first, second
-
-
-def _texts(value: object) -> list[str]:
-    return [str(each) for each in _items(value)]

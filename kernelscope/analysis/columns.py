@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import make_table
 from kernelscope.schema import TABLES, UNFINISHED, UNKNOWN
 
-# Columns of a recording as NumPy arrays, and sums and percentiles by group.
-#
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Here alone the analysis touches Arrow's types, which have no type stubs.
 
 Ints = NDArray[np.int64]
@@ -153,10 +154,50 @@ def json_object(text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        value: object = json.loads(text)
+        return dict(mapping(json.loads(text)))
     except ValueError:
         return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a JSON object as it is, and an empty one for anything else."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def items(value: object) -> list[Any]:
+    """Return the items of a JSON list; none of anything else."""
+    return list(cast("list[Any]", value)) if isinstance(value, list) else []
+
+
+def texts(value: object) -> list[str]:
+    """Return the items of a JSON list as texts; none of anything else."""
+    return [str(each) for each in items(value)]
+
+
+def data_frame(rows: Sequence[object], columns: Mapping[str, str],
+               paths: Mapping[str, str | Callable[[Any], object]]) -> pd.DataFrame:
+    """Return a DataFrame of objects, with nulls where an attribute is None.
+
+    Parameters
+    ----------
+    rows : sequence
+        One object a row.
+    columns : mapping of str to str
+        The columns' names and dtypes.
+    paths : mapping of str to str or callable
+        For columns that are no attributes of that name, such as ``execute.total_ns``, or what a row is given to.
+    """
+    import pandas as pd
+
+    def value(row: Any, path: str | Callable[[Any], object]) -> object:
+        if callable(path):
+            return path(row)
+        for name in path.split("."):
+            row = None if row is None else getattr(row, name)
+        return row
+
+    return pd.DataFrame({name: pd.Series([value(row, paths.get(name, name)) for row in rows], dtype=cast("Any", kind))
+                         for name, kind in columns.items()})
 
 
 def owner_of(dispatcher: Mapping[str, Any]) -> str | None:

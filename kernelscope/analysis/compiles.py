@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,16 @@ from typing import Any
 
 from kernelscope.analysis import caches
 from kernelscope.analysis.caches import CODES, fix_for_cache
-from kernelscope.analysis.columns import ints, json_object, owner_of, union_ns, with_columns
+from kernelscope.analysis.columns import (
+    ints,
+    items,
+    json_object,
+    mapping,
+    owner_of,
+    texts,
+    union_ns,
+    with_columns,
+)
 from kernelscope.analysis.signatures import (
     ArgumentType,
     Difference,
@@ -23,11 +31,14 @@ from kernelscope.analysis.signatures import (
     declaration,
     differences,
     known_name,
+    noted_shape,
     parse_signature,
     parse_type,
     record_fields,
+    shape_of,
 )
 from kernelscope.recording.model import Recording
+from kernelscope.units import listed
 
 
 @dataclass(frozen=True)
@@ -84,31 +95,23 @@ class CompilationSummary:
     owner: str | None = None
 
 
+_AS_RECORDED = ("compilation_id", "dispatcher_id", "signature", "trigger", "outcome", "wait_ns", "configuration_id",
+                "reason_code", "fix", "error", "launch_config_sensitive")
+
+
 def compilations(recording: Recording) -> list[CompilationSummary]:
     """Return every compile and disk-cache load with its reason, longest first."""
     recording = explain(recording)
-    names = {row["dispatcher_id"]: str(row["name"]) for row in recording.rows("dispatchers")}
-    frameworks = {row["dispatcher_id"]: str(row["framework"]) for row in recording.rows("dispatchers")}
-    owners = {row["dispatcher_id"]: owner_of(row) for row in recording.rows("dispatchers")}
+    dispatchers = recording.rows("dispatchers")
     summaries = [
         CompilationSummary(
-            compilation_id=row["compilation_id"],
-            dispatcher_id=row["dispatcher_id"],
-            name=names.get(row["dispatcher_id"], "?"),
-            signature=row["signature"],
-            trigger=row["trigger"],
-            outcome=row["outcome"],
+            **{name: row[name] for name in _AS_RECORDED},
+            name=str(dispatchers[row["dispatcher_id"]]["name"]),
             duration_ns=0 if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
-            wait_ns=row["wait_ns"],
-            configuration_id=row["configuration_id"],
-            reason_code=row["reason_code"],
             reason=row["reason"] or "",
-            fix=row["fix"],
-            error=row["error"],
-            launch_config_sensitive=row["launch_config_sensitive"],
             cached_on_disk=row["cache_file"] is not None,
-            framework=frameworks.get(row["dispatcher_id"], "?"),
-            owner=owners.get(row["dispatcher_id"]),
+            framework=str(dispatchers[row["dispatcher_id"]]["framework"]),
+            owner=owner_of(dispatchers[row["dispatcher_id"]]),
         )
         for row in recording.rows("compilations")
     ]
@@ -158,9 +161,8 @@ def differ(found: Sequence[Difference], names: tuple[str, ...], where: str) -> s
         sentence += f": {explained}"
     others = found[1:]
     if others:
-        listed = ", ".join(f"{quoted(each.position, each.path, names)} ({_brief(each)})" for each in others[:_MOST])
-        more = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
-        sentence += f"; {listed}{more} differ{'s' if len(others) == 1 else ''} too"
+        told = listed([f"{quoted(each.position, each.path, names)} ({_brief(each)})" for each in others], _MOST)
+        sentence += f"; {told} differ{'s' if len(others) == 1 else ''} too"
     return sentence
 
 
@@ -262,17 +264,15 @@ def _changed_fields(new: str, old: str) -> str:
                if name in known and known[name] != kind]
     changed += [f"`{name}` is new" for name in fields if name not in known]
     changed += [f"`{name}` is gone" for name in known if name not in fields]
-    more = f" and {len(changed) - _MOST} more" if len(changed) > _MOST else ""
-    return f"another dtype (field {', '.join(changed[:_MOST])}{more})" if changed else "its fields in another order"
+    return f"another dtype (field {listed(changed, _MOST)})" if changed else "its fields in another order"
 
 
 def _dtype(text: str) -> str:
     fields = record_fields(text)
     if fields is None:
         return text if len(text) <= _LONG_TYPE else f"{text[:_LONG_TYPE]}…"
-    listed = ", ".join(f"{name} {kind}" for name, kind in list(fields.items())[:_MOST])
-    more = f", {len(fields) - _MOST} more" if len(fields) > _MOST else ""
-    return f"record({listed}{more})"
+    return f"record({', '.join(f'{name} {kind}' for name, kind in list(fields.items())[:_MOST])}" + (
+        f", {len(fields) - _MOST} more)" if len(fields) > _MOST else ")")
 
 
 def _described(kind: ArgumentType) -> str:
@@ -293,8 +293,7 @@ def _described(kind: ArgumentType) -> str:
 # What would avoid a compile: one sentence for each reason, true for the framework of the compile.
 #
 # A fix can be applied as it is written, to what was passed and to code that the user has. Where nothing avoids a
-# compile,
-# it says so and why.
+# compile, it says so and why.
 
 @dataclass(frozen=True)
 class Kernel:
@@ -425,11 +424,10 @@ def _redefined_fix(attributes: Mapping[str, Any], can_cache: bool) -> str:
 
 def changed_options(changes: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the compile options that a definition changed, each with what it was and is."""
-    held: Any = changes.get("options")
     pairs: dict[str, tuple[Any, Any]] = {}
-    for name, pair in held.items() if isinstance(held, dict) else ():  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        if isinstance(pair, list) and len(pair) == 2:  # pyright: ignore[reportUnknownArgumentType]
-            pairs[str(name)] = pair[0], pair[1]  # pyright: ignore[reportUnknownArgumentType]
+    for name, pair in mapping(changes.get("options")).items():
+        if len(both := items(pair)) == 2:
+            pairs[name] = both[0], both[1]
     if "debug" in pairs:
         pairs.pop("lto", None)  # which follows it
     return pairs
@@ -452,11 +450,9 @@ def recompiled(attributes: Mapping[str, Any]) -> tuple[bool, list[str] | None]:
     That is whether it replaced unsafe code from the disk cache, and the names of what had changed; None where that is
     not known.
     """
-    what: Any = attributes.get("recompiled")
-    if not isinstance(what, dict):
-        return False, None
-    is_unsafe, captured = what.get("unsafe"), what.get("captured")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return is_unsafe is True, None if captured is None else texts(captured)  # pyright: ignore[reportUnknownArgumentType]
+    what = mapping(attributes.get("recompiled"))
+    captured = what.get("captured")
+    return what.get("unsafe") is True, None if captured is None else texts(captured)
 
 
 def _own_dispatcher(code: str, kernel: Kernel, found: Sequence[Difference], attributes: Mapping[str, Any], *,
@@ -536,16 +532,8 @@ def is_assignment(kernel: Kernel) -> bool:
 
 def changes_of(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a definition that ran again has changed; nothing where that was not recorded."""
-    found: Any = attributes.get("redefined")
-    if not isinstance(found, dict):
-        return {}
-    changes: dict[str, Any] = {str(name): value for name, value in found.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return {**changes, **{name: texts(changes.get(name)) for name in ("captured", "functions")}}
-
-
-def texts(value: object) -> list[str]:
-    """Return a list of JSON as texts; nothing for what is no list."""
-    return [str(each) for each in value] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    changes = mapping(attributes.get("redefined"))
+    return {**changes, **{name: texts(changes.get(name)) for name in ("captured", "functions")}} if changes else {}
 
 
 def _names(names: Sequence[str]) -> str:
@@ -624,9 +612,7 @@ def _arguments(names: Sequence[str]) -> str:
 def _kind(passed: Any, difference: Difference) -> str | None:
     """Return the array's library; see `kernelscope.probes.numba_cuda.compile.array_kind`."""
     for at in (difference.position, *difference.path):
-        if not isinstance(passed, list) or at >= len(passed):  # pyright: ignore[reportUnknownArgumentType]
-            return None
-        passed = passed[at]  # pyright: ignore[reportUnknownVariableType]
+        passed = [*items(passed)[at:], None][0]
     return passed if isinstance(passed, str) else None
 
 
@@ -874,7 +860,7 @@ def explain(recording: Recording) -> Recording:
     for row in recording.rows("specializations"):
         if row["origin"] == "before":
             held = known.setdefault(row["dispatcher_id"], _Known())
-            held.add(row["signature"], _noted_shape(row["launch_config"]))
+            held.add(row["signature"], noted_shape(row["launch_config"]))
 
     # Who waits for the compiler lock may have asked before the thread that compiles, and knows what that one made.
     for row in sorted(rows, key=lambda row: row["start_ns"] + (row["wait_ns"] or 0)):
@@ -915,10 +901,10 @@ def _remember(request: _Request, held: _Known) -> None:
 
 
 def _reason(request: _Request, held: _Known) -> Reason:
-    for signature in _items(request.attributes.get("known_signatures")):
+    for signature in items(request.attributes.get("known_signatures")):
         held.signatures.add(str(signature))
-    for noted in _items(request.attributes.get("known_configurations")):
-        shape = _noted_shape(noted)
+    for noted in items(request.attributes.get("known_configurations")):
+        shape = noted_shape(noted)
         if shape is not None:
             held.add(request.signature, shape)
     reason = _without_comparison(request) or _specialized(request, held) or _compared(request, held)
@@ -1116,37 +1102,13 @@ def _launch_config(shape: Shape | None, known: ShapeIndex) -> str:
     return sentence if len(known) == 1 else f"{sentence}; compiled before: {_listed(known)}"
 
 
-def _listed(known: ShapeIndex, most: int = 3) -> str:
-    shown = ", ".join(str(each) for each in known.last(most))
-    return shown if len(known) <= most else f"{shown} and {len(known) - most:,} more"
+def _listed(known: ShapeIndex) -> str:
+    return listed([str(each) for each in known.last(_MOST)], more=len(known) - _MOST)
 
 
 def _shape(row: Mapping[str, Any]) -> Shape | None:
     """Return a row of ``configurations`` as a shape; None where the framework hides it."""
     if row["griddim_x"] is None or row["sharedmem_bytes"] is None:
         return None
-    return Shape(_dims([row[f"griddim_{axis}"] for axis in "xyz"]), _dims([row[f"blockdim_{axis}"] for axis in "xyz"]),
-                 row["sharedmem_bytes"])
-
-
-def _noted_shape(value: object) -> Shape | None:
-    """Return the shape of a launch configuration stored as JSON; None where it is not valid."""
-    if value is None:
-        return None
-    held = json_object(value if isinstance(value, str) else json.dumps(value))
-    grid, block = held.get("griddim"), held.get("blockdim")
-    shared = held.get("sharedmem_bytes", held.get("sharedmem", 0))
-    if not isinstance(grid, list) or not isinstance(block, list) or not isinstance(shared, int):
-        return None
-    return Shape(_dims(_items(grid)), _dims(_items(block)), shared)
-
-
-def _dims(dims: list[Any]) -> str:
-    padded = [*dims, 1, 1][:3]
-    while len(padded) > 1 and padded[-1] == 1:
-        padded.pop()
-    return str(padded[0]) if len(padded) == 1 else f"({', '.join(str(each) for each in padded)})"
-
-
-def _items(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    grid, block = ([row[f"{what}_{axis}"] for axis in "xyz"] for what in ("griddim", "blockdim"))
+    return shape_of(grid, block, row["sharedmem_bytes"])

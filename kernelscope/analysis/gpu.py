@@ -32,6 +32,7 @@ from kernelscope.analysis.columns import (
     Floats,
     Intervals,
     Ints,
+    data_frame,
     floats,
     ints,
     joined,
@@ -312,12 +313,6 @@ class LaneGaps:
         return self.idle.total_ns
 
     @property
-    def idle_share(self) -> float | None:
-        """Return gaps over gaps and busy time, 0 to 1; None where there was no time."""
-        whole = self.idle_ns + self.busy_ns
-        return self.idle_ns / whole if whole else None
-
-    @property
     def dominant(self) -> str | None:
         """Return the host's most frequent state during the gaps; None without gaps."""
         return dominant(self.by_state)
@@ -432,24 +427,14 @@ def gap_table(recording: Recording, within: Intervals | None = None) -> pd.DataF
     Its columns are ``device_id``, ``stream`` (null over all streams), ``all_streams``, ``activities``, ``busy_ns``,
     ``gaps``, ``idle_ns``, ``longest_ns``, ``dominant`` and a column a state of the host, such as ``dispatch_ns``.
     """
-    import pandas as pd
+    def longest(lane: LaneGaps) -> int | None:
+        return int(lane.idle.durations.max()) if len(lane.idle) else None
 
-    lanes = gaps(recording, within)
-    columns: dict[str, Any] = {
-        "device_id": pd.array([lane.device_id for lane in lanes], dtype="Int64"),
-        "stream": pd.array([lane.stream for lane in lanes], dtype="Int64"),
-        "all_streams": pd.array([lane.all_streams for lane in lanes], dtype="boolean"),
-        "activities": pd.array([lane.activities for lane in lanes], dtype="Int64"),
-        "busy_ns": pd.array([lane.busy_ns for lane in lanes], dtype="Int64"),
-        "gaps": pd.array([len(lane.idle) for lane in lanes], dtype="Int64"),
-        "idle_ns": pd.array([lane.idle_ns for lane in lanes], dtype="Int64"),
-        "longest_ns": pd.array(
-            [int(lane.idle.durations.max()) if len(lane.idle) else None for lane in lanes], dtype="Int64"),
-        "dominant": pd.Series([lane.dominant for lane in lanes], dtype=object),
-    }
-    for state in STATES:
-        columns[f"{state}_ns"] = pd.array([lane.by_state[state] for lane in lanes], dtype="Int64")
-    return pd.DataFrame(columns)
+    states = {f"{state}_ns": lambda lane, state=state: lane.by_state[state] for state in STATES}
+    return data_frame(gaps(recording, within), {
+        "device_id": "Int64", "stream": "Int64", "all_streams": "boolean", "activities": "Int64", "busy_ns": "Int64",
+        "gaps": "Int64", "idle_ns": "Int64", "longest_ns": "Int64", "dominant": "object",
+        **dict.fromkeys(states, "Int64")}, {"gaps": lambda lane: len(lane.idle), "longest_ns": longest, **states})
 
 
 def _idle(own: Activities, within: Intervals | None) -> tuple[Intervals, int]:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelscope.analysis.activities import KERNEL, Spread, spreads_by
-from kernelscope.analysis.columns import Bools, Ints, codes, count_by, ints, matches, row_count, sum_by
+from kernelscope.analysis.columns import (
+    Bools,
+    Ints,
+    codes,
+    count_by,
+    data_frame,
+    ints,
+    matches,
+    row_count,
+    sum_by,
+)
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
 from kernelscope.units import counted
@@ -439,8 +449,6 @@ class Shapes:
                 "kernels": tuple(found)}
 
 
-# Graphs: what building, updating and launching each one cost, which builds were rebuilds, and its time by node.
-#
 # What a rebuild is, and which ones replaced an executable graph, `executables` says.
 
 #: What a rebuild changed, in the order in which tables list it.
@@ -582,24 +590,15 @@ def graph_table(recording: Recording) -> pd.DataFrame:
     ``updates``, ``refused``, ``uploads``, ``reuploads``, ``launches``, and the total and the median of ``build``,
     ``update``, ``launch`` (host) and ``execute`` (GPU) in nanoseconds.
     """
-    import pandas as pd
-
-    rows = by_graph(recording)
-    columns: dict[str, Any] = {"name": pd.Series([row.name for row in rows], dtype=object)}
-    counts: dict[str, list[int | None]] = {
-        "graph_id": [row.graph_ids[0] if row.graph_ids else None for row in rows],
-        **{name: [getattr(row, name) for row in rows] for name in ("nodes", "edges", "captured", "builds")},
-        "rebuilds": [row.rebuilt for row in rows],
-        "replaced": [sum(row.replaced.values()) for row in rows],
-        **{name: [getattr(row, name) for row in rows]
-           for name in ("updates", "refused", "uploads", "reuploads", "launches")},
-    }
-    columns |= {name: pd.array(values, dtype="Int64") for name, values in counts.items()}
-    for name in ("build", "update", "launch", "execute"):
-        held: list[Spread | None] = [getattr(row, name) for row in rows]
-        columns[f"{name}_total_ns"] = pd.array([each and each.total_ns for each in held], dtype="Int64")
-        columns[f"{name}_p50_ns"] = pd.array([each and each.p50_ns for each in held], dtype="Float64")
-    return pd.DataFrame(columns)
+    columns = {"name": "object"} | dict.fromkeys((
+        "graph_id", "nodes", "edges", "captured", "builds", "rebuilds", "replaced", "updates", "refused", "uploads",
+        "reuploads", "launches"), "Int64")
+    spreads = {f"{what}_{name}": f"{what}.{name}" for what in ("build", "update", "launch", "execute")
+               for name in ("total_ns", "p50_ns")}
+    columns |= {name: "Int64" if name.endswith("total_ns") else "Float64" for name in spreads}
+    return data_frame(by_graph(recording), columns, {
+        "graph_id": lambda row: row.graph_ids[0] if row.graph_ids else None, "rebuilds": "rebuilt",
+        "replaced": lambda row: sum(row.replaced.values()), **spreads})
 
 
 def node_times(recording: Recording, graph_id: int) -> list[NodeTime]:
@@ -636,7 +635,7 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
             ("failed", events.of("instantiate") & ~events.is_ok), ("updates", events.of("update") & events.is_ok),
             ("refused", events.refused), ("uploads", events.of("upload")), ("reuploads", events.reuploads))
     }
-    times = {
+    times: dict[str, list[Any]] = {
         name: spreads_by(of, np.where(where, events.lasted, UNKNOWN), size) for name, where in (
             ("capture", events.of("capture")), ("build", build), ("update", events.of("update") & events.is_ok),
             ("refusal", events.refused), ("upload", events.of("upload")))
@@ -647,25 +646,20 @@ def _summaries(recording: Recording, runs: GraphRuns, column: str) -> list[Graph
     times |= {"launch": spreads_by(on, begun, size), "queue": spreads_by(on, waited, size),
               "execute": spreads_by(on, runs.execute, size)}
     # Of activities without a call it is not known how many launches they are of.
-    launches = count_by(on, size, (runs.event >= 0) | (runs.correlation > 0))
+    counts["launches"] = count_by(on, size, (runs.event >= 0) | (runs.correlation > 0))
     ran, kernels, busy = (sum_by(on, each, size) for each in (runs.activities, runs.kernels, runs.busy))
-    captured, captured_ns = _captured(recording, groups, size)
+    counts["captured"], counts["captured_ns"] = _captured(recording, groups, size)
     rebuilds, replaced = _rebuilds(events, of, size), _rebuilds(events, of, size, events.replaces)
     changes = _changes(recording, events, groups)
     cells, shapes = _cells(events, runs, groups), Shapes(recording)
-    def numbers(at: int) -> dict[str, Any]:
-        held: dict[str, Any] = {name: int(values[at]) for name, values in counts.items()}
-        return held | {name: values[at] for name, values in times.items()}
-
     found = [
         GraphSummary(
             graph_ids=tuple(groups.graph_ids[at]), cupti_graph_id=groups.cupti[at], variants=groups.variants[at],
             **(shapes.of(groups.graph_ids[at][0]) if groups.graph_ids[at] else _NO_SHAPE),
-            **numbers(at),
-            captured=int(captured[at]), captured_ns=int(captured_ns[at]),
+            **{name: int(values[at]) for name, values in counts.items()},
+            **{name: values[at] for name, values in times.items()},
             rebuilds=rebuilds[at][0], rebuild_ns=rebuilds[at][1],
             replaced=replaced[at][0], replaced_ns=replaced[at][1], changes=changes.get(at, ()),
-            launches=int(launches[at]),
             kernel_runs=int(kernels[at]), other_runs=int(ran[at] - kernels[at]),
             busy_ns=int(busy[at]) if ran[at] and busy[at] else None, cells=cells[at],
         )

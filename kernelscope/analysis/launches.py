@@ -28,7 +28,7 @@ from kernelscope.analysis.columns import (
     unique_pairs,
 )
 from kernelscope.recording.model import Recording
-from kernelscope.schema import UNKNOWN
+from kernelscope.schema import MODES, UNKNOWN
 
 # Host phases of each launch, and their totals by group.
 #
@@ -288,7 +288,7 @@ def kept(recording: Recording) -> Kept | None:
     if launches != recording.arrow("launches").num_rows:
         return None
     mode = found.get("mode")
-    return Kept(mode if mode in ("grow", "ring", "stop") else None, launches, lost)
+    return Kept(mode if mode in MODES else None, launches, lost)
 
 
 # Totals by kernel: what each dispatcher launched, compiled and cost on the host.
@@ -426,18 +426,22 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
     long = _long(phases, dispatcher, size)
     timed = count_by(dispatcher, size, phases.own_ns >= 0)
     run = ran(recording)
-    launches = count_by(dispatcher, size, run)
-    captured = count_by(dispatcher, size, ~run)
-    configurations = distinct_by(dispatcher, by_device(recording, configuration)[0], size)
-    specializations = _specializations(recording, dispatcher, size)
     outcomes = _outcomes(recording, dispatcher, run, size)
-    errors, begun = (count_by(dispatcher, size, which(recording)) for which in (raised, unfinished))
-    compile_ns = _compile_ns(recording, size)
+    shapes = _shapes(recording, dispatcher, configuration, size)
+    counts = {
+        "launches": count_by(dispatcher, size, run), "captured": count_by(dispatcher, size, ~run),
+        "configurations": distinct_by(dispatcher, by_device(recording, configuration)[0], size),
+        "specializations": _specializations(recording, dispatcher, size),
+        "compiles": outcomes["compiled"], "disk_hits": outcomes["disk"], "memory_hits": outcomes["memory"],
+        "waits": outcomes["wait"], "failed_compiles": outcomes["failed"],
+        "errors": count_by(dispatcher, size, raised(recording)),
+        "unfinished": count_by(dispatcher, size, unfinished(recording)),
+        "compile_ns": _compile_ns(recording, size), "most_blocks": shapes[0],
+    }
     owner = ints(recording, "specializations", "dispatcher_id")
     regs = ranges_by(owner, _known(ints(recording, "specializations", "regs")), size)
     shared = _shared(recording, dispatcher, configuration, size)
     occupancy = _occupancy(recording, owner, size)
-    shapes = _shapes(recording, dispatcher, configuration, size)
 
     summaries: list[KernelSummary] = []
     for row in recording.rows("dispatchers"):
@@ -446,21 +450,8 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             dispatcher_id=at,
             framework=str(row["framework"]),
             name=str(row["name"]),
-            module=row["module"],
-            filename=row["filename"],
-            lineno=row["lineno"],
-            launches=int(launches[at]),
-            captured=int(captured[at]),
-            configurations=int(configurations[at]),
-            specializations=int(specializations[at]),
-            compiles=int(outcomes["compiled"][at]),
-            disk_hits=int(outcomes["disk"][at]),
-            memory_hits=int(outcomes["memory"][at]),
-            waits=int(outcomes["wait"][at]),
-            failed_compiles=int(outcomes["failed"][at]),
-            errors=int(errors[at]),
-            unfinished=int(begun[at]),
-            compile_ns=int(compile_ns[at]),
+            **{column: row[column] for column in ("module", "filename", "lineno")},
+            **_numbers(counts, at),
             totals=totals[at],
             median_ns=_number(spread[at, 0]),
             p95_ns=_number(spread[at, 1]),
@@ -470,10 +461,14 @@ def by_kernel(recording: Recording, phases: LaunchPhases | None = None) -> list[
             regs=_whole(regs[at]),
             shared_bytes=_whole(shared[at]),
             occupancy=occupancy[at],
-            most_blocks=int(shapes[0][at]),
             partial_warps=(int(shapes[1][at]), int(shapes[2][at])),
         ))
     return sorted(summaries, key=lambda kernel: (-(kernel.host_ns or 0), -kernel.launches, kernel.name))
+
+
+def _numbers(counts: Mapping[str, Ints], at: int) -> dict[str, Any]:
+    """Return the number of each name of one group."""
+    return {name: int(values[at]) for name, values in counts.items()}
 
 
 def _outcomes(recording: Recording, dispatcher: Ints, run: Bools, size: int) -> dict[str, Ints]:
@@ -627,6 +622,11 @@ class SpecializationSummary:
     cubin_bytes: int | None
 
 
+_AS_RECORDED = ("specialization_id", "dispatcher_id", "signature", "origin", "compute_capability",
+                "launch_config_sensitive", "launch_config", "regs", "max_threads", "static_shared_bytes", "local_bytes",
+                "const_bytes", "cubin_bytes")
+
+
 def by_specialization(
     recording: Recording, phases: LaunchPhases | None = None
 ) -> dict[int, list[SpecializationSummary]]:
@@ -637,8 +637,8 @@ def by_specialization(
     phases = phases or launch_phases(recording)
     launched = ints(recording, "launches", "specialization_id")
     run = ran(recording)
-    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
-    host = sum_by(launched, phases.own_ns, size)
+    counts = {"launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
+              "host_ns": sum_by(launched, phases.own_ns, size)}
     medians = percentiles_by(launched, phases.own_ns, size, (0.5,))[:, 0]
     # Threads that waited meanwhile did not compile.
     waited = matches(recording, "compilations", "outcome", "wait")
@@ -649,27 +649,13 @@ def by_specialization(
 
     result: dict[int, list[SpecializationSummary]] = {}
     rows = recording.rows("specializations")
-    for row in sorted(rows, key=lambda row: (-launches[row["specialization_id"]], row["specialization_id"])):
+    for row in sorted(rows, key=lambda row: (-counts["launches"][row["specialization_id"]], row["specialization_id"])):
         at = int(row["specialization_id"])
         result.setdefault(int(row["dispatcher_id"]), []).append(SpecializationSummary(
-            specialization_id=at,
-            dispatcher_id=int(row["dispatcher_id"]),
-            signature=str(row["signature"]),
-            origin=str(row["origin"]),
-            compute_capability=row["compute_capability"],
-            launch_config_sensitive=row["launch_config_sensitive"],
-            launch_config=row["launch_config"],
-            launches=int(launches[at]),
-            captured=int(captured[at]),
-            host_ns=int(host[at]),
-            median_ns=float(medians[at]) if np.isfinite(medians[at]) else None,
+            **{column: row[column] for column in _AS_RECORDED},
+            **_numbers(counts, at),
+            median_ns=_number(medians[at]),
             compile_ns=int(compile_ns[at]) if compiled[at] else None,
-            regs=row["regs"],
-            max_threads=row["max_threads"],
-            static_shared_bytes=row["static_shared_bytes"],
-            local_bytes=row["local_bytes"],
-            const_bytes=row["const_bytes"],
-            cubin_bytes=row["cubin_bytes"],
         ))
     return result
 
@@ -735,11 +721,6 @@ class ConfigurationSummary:
         """Return blocks of the grid; None where the framework hides it."""
         return None if self.griddim is None else math.prod(self.griddim)
 
-    @property
-    def threads_per_block(self) -> int | None:
-        """Return threads of a block; None where the framework hides it."""
-        return None if self.blockdim is None else math.prod(self.blockdim)
-
 
 class Configurations:
     """Launch configurations by kernel, held as arrays: rows are made only of those that are asked for.
@@ -759,20 +740,20 @@ class Configurations:
         keys, width = by_device(recording, configurations_of(recording, run))
         pairs, pair = unique_pairs(dispatcher, keys)
         count = len(pairs)
-        self._launches, self._captured = count_by(pair, count, run), count_by(pair, count, ~run)
-        self._errors = count_by(pair, count, raised(recording))
-        self._host = sum_by(pair, phases.own_ns, count)
+        launches, captured = count_by(pair, count, run), count_by(pair, count, ~run)
+        self._counts = {"launches": launches, "captured": captured, "errors": count_by(pair, count, raised(recording)),
+                        "host_ns": sum_by(pair, phases.own_ns, count)}
         self._medians = percentiles_by(pair, phases.own_ns, count, (0.5,))[:, 0]
         self._owner, self._which, self._device = pairs[:, 0], pairs[:, 1] // width, pairs[:, 1] % width - 1
         self._ordinals = [row["ordinal"] for row in recording.rows("devices")]
-        self._order = np.lexsort((pairs[:, 1], -self._captured, -self._launches, self._owner))
+        self._order = np.lexsort((pairs[:, 1], -captured, -launches, self._owner))
         size = row_count(recording, "dispatchers")
         self._ends = np.cumsum(np.bincount(self._owner, minlength=size))
 
         # An overload's registers and occupancy belong to each pair that launched it.
         used, _ = unique_pairs(pair, ints(recording, "launches", "specialization_id"))
         regs = ints(recording, "specializations", "regs")[used[:, 1]]
-        self._regs = ranges_by(used[:, 0], np.where(regs >= 0, regs.astype(np.float64), np.nan), count)
+        self._regs = ranges_by(used[:, 0], _known(regs), count)
         self._occupancy = _occupancy_of(recording, self._which, self._device if width > 1 else None, used, count, run)
         self._rows = recording.rows("configurations")
 
@@ -797,8 +778,6 @@ class Configurations:
 
     def _summary(self, at: int) -> ConfigurationSummary:
         row = self._rows[int(self._which[at])]
-        regs = self._regs[at]
-        median = float(self._medians[at])
         return ConfigurationSummary(
             dispatcher_id=int(self._owner[at]),
             configuration_id=int(self._which[at]),
@@ -806,14 +785,11 @@ class Configurations:
             blockdim=dims(row, "blockdim"),
             cluster=dims(row, "cluster"),
             sharedmem_bytes=row["sharedmem_bytes"],
-            stream=row["stream"] if self._launches[at] else None,
+            stream=row["stream"] if self._counts["launches"][at] else None,
             device=None if self._device[at] < 0 else self._ordinals[int(self._device[at])],
-            launches=int(self._launches[at]),
-            captured=int(self._captured[at]),
-            errors=int(self._errors[at]),
-            host_ns=int(self._host[at]),
-            median_ns=median if np.isfinite(median) else None,
-            regs=None if regs is None else (int(regs[0]), int(regs[1])),
+            **_numbers(self._counts, at),
+            median_ns=_number(self._medians[at]),
+            regs=_whole(self._regs[at]),
             occupancy=self._occupancy[at],
         )
 
@@ -985,10 +961,6 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
     compiled = _placed(ints(recording, "compilations", "cell_id"), between)
 
     run = ran(recording)
-    launches, captured = count_by(launched, size, run), count_by(launched, size, ~run)
-    kernels = distinct_by(launched, ints(recording, "launches", "dispatcher_id"), size)
-    errors = count_by(launched, size, raised(recording))
-    memory = count_by(launched, size, run & matches(recording, "launches", "cache", "memory"))
     outcomes = {
         word: count_by(compiled, size, matches(recording, "compilations", "outcome", word))
         for word in ("compiled", "disk", "failed")
@@ -997,39 +969,33 @@ def by_cell(recording: Recording, phases: LaunchPhases | None = None) -> list[Ce
         seen = count_by(launched, size, matches(recording, "launches", "cache", word))
         outcomes[word] = np.maximum(outcomes[word], seen)
     totals = phases.totals_by(launched, size)
+    counts = {
+        "launches": count_by(launched, size, run), "captured": count_by(launched, size, ~run),
+        "kernels": distinct_by(launched, ints(recording, "launches", "dispatcher_id"), size),
+        "errors": count_by(launched, size, raised(recording)),
+        "compiles": outcomes["compiled"], "disk_hits": outcomes["disk"], "failed_compiles": outcomes["failed"],
+        "memory_hits": count_by(launched, size, run & matches(recording, "launches", "cache", "memory")),
+    }
 
-    def summary(at: int, row: dict[str, object] | None) -> CellSummary:
-        held = row or {}
-        start, end, synchronized = (_time(held.get(f"{name}_ns")) for name in ("start", "end", "synchronized"))
-        count, name, error = held.get("execution_count"), held.get("name"), held.get("error")
+    def summary(at: int, row: Mapping[str, Any]) -> CellSummary:
+        start, end, synchronized = (row.get(f"{name}_ns") for name in ("start", "end", "synchronized"))
         return CellSummary(
-            cell_id=None if row is None else at,
-            execution_count=count if isinstance(count, int) else None,
-            name=None if name is None else str(name),
-            status=str(held.get("status") or ""),
-            error=None if error is None else str(error),
-            launches=int(launches[at]),
-            captured=int(captured[at]),
-            kernels=int(kernels[at]),
-            errors=int(errors[at]),
-            compiles=int(outcomes["compiled"][at]),
-            disk_hits=int(outcomes["disk"][at]),
-            memory_hits=int(memory[at]),
-            failed_compiles=int(outcomes["failed"][at]),
+            cell_id=row.get("cell_id"),
+            execution_count=row.get("execution_count"),
+            name=row.get("name"),
+            status=row.get("status") or "",
+            error=row.get("error"),
+            **_numbers(counts, at),
             totals=totals[at],
             wall_ns=None if start is None or end is None else end - start,
             synchronize_ns=None if end is None or synchronized is None else synchronized - end,
         )
 
     summaries = [summary(at, row) for at, row in enumerate(rows)]
-    if launches[between] or captured[between] or bool((compiled == between).any()):
-        summaries.append(summary(between, None))
+    if counts["launches"][between] or counts["captured"][between] or bool((compiled == between).any()):
+        summaries.append(summary(between, {}))
     return summaries
 
 
 def _placed(cell: Ints, between: int) -> Ints:
     return np.where(cell >= 0, cell, between)
-
-
-def _time(value: object) -> int | None:
-    return value if isinstance(value, int) else None

@@ -9,12 +9,22 @@ launch; without a recorded launch, to that which was innermost when its thread b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelscope.analysis.activities import COPY, KERNEL, Joined, distinct, is_gpu_recorded, join
-from kernelscope.analysis.columns import Bools, Ints, count_by, ints, matches, ran, row_count, sum_by
+from kernelscope.analysis.columns import (
+    Bools,
+    Ints,
+    count_by,
+    data_frame,
+    ints,
+    matches,
+    ran,
+    row_count,
+    sum_by,
+)
 from kernelscope.analysis.launches import PHASES, LaunchPhases, PhaseTotals, launch_phases
 from kernelscope.recording.model import Recording
 from kernelscope.schema import UNKNOWN
@@ -166,21 +176,10 @@ def range_table(recording: Recording) -> pd.DataFrame:
     Its columns are ``path``, ``ranges``, ``unclosed``, ``launches``, ``host_ns``, a column a phase, ``unsplit_ns``,
     ``activities``, ``gpu_ns``, ``kernel_ns`` and ``copy_ns``.
     """
-    import pandas as pd
-
-    rows = by_range(recording)
-    columns: dict[str, Any] = {
-        "path": pd.Series([row.name for row in rows], dtype=object),
-        "ranges": [row.ranges for row in rows],
-        "unclosed": [row.unclosed for row in rows],
-        "launches": [row.launches for row in rows],
-        "host_ns": [row.host_ns for row in rows],
-        **{f"{name}_ns": [row.totals.phase(name) for row in rows] for name in PHASES},
-        "unsplit_ns": [row.totals.unsplit_ns for row in rows],
-        **{name: [getattr(row, name) for row in rows] for name in ("activities", "gpu_ns", "kernel_ns", "copy_ns")},
-    }
-    table = cast("Any", pd.DataFrame(columns))
-    return table.astype({name: "Int64" for name in columns if name != "path"})
+    phases = {f"{name}_ns": f"totals.{name}_ns" for name in (*PHASES, "unsplit")}
+    columns = ("ranges", "unclosed", "launches", "host_ns", *phases, "activities", "gpu_ns", "kernel_ns", "copy_ns")
+    return data_frame(by_range(recording), {"path": "object", **dict.fromkeys(columns, "Int64")}, {
+        "path": "name", **phases})
 
 
 def _times(recording: Recording) -> tuple[Ints, Ints]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from kernelscope.analysis.columns import Ints
+from kernelscope.analysis.columns import Ints, items, json_object, mapping
 
 
 def argument_names(text: str | None) -> tuple[str, ...]:
@@ -502,6 +502,28 @@ class Shape(NamedTuple):
         """Return the configuration as text, such as ``[4, (16, 16), 64 B shared]``."""
         shared = f", {self.sharedmem_bytes:,} B shared" if self.sharedmem_bytes else ""
         return f"[{self.griddim}, {self.blockdim}{shared}]"
+
+
+def shape_of(griddim: Sequence[Any], blockdim: Sequence[Any], sharedmem_bytes: int) -> Shape:
+    """Return a launch configuration as a launch spells it: ``(4, 1, 1)`` is ``4``."""
+    return Shape(_spelled(griddim), _spelled(blockdim), sharedmem_bytes)
+
+
+def noted_shape(value: object) -> Shape | None:
+    """Return the shape of a launch configuration that was noted as JSON; None where it is not valid."""
+    held = json_object(value) if isinstance(value, str) else mapping(value)
+    grid, block = held.get("griddim"), held.get("blockdim")
+    shared = held.get("sharedmem_bytes", held.get("sharedmem", 0))
+    if not isinstance(grid, list) or not isinstance(block, list) or not isinstance(shared, int):
+        return None
+    return shape_of(items(cast("Any", grid)), items(cast("Any", block)), shared)
+
+
+def _spelled(dims: Sequence[Any]) -> str:
+    padded = [*dims, 1, 1, 1][:3]
+    while len(padded) > 1 and padded[-1] == 1:
+        padded.pop()
+    return str(padded[0]) if len(padded) == 1 else f"({', '.join(str(each) for each in padded)})"
 
 
 class ShapeIndex:

@@ -40,7 +40,6 @@ COUNTERS_AT = 64
 #: Index of the next launch, which may be up to `MOST_BEHIND` behind; launches that were not kept.
 COUNTERS = struct.Struct("<QQ")
 MOST_BEHIND = SEGMENT_SLOTS // 2
-MODES = ("grow", "ring", "stop")
 
 #: In front of each row: magic, bytes of the payload, its CRC-32, 0.
 ROW = struct.Struct("<IIII")

@@ -16,10 +16,8 @@ from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
 
-from kernelscope.native.journal import MODES
+from kernelscope.schema import DETAILS, MODES
 
-#: How much of a launch is recorded: its two ends, or every phase boundary between them.
-DETAILS = ("launch", "phases")
 #: How the GPU's side is recorded.
 GPU_SOURCES = ("cupti", "events", "none")
 #: How many launches the modes ``ring`` and ``stop`` keep, where it is not said.

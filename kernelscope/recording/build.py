@@ -16,6 +16,7 @@ from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import integer_array, make_table, recorded_table
 from kernelscope.recording.ranges import RawRanges, range_columns
 from kernelscope.schema import RECORD_TIMES, UNFINISHED, UNKNOWN
+from kernelscope.units import listed
 
 #: The columns of `RawRecording.launches`.
 LAUNCH_COLUMNS = {**dict.fromkeys(("thread_id", "target", "configuration"), np.int32),
@@ -102,18 +103,14 @@ def build(raw: RawRecording) -> Recording:
     tables |= {name: make_table(name, held) for name, held in columns.items()}
     health = recorded_table("health", raw.health, left_out)
     if left_out:
-        health = recorded_table("health", [*raw.health, _told(left_out)], left_out)
+        health = recorded_table("health", [*raw.health, {
+            "probe": "recorder", "status": "degraded", "message": "numbers that cannot be were left out: "
+            + listed([each[:_MOST_CHARS] for each in left_out])}], left_out)
     return Recording({**tables, "health": health}, raw.metadata)
 
 
-def _told(left_out: Sequence[str]) -> Row:
-    more = f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
-    return {"probe": "recorder", "status": "degraded", "message": "numbers that cannot be were left out: "
-            f"{', '.join(each[:_MOST_TOLD_CHARS] for each in left_out[:_MOST_TOLD])}{more}"}
-
-
-#: How many numbers that were left out are told, and how much of each.
-_MOST_TOLD, _MOST_TOLD_CHARS = 3, 80
+#: How much is quoted of a number that was left out.
+_MOST_CHARS = 80
 
 
 def _columns(raw: RawRecording) -> dict[str, Any]:

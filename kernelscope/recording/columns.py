@@ -101,8 +101,6 @@ def _ranked(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return times[order], rank
 
 
-# Columns of numbers while a recording is put together: rows of other tables, words from codes, cells by time.
-
 #: The bits of a thread's ident that CUPTI gives.
 THREAD_BITS = 0xFFFFFFFF
 
@@ -179,18 +177,18 @@ def mapped(values: np.ndarray, lookup: dict[int, int]) -> np.ndarray:
     return np.array([lookup[value] for value in known], np.int32)[which] if len(values) else values
 
 
-def words(codes: np.ndarray, texts: Sequence[str]) -> Any:
-    """Return a category column from codes into `texts`, of which several may be the same; -1 is null."""
+def words(codes: np.ndarray, texts: Sequence[str | None]) -> Any:
+    """Return a category column from codes into `texts`, of which several may be the same; -1 and None are null."""
     used = np.zeros(len(texts) + 1, bool)
     if len(codes) and not any(codes.strides):
         used[codes[0]] = True
     else:
         used[codes] = True
     found: dict[str, int] = {}
-    lookup = np.array([found.setdefault(text, len(found)) if is_used else UNKNOWN
+    lookup = np.array([found.setdefault(text, len(found)) if is_used and text is not None else UNKNOWN
                        for text, is_used in zip(texts, used.tolist(), strict=False)] + [UNKNOWN], np.int32)
     indices = lookup[codes]
-    missing = indices == UNKNOWN if used[-1] else None
+    missing = indices == UNKNOWN if used[-1] or None in texts else None
     return pa.DictionaryArray.from_arrays(
         pa.array(indices, pa.int32(), mask=missing), pa.array(list(found), pa.string()))
 
@@ -208,6 +206,16 @@ def thread_rows(idents: np.ndarray, threads: list[Row]) -> np.ndarray:
             threads.append({"ident": ident, "name": None})
         numbers.append(rows[ident])
     return np.array(numbers, np.int32)[which]
+
+
+def by_entry_name(specializations: Sequence[Row]) -> dict[str, int]:
+    """Return the row of the specialization with each mangled name; -1 for a name that several have."""
+    found: dict[str, int] = {}
+    for number, row in enumerate(specializations):
+        name = row.get("entry_name")
+        if name:
+            found[name] = UNKNOWN if name in found else number
+    return found
 
 
 def cell_finder(cells: Sequence[Row]) -> Any:

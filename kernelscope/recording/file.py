@@ -176,8 +176,6 @@ def _shown(raw: bytes) -> str:
     return ascii(raw[:60].decode("latin-1"))[1:-1]
 
 
-# ``.kscope`` files: recordings written whole or not at all, and read only when nothing about them is wrong.
-#
 # A file is a zip of stored members: ``manifest.json`` and one Parquet file a table. The manifest holds the schema's
 # version, the version of kernelscope that wrote it, the recording's metadata, and for each table its rows and the
 # CRC-32 of its member. Nothing in a file is code, and reading evaluates nothing: the first half of

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kernelscope.recording.columns import FOREVER, THREAD_BITS, Columns, Row, Spans, cell_finder, thread_rows
+from kernelscope.recording.columns import (
+    FOREVER,
+    THREAD_BITS,
+    Columns,
+    Row,
+    Spans,
+    by_entry_name,
+    cell_finder,
+    thread_rows,
+)
 from kernelscope.schema import UNKNOWN
 
 #: Of one graph launch: the position in `RawGraphs.events` of what made the executable graph (-1 unknown), the stream's
@@ -282,14 +291,11 @@ class GraphJoin:
 
     def _name_specializations(self, specializations: Sequence[Row]) -> None:
         """A node is a run of the specialization of that name, if it is one only."""
-        named: dict[str, int | None] = {}
-        for number, row in enumerate(specializations):
-            name = row.get("entry_name")
-            if name:
-                named[name] = None if name in named else number
+        named = by_entry_name(specializations)
         for row in self._nodes:
-            if row.get("specialization_id") is None and row.get("entry_name"):
-                row["specialization_id"] = named.get(row["entry_name"])
+            number = named.get(row.get("entry_name") or "", UNKNOWN)
+            if row.get("specialization_id") is None and number != UNKNOWN:
+                row["specialization_id"] = number
 
     def _events(self, cells: Sequence[Row]) -> tuple[dict[str, Any], np.ndarray]:
         """The events' columns, in order, and the row of each number; those from before the recording as `before`."""

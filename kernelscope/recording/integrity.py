@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 from kernelscope.errors import RecordingFileError
 from kernelscope.schema import MAX_SUM, RECORD_TIMES, TABLES, UNKNOWN, Column
 
-# What must hold in and between the tables of a recording, so that whoever reads one need not check.
-#
 # Numbers are in the range that the schema gives their column, and durations and sizes add up to an int64:
 # analysis subtracts, adds and divides them. Ids are row numbers: a table's own ids count its rows, and every
 # other id column names a row that exists. Analysis takes rows by id and follows parents. A file in which that

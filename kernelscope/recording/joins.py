@@ -14,6 +14,7 @@ from kernelscope.recording.columns import (
     Columns,
     Row,
     Rows,
+    by_entry_name,
     cell_finder,
     distinct,
     mapped,
@@ -77,8 +78,6 @@ def add_devices(launches: dict[str, Any], launch: np.ndarray, devices: np.ndarra
         launches["device_id"] = known
 
 
-# From what CUPTI saw, on the host clock, to the tables ``activities`` and ``api_calls``; pure and vectorized.
-#
 # A launch, its driver call and its kernel are joined in two steps. The call is the one that its thread made while
 # the launch was in its submit phase: both times are on one clock, and a call's middle is further from the phase's
 # ends than the clocks are apart. The kernel has the call's correlation id. Where the kernel's name is not the one
@@ -391,11 +390,7 @@ def _device_ids(ordinals: np.ndarray, devices: list[Row]) -> np.ndarray:
 def _specialization_ids(made: Rows, entry: np.ndarray, entries: Sequence[str], launches: dict[str, Any],
                         specializations: Sequence[Row]) -> np.ndarray:
     """The launch's own; for a kernel that a graph or somebody else launched, the one of that name if it is one only."""
-    named: dict[str, int] = {}
-    for number, row in enumerate(specializations):
-        name = row.get("entry_name")
-        if name:
-            named[name] = UNKNOWN if name in named else number
+    named = by_entry_name(specializations)
     by_entry = np.array([named.get(name, UNKNOWN) for name in entries] + [UNKNOWN], np.int32)
     found = made.of(np.asarray(launches["specialization_id"]))
     found[made.missing] = by_entry[entry[made.missing]]

@@ -7,6 +7,7 @@ import math
 import os
 import stat
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,6 @@ from kernelscope.native.journal import (
     HEADER_BYTES,
     MAGIC,
     MAX_ROW_BYTES,
-    MODES,
     MOST_BEHIND,
     ROW,
     ROW_MAGIC,
@@ -37,7 +37,8 @@ from kernelscope.recording.build import LAUNCH_COLUMNS, RawRecording, build
 from kernelscope.recording.integrity import JSON_COLUMNS, check_depth, check_tables
 from kernelscope.recording.model import Recording
 from kernelscope.recording.ranges import RawRanges
-from kernelscope.schema import RECORD_TIMES, SCHEMA_VERSION, TABLES, UNFINISHED, UNKNOWN, Column
+from kernelscope.schema import MODES, RECORD_TIMES, SCHEMA_VERSION, TABLES, UNFINISHED, UNKNOWN, Column
+from kernelscope.units import counted, listed
 
 # The rows of a journal: small tables as JSON, one record a row, each with its length and CRC.
 #
@@ -57,8 +58,8 @@ _OWN = {
     "range_labels": tuple(Column(name, "string", "", nullable=True)
                           for name in ("name", "domain", "category", "color", "payload", "source")),
 }
-#: What the rows of a journal may be of.
-ROW_TABLES = ("cells", "threads", "devices", "dispatchers", "specializations", "configurations", "targets",
+#: What the rows of a journal may be of; a table comes after those that its rows name.
+ROW_TABLES = ("cells", "threads", "devices", "dispatchers", "configurations", "specializations", "targets",
               "compilations", "passes", "occupancies", "builds", "range_labels", "health")
 _MAGIC = ROW_MAGIC.to_bytes(4, "little")
 _LIMITS = {"int32": 1 << 31, "int64": 1 << 63}
@@ -485,9 +486,6 @@ _REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
 }
 #: Found by the builder, whatever a journal says.
 _DERIVED = {"cell_id", "launch_id", "compilation_id", "parent_launch_id", "build_id"}
-#: In order: a table comes after those that its rows name.
-_TABLES = ("cells", "threads", "devices", "dispatchers", "configurations", "specializations", "targets", "compilations",
-           "passes", "occupancies", "builds", "range_labels", "health")
 
 
 @dataclass(frozen=True)
@@ -547,7 +545,7 @@ class _Numbering:
         self.unknown = 0
         self._places: dict[str, dict[int, int]] = {}
         self._stand_ins: dict[str, int] = {}
-        for table in _TABLES:
+        for table in ROW_TABLES:
             kept = {number: row for number in sorted(rows.tables[table])
                     if (row := _complete(table, rows.tables[table][number])) is not None}
             self._places[table] = {number: place for place, number in enumerate(kept)}
@@ -615,8 +613,6 @@ def _complete(table: str, row: Row) -> Row | None:
     return {name: value for name, value in made.items() if name not in _DERIVED or name in _REFERENCES.get(table, {})}
 
 
-# Journals: finding what processes that died left behind, and making a `Recording` of it.
-#
 # A journal is a folder in which the recorder writes each launch and each row as it happens. What is found there
 # is material and nothing more: each slot and each row is taken only where its own check confirms it, ids that
 # lead nowhere become "unknown", and everything that was skipped is said in ``health``.
@@ -777,12 +773,11 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
     ids = with_known_ids(launches, slots.is_open, rows)
     held = ids.tables
     cells = _cells(held["cells"], _latest(launches, held, rows.ranges))
-    unfinished = _named(ids.unfinished)
     recovered = {
         "journal": folder.name, "pid": _pid(folder, facts, slots), "launches": int((~slots.is_open).sum()),
-        "unfinished": unfinished, "missing": slots.missing, "lost": slots.lost, "damaged_slots": slots.damaged,
-        "repeated_slots": slots.repeated, "damaged_rows": rows.damaged, "skipped_bytes": rows.skipped_bytes,
-        "unknown_ids": ids.unknown, "mode": slots.mode, "notes": [*slots.notes],
+        "unfinished": dict(Counter(ids.unfinished)), "missing": slots.missing, "lost": slots.lost,
+        "damaged_slots": slots.damaged, "repeated_slots": slots.repeated, "damaged_rows": rows.damaged,
+        "skipped_bytes": rows.skipped_bytes, "unknown_ids": ids.unknown, "mode": slots.mode, "notes": [*slots.notes],
     }
     return RawRecording(
         launches={name: launches[name] for name in LAUNCH_COLUMNS}, ranges=ids.ranges, cells=cells,
@@ -799,38 +794,29 @@ def _raw(folder: Path, slots: Slots, rows: RowFile, facts: Row) -> RawRecording:
 
 def _health(recovered: Mapping[str, Any], has_facts: bool) -> Row:
     """What was recovered, skipped and damaged."""
-    def counted(number: int, one: str, many: str) -> str:
-        return f"{number:,} {one if number == 1 else many}"
-
-    def told(number: int, one: str, many: str) -> list[str]:
-        return [counted(number, one, many)] if number else []
-
     unfinished: dict[str, int] = recovered["unfinished"]
-    begun = sum(unfinished.values())
+    mode, skipped = f"(mode {recovered['mode']})", f"damaged, {counted(recovered['skipped_bytes'], 'byte')} skipped"
     parts = [f"recovered {counted(recovered['launches'], 'launch', 'launches')} of process {recovered['pid']}, which "
              "ended without stopping its recording"]
-    if begun:
-        parts.append(f"{counted(begun, 'launch', 'launches')} unfinished: {_listed(unfinished)}")
-    parts += told(recovered["missing"], "launch had begun and cannot be read", "launches had begun and cannot be read")
-    parts += told(recovered["damaged_slots"], "slot is damaged or torn", "slots are damaged or torn")
-    parts += told(recovered["repeated_slots"], "slot repeats another", "slots repeat others")
-    parts += told(recovered["lost"], f"launch was not kept (mode {recovered['mode']})",
-                  f"launches were not kept (mode {recovered['mode']})")
-    skipped = f"damaged, {counted(recovered['skipped_bytes'], 'byte', 'bytes')} skipped"
-    parts += told(recovered["damaged_rows"], f"place of the rows is {skipped}", f"places of the rows are {skipped}")
-    parts += told(recovered["unknown_ids"], "id without its row is unknown", "ids without their rows are unknown")
+    if unfinished:
+        names = [name if count == 1 else f"{name} ({count})" for name, count in unfinished.items()]
+        parts.append(f"{counted(sum(unfinished.values()), 'launch', 'launches')} unfinished: {listed(names, 5)}")
+    for name, one, many in (
+        ("missing", "launch had begun and cannot be read", "launches had begun and cannot be read"),
+        ("damaged_slots", "slot is damaged or torn", "slots are damaged or torn"),
+        ("repeated_slots", "slot repeats another", "slots repeat others"),
+        ("lost", f"launch was not kept {mode}", f"launches were not kept {mode}"),
+        ("damaged_rows", f"place of the rows is {skipped}", f"places of the rows are {skipped}"),
+        ("unknown_ids", "id without its row is unknown", "ids without their rows are unknown"),
+    ):
+        if recovered[name]:
+            parts.append(counted(recovered[name], one, many))
     parts += recovered["notes"]
     if not has_facts:
         parts.append("journal.json is missing or damaged: versions and settings are not known")
     parts.append("what the GPU did, graphs and registers are not in a journal")
     return {"probe": "journal", "status": "degraded", "message": "; ".join(parts),
             "dropped": min(recovered["missing"], (1 << 31) - 1) or None}
-
-
-def _listed(unfinished: Mapping[str, int], most: int = 5) -> str:
-    names = [name if count == 1 else f"{name} ({count})" for name, count in unfinished.items()]
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _metadata(facts: Row) -> Row:
@@ -866,13 +852,6 @@ def _latest(launches: Mapping[str, np.ndarray], tables: Mapping[str, list[Row]],
               for name in ("start_ns", "end_ns") if name in row]
     found += [round(ranges[-4] * 1e9)] if ranges else []
     return max(found, default=0)
-
-
-def _named(kernels: Sequence[str]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for name in kernels:
-        counted[name] = counted.get(name, 0) + 1
-    return counted
 
 
 def _kernels(slots: Slots, rows: RowFile) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def merged_graphs(recordings: Sequence[Recording], places: Sequence[dict[str, Re
     A node's specialization and configuration are those of the first recording that knows them.
     """
     graphs, nodes, edges = (
-        _joined_graphs(name, recordings, places) for name in ("graphs", "graph_nodes", "graph_edges"))
+        _joined(name, recordings, places) for name in ("graphs", "graph_nodes", "graph_edges"))
     graph, node = (np.concatenate([place[name] for place in places]) for name in ("graphs", "graph_nodes"))
     first = np.unique(graph, return_index=True)[1]
     first_nodes = np.unique(node, return_index=True)[1]
@@ -81,14 +81,6 @@ def merged_graphs(recordings: Sequence[Recording], places: Sequence[dict[str, Re
         "graph_edges": edges.take(pa.array(np.flatnonzero(is_first[of_edge]))),
     }
 
-
-def _joined_graphs(table: str, recordings: Sequence[Recording], places: Sequence[dict[str, Renumbering]]) -> pa.Table:
-    parts = [renumbered(recording.arrow(table), table, place)
-             for recording, place in zip(recordings, places, strict=True)]
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-
-
-# Several recordings as one.
 
 # Tables whose equal rows become one, each after those that it refers to; and columns that do not tell rows apart.
 _SHARED = ("threads", "devices", "dispatchers", "configurations", "specializations")
@@ -257,7 +249,7 @@ def _ordered(table: str, recordings: Sequence[Recording], places: list[dict[str,
     return numbered(whole, table)
 
 
-def _joined(table: str, recordings: Sequence[Recording], places: list[dict[str, Renumbering]]) -> pa.Table:
+def _joined(table: str, recordings: Sequence[Recording], places: Sequence[dict[str, Renumbering]]) -> pa.Table:
     parts = [
         renumbered(recording.arrow(table), table, place)
         for recording, place in zip(recordings, places, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,17 @@ _VIEWS = {
 }
 
 _PANDAS_NULLABLE = {"int64": "Int64", "int32": "Int32", "bool": "boolean"}
+
+
+class _TableFrame:
+    """A table of the schema as an attribute of `Recording`: each use gives a new DataFrame."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        self.__doc__ = f"A new DataFrame with a row for each of: {TABLES[name].row}."
+
+    def __get__(self, recording: Recording | None, owner: type | None = None) -> pd.DataFrame:
+        return cast("Any", self) if recording is None else recording.table(self._name)
 
 
 class Recording:
@@ -74,6 +85,8 @@ class Recording:
                 raise ValueError(f"table {name!r} does not have the columns of its schema")
         self.tables = MappingProxyType({name: tables.get(name, empty_table(name)) for name in TABLES})
         self._metadata = MappingProxyType(copy.deepcopy(dict(metadata)))
+        #: What `kernelscope.recording.redact.shareable` made of it, None for itself, and for which folders.
+        self.without_paths: tuple[Any, Recording | None] | None = None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -144,25 +157,25 @@ class Recording:
                 columns[column.name] = array.to_pandas()
         return pd.DataFrame(columns, columns=list(TABLES[name].names))
 
-    @property
-    def cells(self) -> pd.DataFrame:
-        """One row a run of one cell."""
-        return self.table("cells")
-
-    @property
-    def threads(self) -> pd.DataFrame:
-        """One row a host thread."""
-        return self.table("threads")
-
-    @property
-    def devices(self) -> pd.DataFrame:
-        """One row a CUDA device."""
-        return self.table("devices")
-
-    @property
-    def dispatchers(self) -> pd.DataFrame:
-        """One row a kernel function."""
-        return self.table("dispatchers")
+    cells = _TableFrame()
+    threads = _TableFrame()
+    devices = _TableFrame()
+    dispatchers = _TableFrame()
+    configurations = _TableFrame()
+    occupancies = _TableFrame()
+    launches = _TableFrame()
+    activities = _TableFrame()
+    api_calls = _TableFrame()
+    compilations = _TableFrame()
+    passes = _TableFrame()
+    builds = _TableFrame()
+    graphs = _TableFrame()
+    graph_nodes = _TableFrame()
+    graph_edges = _TableFrame()
+    graph_events = _TableFrame()
+    code = _TableFrame()
+    ranges = _TableFrame()
+    health = _TableFrame()
 
     @property
     def specializations(self) -> pd.DataFrame:
@@ -171,81 +184,6 @@ class Recording:
         See `kernelscope.views.inspector.model`; ``table("specializations")`` has the schema's columns only.
         """
         return _view("specializations")(self)
-
-    @property
-    def configurations(self) -> pd.DataFrame:
-        """One row a launch configuration."""
-        return self.table("configurations")
-
-    @property
-    def occupancies(self) -> pd.DataFrame:
-        """One row a specialization under a launch configuration on a device."""
-        return self.table("occupancies")
-
-    @property
-    def launches(self) -> pd.DataFrame:
-        """One row a launch."""
-        return self.table("launches")
-
-    @property
-    def activities(self) -> pd.DataFrame:
-        """One row an activity of the GPU, or a wait for it."""
-        return self.table("activities")
-
-    @property
-    def api_calls(self) -> pd.DataFrame:
-        """One row a driver or runtime call that mattered and made no activity."""
-        return self.table("api_calls")
-
-    @property
-    def compilations(self) -> pd.DataFrame:
-        """One row a compile or disk-cache load."""
-        return self.table("compilations")
-
-    @property
-    def passes(self) -> pd.DataFrame:
-        """One row a compiler pass or link phase."""
-        return self.table("passes")
-
-    @property
-    def builds(self) -> pd.DataFrame:
-        """One row a request to a library's build cache."""
-        return self.table("builds")
-
-    @property
-    def graphs(self) -> pd.DataFrame:
-        """One row a CUDA graph: see `kernelscope.graph` for its picture."""
-        return self.table("graphs")
-
-    @property
-    def graph_nodes(self) -> pd.DataFrame:
-        """One row a node of a graph."""
-        return self.table("graph_nodes")
-
-    @property
-    def graph_edges(self) -> pd.DataFrame:
-        """One row a dependency between two nodes."""
-        return self.table("graph_edges")
-
-    @property
-    def graph_events(self) -> pd.DataFrame:
-        """One row an event in the life of a graph: capture, instantiate, update, launch and so on."""
-        return self.table("graph_events")
-
-    @property
-    def code(self) -> pd.DataFrame:
-        """One row a text of code; without rows unless code was asked for."""
-        return self.table("code")
-
-    @property
-    def ranges(self) -> pd.DataFrame:
-        """One row an NVTX range or mark."""
-        return self.table("ranges")
-
-    @property
-    def health(self) -> pd.DataFrame:
-        """One row a fact about the recording itself."""
-        return self.table("health")
 
     def save(self, path: str | Path, *, paths: bool = False, overwrite: bool = True) -> Path:
         """Write a ``.kscope`` file and return its path.

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kernelscope.recording.columns import THREAD_BITS, Columns, Row, words
 from kernelscope.schema import UNKNOWN
 
 _NATIVE_MARK, _BEGIN, _END = 1, 2, 4
-_THREAD_BITS = 0xFFFFFFFF
-#: The events of `RawRanges`: a push/pop range is opened, or closed; a mark; the first number of a start/end range.
-_PUSHED, _POPPED, _MARKED, _STARTED = 0, 1, 3, 4
-
-Row = dict[str, Any]
-Columns = dict[str, np.ndarray]
+#: The events of `RawRanges`: a push/pop range is opened, closed, or closed by its own end; a mark; from there on an
+#: even number starts a start/end range and the next odd one ends it.
+_PUSH, _POP, _EXIT, _MARK, _START = range(5)
 
 
 def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[str], threads: list[Row],
@@ -51,10 +49,10 @@ def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[
     colors = {number: (color, category) for number, color, category in zip(
         *(data[name].tolist() for name in ("id", "color", "category")), strict=True)}
     labels, places = list(raw.labels), {}
-    known = {(row.get("ident") or 0) & _THREAD_BITS: number for number, row in reversed(list(enumerate(threads)))}
+    known = {(row.get("ident") or 0) & THREAD_BITS: number for number, row in reversed(list(enumerate(threads)))}
     events: list[tuple[float, int, int, int]] = []
     opened: dict[int, tuple[int, int]] = {}
-    count = int(raw.events[:, 1].max(initial=_STARTED)) // 2 * 2 + 2
+    count = int(raw.events[:, 1].max(initial=_START)) // 2 * 2 + 2
     for flags, time, number, ident, name, domain in rows:
         if time < 0 or (since_ns is not None and time < since_ns):
             continue
@@ -80,9 +78,9 @@ def add_native(raw: RawRanges, markers: Columns, data: Columns, names: Sequence[
             })
         label = places[key]
         if flags & _NATIVE_MARK:
-            events.append((time / 1e9, _MARKED, label, thread))
+            events.append((time / 1e9, _MARK, label, thread))
         elif flags & _BEGIN:
-            code = _PUSHED
+            code = _PUSH
             if number in crossing:
                 code, count = count, count + 2
             opened[number] = code, label
@@ -110,12 +108,6 @@ def _crossing(rows: Sequence[tuple[int, ...]]) -> set[int]:
                 found.add(number)
             stack.remove(number)
     return found
-
-
-# From NVTX events, as they happened, to the table ``ranges``: vectorized, for there can be a million of them.
-
-#: The kinds of event below 4; from there on an even number starts a start/end range and the next odd one ends it.
-_PUSH, _POP, _EXIT, _MARK, _START = range(5)
 
 
 @dataclass
@@ -197,10 +189,10 @@ def range_columns(raw: RawRanges) -> dict[str, Any]:
         "thread_id": found.thread.astype(np.int32),
         "parent_range_id": parent.astype(np.int32),
         "name": pa.array([each["name"] for each in labels], pa.string()).take(pa.array(label)),
-        **{name: _words([each[name] for each in labels], label) for name in ("domain", "category", "color")},
+        **{name: words(label, [each[name] for each in labels]) for name in ("domain", "category", "color")},
         "payload": pa.array([each["payload"] for each in labels], pa.string()).take(pa.array(label)),
-        "kind": _words(["push_pop", "mark", "start_end"], np.searchsorted((_PUSH, _MARK, _START), found.kind)),
-        "source": _words([each.get("source", "python") for each in labels], label),
+        "kind": words(np.searchsorted((_PUSH, _MARK, _START), found.kind), ["push_pop", "mark", "start_end"]),
+        "source": words(label, [each.get("source", "python") for each in labels]),
         # Times below 0 are times too: a clock may read less than nothing.
         "start_ns": pa.array(found.start, pa.int64(), mask=found.opened < 0),
         "end_ns": pa.array(found.end, pa.int64(), mask=found.closed < 0),
@@ -349,8 +341,3 @@ def _nested_one_by_one(found: _Found) -> tuple[np.ndarray, np.ndarray]:
 def _places(places: np.ndarray, of: np.ndarray) -> np.ndarray:
     """What `of` points at, as places of the whole."""
     return np.where(of >= 0, places[of], UNKNOWN)
-
-
-def _words(words: Sequence[str | None], which: np.ndarray) -> pa.Array:
-    """A category column."""
-    return pa.array(words, pa.string()).dictionary_encode().take(pa.array(which))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from kernelscope.errors import CubinError
 from kernelscope.recording.integrity import JSON_COLUMNS
 from kernelscope.recording.model import Recording
 from kernelscope.recording.parquet import empty_table, table_of_rows
-from kernelscope.schema import TABLES, UNKNOWN, Column
+from kernelscope.schema import DETAILS, MODES, TABLES, UNKNOWN, Column
 
 # What leaves the machine: a recording, a study or a report without the paths of the machine on which it was made.
 #
@@ -32,11 +31,9 @@ from kernelscope.schema import TABLES, UNKNOWN, Column
 #
 # - Columns that the schema marks as paths keep the file's name.
 # - In JSON, in messages (errors, reasons, fixes, health) and in the metadata, a path keeps the file's name.
-# - Code keeps of each source file the name: PTX, SASS, LLVM, MLIR and types. What a debugger needs is left out of
-# PTX,
+# - Code keeps of each source file the name: PTX, SASS, LLVM, MLIR and types. What a debugger needs is left out of PTX,
 #   and so is a cubin with line information: both hold paths that cannot be cut.
-# - In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working folder
-# ``.``.
+# - In every text, the source of cells and kernels included, the home folder becomes ``~`` and the working one ``.``.
 #
 # So source keeps a path that its author typed, unless it leads into one of these two folders;
 # ``source_sha256`` stays that of the source as it was. A path with blanks is found where it is quoted, or leads into
@@ -49,9 +46,6 @@ _POSIX_FOLDERS = re.compile(r"""(?<![\w/~.])(?:file://|[~.])?/(?:[^\s/"'`<>|:;,(
 _WINDOWS_FOLDERS = re.compile(r"""(?<!\w)[A-Za-z]:[\\/](?:[^\s\\/"'`<>|:;,]+[\\/]+)+(?=[^\s\\/])""")
 # In quotes it may have blanks.
 _QUOTED_FOLDERS = re.compile(r"""(?<=['"])(?:[~.]?/|[A-Za-z]:[\\/])[^'"\n]*[\\/](?=[^'"\n\\/]+['"])""")
-
-# What was made of a recording, and for which folders; None where nothing had to be cut.
-_made: WeakKeyDictionary[Recording, tuple[Any, Recording | None]] = WeakKeyDictionary()
 
 # A debugger's sections in PTX hold paths as bytes.
 _DEBUG_SECTION = re.compile(r"^([ \t]*\.section[ \t]+\.debug_\w+)\s*\{.*?^[ \t]*\}", re.MULTILINE | re.DOTALL)
@@ -76,17 +70,17 @@ def shareable(recording: Recording, *, paths: bool = False) -> Recording:
     if paths:
         return recording
     folders = _own_folders()
-    found = _made.get(recording)
+    found = recording.without_paths
     if found is not None and found[0] == folders:
         return recording if found[1] is None else found[1]
     held = {name: recording.arrow(name) for name in TABLES}
     tables = {name: _cut_table(name, table, folders) for name, table in held.items()}
     metadata = cast("dict[str, Any]", _cut_values(dict(recording.metadata), partial(_cut_prose, folders)))
     if metadata == recording.metadata and all(tables[name] is table for name, table in held.items()):
-        _made[recording] = folders, None  # itself would keep it alive
+        recording.without_paths = folders, None
         return recording
     made = Recording(tables, metadata)
-    _made[recording], _made[made] = (folders, made), (folders, None)
+    recording.without_paths, made.without_paths = (folders, made), (folders, None)
     return made
 
 
@@ -299,8 +293,7 @@ def neutral_types(names: Names, text: str) -> str:
 #: What stands where a text that cannot be null is left out.
 WITHHELD = "withheld"
 
-_DETAILS = ("launch", "phases")
-_RECORDER = {"backend": ("native", "python"), "mode": ("grow", "ring", "stop"), "capacity": (), "kept": (), "lost": ()}
+_RECORDER = {"backend": ("native", "python"), "mode": MODES, "capacity": (), "kept": (), "lost": ()}
 #: The probes' names, which are words of KernelScope.
 PROBES = ("recorder", "numba-cuda", "simulator", "cupti", "nvtx", "events", "scripted", "cuda.core", "cuda.compute",
           "numba-cuda-mlir", "quadrants")
@@ -315,7 +308,7 @@ def shown_metadata(held: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("schema_version", "cpus", "merged", "dry_run", "simulator"):
         if isinstance(held.get(key), bool | int):
             kept[key] = held[key]
-    for key, pattern in (("created", r"[\d:T+Z.-]+"), ("detail", "|".join(_DETAILS)), ("python", _VERSION),
+    for key, pattern in (("created", r"[\d:T+Z.-]+"), ("detail", "|".join(DETAILS)), ("python", _VERSION),
                          ("driver_version", _VERSION), ("platform", r"(Linux|Windows|macOS)(?:-.*)?")):
         found = re.fullmatch(pattern, held[key], re.DOTALL) if isinstance(held.get(key), str) else None
         if found:  # of the platform, the build's name can be a machine's own

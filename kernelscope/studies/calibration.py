@@ -21,8 +21,8 @@ import numpy as np
 
 from kernelscope.errors import CalibrationError, StudyError
 from kernelscope.recorder import overhead
-from kernelscope.recorder.options import DETAILS
 from kernelscope.recorder.overhead import Calibration, Cost, Interval, Tail, measuring, store
+from kernelscope.schema import DETAILS
 from kernelscope.studies import process as studies_process
 from kernelscope.studies.bench import main as bench_main
 from kernelscope.studies.bench import timing

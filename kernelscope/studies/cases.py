@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any, cast
 
 from kernelscope.errors import StudyArgumentError
+from kernelscope.schema import DETAILS
 from kernelscope.studies.target import check_paths, check_text, is_whole, shown
 from kernelscope.suggestions import did_you_mean
 
@@ -150,8 +151,6 @@ _LAUNCH = empty(ARRAYS).statement
 _SETUP = empty(ARRAYS).setup
 _STREAM = _SETUP + "stream = cuda.stream()\nheld = kernel[1, 1, stream]\n"
 
-#: What KernelScope records of a launch.
-DETAILS = ("launch", "phases")
 #: Launches after which the interpreter has adapted to hooks that came or went.
 _ADAPTED = 100
 #: A capture of more nodes takes long to end, and 1,000 launches take some milliseconds.

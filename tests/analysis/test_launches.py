@@ -206,8 +206,6 @@ def test_shapes_of_grids_and_blocks() -> None:
 
 
 def test_totals_by_kernel_add_up_to_all() -> None:
-    from kernelscope.analysis.launches import phase_totals
-
     recording = many_launches(5_000, 40)
     kernels = by_kernel(recording)
     total = phase_totals(recording)
@@ -274,7 +272,7 @@ def test_configurations_by_kernel_with_most_launches_first() -> None:
     assert list(found) == [0, 2]
     first, second = found[0]
     assert (first.griddim, first.blockdim, first.cluster) == ((4, 2, 1), (16, 16, 1), None)
-    assert (first.blocks, first.threads_per_block, first.sharedmem_bytes, first.stream) == (8, 256, 256, -7)
+    assert (first.blocks, first.sharedmem_bytes, first.stream) == (8, 256, -7)
     assert (first.launches, first.errors, first.host_ns, first.median_ns) == (2, 1, 14, 7)
     assert (first.regs, first.occupancy) == ((20, 30), (0.5, 0.75))
     assert (second.cluster, second.regs, second.occupancy) == ((2, 1, 1), (20, 20), None)
@@ -543,7 +541,7 @@ def test_a_hidden_launch_configuration_is_unknown(made: Script) -> None:
     recording = with_builds(made).recording()
     hidden, = by_configuration(recording)[0]
     assert (hidden.griddim, hidden.blockdim, hidden.sharedmem_bytes, hidden.cluster) == (None, None, None, None)
-    assert (hidden.blocks, hidden.threads_per_block) == (None, None)
+    assert hidden.blocks is None
     kernel, = by_kernel(recording)
     assert (kernel.most_blocks, kernel.partial_warps, kernel.shared_bytes) == (0, (0, 0), None)
     from kernelscope.views.card.html import card

@@ -61,7 +61,8 @@ def _zip64() -> bytes:
 
 @pytest.mark.parametrize(("data", "message"), [
     (_zip({}), "does not begin as a zip does"), (b"MZ" + _zip(), "zip"), (_zip() + b"x", "directory"),
-    (_zip() + bytes(30), "directory"), (_zip()[:38] + b"hidden" + _zip()[38:], "directory|damaged"), (_with_a_comment(), "directory"),
+    (_zip() + bytes(30), "directory"), (_zip()[:38] + b"hidden" + _zip()[38:], "directory|damaged"),
+    (_with_a_comment(), "directory"),
     (_zip64(), "damaged"), (_made(("abcd.json", b"")).replace(b"abcd.json", b"a\0cd.json"), "name"),
     (_zip({f"{first}{second}.json": b"" for first in "abcdefghijk" for second in "abcdefghijk"}), "121 members"),
 ])

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from kernelscope.errors import StudyError
-from kernelscope.recorder import options
+from kernelscope.schema import DETAILS
 from kernelscope.studies.cases import (
-    DETAILS,
     Case,
     built_in_cases,
     case,
@@ -156,10 +155,6 @@ def test_more_of_a_group_is_made_on_request() -> None:
     one, none = (recorded("launch", count) for count in (1, 0))
     assert (one.name, one.against, none.against) == (
         "1 arg + recorder (launch)", "1 arg + no recorder", "0 args + no recorder")
-
-
-def test_details_are_those_that_there_are() -> None:
-    assert options.DETAILS == DETAILS
 
 
 def test_the_catalogue_is_whole() -> None:
