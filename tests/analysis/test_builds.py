@@ -218,6 +218,6 @@ def test_the_work_grows_with_hits_and_with_pairs_of_builds_and_no_faster() -> No
         recording = script.recording()
         return lines_run(lambda: explain_builds(recording))
 
-    few = work(100, 2000)
-    assert work(100, 4000) < 2.2 * few
-    assert work(200, 2000) < 4.4 * few  # each is compared with those before it
+    few = work(40, 800)
+    assert work(40, 1600) < 2.2 * few
+    assert work(80, 800) < 4.4 * few  # each is compared with those before it
