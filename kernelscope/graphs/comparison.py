@@ -690,7 +690,6 @@ def _close(builder: Any) -> None:
 @contextmanager
 def _no_garbage_collection() -> Generator[None]:
     enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield
