@@ -186,16 +186,13 @@ def update(executable, graph) -> tuple[int, int]:
     return error, info[0] & 0xFFFFFFFF
 
 
-@pytest.mark.parametrize(
-    ("change", "result"),
-    [
-        ("nothing", 0),
-        ("one more", 2),
-        ("another type", 2),
-        ("other edges", 2),
-        ("another type, same edges", 3),
-    ],
-)
+@pytest.mark.parametrize(("change", "result"), [
+    ("nothing", 0),
+    ("one more", 2),
+    ("another type", 2),
+    ("other edges", 2),
+    ("another type, same edges", 3),
+])
 def test_updates(driver, graph, add_kernel, change: str, result: int) -> None:
     first = add_kernel(graph)[1]
     second = add_kernel(graph, first)[1]

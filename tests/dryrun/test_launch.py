@@ -8,27 +8,24 @@ import numpy as np
 import pytest
 
 
-@pytest.mark.parametrize(
-    ("name", "grid", "block", "shared", "error"),
-    [
-        ("nothing", (1, 1, 1), (1, 1, 1), 0, "SUCCESS"),
-        ("nothing", (0, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 0), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (0, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1024, 1, 1), 0, "SUCCESS"),
-        ("nothing", (1, 1, 1), (1025, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (33, 32, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1, 1, 65), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (65536, 65536, 1), 0, "INVALID_VALUE"),
-        ("nothing", (2147483647, 1, 1), (1, 1, 1), 0, "SUCCESS"),
-        ("nothing", (2147483648, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 65536, 1), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 65536), (1, 1, 1), 0, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024, "SUCCESS"),
-        ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024 + 1, "INVALID_VALUE"),
-        ("nothing", (1, 1, 1), (1, 1, 1), 4294967295, "INVALID_VALUE"),
-    ],
-)
+@pytest.mark.parametrize(("name", "grid", "block", "shared", "error"), [
+    ("nothing", (1, 1, 1), (1, 1, 1), 0, "SUCCESS"),
+    ("nothing", (0, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 0), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (0, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1024, 1, 1), 0, "SUCCESS"),
+    ("nothing", (1, 1, 1), (1025, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (33, 32, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1, 1, 65), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (65536, 65536, 1), 0, "INVALID_VALUE"),
+    ("nothing", (2147483647, 1, 1), (1, 1, 1), 0, "SUCCESS"),
+    ("nothing", (2147483648, 1, 1), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 65536, 1), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 65536), (1, 1, 1), 0, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024, "SUCCESS"),
+    ("nothing", (1, 1, 1), (1, 1, 1), 48 * 1024 + 1, "INVALID_VALUE"),
+    ("nothing", (1, 1, 1), (1, 1, 1), 4294967295, "INVALID_VALUE"),
+])
 def test_limits(driver, kernels, counted, name, grid, block, shared, error) -> None:
     assert driver.code("cuLaunchKernel", kernels(name), *grid, *block, shared, 0, 0, 0) == error
     assert counted() == (int(error == "SUCCESS"), 0, 0, 0)
@@ -69,15 +66,12 @@ def test_cooperative_launches(driver, kernels) -> None:
     assert too_large == "COOPERATIVE_LAUNCH_TOO_LARGE"
 
 
-@pytest.mark.parametrize(
-    ("grid", "cluster", "error"),
-    [
-        (4, (2, 1, 1), "SUCCESS"),
-        (4, (3, 1, 1), "INVALID_CLUSTER_SIZE"),
-        (16, (16, 1, 1), "INVALID_CLUSTER_SIZE"),
-        (4, (0, 1, 1), "INVALID_CLUSTER_SIZE"),
-    ],
-)
+@pytest.mark.parametrize(("grid", "cluster", "error"), [
+    (4, (2, 1, 1), "SUCCESS"),
+    (4, (3, 1, 1), "INVALID_CLUSTER_SIZE"),
+    (16, (16, 1, 1), "INVALID_CLUSTER_SIZE"),
+    (4, (0, 1, 1), "INVALID_CLUSTER_SIZE"),
+])
 def test_clusters(driver, kernels, grid: int, cluster: tuple[int, int, int], error: str) -> None:
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1

@@ -59,8 +59,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     Context *context = context_primary(dev);
     context->retained++;
     context->active = true;
-    *pctx = context->handle;
-    return CUDA_SUCCESS;
+    ANSWER(pctx, context->handle);
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
@@ -186,9 +185,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
     ENTER();
-    REQUIRE_ARGUMENT(pctx);
-    *pctx = depth > 0 ? stack[depth - 1] : NULL;
-    return CUDA_SUCCESS;
+    ANSWER(pctx, depth > 0 ? stack[depth - 1] : NULL);
 }
 
 /* ---- questions about a context: the current one where ctx is NULL ---- */
@@ -200,53 +197,36 @@ static CUresult given_or_current(CUcontext handle, Context **context)
     return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-static CUresult device_of(CUcontext handle, CUdevice *device)
-{
-    Context *context = NULL;
-    REQUIRE_ARGUMENT(device);
-    CHECK(given_or_current(handle, &context));
-    *device = context->device;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetDevice(CUdevice *device)
-{
-    ENTER();
-    return device_of(NULL, device);
-}
-
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
     ENTER();
-    return device_of(ctx, device);
+    Context *context = NULL;
+    CHECK(given_or_current(ctx, &context));
+    ANSWER(device, context->device);
 }
+
+CUresult cuCtxGetDevice(CUdevice *device) { return cuCtxGetDevice_v2(device, NULL); }
 
 CUresult cuCtxGetFlags(unsigned int *flags)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(flags);
-    *flags = context->flags | CU_CTX_MAP_HOST; /* always so with unified addressing */
-    return CUDA_SUCCESS;
+    ANSWER(flags, context->flags | CU_CTX_MAP_HOST); /* always so with unified addressing */
 }
 
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
     ENTER();
     Context *context = NULL;
-    REQUIRE_ARGUMENT(ctxId);
     CHECK(given_or_current(ctx, &context));
-    *ctxId = context->id;
-    return CUDA_SUCCESS;
+    ANSWER(ctxId, context->id);
 }
 
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
     ENTER();
     Context *context = NULL;
-    REQUIRE_ARGUMENT(version);
     CHECK(given_or_current(ctx, &context));
-    *version = 3020;
-    return CUDA_SUCCESS;
+    ANSWER(version, 3020);
 }
 
 static CUresult check_limit(CUlimit limit)
@@ -259,10 +239,8 @@ static CUresult check_limit(CUlimit limit)
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pvalue);
     CHECK(check_limit(limit));
-    *pvalue = context->limits[limit];
-    return CUDA_SUCCESS;
+    ANSWER(pvalue, context->limits[limit]);
 }
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value)
@@ -276,9 +254,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig)
 {
     ENTER_CONTEXT();
-    REQUIRE_ARGUMENT(pconfig);
-    *pconfig = context->cache_config;
-    return CUDA_SUCCESS;
+    ANSWER(pconfig, context->cache_config);
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
@@ -296,12 +272,6 @@ CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
     return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSynchronize(void)
-{
-    ENTER_CONTEXT();
-    return capture_forbids_synchronize(context);
-}
-
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
     ENTER();
@@ -309,6 +279,8 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
     CHECK(given_or_current(ctx, &context));
     return capture_forbids_synchronize(context);
 }
+
+CUresult cuCtxSynchronize(void) { return cuCtxSynchronize_v2(NULL); }
 
 /* ---- peers: all memory is the host's, so access needs nothing; the calls are checked only ---- */
 

@@ -120,18 +120,14 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 CUresult cuDeviceGetCount(int *count)
 {
     ENTER();
-    REQUIRE_ARGUMENT(count);
-    *count = state.device_count;
-    return CUDA_SUCCESS;
+    ANSWER(count, state.device_count);
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     ENTER();
-    REQUIRE_ARGUMENT(device);
     REQUIRE_DEVICE(ordinal);
-    *device = ordinal;
-    return CUDA_SUCCESS;
+    ANSWER(device, ordinal);
 }
 
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
@@ -143,35 +139,24 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
     return CUDA_SUCCESS;
 }
 
-static CUresult get_uuid(CUuuid *uuid, CUdevice device)
-{
-    REQUIRE_DEVICE(device);
-    REQUIRE_ARGUMENT(uuid);
-    memset(uuid, 0, sizeof *uuid);
-    memcpy(uuid->bytes, "kernelscope", 11);
-    uuid->bytes[15] = (char)(device + 1);
-    return CUDA_SUCCESS;
-}
-
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
     ENTER();
-    return get_uuid(uuid, dev);
+    REQUIRE_DEVICE(dev);
+    REQUIRE_ARGUMENT(uuid);
+    memset(uuid, 0, sizeof *uuid);
+    memcpy(uuid->bytes, "kernelscope", 11);
+    uuid->bytes[15] = (char)(dev + 1);
+    return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
-{
-    ENTER();
-    return get_uuid(uuid, dev);
-}
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid(uuid, dev); }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
     ENTER();
     REQUIRE_DEVICE(dev);
-    REQUIRE_ARGUMENT(bytes);
-    *bytes = state.devices[dev].profile->memory_bytes;
-    return CUDA_SUCCESS;
+    ANSWER(bytes, state.devices[dev].profile->memory_bytes);
 }
 
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
@@ -195,7 +180,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
     ENTER();
-    REQUIRE_ARGUMENT(dev && pciBusId);
+    REQUIRE_ARGUMENT(pciBusId);
     unsigned domain = 0, bus = 0, device = 0, function = 0;
     bool full = sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &device, &function) >= 3;
     if (!full) {
@@ -204,8 +189,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     }
     REQUIRE(domain == 0 && device == 0 && bus >= 1 && bus <= (unsigned)state.device_count,
             CUDA_ERROR_INVALID_DEVICE);
-    *dev = (CUdevice)bus - 1;
-    return CUDA_SUCCESS;
+    ANSWER(dev, (CUdevice)bus - 1);
 }
 
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
@@ -213,9 +197,7 @@ CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDe
     ENTER();
     REQUIRE_DEVICE(dev);
     REQUIRE_DEVICE(peerDev);
-    REQUIRE_ARGUMENT(canAccessPeer);
-    *canAccessPeer = dev != peerDev;
-    return CUDA_SUCCESS;
+    ANSWER(canAccessPeer, dev != peerDev);
 }
 
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
@@ -223,7 +205,6 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
     ENTER();
     REQUIRE_DEVICE(srcDevice);
     REQUIRE_DEVICE(dstDevice);
-    REQUIRE_ARGUMENT(value && srcDevice != dstDevice);
-    *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
-    return CUDA_SUCCESS;
+    REQUIRE_ARGUMENT(srcDevice != dstDevice);
+    ANSWER(value, attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED);
 }

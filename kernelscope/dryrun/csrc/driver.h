@@ -115,6 +115,19 @@ void call_after_unlock(CUhostFn function, void *argument);
 
 #define REQUIRE_ARGUMENT(condition) REQUIRE(condition, CUDA_ERROR_INVALID_VALUE)
 
+/* End a call with a value for its caller. */
+#define ANSWER(out, value)      \
+    do {                        \
+        REQUIRE_ARGUMENT(out);  \
+        *(out) = (value);       \
+        return CUDA_SUCCESS;    \
+    } while (0)
+
+/* A parameter that nothing here depends on. */
+#define UNUSED(type, name) __attribute__((unused)) type name
+#define UNUSED_CONTEXT UNUSED(CUcontext, context)
+#define UNUSED_EDGES UNUSED(const CUgraphEdgeData *, edges)
+
 /* Memory for the driver's own bookkeeping; running out of it ends the process. */
 void *allocate(size_t count, size_t size); /* zeroed */
 void *reallocate(void *block, size_t count, size_t size);

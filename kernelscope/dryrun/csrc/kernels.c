@@ -132,28 +132,22 @@ CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
     return find(hfunc, &found);
 }
 
-/* ---- name, parameters, library ---- */
+/* ---- name, parameters, library: one call for a CUkernel and one for a CUfunction ---- */
 
-static CUresult get_name(const void *handle, const char **name)
-{
-    Kernel *kernel = NULL;
-    REQUIRE_ARGUMENT(name);
-    CHECK(find(handle, &kernel));
-    *name = kernel->name;
-    return CUDA_SUCCESS;
-}
+#define GETTER(function, type, handle_type, value)   \
+    CUresult function(type *out, handle_type handle) \
+    {                                                \
+        ENTER();                                     \
+        Kernel *kernel = NULL;                       \
+        CHECK(find(handle, &kernel));                \
+        ANSWER(out, value);                          \
+    }
 
-CUresult cuKernelGetName(const char **name, CUkernel hfunc)
-{
-    ENTER();
-    return get_name(hfunc, name);
-}
-
-CUresult cuFuncGetName(const char **name, CUfunction hfunc)
-{
-    ENTER();
-    return get_name(hfunc, name);
-}
+GETTER(cuKernelGetName, const char *, CUkernel, kernel->name)
+GETTER(cuFuncGetName, const char *, CUfunction, kernel->name)
+GETTER(cuKernelGetLibrary, CUlibrary, CUkernel, kernel->library->handle)
+GETTER(cuFuncGetModule, CUmodule, CUfunction, (CUmodule)kernel->library->handle)
+GETTER(cuFuncIsLoaded, CUfunctionLoadingState, CUfunction, CU_FUNCTION_LOADING_STATE_LOADED)
 
 static CUresult get_parameter(const void *handle, size_t index, size_t *offset, size_t *bytes)
 {
@@ -181,31 +175,9 @@ CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
     ENTER_CONTEXT();
     Kernel *found = NULL;
-    REQUIRE_ARGUMENT(pFunc);
     CHECK(find(kernel, &found));
     REQUIRE(library_runs_on(found->library, context->device), CUDA_ERROR_NO_BINARY_FOR_GPU);
-    *pFunc = found->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
-{
-    ENTER();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(pLib);
-    CHECK(find(kernel, &found));
-    *pLib = found->library->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
-{
-    ENTER();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(hmod);
-    CHECK(find(hfunc, &found));
-    *hmod = (CUmodule)found->library->handle;
-    return CUDA_SUCCESS;
+    ANSWER(pFunc, found->handle);
 }
 
 CUresult cuFuncLoad(CUfunction function)
@@ -213,14 +185,4 @@ CUresult cuFuncLoad(CUfunction function)
     ENTER_CONTEXT();
     Kernel *found = NULL;
     return find(function, &found);
-}
-
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *state_out, CUfunction function)
-{
-    ENTER_CONTEXT();
-    Kernel *found = NULL;
-    REQUIRE_ARGUMENT(state_out);
-    CHECK(find(function, &found));
-    *state_out = CU_FUNCTION_LOADING_STATE_LOADED;
-    return CUDA_SUCCESS;
 }
