@@ -149,8 +149,7 @@ class Calls:
 
     def dispatcher(self, name: str) -> int:
         """Return the row of an algorithm."""
-        return self.sink.dispatchers.intern((FRAMEWORK, name), lambda: {
-            "framework": FRAMEWORK, "name": name, "module": "cuda.compute"})
+        return self.sink.dispatchers.intern((FRAMEWORK, name), lambda: {"framework": FRAMEWORK, "name": name})
 
     def _configuration(self, stream: int | None) -> int:
         known = self._configurations.get(-1 if stream is None else stream)

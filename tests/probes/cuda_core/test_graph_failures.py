@@ -110,7 +110,7 @@ def test_a_ctrl_c_reaches_the_user_and_no_event_is_lost(watch, capture, no_garba
         until = time.monotonic() + 120
         while not ended:
             try:
-                if interrupts >= 200 or time.monotonic() > until:
+                if interrupts >= 50 or time.monotonic() > until:
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     time.sleep(0.01)  # what was raised in another thread's name comes too
                     ended = True
@@ -122,7 +122,7 @@ def test_a_ctrl_c_reaches_the_user_and_no_event_is_lost(watch, capture, no_garba
                 interrupts += 1
         signal.signal(signal.SIGALRM, previous)
         instantiated = calls() - before
-    assert interrupts >= 200
+    assert interrupts >= 50
     rows = seen.events("instantiate")
     assert len(rows) == instantiated
     assert len({row["start_ns"] for row in rows}) == instantiated

@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 import types
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +134,6 @@ def test_numba_launches_are_counted_once():
     def noop():
         pass
 
-    recorder = kernelscope.Recorder("both", probes=[kernelscope.recorder.session.NumbaCudaProbe(), HookOnly()])
     for detail in ("phases", "launch"):
         recorder = kernelscope.Recorder("both", probes=[kernelscope.recorder.session.NumbaCudaProbe(), HookOnly()],
                                         detail=detail)
@@ -145,6 +143,7 @@ def test_numba_launches_are_counted_once():
         assert len(recorder.recording.launches) == 1
 
 
+@pytest.mark.slow
 def test_numba_imported_while_recording_is_counted_once(run_python):
     result = run_python("""
 import warnings
@@ -202,11 +201,15 @@ def test_streams_of_others_and_graph_builders(recorder, core_device, core_stream
         def __cuda_stream__(self):
             return 0, int(core_stream.handle)
 
+    class Odd(Theirs):
+        def __hash__(self):
+            raise ValueError("no hash")
+
     arguments = LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
     builder = core_device.create_graph_builder()
     with recorder:
         cuda.core.launch(Theirs(), *arguments)
-        cuda.core.launch(Theirs(), *arguments)
+        cuda.core.launch(Odd(), *arguments)
         builder.begin_building()
         cuda.core.launch(builder, *arguments)
         builder.end_building()
@@ -228,15 +231,6 @@ def test_threads(recorder, core_device, core_stream, scale):
         for each in threads:
             each.join()
     assert recorder.recording.launches.thread_id.value_counts().tolist() == [300] * 4
-
-
-def test_many_launches_fill_several_chunks(recorder, core_stream, scale):
-    config = LaunchConfig(grid=1, block=32)
-    with recorder:
-        for _ in range(10_000):
-            cuda.core.launch(core_stream, config, scale, POINTER, np.float32(1), np.int32(0))
-    assert len(recorder.recording.launches) == 10_000
-    assert recorder.recording.launches.start_ns.is_monotonic_increasing
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -329,15 +323,6 @@ def test_arguments_are_not_kept_alive(recorder, core_stream, scale):
         assert sys.getrefcount(counted) == before
 
 
-def test_a_recording_states_the_cost_of_its_launches(core_stream, scale):
-    config = LaunchConfig(grid=1, block=32)
-    with kernelscope.record("stated") as recorder:
-        for _ in range(10):
-            cuda.core.launch(core_stream, config, scale, POINTER, np.float32(1), np.int32(0))
-    health = {row["probe"]: row for row in recorder.recording.rows("health") if row["cost_ns"] is not None}
-    assert health["cuda.core"]["total_cost_ns"] == 10 * health["cuda.core"]["cost_ns"] > 0
-
-
 def test_it_adds_few_lines_to_a_launch(core_stream, scale):
     config = LaunchConfig(grid=1, block=32)
     arguments = POINTER, np.float32(1), np.int32(0)
@@ -365,18 +350,3 @@ def test_the_hook_takes_what_the_function_takes(recorder, core_stream, scale):
             cuda.core.launch(stream=core_stream, config=object(), kernel=scale)
     assert len(recorder.recording.launches) == 1
     assert not recorder.recording.health.errors.fillna(0).any()
-
-
-def test_streams_whose_hash_or_handle_fails(recorder, core_stream, scale):
-    class Odd:
-        def __hash__(self):
-            raise ValueError("no hash")
-
-        def __cuda_stream__(self):
-            return 0, int(core_stream.handle)
-
-    with recorder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        for _ in range(2):
-            cuda.core.launch(Odd(), LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0))
-    assert len(recorder.recording.launches) == 2

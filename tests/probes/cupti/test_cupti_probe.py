@@ -158,30 +158,6 @@ def test_two_devices(scripted, stand_in):
     assert recording.activities.stream.tolist() == [7, 10, 7]
 
 
-def test_a_kernel_launched_in_a_launch_belongs_to_the_inner_one(scripted, stand_in):
-    script = scripted()
-    # The outer one's dispatch holds the inner launch; its own call comes later.
-    script.probe.emit(Launch(start_ns=START, kernel="outer", phases_ns=(40_000, 3_000, 2_000, 1_000)))
-    inner = script.launch(START + 10_000, kernel="inner")
-    outer = stand_in.call("cuLaunchKernel", script.at(START + 43_200), START + 44_800)
-    stand_in.kernel(inner, "inner", START + 20_000, START + 21_000)
-    stand_in.kernel(outer, "outer", START + 50_000, START + 51_000)
-    recording = script.stop()
-    assert recording.launches.parent_launch_id.fillna(-1).tolist() == [-1, 0]
-    assert recording.activities.launch_id.tolist() == [1, 0]
-
-
-def test_the_last_call_of_a_launch_is_its_kernels(scripted, stand_in):
-    script = scripted()
-    early = stand_in.call("cuLaunchKernel", script.at(START + 7_010), START + 7_100)
-    id = script.launch(START)
-    stand_in.kernel(early, "fill", START + 9_000, START + 9_500)
-    stand_in.kernel(id, "kernel", START + 10_000, START + 11_000)
-    recording = script.stop()
-    assert recording.activities.launch_id.fillna(-1).tolist() == [-1, 0]
-    assert recording.launches.execute_ns.tolist() == [1_000]
-
-
 def test_failed_calls_join_nothing(scripted, stand_in):
     script = scripted()
     script.launch(START, result=701)

@@ -43,7 +43,7 @@ def test_clocks_that_drift_are_followed(scripted, stand_in):
     assert health(recording)[0]["status"] == "ok"
 
 
-@pytest.mark.parametrize("drift", [-200e-6, 3e-6, 200e-6])
+@pytest.mark.parametrize("drift", [-200e-6, 200e-6])
 def test_durations_are_cuptis_and_long_ones_end_on_the_host_clock(scripted, stand_in, drift):
     script = scripted(drift=drift)
     for number in range(50):
