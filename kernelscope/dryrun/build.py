@@ -232,9 +232,10 @@ def _key(sources: list[Path], compiler: list[str], header: CudaHeader) -> str:
 
 
 def write_tables(header: CudaHeader, folder: Path) -> None:
-    """Write the tables of what the headers publish and the null driver does not have.
+    """Write the tables that CUDA's headers tell.
 
-    ``missing.inc`` has functions, and ``older.inc`` interfaces of functions that are older than all that it has.
+    ``missing.inc`` has the functions that the null driver does not have, ``older.inc`` the interfaces of functions that
+    are older than all that it has, and ``error_names.inc`` the names of errors.
     """
     oldest: dict[str, int] = {}
     for name, version in re.findall(r"^ENTRY\((\w+), (\d+)", (SOURCES / "entries.inc").read_text(), re.MULTILINE):
@@ -246,9 +247,12 @@ def write_tables(header: CudaHeader, folder: Path) -> None:
     missing = [(name, min(versions)) for name, versions in published.items() if name not in oldest]
     older = [(name, version) for name, versions in published.items() for version in versions
              if version < oldest.get(name, 0)]
-    for kind, rows in (("missing", missing), ("older", older)):
-        lines = [f"{kind.upper()}({name}, {version})\n" for name, version in sorted(rows)]
-        (folder / f"{kind}.inc").write_text("".join(lines))
+    cuda_h = (Path(header.folder) / "cuda.h").read_text(errors="replace")
+    errors = re.findall(r"^ +(CUDA_(?:SUCCESS|ERROR_\w+)) *=", cuda_h, re.MULTILINE)
+    for table, lines in (("missing", [f"MISSING({name}, {version})" for name, version in sorted(missing)]),
+                         ("older", [f"OLDER({name}, {version})" for name, version in sorted(older)]),
+                         ("error_names", [f"ERROR_NAME({name})" for name in errors])):
+        (folder / f"{table}.inc").write_text("\n".join([*lines, ""]))
 
 
 def run_compiler(compiler: list[str], header: CudaHeader, tables: Path, sources: list[Path], output: Path,

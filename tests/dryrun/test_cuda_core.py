@@ -88,31 +88,3 @@ def test_conditional_nodes_follow_their_default(device, core_stream, kernel, cou
     assert counted() == (0, 0, 1, 4)
     assert len(kinds(builder)) == 5
     assert all("onditional" in kind or kind.endswith("Node") for kind in kinds(builder))
-
-
-def test_child_graphs_and_callbacks(device, core_stream, kernel, counted) -> None:
-    calls = []
-    child = device.create_graph_builder().begin_building()
-    kernel(child)
-    child.end_building()
-    builder = device.create_graph_builder().begin_building()
-    builder.embed(child)
-    builder.callback(lambda: calls.append(1))
-    graph = builder.end_building().complete()
-    assert calls == []
-    counted()
-    for _ in range(2):
-        graph.launch(core_stream)
-    core_stream.sync()
-    assert calls == [1, 1]
-    assert counted() == (0, 0, 2, 2)
-    assert sorted(kinds(builder)) == ["ChildGraphNode", "HostCallbackNode"]
-
-
-def test_synchronizing_inside_a_capture(device, driver) -> None:
-    builder = device.create_graph_builder().begin_building()
-    assert driver.code("cuStreamSynchronize", builder.stream.handle) == "STREAM_CAPTURE_UNSUPPORTED"
-    with pytest.raises(Exception, match="invalidated"):
-        builder.end_building()
-    with pytest.raises(Exception, match="STREAM_CAPTURE_INVALIDATED"):
-        builder.close()  # which ends the capture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
-import numpy as np
 import pytest
 
 
@@ -102,35 +99,3 @@ def test_occupancy(driver, kernels) -> None:
     grid, block = driver.do("cuOccupancyMaxPotentialBlockSize", nothing, 0, 0, 0)
     assert (grid, block) == (264, 1024)
     assert driver.do("cuOccupancyAvailableDynamicSMemPerBlock", nothing, 2, 128) == 49152
-
-
-def test_eight_threads_launch_at_once(driver, context, counted) -> None:
-    from numba import cuda
-
-    @cuda.jit
-    def kernel(a, n):
-        i = cuda.grid(1)
-        if i < n:
-            a[i] = i
-
-    array = cuda.device_array(64, np.float32)
-    kernel[1, 64](array, 64)
-    counted()
-    failures = []
-
-    def launch() -> None:
-        try:
-            stream = cuda.stream()
-            for _ in range(300):
-                kernel[1, 64, stream](array, 64)
-            stream.synchronize()
-        except Exception as error:  # a thread's own traceback would be lost
-            failures.append(error)
-
-    threads = [threading.Thread(target=launch) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert counted() == (2400, 0, 0, 0)

@@ -30,21 +30,6 @@ def test_arrays_go_there_and_back() -> None:
     assert 0 < free < total
 
 
-def test_host_arrays_and_kernels_that_write_nothing(counted) -> None:
-    from numba import cuda
-    from numba.cuda.core.errors import NumbaPerformanceWarning
-
-    @cuda.jit
-    def increment(a):
-        a[0] += 1
-
-    host = np.full(4, 5.0)
-    with pytest.warns(NumbaPerformanceWarning, match="Host array"):
-        increment[1, 1](host)
-    assert host.tolist() == [5.0] * 4
-    assert counted()[0] == 1
-
-
 def test_cooperative_grids(counted) -> None:
     from numba import cuda
 

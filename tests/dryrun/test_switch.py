@@ -10,6 +10,7 @@ import pytest
 from counting import lines_run
 
 from kernelscope import dryrun
+from kernelscope.dryrun import switch
 from kernelscope.errors import DryRunError
 
 
@@ -42,16 +43,10 @@ assert status == (False, None, 1, ((9, 0),), None), status
     assert done.returncode == 0, done.stderr
 
 
-def test_counters_need_the_dry_run(run_python) -> None:
-    code = """
-import kernelscope
-try:
-    kernelscope.dryrun.counters()
-except kernelscope.DryRunError as error:
-    print(error)
-"""
-    result = run_python(code, KERNELSCOPE_DRYRUN="")
-    assert "call kernelscope.dryrun.enable() first" in result.stdout
+def test_counters_need_the_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch, "_enabled", None)
+    with pytest.raises(DryRunError, match=r"call kernelscope.dryrun.enable\(\) first"):
+        dryrun.counters()
 
 
 def test_counters(driver, context, stream) -> None:
@@ -60,10 +55,7 @@ def test_counters(driver, context, stream) -> None:
     assert driver.code("cuCtxResetPersistingL2Cache") == "NOT_SUPPORTED"
     after = dryrun.counters()
     assert after.calls["cuMemAlloc"] == before.calls.get("cuMemAlloc", 0) + 1
-    assert (
-        after.missing["cuCtxResetPersistingL2Cache"]
-        == before.missing.get("cuCtxResetPersistingL2Cache", 0) + 1
-    )
+    assert after.missing["cuCtxResetPersistingL2Cache"] == before.missing.get("cuCtxResetPersistingL2Cache", 0) + 1
     assert after.launches == before.launches
 
 
@@ -191,8 +183,6 @@ for argv in ([], ["-m", "timeit", "-n", "1", "-r", "1", "import kernelscope; ker
 
 
 def test_another_platform_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernelscope.dryrun import switch
-
     monkeypatch.setattr(switch, "_enabled", None)
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(DryRunError, match="needs Linux; this is darwin"):

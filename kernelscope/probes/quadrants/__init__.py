@@ -16,7 +16,7 @@ from kernelscope.errors import ProbeUnavailableError
 from kernelscope.probes.base import Patches, Probe, untried
 from kernelscope.probes.cost import Trial, other_work
 from kernelscope.probes.quadrants.hooks import Hooks
-from kernelscope.probes.quadrants.kernels import FRAMEWORK, Facts
+from kernelscope.probes.quadrants.kernels import FRAMEWORK, KernelRows
 from kernelscope.probes.sink import Sink
 
 #: Versions that the probe was tried with.
@@ -52,7 +52,7 @@ class QuadrantsProbe(Probe):
     def trial(self, sink: Sink, patches: Patches) -> Trial:
         """Return two calls of a kernel. See `Probe.trial`."""
         plain, hooked = _stand_in(), _stand_in()
-        hooks = Hooks(sink, Facts(sink))
+        hooks = Hooks(sink, KernelRows(sink))
         hooks.targets[id(hooked.compiled)] = 0
         hooks.install(patches, type(hooked), type(hooked.compiled), type(hooked.program))
         return plain, hooked
@@ -87,7 +87,7 @@ class QuadrantsProbe(Probe):
         if problems:
             raise ProbeUnavailableError(
                 f"quadrants {version} is unknown: {'; '.join(problems)}; none of its launches is recorded")
-        hooks = Hooks(sink, Facts(sink))
+        hooks = Hooks(sink, KernelRows(sink))
         hooks.install(self.patches, kernel, compiled, program)
         self._hooks = hooks
         self._tell(sink, version, kernel, program)

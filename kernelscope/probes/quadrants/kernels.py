@@ -21,7 +21,7 @@ _WITH_GRAPHS = ("cuda", "amdgpu")
 _LOOPS_FROM = 90
 
 
-class Facts:
+class KernelRows:
     """Makes rows at first sight. Kernels are held until the session ends, specializations by their ``id`` only."""
 
     def __init__(self, sink: Sink) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import pickle
 import signal
 import sys
 import threading
 import types
-from pathlib import Path
 from typing import Any
 
 import cuda.core
@@ -22,43 +20,28 @@ from cuda.core import launch as launch_bound_early
 from numba import cuda as numba_cuda
 
 import kernelscope
-from kernelscope.probes.base import without_frames
-from kernelscope.probes.cuda_core.launch import LaunchHook
+from kernelscope.probes.base import Probe, without_frames
+from kernelscope.probes.cuda_core import CudaCoreProbe
 
 # In a tuple, where no hook can replace it.
 ORIGINAL = (cuda.core.launch,)
 POINTER = np.intp(0)
-HERE = Path(__file__).parent
 
 
-class HookOnly:
-    """A probe of nothing but this hook."""
-
-    name = "cuda.core"
-
-    def __init__(self) -> None:
-        self.hook: LaunchHook | None = None
+class HookOnly(CudaCoreProbe):
+    """The probe without what follows graphs; what a launch costs is not measured."""
 
     def install(self, sink: Any, detail: str) -> None:
-        self.hook = LaunchHook(sink)
-        self.hook.install(cuda.core)
-
-    def uninstall(self) -> None:
-        assert self.hook is not None
-        self.hook.uninstall()
-
-    def synchronize(self) -> str | None:
-        return None
-
-    def describe(self, sink: Any, used: Any) -> None:
-        assert self.hook is not None
-        self.hook.describe(used)
-
-    def attach(self, kernel: Any) -> str | None:
-        return None
+        Probe.install(self, sink, detail)
 
     def cost_per_launch_ns(self, detail: str) -> float | None:
         return None
+
+
+@pytest.fixture
+def arguments(core_stream: Any, scale: Any) -> tuple[Any, ...]:
+    """Those of a launch."""
+    return core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
 
 
 @pytest.fixture
@@ -110,8 +93,7 @@ def _closure(function):
     return call
 
 
-def test_names_that_were_bound_early_are_recorded_each_launch_once(recorder, core_stream, scale):
-    arguments = core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
+def test_names_that_were_bound_early_are_recorded_each_launch_once(recorder, arguments):
     module = types.ModuleType("somebody")
     exec("from cuda.core import launch as theirs", vars(module))
     closure, partial = _closure(ORIGINAL[0]), functools.partial(ORIGINAL[0], arguments[0])
@@ -146,11 +128,12 @@ def test_numba_launches_are_counted_once():
 @pytest.mark.slow
 def test_numba_imported_while_recording_is_counted_once(run_python):
     result = run_python("""
-import warnings
+import sys
 import kernelscope, cuda.core
-from test_launch import HookOnly
+from kernelscope.probes.cuda_core import CudaCoreProbe
 from kernelscope.recorder.session import NumbaCudaProbe
-with kernelscope.Recorder("late", probes=[NumbaCudaProbe(), HookOnly()]) as recorder:
+assert "numba.cuda" not in sys.modules
+with kernelscope.Recorder("late", probes=[NumbaCudaProbe(), CudaCoreProbe()]) as recorder:
     from numba import cuda as numba_cuda
     @numba_cuda.jit
     def noop():
@@ -160,7 +143,7 @@ print(recorder.recording.dispatchers.framework.tolist(), len(recorder.recording.
 import numba.cuda.dispatcher
 assert numba.cuda.dispatcher.launch is cuda.core.launch
 assert type(cuda.core.launch).__name__ == "cython_function_or_method"
-""", PYTHONPATH=os.pathsep.join(map(str, (HERE, HERE.parents[1] / "helpers", HERE.parents[2]))))
+""")
     assert result.stdout.split("\n")[0] == "['numba-cuda'] 1"
 
 
@@ -218,11 +201,11 @@ def test_streams_of_others_and_graph_builders(recorder, core_device, core_stream
     assert not recorder.recording.health.errors.fillna(0).any()
 
 
-def test_threads(recorder, core_device, core_stream, scale):
+def test_threads(recorder, core_device, arguments):
     def work():
         core_device.set_current()
         for _ in range(300):
-            cuda.core.launch(core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0))
+            cuda.core.launch(*arguments)
 
     with recorder:
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -267,11 +250,10 @@ def test_the_hook_looks_like_the_function(recorder):
         assert pickle.loads(pickle.dumps(hook)) is hook
 
 
-def test_a_hook_that_was_kept_is_recorded_once(recorder, core_stream, scale):
+def test_a_hook_that_was_kept_is_recorded_once(recorder, arguments):
     kept = []
     with recorder:
         kept.append((cuda.core.launch,))  # a tuple cannot be changed
-    arguments = core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
     kept[0][0](*arguments)
     again = kernelscope.Recorder("again", probes=[HookOnly()])
     with again:
@@ -279,9 +261,8 @@ def test_a_hook_that_was_kept_is_recorded_once(recorder, core_stream, scale):
     assert (len(recorder.recording.launches), len(again.recording.launches)) == (0, 1)
 
 
-def test_a_hook_that_is_put_back_after_the_block_is_known(recorder, core_stream, scale):
+def test_a_hook_that_is_put_back_after_the_block_is_known(recorder, arguments):
     """As it is by who has put a wrapper over it inside, and takes that off outside."""
-    arguments = core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
     with recorder:
         kept = ({"launch": cuda.core.launch},)
         cuda.core.launch = functools.wraps(cuda.core.launch)(lambda *given: kept[0]["launch"](*given))
