@@ -53,20 +53,6 @@ def test_what_a_graph_keeps_alive_goes_with_it(device, stream):
     assert [node["kind"] for node in r.rows.nodes] == ["host"]
 
 
-def test_kernels_are_named_though_their_module_is_unloaded(device, stream):
-    def make():
-        options = core.ProgramOptions(arch=f"sm_{device.arch}")
-        code = core.Program('extern "C" __global__ void gone() {}', "c++", options).compile("cubin")
-        definition = graph_api.GraphDefinition()
-        definition.launch(core.LaunchConfig(grid=1, block=1), code.get_kernel("gone"))
-        return definition.instantiate()
-
-    with Recorded() as r:
-        make().close()
-        gc.collect()
-    assert [node["name"] for node in r.rows.nodes] == ["gone"]
-
-
 def test_memory_nodes(device, stream):
     with Recorded() as r:
         definition = graph_api.GraphDefinition()

@@ -39,9 +39,9 @@ class HookOnly(CudaCoreProbe):
 
 
 @pytest.fixture
-def arguments(core_stream: Any, scale: Any) -> tuple[Any, ...]:
+def arguments(stream: Any, scale: Any) -> tuple[Any, ...]:
     """Those of a launch."""
-    return core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
+    return stream, LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def recorder() -> Any:
     return kernelscope.Recorder("launches", probes=[HookOnly()])
 
 
-def test_a_launch_has_its_kernel_configuration_and_stream(recorder, core_stream, scale):
+def test_a_launch_has_its_kernel_configuration_and_stream(recorder, stream, scale):
     config = LaunchConfig(grid=(4, 2), block=64, shmem_size=128)
     with recorder:
-        assert cuda.core.launch(core_stream, config, scale, POINTER, np.float32(2), np.int32(8)) is None
+        assert cuda.core.launch(stream, config, scale, POINTER, np.float32(2), np.int32(8)) is None
     (launch,) = recorder.recording.launches.itertuples()
     assert launch.start_ns < launch.end_ns
     assert recorder.recording.launches[["dispatch_end_ns", "submit_start_ns", "submit_end_ns"]].isna().all(axis=None)
@@ -64,22 +64,22 @@ def test_a_launch_has_its_kernel_configuration_and_stream(recorder, core_stream,
     assert specialization.regs == scale.attributes.num_regs
     (shape,) = recorder.recording.configurations.itertuples()
     assert (shape.griddim_x, shape.griddim_y, shape.blockdim_x, shape.sharedmem_bytes) == (4, 2, 64, 128)
-    assert shape.stream == int(core_stream.handle)
+    assert shape.stream == int(stream.handle)
     (occupancy,) = recorder.recording.occupancies.itertuples()
     assert 0 < occupancy.occupancy <= 1
     assert recorder.recording.devices.compute_capability.tolist() == [specialization.compute_capability]
 
 
-def test_names_of_templates_are_readable(recorder, core_stream, fill):
+def test_names_of_templates_are_readable(recorder, stream, fill):
     with recorder:
-        cuda.core.launch(core_stream, LaunchConfig(grid=1, block=32), fill, POINTER, np.float32(1))
+        cuda.core.launch(stream, LaunchConfig(grid=1, block=32), fill, POINTER, np.float32(1))
     assert recorder.recording.dispatchers.name.tolist() == ["void fill<float>"]
     assert recorder.recording.table("specializations").signature.tolist() == ["(float*, float)"]
 
 
-def test_a_grid_of_clusters_is_counted_in_blocks(recorder, core_stream, scale):
+def test_a_grid_of_clusters_is_counted_in_blocks(recorder, stream, scale):
     with recorder:
-        cuda.core.launch(core_stream, LaunchConfig(grid=(3, 2), cluster=(2, 1), block=32), scale, POINTER,
+        cuda.core.launch(stream, LaunchConfig(grid=(3, 2), cluster=(2, 1), block=32), scale, POINTER,
                          np.float32(1), np.int32(0))
     (shape,) = recorder.recording.configurations.itertuples()
     assert (shape.griddim_x, shape.griddim_y, shape.griddim_z) == (6, 2, 1)
@@ -147,12 +147,12 @@ assert type(cuda.core.launch).__name__ == "cython_function_or_method"
     assert result.stdout.split("\n")[0] == "['numba-cuda'] 1"
 
 
-def test_failures_are_the_users_and_are_recorded(recorder, core_stream, scale):
+def test_failures_are_the_users_and_are_recorded(recorder, stream, scale):
     with recorder:
         with pytest.raises(TypeError) as failure:
-            cuda.core.launch(core_stream, LaunchConfig(grid=1, block=32), "no kernel")
+            cuda.core.launch(stream, LaunchConfig(grid=1, block=32), "no kernel")
         with pytest.raises(Exception, match="INVALID_VALUE"):
-            cuda.core.launch(core_stream, LaunchConfig(grid=1, block=2048), scale, POINTER, np.float32(1), np.int32(0))
+            cuda.core.launch(stream, LaunchConfig(grid=1, block=2048), scale, POINTER, np.float32(1), np.int32(0))
     assert recorder.recording.launches.error.tolist() == ["CUDAError"]
     frames = []
     entry = without_frames(failure.value.__traceback__, frozenset())
@@ -166,30 +166,30 @@ def test_failures_are_the_users_and_are_recorded(recorder, core_stream, scale):
     assert set(about.status) <= {"ok"}
 
 
-def test_a_mutated_configuration_is_another_one(recorder, core_stream, scale):
+def test_a_mutated_configuration_is_another_one(recorder, stream, scale):
     config = LaunchConfig(grid=1, block=32)
     with recorder:
         for grid in ((1, 1, 1), (5, 1, 1), (1, 1, 1)):
             config.grid = grid
-            cuda.core.launch(core_stream, config, scale, POINTER, np.float32(1), np.int32(0))
+            cuda.core.launch(stream, config, scale, POINTER, np.float32(1), np.int32(0))
     shapes = recorder.recording.configurations.griddim_x
     assert shapes[recorder.recording.launches.configuration_id].tolist() == [1, 5, 1]
 
 
 @pytest.mark.filterwarnings("ignore:Passing foreign stream objects:DeprecationWarning")
-def test_streams_of_others_and_graph_builders(recorder, core_device, core_stream, scale):
+def test_streams_of_others_and_graph_builders(recorder, device, stream, scale):
     class Theirs:
         __hash__ = None
 
         def __cuda_stream__(self):
-            return 0, int(core_stream.handle)
+            return 0, int(stream.handle)
 
     class Odd(Theirs):
         def __hash__(self):
             raise ValueError("no hash")
 
     arguments = LaunchConfig(grid=1, block=32), scale, POINTER, np.float32(1), np.int32(0)
-    builder = core_device.create_graph_builder()
+    builder = device.create_graph_builder()
     with recorder:
         cuda.core.launch(Theirs(), *arguments)
         cuda.core.launch(Odd(), *arguments)
@@ -197,13 +197,13 @@ def test_streams_of_others_and_graph_builders(recorder, core_device, core_stream
         cuda.core.launch(builder, *arguments)
         builder.end_building()
     streams = recorder.recording.configurations.stream[recorder.recording.launches.configuration_id].tolist()
-    assert streams == [int(core_stream.handle)] * 2 + [int(builder.stream.handle)]
+    assert streams == [int(stream.handle)] * 2 + [int(builder.stream.handle)]
     assert not recorder.recording.health.errors.fillna(0).any()
 
 
-def test_threads(recorder, core_device, arguments):
+def test_threads(recorder, device, arguments):
     def work():
-        core_device.set_current()
+        device.set_current()
         for _ in range(300):
             cuda.core.launch(*arguments)
 
@@ -217,7 +217,7 @@ def test_threads(recorder, core_device, arguments):
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_reaches_the_user_and_nothing_stays(recorder, core_stream, scale):
+def test_ctrl_c_reaches_the_user_and_nothing_stays(recorder, stream, scale):
     config, seen = LaunchConfig(grid=1, block=32), 0
 
     def interrupt(*_):
@@ -230,7 +230,7 @@ def test_ctrl_c_reaches_the_user_and_nothing_stays(recorder, core_stream, scale)
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0007)  # in here: on a busy machine it may go off at once
                     for _ in range(100_000):  # Python drops what is raised in a finalizer: that must not last for ever
-                        cuda.core.launch(core_stream, config, scale, POINTER, np.float32(1), np.int32(0))
+                        cuda.core.launch(stream, config, scale, POINTER, np.float32(1), np.int32(0))
                         seen += 1
                 except KeyboardInterrupt:
                     pass
@@ -277,7 +277,7 @@ def test_a_hook_that_is_put_back_after_the_block_is_known(recorder, arguments):
         assert cuda.core.launch is ORIGINAL[0] and launch_bound_early is ORIGINAL[0]
 
 
-def test_starting_again_needs_no_search(core_stream):
+def test_starting_again_needs_no_search(stream):
     gc.collect()
     for _ in range(2):
         with kernelscope.Recorder("warm", probes=[HookOnly()]):
@@ -293,23 +293,23 @@ def test_starting_again_needs_no_search(core_stream):
     assert not searches
 
 
-def test_arguments_are_not_kept_alive(recorder, core_stream, scale):
+def test_arguments_are_not_kept_alive(recorder, stream, scale):
     class Scalar(np.float32):
         pass
 
     counted = Scalar(1)
     with recorder:
         before = sys.getrefcount(counted)
-        cuda.core.launch(core_stream, LaunchConfig(grid=1, block=32), scale, POINTER, counted, np.int32(0))
+        cuda.core.launch(stream, LaunchConfig(grid=1, block=32), scale, POINTER, counted, np.int32(0))
         assert sys.getrefcount(counted) == before
 
 
-def test_it_adds_few_lines_to_a_launch(core_stream, scale):
+def test_it_adds_few_lines_to_a_launch(stream, scale):
     config = LaunchConfig(grid=1, block=32)
     arguments = POINTER, np.float32(1), np.int32(0)
 
     def launch():
-        cuda.core.launch(core_stream, config, scale, *arguments)
+        cuda.core.launch(stream, config, scale, *arguments)
 
     plain = lines_run(launch)
     with kernelscope.Recorder("cost", probes=[HookOnly()]):
@@ -318,16 +318,16 @@ def test_it_adds_few_lines_to_a_launch(core_stream, scale):
     assert lines_run(launch) == plain
 
 
-def test_the_hook_takes_what_the_function_takes(recorder, core_stream, scale):
+def test_the_hook_takes_what_the_function_takes(recorder, stream, scale):
     config, arguments = LaunchConfig(grid=1, block=32), (POINTER, np.float32(1), np.int32(0))
-    wrong = [((), {}), ((core_stream,), {}), ((core_stream, config), {}),
-             ((core_stream, config, scale), {"nothing": 1}), ((core_stream, config, scale), {"kernel": scale})]
+    wrong = [((), {}), ((stream,), {}), ((stream, config), {}),
+             ((stream, config, scale), {"nothing": 1}), ((stream, config, scale), {"kernel": scale})]
     with recorder:
         for args, named in wrong:
             with pytest.raises(TypeError):
                 cuda.core.launch(*args, **named)
-        cuda.core.launch(core_stream, config, scale, *arguments)
+        cuda.core.launch(stream, config, scale, *arguments)
         with pytest.raises(TypeError):  # as without a recorder: it has no arguments for the kernel
-            cuda.core.launch(stream=core_stream, config=object(), kernel=scale)
+            cuda.core.launch(stream=stream, config=object(), kernel=scale)
     assert len(recorder.recording.launches) == 1
     assert not recorder.recording.health.errors.fillna(0).any()

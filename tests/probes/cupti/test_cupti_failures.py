@@ -11,6 +11,7 @@ import time
 import types
 
 import pytest
+from cupti_stand_in import health
 
 from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe, library, records
@@ -28,10 +29,6 @@ from kernelscope.recorder.recorder import Recorder
 stand_in = StandIn({library!r})
 cupti = Cupti(stand_in.path)
 """
-
-
-def health(recording):
-    return [row for row in recording.rows("health") if row["probe"] == "cupti"]
 
 
 @pytest.fixture

@@ -5,20 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
-from cupti_stand_in import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNCHRONIZATION
+from cupti_stand_in import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNCHRONIZATION, column, health
 from numba import cuda
 
 from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe
 from kernelscope.probes.scripted import Launch
-
-
-def column(recording, table, name):
-    return recording.arrow(table).column(name).to_pylist()
-
-
-def health(recording, probe="cupti"):
-    return [row for row in recording.rows("health") if row["probe"] == probe]
 
 
 @pytest.mark.slow

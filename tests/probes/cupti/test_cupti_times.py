@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cupti_stand_in import column, health
 
 START = 2_000_000_000
-
-
-def column(recording, table, name):
-    return recording.arrow(table).column(name).to_pylist()
-
-
-def health(recording, probe="cupti"):
-    return [row for row in recording.rows("health") if row["probe"] == probe]
 
 
 def test_cells_have_what_was_asked_for_in_them(scripted, stand_in):
