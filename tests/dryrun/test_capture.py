@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
+from together import run_together
 
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 
@@ -197,9 +196,7 @@ def in_another_thread(driver, context, *call):
         driver.do("cuCtxSetCurrent", context)
         seen.append(driver.code(*call))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    run_together(run)
     return seen[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from together import run_together
 
 from kernelscope import dryrun
 
@@ -198,15 +199,11 @@ def test_a_drawing(driver, graph, add_kernel, tmp_path) -> None:
 
 
 def test_a_graph_may_be_destroyed_by_another_thread_while_it_runs(driver, graph, context, stream) -> None:
-    import threading
-
     executables = []
 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     def destroy_meanwhile(argument) -> None:
-        thread = threading.Thread(target=lambda: driver.do("cuGraphExecDestroy", executables[0]))
-        thread.start()
-        thread.join()
+        run_together(lambda: driver.do("cuGraphExecDestroy", executables[0]))
 
     host = driver.CUDA_HOST_NODE_PARAMS()
     host.fn = ctypes.cast(destroy_meanwhile, ctypes.c_void_p).value

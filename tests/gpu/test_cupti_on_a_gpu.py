@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from together import run_together
 
 import kernelscope
 
@@ -123,8 +124,6 @@ def test_copies_have_the_right_bytes_and_memory():
 
 
 def test_threads_and_streams(add_one):
-    import threading
-
     def work():
         stream = cuda.stream()
         v = cuda.to_device(np.zeros(32, np.float32), stream=stream)
@@ -133,11 +132,7 @@ def test_threads_and_streams(add_one):
         stream.synchronize()
 
     with kernelscope.record() as r:
-        workers = [threading.Thread(target=work) for _ in range(4)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        run_together(*[work] * 4)
     launches = r.recording.launches
     assert len(launches) == 2000
     assert launches.execute_ns.notna().all()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
+from together import run_together
 
 import kernelscope
 from kernelscope.errors import GraphError
@@ -162,9 +162,7 @@ def test_callbacks_are_called_and_may_not_launch(cuda, step, array) -> None:
 def test_launches_of_other_threads_are_left_out(cuda, step, array) -> None:
     def function() -> None:
         step[1, 1](array)
-        thread = threading.Thread(target=lambda: step[1, 1](array))
-        thread.start()
-        thread.join()
+        run_together(lambda: step[1, 1](array))
 
     result = whatif(function, samples=SAMPLES)
     assert (result.launches, result.notes) == (1, ("1 launch of other threads is left out.",))

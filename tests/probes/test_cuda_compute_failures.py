@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -17,19 +16,12 @@ import pytest
 import standin_compute
 from compute_calls import IN, OUT, add, launches, no_errors, outcomes, plus, recording, reduce
 from standin_compute import Array
+from together import run_together
 
 from kernelscope.probes import cuda_compute
 from kernelscope.probes.base import hook_codes, without_frames
 from kernelscope.probes.cuda_compute import CudaComputeProbe
 from kernelscope.probes.sink import Sink
-
-
-def run_together(*actions: Callable[[], Any]) -> None:
-    threads = [threading.Thread(target=action) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 @pytest.mark.parametrize(("fails", "outcome"), [(False, ["miss", "wait"]), (True, ["failed", "failed"])])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from typing import Any
 
 import pytest
 import toy_quadrants
 from quadrants_calls import F32, array_kernel, body, on_cuda, record
+from together import run_together
 from toy_quadrants import Array, NdarrayType
 
 from kernelscope.probes.quadrants import QuadrantsProbe
@@ -108,14 +108,7 @@ def test_threads_have_their_own_launches(qd: Any) -> None:
         for _ in range(100):
             kernel(F32, 1.0)
 
-    def run() -> None:
-        threads = [threading.Thread(target=launch) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    launches = record(run).launches
+    launches = record(lambda: run_together(*[launch] * 4)).launches
     assert len(launches) == 400
     assert launches["thread_id"].value_counts().tolist() == [100] * 4
     assert launches["error"].isna().all()

@@ -74,11 +74,9 @@ static bool all_joined(const Capture *capture)
 
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
+    ENTER_STREAM(hStream);
     REQUIRE_ARGUMENT(phGraph);
     *phGraph = NULL;
-    CHECK(stream_find(context, hStream, &stream));
     Capture *capture = stream->capture;
     REQUIRE(capture, CUDA_ERROR_ILLEGAL_STATE);
     if (capture->origin != stream) {
@@ -112,9 +110,7 @@ static CUresult status_of(Stream *stream, CUstreamCaptureStatus *status)
 
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    CHECK(stream_find(context, hStream, &stream));
+    ENTER_STREAM(hStream);
     return status_of(stream, captureStatus);
 }
 
@@ -143,9 +139,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *capt
                                    CUgraph *graph_out, const CUgraphNode **dependencies_out,
                                    const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    CHECK(stream_find(context, hStream, &stream));
+    ENTER_STREAM(hStream);
     CHECK(status_of(stream, captureStatus_out));
     if (*captureStatus_out != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;
     if (id_out) *id_out = stream->capture->id;
@@ -172,9 +166,7 @@ CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *capture
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, UNUSED_EDGES,
                                               size_t numDependencies, unsigned int flags)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
-    CHECK(stream_find(context, hStream, &stream));
+    ENTER_STREAM(hStream);
     REQUIRE(stream->capture, CUDA_ERROR_ILLEGAL_STATE);
     REQUIRE_ARGUMENT(flags <= CU_STREAM_SET_CAPTURE_DEPENDENCIES);
     if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) stream->dependencies.count = 0;

@@ -53,8 +53,7 @@ static CUresult push(CUcontext handle)
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(pctx);
     Context *context = context_primary(dev);
     context->retained++;
@@ -64,8 +63,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     Context *context = context_primary(dev);
     REQUIRE(context->retained > 0, CUDA_ERROR_INVALID_CONTEXT);
     if (--context->retained == 0) context->active = false;
@@ -74,16 +72,14 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     context_primary(dev)->active = false;
     return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(flags && active);
     *flags = context_primary(dev)->flags;
     *active = context_primary(dev)->active;
@@ -92,8 +88,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     context_primary(dev)->flags = flags;
     return CUDA_SUCCESS;
 }
@@ -197,11 +192,14 @@ static CUresult given_or_current(CUcontext handle, Context **context)
     return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+#define ENTER_GIVEN_CONTEXT(handle)                \
+    ENTER();                                       \
+    Context *context = NULL;                       \
+    CHECK(given_or_current(handle, &context))
+
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-    ENTER();
-    Context *context = NULL;
-    CHECK(given_or_current(ctx, &context));
+    ENTER_GIVEN_CONTEXT(ctx);
     ANSWER(device, context->device);
 }
 
@@ -215,17 +213,13 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
-    ENTER();
-    Context *context = NULL;
-    CHECK(given_or_current(ctx, &context));
+    ENTER_GIVEN_CONTEXT(ctx);
     ANSWER(ctxId, context->id);
 }
 
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
-    ENTER();
-    Context *context = NULL;
-    CHECK(given_or_current(ctx, &context));
+    ENTER_GIVEN_CONTEXT(ctx);
     ANSWER(version, 3020);
 }
 
@@ -274,9 +268,7 @@ CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-    ENTER();
-    Context *context = NULL;
-    CHECK(given_or_current(ctx, &context));
+    ENTER_GIVEN_CONTEXT(ctx);
     return capture_forbids_synchronize(context);
 }
 

@@ -12,11 +12,12 @@ typedef struct Side {
 } Side;
 
 /* The source (src) or the destination (dst) of a copy. */
-#define SIDE(copy, side)                                                                                               \
-    ((Side){(copy)->side##MemoryType,                                                                                  \
-            (copy)->side##MemoryType == CU_MEMORYTYPE_HOST ? (char *)(copy)->side##Host : (char *)(copy)->side##Device, \
-            (copy)->side##XInBytes, (copy)->side##Y, (copy)->side##Z,                                                  \
-            (copy)->side##Pitch ? (copy)->side##Pitch : (copy)->WidthInBytes,                                          \
+#define SIDE(copy, side)                                                                                      \
+    ((Side){(copy)->side##MemoryType,                                                                         \
+            (char *)((copy)->side##MemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(copy)->side##Host         \
+                                                                    : (copy)->side##Device),                  \
+            (copy)->side##XInBytes, (copy)->side##Y, (copy)->side##Z,                                         \
+            (copy)->side##Pitch ? (copy)->side##Pitch : (copy)->WidthInBytes,                                 \
             (copy)->side##Height ? (copy)->side##Height : (copy)->Height})
 
 static bool is_empty(const CUDA_MEMCPY3D *copy) { return !copy->WidthInBytes || !copy->Height || !copy->Depth; }

@@ -110,8 +110,7 @@ CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice dev
 
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     return device_attribute(pi, attrib, dev);
 }
 
@@ -125,15 +124,13 @@ CUresult cuDeviceGetCount(int *count)
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    ENTER();
-    REQUIRE_DEVICE(ordinal);
+    ENTER_DEVICE(ordinal);
     ANSWER(device, ordinal);
 }
 
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(name && len > 0);
     snprintf(name, (size_t)len, "%s", DEVICE_NAME);
     return CUDA_SUCCESS;
@@ -141,8 +138,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(uuid);
     memset(uuid, 0, sizeof *uuid);
     memcpy(uuid->bytes, "kernelscope", 11);
@@ -154,15 +150,13 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) { return cuDeviceGetUuid
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     ANSWER(bytes, state.devices[dev].profile->memory_bytes);
 }
 
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     CHECK(device_attribute(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev));
     return device_attribute(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev);
 }
@@ -170,8 +164,7 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 /* The devices sit on PCI buses 1, 2, ... */
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_ARGUMENT(pciBusId && len >= (int)sizeof "0000:01:00.0");
     snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", (unsigned)dev + 1);
     return CUDA_SUCCESS;
@@ -194,16 +187,14 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     REQUIRE_DEVICE(peerDev);
     ANSWER(canAccessPeer, dev != peerDev);
 }
 
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
 {
-    ENTER();
-    REQUIRE_DEVICE(srcDevice);
+    ENTER_DEVICE(srcDevice);
     REQUIRE_DEVICE(dstDevice);
     REQUIRE_ARGUMENT(srcDevice != dstDevice);
     ANSWER(value, attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED);

@@ -3,23 +3,21 @@
 
 #include <string.h>
 
-/* Define `node`, of the type, or refuse. */
-#define ENTER_NODE(handle, node_type)                                            \
-    ENTER();                                                                     \
-    Node *node = node_find_of_type(handle, CU_GRAPH_NODE_TYPE_##node_type);      \
-    REQUIRE_ARGUMENT(node)
+#define ENTER_NODE_OF(handle, node_type)  \
+    ENTER_NODE(handle);                   \
+    REQUIRE_ARGUMENT(node->type == CU_GRAPH_NODE_TYPE_##node_type)
 
 #define GETTER(function, node_type, type, value)       \
     CUresult function(CUgraphNode handle, type *out)   \
     {                                                  \
-        ENTER_NODE(handle, node_type);                 \
+        ENTER_NODE_OF(handle, node_type);                 \
         ANSWER(out, value);                            \
     }
 
 #define SETTER(function, node_type, type, set)              \
     CUresult function(CUgraphNode handle, type parameters)  \
     {                                                       \
-        ENTER_NODE(handle, node_type);                      \
+        ENTER_NODE_OF(handle, node_type);                      \
         return set(node, parameters);                       \
     }
 
@@ -40,14 +38,14 @@ SETTER(cuGraphEventWaitNodeSetEvent, WAIT_EVENT, CUevent, node_set_event)
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
-    ENTER_NODE(hNode, GRAPH);
+    ENTER_NODE_OF(hNode, GRAPH);
     REQUIRE_ARGUMENT(node->as.child);
     ANSWER(phGraph, node->as.child->handle);
 }
 
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
-    ENTER_NODE(hNode, KERNEL);
+    ENTER_NODE_OF(hNode, KERNEL);
     REQUIRE_ARGUMENT(nodeParams);
     const Launch *launch = &node->as.launch;
     *nodeParams = (CUDA_KERNEL_NODE_PARAMS){
@@ -61,7 +59,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out)
 {
-    ENTER_NODE(hNode, KERNEL);
+    ENTER_NODE_OF(hNode, KERNEL);
     REQUIRE_ARGUMENT(value_out);
     const Launch *launch = &node->as.launch;
     memset(value_out, 0, sizeof *value_out);
@@ -77,7 +75,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value)
 {
-    ENTER_NODE(hNode, KERNEL);
+    ENTER_NODE_OF(hNode, KERNEL);
     REQUIRE_ARGUMENT(value);
     launch_set_attribute(&node->as.launch, attr, value);
     return CUDA_SUCCESS;

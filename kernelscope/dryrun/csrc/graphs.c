@@ -66,12 +66,6 @@ Node *node_new(Graph *graph, CUgraphNodeType type)
 
 Node *node_find(CUgraphNode handle) { return handle_object(handle, KIND_NODE); }
 
-Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type)
-{
-    Node *node = node_find(handle);
-    return node && node->type == type ? node : NULL;
-}
-
 bool node_has_memory(const Node *node)
 {
     return node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
@@ -277,9 +271,7 @@ CUresult node_set_parameters(Node *node, const CUgraphNodeParams *parameters)
 
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-    ENTER();
-    Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     return node_set_parameters(node, nodeParams);
 }
 
@@ -287,9 +279,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 
 CUresult cuGraphDestroyNode(CUgraphNode hNode)
 {
-    ENTER();
-    Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     REQUIRE(!node_has_memory(node), CUDA_ERROR_NOT_SUPPORTED);
     REQUIRE(!capture_uses(node->graph), CUDA_ERROR_ILLEGAL_STATE);
     node_remove(node);
@@ -298,9 +288,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode)
 
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
 {
-    ENTER();
-    const Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     ANSWER(type, node->type);
 }
 
@@ -484,9 +472,8 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
 
 CUresult cuGraphDestroy(CUgraph hGraph)
 {
-    ENTER();
-    Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph && !graph->parent); /* one inside a node goes with the node */
+    ENTER_GRAPH(hGraph);
+    REQUIRE_ARGUMENT(!graph->parent); /* one inside a node goes with the node */
     REQUIRE(!capture_uses(graph), CUDA_ERROR_ILLEGAL_STATE);
     graph_free(graph);
     return CUDA_SUCCESS;
@@ -542,17 +529,13 @@ static CUresult give_nodes(Node *const *nodes, size_t count, CUgraphNode *out, C
 
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes)
 {
-    ENTER();
-    const Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph);
+    ENTER_GRAPH(hGraph);
     return give_nodes(graph->nodes, graph->node_count, nodes, NULL, numNodes);
 }
 
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
-    ENTER();
-    const Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph);
+    ENTER_GRAPH(hGraph);
     NodeSet roots = {0};
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->dependencies.count == 0) node_set_add(&roots, graph->nodes[i]);
@@ -564,9 +547,7 @@ CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *num
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData,
                                        size_t *numDependencies)
 {
-    ENTER();
-    const Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     return give_nodes(node->dependencies.items, node->dependencies.count, dependencies, edgeData, numDependencies);
 }
 
@@ -578,9 +559,7 @@ CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData,
                                          size_t *numDependentNodes)
 {
-    ENTER();
-    const Node *node = node_find(hNode);
-    REQUIRE_ARGUMENT(node);
+    ENTER_NODE(hNode);
     NodeSet dependents = {0};
     for (size_t i = 0; i < node->graph->node_count; i++) {
         Node *other = node->graph->nodes[i];
@@ -601,9 +580,8 @@ CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentN
 CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData,
                             size_t *numEdges)
 {
-    ENTER();
-    const Graph *graph = graph_find(hGraph);
-    REQUIRE_ARGUMENT(graph && numEdges && !from == !to);
+    ENTER_GRAPH(hGraph);
+    REQUIRE_ARGUMENT(numEdges && !from == !to);
     size_t count = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
         const Node *node = graph->nodes[i];

@@ -310,7 +310,6 @@ bool graph_sort(const Graph *graph, Node **order); /* writes each node's positio
 
 Node *node_new(Graph *graph, CUgraphNodeType type);
 Node *node_find(CUgraphNode handle);
-Node *node_find_of_type(CUgraphNode handle, CUgraphNodeType type);
 void node_remove(Node *node); /* from its graph, and free it */
 void node_free(Node *node);
 void node_clear(Node *node); /* releases what its parameters hold */

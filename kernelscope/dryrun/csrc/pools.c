@@ -34,6 +34,8 @@ void pools_start(void)
 
 static Pool *pool_find(CUmemoryPool handle) { return handle_object(handle, KIND_POOL); }
 
+#define ENTER_POOL(handle) ENTER_OBJECT(Pool, found, pool_find(handle), CUDA_ERROR_INVALID_VALUE)
+
 /* ---- allocation in stream order ---- */
 
 static CUresult allocate_in_stream(CUdeviceptr *out, size_t bytes, Pool *pool, Context *context, CUstream handle)
@@ -102,9 +104,8 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-    ENTER();
-    Pool *found = pool_find(pool);
-    REQUIRE_ARGUMENT(found && !found->built_in);
+    ENTER_POOL(pool);
+    REQUIRE_ARGUMENT(!found->built_in);
     for (int i = 0; i < MAX_DEVICES; i++)
         if (state.devices[i].current_pool == found) state.devices[i].current_pool = state.devices[i].default_pool;
     handle_free(found->handle);
@@ -123,9 +124,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-    ENTER();
-    const Pool *found = pool_find(pool);
-    REQUIRE_ARGUMENT(found && value);
+    ENTER_POOL(pool);
+    REQUIRE_ARGUMENT(value);
     switch ((int)attr) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -143,9 +143,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-    ENTER();
-    Pool *found = pool_find(pool);
-    REQUIRE_ARGUMENT(found && value);
+    ENTER_POOL(pool);
+    REQUIRE_ARGUMENT(value);
     switch ((int)attr) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -180,15 +179,13 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUme
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     ANSWER(pool, state.devices[dev].current_pool->handle);
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-    ENTER();
-    REQUIRE_DEVICE(dev);
+    ENTER_DEVICE(dev);
     ANSWER(pool_out, state.devices[dev].default_pool->handle);
 }
 

@@ -156,9 +156,7 @@ CUresult cuStreamQuery(CUstream hStream)
 #define GETTER(function, type, value)                   \
     CUresult function(CUstream handle, type *out)       \
     {                                                   \
-        ENTER_CONTEXT();                                \
-        Stream *stream = NULL;                          \
-        CHECK(stream_find(context, handle, &stream));   \
+        ENTER_STREAM(handle);                           \
         ANSWER(out, value);                             \
     }
 
@@ -176,10 +174,8 @@ CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreen
 
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
 {
-    ENTER_CONTEXT();
-    Stream *stream = NULL;
+    ENTER_STREAM(hStream);
     REQUIRE_ARGUMENT(value_out);
-    CHECK(stream_find(context, hStream, &stream));
     memset(value_out, 0, sizeof *value_out);
     if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) value_out->priority = stream->priority;
     return CUDA_SUCCESS;

@@ -108,9 +108,9 @@ class Calls:
                 if end is not None and stream is None:
                     target, configuration = known[name or name_of(built)]
                     state = states[me]
-                    held = state.launch_config
+                    under_way = state.launch_config
                     state.write(start, _NOWHERE, _NOWHERE, _NOWHERE, end, target, configuration)
-                    state.launch_config = held
+                    state.launch_config = under_way
                     return
             except KeyError:  # the first of its algorithm, or of its thread
                 pass

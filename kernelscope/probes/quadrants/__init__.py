@@ -90,23 +90,23 @@ class QuadrantsProbe(Probe):
         hooks = Hooks(sink, KernelRows(sink))
         hooks.install(self.patches, kernel, compiled, program)
         self._hooks = hooks
-        self._tell(sink, version, kernel, program)
+        self._state_gaps(sink, version, kernel, program)
 
-    def _tell(self, sink: Sink, version: str, kernel: Any, program: Any) -> None:
+    def _state_gaps(self, sink: Sink, version: str, kernel: Any, program: Any) -> None:
         """State in health what this Quadrants lacks, or that nobody knows."""
         assert self._hooks is not None
         missing = [name for name in _GETTERS if not hasattr(program, name)]
-        said = None
+        message = None
         if missing:
             self._hooks.graphs.missing = True
-            said = f"quadrants {version} has no {', '.join(missing)}: its graphs are not recorded"
+            message = f"quadrants {version} has no {', '.join(missing)}: its graphs are not recorded"
         elif "_try_load_fastcache" not in vars(kernel):
-            said = (f"quadrants {version} has no Kernel._try_load_fastcache: the time of its front end is not "
+            message = (f"quadrants {version} has no Kernel._try_load_fastcache: the time of its front end is not "
                     "recorded")
         elif version not in KNOWN_VERSIONS:
-            said = untried("quadrants", version, " and ".join(KNOWN_VERSIONS))
-        if said is not None:
-            self.report(sink, said)
+            message = untried("quadrants", version, " and ".join(KNOWN_VERSIONS))
+        if message is not None:
+            self.report(sink, message)
 
 
 def self_check(kernel: Any, compiled: Any, program: Any) -> list[str]:

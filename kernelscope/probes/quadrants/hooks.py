@@ -126,14 +126,14 @@ def _shown(error: BaseException | None) -> str:
 
 
 def _caches(under_way: Compile, kernel: Any) -> dict[str, Any]:
-    """What Quadrants' caches did, in its own words."""
-    held: dict[str, Any] = {}
+    """What Quadrants' caches did, as Quadrants calls it."""
+    caches: dict[str, Any] = {}
     fast = kernel.src_ll_cache_observations
     if fast.cache_key_generated:
-        held["src_ll_cache"] = "loaded" if under_way.fast else "stored" if fast.cache_stored else "missed"
+        caches["src_ll_cache"] = "loaded" if under_way.fast else "stored" if fast.cache_stored else "missed"
     if under_way.hit is not None:
-        held["fe_ll_cache"] = "hit" if under_way.hit else "missed"
-    return held
+        caches["fe_ll_cache"] = "hit" if under_way.hit else "missed"
+    return caches
 
 
 # Graphs that Quadrants makes of ``@qd.kernel(graph=True)``: what its Program tells after each launch.

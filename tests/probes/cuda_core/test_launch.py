@@ -7,7 +7,6 @@ import gc
 import pickle
 import signal
 import sys
-import threading
 import types
 from typing import Any
 
@@ -18,6 +17,7 @@ from counting import lines_run
 from cuda.core import LaunchConfig
 from cuda.core import launch as launch_bound_early
 from numba import cuda as numba_cuda
+from together import run_together
 
 import kernelscope
 from kernelscope.probes.base import Probe, without_frames
@@ -208,11 +208,7 @@ def test_threads(recorder, device, arguments):
             cuda.core.launch(*arguments)
 
     with recorder:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        run_together(*[work] * 4)
     assert recorder.recording.launches.thread_id.value_counts().tolist() == [300] * 4
 
 

@@ -7,6 +7,7 @@ import threading
 import pytest
 from cupti_stand_in import KERNEL, MEMCPY, MEMSET, RUNTIME, SYNCHRONIZATION, column, health
 from numba import cuda
+from together import run_together
 
 from kernelscope.clock import now
 from kernelscope.probes.cupti import CuptiProbe
@@ -66,9 +67,7 @@ def test_threads_keep_their_kernels(gpu, kernels, array):
             kernels.axpy[1, 32](array, 2.0, array)
 
     with gpu() as recorder:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
+        run_together(*[work] * 4)
     recording = recorder.recording
     activities, launches = recording.activities, recording.launches
     assert sorted(activities.launch_id) == list(range(100))
