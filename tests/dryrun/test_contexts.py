@@ -108,8 +108,8 @@ FORK = """
 import os
 import kernelscope
 from cuda.bindings import driver
-from numba import cuda
-cuda.device_array(4)
+driver.cuInit(0)
+driver.cuCtxPushCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
 child = os.fork()
 if child == 0:
     print(driver.cuInit(0)[0].name, driver.cuDeviceGetCount()[0].name, driver.cuMemAlloc(8)[0].name,
