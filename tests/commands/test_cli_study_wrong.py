@@ -26,9 +26,9 @@ Captured = pytest.CaptureFixture[str]
     ("launch --half-width 200%", "half_width=2.0 is no share of a launch"),
     ("launch --processes 20000", "processes=20000 is no number from 1 to 10,000"),
     ("launch --seed x", "invalid int value: 'x'"),
-    ("launch --limit 0s", "no number of seconds above 0"),
-    ("launch --repeats 0", "'0' is no whole number above 0"),
-    ("launch --half-width=-1%", "'-1%' is no percentage, such as 3%"),
+    ("launch --limit 0s", "'0s' is not a number of seconds above 0"),
+    ("launch --repeats 0", "'0' is not a whole number above 0"),
+    ("launch --half-width=-1%", "'-1%' is not a percentage, such as 3%"),
     ("launch --loops a,b", "'a,b' are no numbers of loops, such as 10000 or 100000,...,10000"),
     ("launch extra", "unrecognized arguments: extra"),
     ("nothing", "invalid choice: 'nothing'"),
@@ -37,8 +37,8 @@ Captured = pytest.CaptureFixture[str]
     ("anatomy -t nothing==3", "target 'nothing==3' is none of the targets there are"),
     ("anatomy --loops 99999999", "loops=99999999 is no number of launches in a batch"),
     ("suite -t nothing==3", "target 'nothing==3' is none of the targets there are"),
-    ("suite --max-time 0", "no number of seconds above 0"),
-    ("show r.json --fail-over -3%", "no percentage" if sys.version_info >= (3, 14) else "expected one argument"),
+    ("suite --max-time 0", "'0' is not a number of seconds above 0"),
+    ("show r.json --fail-over -3%", "not a percentage" if sys.version_info >= (3, 14) else "expected one argument"),
     ("clean now", "unrecognized arguments: now"),
 ])
 def test_wrong_values_are_one_line_and_code_2_also_where_the_study_finds_them(
