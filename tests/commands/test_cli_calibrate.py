@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calibrations import HERE, TODAY, calibration, cost
+from calibrations import TODAY, calibration, cost
 
 from kernelscope.commands import doctor
 from kernelscope.errors import CalibrationError
 from kernelscope.recorder import overhead
-from kernelscope.recorder.overhead import Calibration, Stored, store, stored
+from kernelscope.recorder.overhead import Calibration, Stored, stored
 from kernelscope.studies import calibration as studies_calibration
 
 AGO = timedelta(days=3)
@@ -139,12 +139,3 @@ def test_a_folder_that_cannot_be_written_is_one_line(cli: Any, tmp_path: Path) -
 def test_wrong_seconds(cli: Any, seconds: str) -> None:
     ran = cli("doctor", "--calibrate", "--seconds", seconds, code=2)
     assert f"'{seconds}' is not a number of seconds, up to 3600" in ran.stderr
-
-
-@pytest.mark.slow
-def test_the_doctor_shows_what_is_stored(cli: Any, tmp_path: Path) -> None:
-    foreign = calibration(machine="elsewhere", here=HERE)
-    store([foreign], tmp_path / "kernelscope" / "calibration.json")
-    text = cli("doctor", XDG_STATE_HOME=str(tmp_path)).stdout
-    assert "own cost   not calibrated, recordings state an estimate" in text
-    assert "of another machine: elsewhere, Fast 9000" in text
