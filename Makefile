@@ -61,8 +61,8 @@ frontend/node_modules/.package-lock.json: frontend/package.json frontend/package
 environment: $(VENV)/.test-$(CUDA)
 
 # Frameworks that cannot live beside numba-cuda are tested in environments that the tests make and keep, for Python 3.12
-# or newer, in the user's cache folder (KERNELSCOPE_TEST_ENVIRONMENTS names another): ARGS="-m 'not environments'" leaves
-# them out. ARGS="-m every_python" chooses what depends on the interpreter (tests/conftest.py).
+# or newer, where studies keep theirs (KERNELSCOPE_STUDY_ENVIRONMENTS names another folder): ARGS="-m 'not environments'"
+# leaves them out. ARGS="-m every_python" chooses what depends on the interpreter (tests/conftest.py).
 pytest: $(VENV)/.test-$(CUDA)  ## run the tests alone (ARGS="-k x")
 	@echo "testing with $$($(BIN)/python --version)$(if $(ARGS)$(SLOW),,; SLOW=1 runs the slow tests too)"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(if $(ARGS)$(SLOW),,-m "not slow") $(ARGS)

@@ -88,10 +88,6 @@ class KernelScopeMagics:
         for kind, function in self._magics.items():
             self._shell.magics_manager.register_function(function, kind, "kernelscope")
         self._session.install()
-        if self._session.studied is not None:
-            from kernelscope.commands.study import VARIABLE
-
-            self._shell.push({VARIABLE: self._session.studied}, interactive=False)
         if not self._session.recordings and self._session.always is None:
             return None
         goes_on = "; every cell is recorded, as before" if self._session.always is not None else ""
@@ -105,10 +101,6 @@ class KernelScopeMagics:
             registered = self._shell.magics_manager.magics[kind]
             if registered.get("kernelscope") is function:
                 del registered["kernelscope"]
-        if self._session.studied is not None:
-            from kernelscope.commands.study import forget
-
-            forget(self._shell, self._session.studied)
 
     @property
     def recordings(self) -> list[Recording]:

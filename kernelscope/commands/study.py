@@ -447,8 +447,7 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     for name in ("cases", "case"):
         setattr(asked, name, _cases(session.shell, getattr(asked, name, None)))
     result, is_partial = measured(asked)
-    session.shell.push({VARIABLE: result}, interactive=False)
-    session.studied = result
+    session.keep(result, VARIABLE)
     output.publish(session.shell, str(result), result._repr_html_, study=True)
     if getattr(asked, "charts", False):
         output.show_figures(session.shell, "figures", lambda: _figures(result), f"{VARIABLE}.figures() has them")
@@ -458,12 +457,6 @@ def _magic(session: NotebookSession, asked: argparse.Namespace) -> None:
     if is_partial:
         # The notebook's next cells must not run as if the study were whole.
         raise KeyboardInterrupt(f"the study was interrupted; {VARIABLE} has what was measured") from None
-
-
-def forget(shell: Any, result: Any) -> None:
-    """Take the variable out of the shell, if it still is what was put there."""
-    if result is not None and shell.user_ns.get(VARIABLE) is result:
-        shell.drop_by_id({VARIABLE: result})
 
 
 def _figures(result: Any) -> str:
